@@ -1,0 +1,359 @@
+"""The calls that people and programs make of a broker and of a site: bodies and the one table of them.
+
+`OPERATIONS` is the single source of the HTTP routes, of the session calls, of the OpenAPI document
+and of the client: name, method, path, body and answer types, who may call. A field of the body that
+appears in the path as ``{field}`` is taken from the path.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kalends.core import identifiers as ids
+from kalends.core import limits
+from kalends.core.errors import Problem, Refusal
+from kalends.core.messages import RequestId, ResourceName, TimeS
+from kalends.core.requests import Request
+from kalends.core.resources import ResourceInfo, Slot
+
+API_VERSION = 1
+
+Key = Annotated[str, Meta(pattern=f"^{ids.KEY_PATTERN}$")]
+RequestState = Literal["open", "held", "reserved", "failed", "cancelled", "replaced"]
+WaitMs = Annotated[int, Meta(ge=0, le=120_000)]
+
+
+class Body(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """Base of call bodies: unknown fields are refused."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of answers: clients ignore fields that they do not know yet."""
+
+
+# Resources and calendars (sites answer for their own; a broker asks the sites that it knows).
+
+
+class ListResources(Body, frozen=True, kw_only=True):
+    pass
+
+
+class SiteStatus(Answer, frozen=True, kw_only=True):
+    site: str
+    url: str
+    state: Literal["up", "down"]
+    detail: str = ""
+
+
+class Resources(Answer, frozen=True, kw_only=True):
+    resources: tuple[ResourceInfo, ...]
+    sites: tuple[SiteStatus, ...] = ()
+
+
+class ShowCalendar(Body, frozen=True, kw_only=True):
+    """Slots of `resource` that touch ``[start, end)``, as the caller may see them."""
+
+    resource: ResourceName
+    start: TimeS
+    end: TimeS
+
+
+class CalendarView(Answer, frozen=True, kw_only=True):
+    """`free` lists what the caller could book now: ``(start, end, units)``; `slots` what is taken.
+
+    Complete up to `until`. Not a promise: others may book meanwhile.
+    """
+
+    resource: ResourceInfo
+    start: int
+    end: int
+    until: int
+    free: tuple[tuple[int, int, int], ...]
+    slots: tuple[Slot, ...]
+
+
+# Booking (brokers).
+
+
+class ClaimView(Answer, frozen=True, kw_only=True):
+    """One resource's part of a reservation; `confirmed` once its site has durably said so."""
+
+    resource: str
+    start: int
+    end: int
+    units: int
+    confirmed: bool = False
+
+
+class RequestView(Answer, frozen=True, kw_only=True):
+    """A request and what became of it.
+
+    `id` stays the same over move, extend and shrink. For ``failed`` the `problem` says why; for
+    ``held`` `expires_at` (seconds UTC) says until when.
+    """
+
+    id: str
+    state: RequestState
+    user: str
+    text: str
+    created_at: int
+    start: int = 0
+    end: int = 0
+    claims: tuple[ClaimView, ...] = ()
+    attempts: int = 1
+    expires_at: int = 0
+    note: str = ""
+    changing: str = ""
+    """The id of a move, extend or shrink that is under way."""
+    problem: Problem | None = None
+
+
+class Book(Body, frozen=True, kw_only=True):
+    """Book `request`: all of it or nothing. With `hold` the slots are only held, for `hold_s`.
+
+    `key` makes the call repeatable: the same key and body give the same reservation, whoever of the
+    broker's replicas is asked; the same key with another body is refused (`KeyReused`). Answers
+    after at most `wait_ms`: a request still ``open`` then goes on and can be asked for by id or key.
+    """
+
+    key: Key
+    request: Request
+    hold: bool = False
+    hold_s: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX // 1000)] = 900
+    wait_ms: WaitMs = 30_000
+
+
+class Find(Body, frozen=True, kw_only=True):
+    """Where `request` could start now, the best `count` starts; touches nothing."""
+
+    request: Request
+    count: Annotated[int, Meta(ge=1, le=100)] = 5
+
+
+class Candidate(Answer, frozen=True, kw_only=True):
+    start: int
+    end: int
+    claims: tuple[ClaimView, ...]
+
+
+class Found(Answer, frozen=True, kw_only=True):
+    """`candidates` earliest first; when there is none, `refusals` say which resource stands in the way."""
+
+    candidates: tuple[Candidate, ...]
+    refusals: tuple[Refusal, ...] = ()
+
+
+class ByKey(Body, frozen=True, kw_only=True):
+    """Settle an unknown outcome: the request that was made with `key`, or `NotFound` (never arrived)."""
+
+    key: Key
+
+
+class ById(Body, frozen=True, kw_only=True):
+    id: RequestId
+
+
+class Finish(Body, frozen=True, kw_only=True):
+    """Lock, release or cancel; repeating one that has happened answers the same again."""
+
+    id: RequestId
+    wait_ms: WaitMs = 30_000
+
+
+class Change(Body, frozen=True, kw_only=True):
+    """Replace a reservation by the same resources at another time: the old stands until it is decided.
+
+    `start` 0 keeps the start (extend, shrink); `duration_s` 0 keeps every stage's length (move);
+    `units` names the new amounts of resources that change theirs.
+    """
+
+    id: RequestId
+    key: Key
+    start: TimeS = 0
+    duration_s: Annotated[int, Meta(ge=0, le=limits.DURATION_S_MAX)] = 0
+    units: Annotated[dict[ResourceName, int], Meta(max_length=limits.TERMS_MAX)] = {}
+    wait_ms: WaitMs = 30_000
+
+
+class ListRequests(Body, frozen=True, kw_only=True):
+    """The caller's requests, newest first; `everyone` needs the scope ``audit``."""
+
+    state: Literal["", "open", "held", "reserved", "failed", "cancelled"] = ""
+    everyone: bool = False
+    count: Annotated[int, Meta(ge=1, le=limits.LISTING_MAX)] = 100
+    before: str = ""
+    """Only requests older than this id: for the next page."""
+
+
+class Requests(Answer, frozen=True, kw_only=True):
+    requests: tuple[RequestView, ...]
+
+
+class Event(Answer, frozen=True, kw_only=True):
+    """One thing that happened to a request: for `why` and `watch`. `at_ms` is the broker's wall clock."""
+
+    number: int
+    at_ms: int
+    id: str
+    kind: str
+    detail: str = ""
+    refusals: tuple[Refusal, ...] = ()
+
+
+class Story(Answer, frozen=True, kw_only=True):
+    request: RequestView
+    events: tuple[Event, ...]
+
+
+class Watch(Body, frozen=True, kw_only=True):
+    """Events of the caller's requests after number `after`; waits up to `wait_ms` for the first."""
+
+    after: Annotated[int, Meta(ge=-1)] = -1
+    """-1: from now on."""
+    id: str = ""
+    wait_ms: WaitMs = 30_000
+
+
+class Events(Answer, frozen=True, kw_only=True):
+    """`next` is what to pass as `after` in the following call."""
+
+    events: tuple[Event, ...]
+    next: int
+
+
+# For operators and auditors.
+
+
+class Audit(Body, frozen=True, kw_only=True):
+    after: str = ""
+    """Page: only request ids after this one."""
+
+
+class AuditClaim(Answer, frozen=True, kw_only=True):
+    """A claim as a site has it; `state` here tells prepared from held."""
+
+    id: str
+    att: int
+    resource: str
+    start: int
+    end: int
+    units: int
+    state: Literal["held", "prepared", "locked", "cancelled"]
+
+
+class AuditRecord(Answer, frozen=True, kw_only=True):
+    """A decision as a broker's register has it."""
+
+    id: str
+    att: int
+    state: str
+    chosen: dict[str, tuple[int, ...]] = {}
+
+
+class Audited(Answer, frozen=True, kw_only=True):
+    """`problems` is empty when all invariants that can be seen here hold."""
+
+    claims: tuple[AuditClaim, ...] = ()
+    records: tuple[AuditRecord, ...] = ()
+    problems: tuple[str, ...] = ()
+    more: bool = False
+
+
+class Drain(Body, frozen=True, kw_only=True):
+    """Take no new claims (`on`), or take them again; what is promised is kept."""
+
+    on: bool
+
+
+class Health(Answer, frozen=True, kw_only=True):
+    status: Literal["ok", "starting", "draining", "failing"]
+    role: Literal["site", "broker"]
+    name: str
+    version: str
+    detail: str = ""
+
+
+Scope = Literal["", "use", "audit", "admin", "broker"]
+"""What a token must allow: "" is open to everyone, "use" any user, "broker" vouches for users."""
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """One call: `name` on sessions and in the client, `method` and `path` over HTTP."""
+
+    name: str
+    method: Literal["GET", "POST"]
+    path: str
+    body: type[Body]
+    answer: type[Answer]
+    scope: Scope
+    roles: tuple[Literal["site", "broker"], ...]
+    summary: str
+
+
+class Nothing(Body, frozen=True, kw_only=True):
+    pass
+
+
+_BROKER: tuple[Literal["site", "broker"], ...] = ("broker",)
+_BOTH: tuple[Literal["site", "broker"], ...] = ("site", "broker")
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("health", "GET", "/healthz", Nothing, Health, "", _BOTH, "Is it up and able to work"),
+    Operation("resources", "GET", "/v1/resources", ListResources, Resources, "use", _BOTH,
+              "Resources that the caller may see"),
+    Operation("calendar", "POST", "/v1/calendar", ShowCalendar, CalendarView, "use", _BOTH,
+              "One resource's slots, and what is free for the caller"),
+    Operation("find", "POST", "/v1/find", Find, Found, "use", _BROKER,
+              "Where a request could start; touches nothing"),
+    Operation("book", "POST", "/v1/requests", Book, RequestView, "use", _BROKER,
+              "Book or hold: all of it or nothing"),
+    Operation("by_key", "POST", "/v1/requests/by-key", ByKey, RequestView, "use", _BROKER,
+              "The request made with a key: settles an unknown outcome"),
+    Operation("list", "POST", "/v1/requests/list", ListRequests, Requests, "use", _BROKER,
+              "The caller's requests, newest first"),
+    Operation("show", "GET", "/v1/requests/{id}", ById, RequestView, "use", _BROKER,
+              "One request"),
+    Operation("why", "GET", "/v1/requests/{id}/why", ById, Story, "use", _BROKER,
+              "What happened to a request, and who refused it by which rule"),
+    Operation("lock", "POST", "/v1/requests/{id}/lock", Finish, RequestView, "use", _BROKER,
+              "Lock what is held: all of it or nothing"),
+    Operation("release", "POST", "/v1/requests/{id}/release", Finish, RequestView, "use", _BROKER,
+              "Give up what is held"),
+    Operation("cancel", "POST", "/v1/requests/{id}/cancel", Finish, RequestView, "use", _BROKER,
+              "Cancel a reservation on all its sites"),
+    Operation("change", "POST", "/v1/requests/{id}/change", Change, RequestView, "use", _BROKER,
+              "Move, extend or shrink: the old stands until the new is decided"),
+    Operation("watch", "POST", "/v1/watch", Watch, Events, "use", _BROKER,
+              "What happens to the caller's requests, as it happens"),
+    Operation("audit", "POST", "/v1/audit", Audit, Audited, "audit", _BOTH,
+              "All claims or decisions, and any invariant that does not hold"),
+    Operation("drain", "POST", "/v1/drain", Drain, Health, "admin", _BOTH,
+              "Take no new claims, or take them again"),
+)  # fmt: skip
+
+OPERATION: dict[str, Operation] = {operation.name: operation for operation in OPERATIONS}
+
+
+class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One call on a client's session (WebSocket ``/v1/calls``): `number` pairs it with its reply."""
+
+    number: Annotated[int, Meta(ge=0, le=(1 << 53))]
+    name: Annotated[str, Meta(max_length=32)]
+    body: dict[str, object] = {}
+
+
+class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Exactly one of `answer` and `problem`."""
+
+    number: int
+    answer: object = None
+    problem: Problem | None = None
+
+
+CallFrame = Annotated[list[Call], Meta(max_length=limits.FRAME_MESSAGES_MAX)]
+"""A client's session frame: MessagePack of several calls in flight."""

@@ -1,0 +1,261 @@
+"""Typed errors, and their form on the wire: RFC 9457 problem details.
+
+Every error says what was wrong (`detail`), where (`where`: a path such as ``terms[0].units``, a
+resource or a site) and what to do next (`remedy`). The class tells whose fault it was and fixes the
+HTTP status, the stable `code` and the exit code of the command line (DESIGN: exit codes). An error
+never carries a secret or another user's data.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+PROBLEM_TYPE_PREFIX = "urn:kalends:problem:"
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Problem details (RFC 9457) as sent to clients; `code` is stable, `detail` is for people."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    where: str = ""
+    remedy: str = ""
+    request_id: str = ""
+    retry_after_s: float = 0.0
+    refusals: tuple[Refusal, ...] = ()
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why one resource (or site) said no: the rule that refused, never the data behind it."""
+
+    where: str
+    """The resource ``site/name``, or the site."""
+    code: str
+    """Stable: see `RefusalCode`."""
+    detail: str
+    rule: str = ""
+    """The owner's name of the rule that refused, when a rule did."""
+
+
+class KalendsError(Exception):
+    """Base of all errors of kalends; catching it catches every error this package raises on purpose."""
+
+    code: ClassVar[str] = "internal"
+    status: ClassVar[int] = 500
+    exit_code: ClassVar[int] = 1
+    title: ClassVar[str] = "Internal error"
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        where: str = "",
+        remedy: str = "",
+        request_id: str = "",
+        retry_after_s: float = 0.0,
+        refusals: tuple[Refusal, ...] = (),
+    ) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.where = where
+        self.remedy = remedy
+        self.request_id = request_id
+        self.retry_after_s = retry_after_s
+        self.refusals = refusals
+
+    def __str__(self) -> str:
+        where = f"{self.where}: " if self.where else ""
+        remedy = f" ({self.remedy})" if self.remedy else ""
+        return f"{where}{self.detail}{remedy}"
+
+    def to_problem(self) -> Problem:
+        return Problem(
+            type=PROBLEM_TYPE_PREFIX + self.code,
+            title=self.title,
+            status=self.status,
+            detail=self.detail,
+            code=self.code,
+            where=self.where,
+            remedy=self.remedy,
+            request_id=self.request_id,
+            retry_after_s=self.retry_after_s,
+            refusals=self.refusals,
+        )
+
+
+class InvalidInput(KalendsError):
+    """The caller's fault: something sent cannot be understood or cannot ever be right."""
+
+    code = "invalid-input"
+    status = 400
+    exit_code = 2
+    title = "Invalid input"
+
+
+class TooLarge(KalendsError):
+    """The caller's fault: a body, list or frame beyond its limit."""
+
+    code = "too-large"
+    status = 413
+    exit_code = 2
+    title = "Too large"
+
+
+class KeyReused(KalendsError):
+    """The caller's fault: a key used before, now with another body. Nothing was done."""
+
+    code = "key-reused"
+    status = 422
+    exit_code = 2
+    title = "Key reused with another body"
+
+
+class NotAuthenticated(KalendsError):
+    """No token, or one that is expired, for somebody else, or not signed by a trusted key."""
+
+    code = "not-authenticated"
+    status = 401
+    exit_code = 4
+    title = "Not authenticated"
+
+
+class NotAllowed(KalendsError):
+    """An owner's rule says no; the refusal names the rule."""
+
+    code = "not-allowed"
+    status = 403
+    exit_code = 4
+    title = "Not allowed"
+
+
+class NotFound(KalendsError):
+    """No such thing, or nothing that this user may see."""
+
+    code = "not-found"
+    status = 404
+    exit_code = 1
+    title = "Not found"
+
+
+class Conflict(KalendsError):
+    """The thing is not in the state that the call needs; calling again will not help by itself."""
+
+    code = "conflict"
+    status = 409
+    exit_code = 1
+    title = "Conflict"
+
+
+class NoCommonTime(KalendsError):
+    """No start in the window suits every resource; `refusals` say which resource refused and why."""
+
+    code = "no-common-time"
+    status = 409
+    exit_code = 5
+    title = "No common time"
+
+
+class LostRace(KalendsError):
+    """Somebody else took the slot between looking and locking, on every try. Nothing is held."""
+
+    code = "lost-race"
+    status = 409
+    exit_code = 6
+    title = "Lost a race"
+
+
+class Expired(KalendsError):
+    """A hold or a deadline ran out. Nothing is held."""
+
+    code = "expired"
+    status = 410
+    exit_code = 7
+    title = "Expired"
+
+
+class LimitExceeded(KalendsError):
+    """A limit on rates, holds or open requests; `retry_after_s` says when to come back if it passes."""
+
+    code = "limit-exceeded"
+    status = 429
+    exit_code = 75
+    title = "Limit exceeded"
+
+
+class Unavailable(KalendsError):
+    """A site, a broker or its store cannot answer now. Nothing was done, or the outcome is certain."""
+
+    code = "unavailable"
+    status = 503
+    exit_code = 75
+    title = "Unavailable"
+
+
+class OutcomeUnknown(KalendsError):
+    """The connection broke after sending: done or not done. Ask again by the same key to settle it."""
+
+    code = "outcome-unknown"
+    status = 504
+    exit_code = 75
+    title = "Outcome unknown"
+
+
+class StoreDamaged(KalendsError):
+    """A store file is damaged, foreign, or older than its side file; it was not touched."""
+
+    code = "store-damaged"
+    status = 500
+    exit_code = 1
+    title = "Store refused"
+
+
+class IllegalEvent(KalendsError):
+    """A peer's or our own fault: an event that the transition table does not allow in this state."""
+
+    code = "illegal-event"
+    status = 500
+    title = "Illegal event"
+
+
+_BY_CODE: dict[str, type[KalendsError]] = {
+    kind.code: kind
+    for kind in (
+        InvalidInput, TooLarge, KeyReused, NotAuthenticated, NotAllowed, NotFound, Conflict,
+        NoCommonTime, LostRace, Expired, LimitExceeded, Unavailable, OutcomeUnknown, StoreDamaged,
+        IllegalEvent,
+    )
+}  # fmt: skip
+
+
+def error_from_problem(problem: Problem) -> KalendsError:
+    """The typed error that a received `problem` stands for (`KalendsError` for a code unknown here)."""
+    return _BY_CODE.get(problem.code, KalendsError)(
+        problem.detail,
+        where=problem.where,
+        remedy=problem.remedy,
+        request_id=problem.request_id,
+        retry_after_s=problem.retry_after_s,
+        refusals=problem.refusals,
+    )
+
+
+class RefusalCode:
+    """The stable codes of `Refusal`."""
+
+    UNKNOWN_RESOURCE = "unknown-resource"
+    NOT_ALLOWED = "not-allowed"
+    CLOSED_HOURS = "closed-hours"
+    PAST = "past"
+    BEYOND_HORIZON = "beyond-horizon"
+    OFF_GRAIN = "off-grain"
+    TOO_MUCH = "too-much"
+    BUSY = "busy"
+    LIMIT = "limit"
+    BEING_CHANGED = "being-changed"
+    SITE_DOWN = "site-down"
+    DRAINED = "drained"

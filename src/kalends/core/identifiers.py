@@ -1,0 +1,46 @@
+"""Identifiers: requests (UUID version 7, RFC 9562), resources (``site/name``), keys made by clients."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from kalends.core.errors import InvalidInput
+
+NAME_PATTERN: Final = r"[a-z0-9](?:[a-z0-9._-]{0,62})"
+"""Names of sites, resources, users, groups and rules: lower case, at most 63 characters."""
+
+RESOURCE_PATTERN: Final = rf"{NAME_PATTERN}/{NAME_PATTERN}"
+REQUEST_ID_PATTERN: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+KEY_PATTERN: Final = r"[A-Za-z0-9._:-]{8,80}"
+"""A client-made key of one call: the client chooses it before the first send and keeps it for retries."""
+
+_RESOURCE = re.compile(RESOURCE_PATTERN)
+
+
+def request_id(wall_ms: int, random_bits: int) -> str:
+    """A UUID version 7 (RFC 9562 section 5.7) from `wall_ms` and 74 random bits.
+
+    Pure: the caller brings time and randomness, so that a simulation replays bit for bit.
+    """
+    high = (wall_ms & (1 << 48) - 1) << 16 | 0x7000 | (random_bits >> 62 & 0xFFF)
+    low = 0b10 << 62 | (random_bits & (1 << 62) - 1)
+    digits = f"{high << 64 | low:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def split_resource(name: str) -> tuple[str, str]:
+    """``"sdsc/sp2"`` as ``("sdsc", "sp2")``; raises `InvalidInput` for anything else."""
+    if not _RESOURCE.fullmatch(name):
+        raise InvalidInput(
+            f"{name!r} is not a resource name",
+            where="resource",
+            remedy="write site/name in lower case, as `kalends resources` lists them",
+        )
+    site, _, local = name.partition("/")
+    return site, local
+
+
+def short_id(rid: str) -> str:
+    """The last eight digits of `rid`: what people are shown, and what the command line accepts."""
+    return rid[-8:]

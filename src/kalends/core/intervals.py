@@ -1,0 +1,48 @@
+"""Half-open intervals of integer seconds UTC, and the moment that state machines are given.
+
+Nothing here reads a clock: `Moment` is handed in by whoever runs a state machine.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Interval(NamedTuple):
+    """``[start, end)`` in integer seconds UTC; touching intervals do not overlap."""
+
+    start: int
+    end: int
+
+    @property
+    def length_s(self) -> int:
+        return self.end - self.start
+
+    def overlaps(self, other: Interval) -> bool:
+        return self.start < other.end and other.start < self.end
+
+    def contains(self, other: Interval) -> bool:
+        return self.start <= other.start and other.end <= self.end
+
+    def shifted(self, seconds: int) -> Interval:
+        return Interval(self.start + seconds, self.end + seconds)
+
+
+class Moment(NamedTuple):
+    """Now, on two clocks: durations are measured on `monotonic_ms`, slot times compared with `wall_ms`.
+
+    `monotonic_ms` is local to a process and never goes back; `wall_ms` is UTC and may jump, so that
+    no safety rule may depend on it (protocol rule: leases and timers affect progress only).
+    """
+
+    monotonic_ms: int
+    wall_ms: int
+
+    @property
+    def wall_s(self) -> int:
+        return self.wall_ms // 1000
+
+
+def align_up(time_s: int, grain_s: int) -> int:
+    """The first multiple of `grain_s` at or after `time_s`."""
+    return -(-time_s // grain_s) * grain_s

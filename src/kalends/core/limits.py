@@ -1,0 +1,49 @@
+"""Limits on everything that comes from outside, each with its reason."""
+
+from __future__ import annotations
+
+from typing import Final
+
+BODY_BYTES_MAX: Final = 256 * 1024
+"""An HTTP body: a request with the most terms and text allowed is below 100 KiB."""
+
+FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
+"""A session frame: a thousand messages in flight of a few hundred bytes, and a large view."""
+
+FRAME_MESSAGES_MAX: Final = 2_000
+"""Messages in one frame: bounds the time that one frame keeps the event loop."""
+
+REQUEST_TEXT_MAX: Final = 4_096
+"""Characters of a request's text form; people type far less, generators can use the Python form."""
+
+ALTERNATIVES_MAX: Final = 32
+TERMS_MAX: Final = 32
+"""Terms in one alternative: each becomes at least one claim to commit together."""
+
+SELECTED_MAX: Final = 256
+"""The N of one ``N of {attributes}`` term."""
+
+CLAIMS_MAX: Final = 512
+"""Claims of one request over all sites: bounds the decision record and every message about it."""
+
+ATTRIBUTES_MAX: Final = 64
+UNITS_MAX: Final = 10_000_000
+"""Units of one claim, and a resource's capacity: above the node count of any machine there is."""
+
+DURATION_S_MAX: Final = 366 * 86_400
+OFFSET_S_MAX: Final = 366 * 86_400
+WINDOW_S_MAX: Final = 10 * 366 * 86_400
+TIME_S_MAX: Final = 32_503_680_000
+"""Year 3000: times beyond are mistakes (milliseconds given as seconds)."""
+
+VIEW_STEPS_MAX: Final = 10_000
+"""Steps of one free-capacity view: beyond it the view says up to where it is complete."""
+
+LISTING_MAX: Final = 10_000
+"""Slots or reservations in one listing answer."""
+
+HOLD_MS_MAX: Final = 24 * 3_600_000
+"""A user's hold on the broker lives at most a day; the default is 15 minutes."""
+
+KEYS_PER_TOKEN_MAX: Final = 64
+"""Groups in one token."""

@@ -1,0 +1,334 @@
+"""The protocol's messages between brokers and sites, as validated types.
+
+A session carries `Frame`s; a frame carries many messages, all from one sender. Every message is
+idempotent on ``(rid, att, kind)``: a receiver recomputes its answer from its state, so losing,
+repeating and reordering are harmless. ``att`` is the attempt: ballot, fencing token and tag of every
+vote at once. Unknown fields and wrong types are errors that name the path.
+
+======== ============= ==========================================================================
+message  direction     meaning
+======== ============= ==========================================================================
+Hello    site->broker  first on a session: who I am, my epoch, my resources
+Query    broker->site  what is free, as this principal may see it; touches nothing
+View     site->broker  the answer to Query
+Visit    broker->site  hold these slots, or promise them at once (``mode="vote"``)
+Visited  site->broker  what is held or promised, or why not
+Prepare  broker->site  promise what is held (phase one of two-phase commit)
+Voted    site->broker  yes: durably promised; no; locked; stale
+Decide   broker->site  the outcome of an attempt (phase two)
+Done     site->broker  Decide or Cancel is durably applied
+Forget   broker->site  all chosen sites have said Done: the commit record may go
+Cancel   broker->site  a locked reservation is cancelled
+Release  broker->site  holds are given up
+Renew    broker->site  keep these holds alive; carries what pushes may have lost
+Renewed  site->broker  which holds live, which are gone; recalls and grants, repeated
+Stale    site->broker  your attempt is over: re-read your register
+Recall   site->broker  an older request wants what you hold: prepare it, or give it back
+Give     broker->site  the answer to Recall: given back, still in line
+Grant    site->broker  a slot that you waited for is yours
+Locked   site->broker  a slot that you waited for is locked by another
+Inquire  site->broker  a promise has waited long: what was decided?
+Outcome  broker->site  the answer to Inquire, from the register
+PeerAsk  site->site    no broker answers: what do you know of this attempt?
+PeerSays site->site    locked, prepared, or never (a durable refusal, written before it is said)
+======== ============= ==========================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kalends.core import identifiers as ids
+from kalends.core import limits
+from kalends.core.errors import Refusal
+from kalends.core.resources import ResourceInfo, Slot
+
+WIRE_VERSION = 1
+
+RequestId = Annotated[str, Meta(pattern=f"^{ids.REQUEST_ID_PATTERN}$")]
+Attempt = Annotated[int, Meta(ge=1, le=1_000_000)]
+HoldId = Annotated[int, Meta(ge=1, le=(1 << 62))]
+"""A claim's number at its site: store epoch << 40 | sequence; strictly increasing there."""
+SiteName = Annotated[str, Meta(pattern=f"^{ids.NAME_PATTERN}$")]
+ResourceName = Annotated[str, Meta(pattern=f"^{ids.RESOURCE_PATTERN}$")]
+TimeS = Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
+Units = Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
+Secret = Annotated[str, Meta(min_length=16, max_length=64)]
+Url = Annotated[str, Meta(max_length=512)]
+
+
+class Principal(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """On whose behalf: a user and their groups, as the broker or the token vouches."""
+
+    user: Annotated[str, Meta(max_length=128)]
+    groups: Annotated[tuple[Annotated[str, Meta(max_length=128)], ...], Meta(max_length=64)] = ()
+
+
+class Want(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`units` of `resource` during ``[start, end)``."""
+
+    resource: ResourceName
+    start: TimeS
+    end: TimeS
+    units: Units
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A polled site, and where its peers reach it when no broker answers."""
+
+    site: SiteName
+    url: Url
+
+
+class HeldSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A claim that the site made for `want` number `index` of the visit."""
+
+    index: int
+    hold_id: HoldId
+
+
+class Message(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True,
+    tag_field="kind", tag=str.lower,
+):  # fmt: skip
+    """Base of all messages; the tag on the wire is the class name in lower case."""
+
+
+class Hello(Message, frozen=True, kw_only=True):
+    site: SiteName
+    epoch: int
+    resources: tuple[ResourceInfo, ...]
+
+
+class Query(Message, frozen=True, kw_only=True):
+    """`length_s` and `units` only bound the search to places that matter; 1 asks for everything."""
+
+    query_id: int
+    principal: Principal
+    wants: Annotated[tuple[Want, ...], Meta(max_length=limits.CLAIMS_MAX)]
+    detail: bool = False
+    """Also list the slots themselves, with states, for `kalends calendar`."""
+    replaces: RequestId | Literal[""] = ""
+    """Count this request's locked claims as free: the view of a move, extend or shrink."""
+
+
+class FreeSteps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Free capacity of one resource as this principal may use it: ``(start, end, units)``, in order.
+
+    Gaps between steps are not free. Complete up to `until`.
+    """
+
+    resource: ResourceName
+    until: TimeS
+    steps: tuple[tuple[int, int, int], ...] = ()
+    slots: tuple[Slot, ...] = ()
+    refusal: Refusal | None = None
+
+
+class View(Message, frozen=True, kw_only=True):
+    query_id: int
+    epoch: int
+    views: tuple[FreeSteps, ...]
+
+
+class Visit(Message, frozen=True, kw_only=True):
+    """Hold or promise every slot of `wants`, or none of them.
+
+    `need` of the `parts` must say yes for a commit; `coords` are where an Inquire may be posted;
+    `secret` proves to peers and brokers that an asker takes part.
+    """
+
+    rid: RequestId
+    att: Attempt
+    stamp: Annotated[int, Meta(ge=0)]
+    mode: Literal["hold", "vote"]
+    principal: Principal
+    wants: Annotated[tuple[Want, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    need: Annotated[int, Meta(ge=1)]
+    coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
+    secret: Secret
+    hold_ms: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX)]
+    replaces: RequestId | Literal[""] = ""
+    queue: bool = False
+
+
+class Visited(Message, frozen=True, kw_only=True):
+    """`vote` is "none" for a hold; refusals are given when nothing is held."""
+
+    rid: RequestId
+    att: Attempt
+    epoch: int
+    vote: Literal["yes", "no", "none"]
+    held: tuple[HeldSlot, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    queued: tuple[int, ...] = ()
+
+
+class Prepare(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    hold_ids: Annotated[tuple[HoldId, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    need: Annotated[int, Meta(ge=1)]
+
+
+class Voted(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    epoch: int
+    vote: Literal["yes", "no", "locked", "stale"]
+    refusals: tuple[Refusal, ...] = ()
+
+
+Chosen = dict[str, tuple[int, ...]]
+"""Site to the hold ids that the decision chose there."""
+
+
+class Decide(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    outcome: Literal["commit", "abort"]
+    chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)] = {}
+
+
+class Done(Message, frozen=True, kw_only=True):
+    """`of` says which: a reservation's Decide and its Cancel are both answered Done."""
+
+    rid: RequestId
+    att: Attempt
+    of: Literal["commit", "abort", "cancel"]
+
+
+class Forget(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+
+
+class Cancel(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+
+
+class Release(Message, frozen=True, kw_only=True):
+    """Empty `hold_ids`: all holds of the request."""
+
+    rid: RequestId
+    att: Attempt
+    hold_ids: tuple[HoldId, ...] = ()
+    leave_queue: bool = True
+
+
+class Renew(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    hold_ids: tuple[HoldId, ...]
+    hold_ms: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX)]
+
+
+class RecallNotice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    hold_id: HoldId
+    left_ms: int
+
+
+class Renewed(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    epoch: int
+    kept: tuple[HoldId, ...] = ()
+    lost: tuple[HoldId, ...] = ()
+    recalls: tuple[RecallNotice, ...] = ()
+    grants: tuple[HeldSlot, ...] = ()
+
+
+class Stale(Message, frozen=True, kw_only=True):
+    """`att` is the attempt of the message that came too late; `seen` is the highest known here."""
+
+    rid: RequestId
+    att: Attempt
+    seen: int
+
+
+class Recall(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    hold_id: HoldId
+    left_ms: int
+
+
+class Give(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    hold_ids: tuple[HoldId, ...]
+
+
+class Grant(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    slot: HeldSlot
+    ttl_ms: int
+
+
+class Locked(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    index: int
+
+
+class Inquire(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    site: SiteName
+    secret: Secret
+
+
+class Outcome(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    outcome: Literal["commit", "abort", "pending"]
+    chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)] = {}
+
+
+class PeerAsk(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    site: SiteName
+    secret: Secret
+
+
+class PeerSays(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    site: SiteName
+    says: Literal["locked", "prepared", "never"]
+    chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)] = {}
+
+
+ToSite = Query | Visit | Prepare | Decide | Forget | Cancel | Release | Renew | Give | Outcome
+"""What a broker may send to a site on a session."""
+
+ToBroker = (
+    Hello | View | Visited | Voted | Done | Renewed | Stale | Recall | Grant | Locked | Inquire
+)
+"""What a site may send to a broker on a session."""
+
+BetweenSites = PeerAsk | PeerSays
+
+
+class FrameToSite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`lc` is the sender's logical clock at sending; receivers merge it."""
+
+    v: Literal[1]
+    source: SiteName
+    lc: Annotated[int, Meta(ge=0)]
+    messages: Annotated[list[ToSite], Meta(max_length=limits.FRAME_MESSAGES_MAX)]
+
+
+class FrameToBroker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    v: Literal[1]
+    source: SiteName
+    lc: Annotated[int, Meta(ge=0)]
+    messages: Annotated[list[ToBroker], Meta(max_length=limits.FRAME_MESSAGES_MAX)]

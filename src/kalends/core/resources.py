@@ -1,0 +1,44 @@
+"""What a resource is to those who book it, and a slot as a principal may see it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kalends.core import identifiers as ids
+from kalends.core import limits
+
+AttributeValue = str | int | float | bool
+SlotState = Literal["available", "held", "locked"]
+"""The three states that users see; a prepared claim shows as held (DESIGN: words)."""
+
+
+class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A bookable thing: `capacity` 1 for an instrument, n for n identical nodes.
+
+    Slot starts and ends are multiples of `grain_s` seconds since the epoch, UTC; none ends later
+    than `horizon_s` from now. `zone` is the owner's time zone (IANA name), `hours` the opening hours
+    in words.
+    """
+
+    name: Annotated[str, Meta(pattern=f"^{ids.RESOURCE_PATTERN}$")]
+    capacity: Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)] = 1
+    attributes: Annotated[dict[str, AttributeValue], Meta(max_length=limits.ATTRIBUTES_MAX)] = {}
+    grain_s: Annotated[int, Meta(ge=1, le=86_400)] = 60
+    horizon_s: Annotated[int, Meta(ge=1, le=limits.WINDOW_S_MAX)] = 366 * 86_400
+    zone: str = "UTC"
+    hours: str = ""
+    description: str = ""
+
+
+class Slot(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`units` of a calendar in one state during ``[start, end)``; `holder` only where it may be seen."""
+
+    start: int
+    end: int
+    units: int
+    state: SlotState
+    holder: str = ""
+    reservation: str = ""

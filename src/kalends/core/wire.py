@@ -1,0 +1,75 @@
+"""Bytes to validated types and back: MessagePack (`msgpack`) and JSON, with limits.
+
+Two steps on purpose: the codec bounds what a hostile body can make us build; `msgspec.convert` then
+checks every field against its type and names the path of what is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+import msgpack
+import msgspec
+
+from kalends.core import limits
+from kalends.core.errors import InvalidInput, TooLarge
+
+MSGPACK: Final = "application/msgpack"
+JSON: Final = "application/json"
+PROBLEM_JSON: Final = "application/problem+json"
+PROBLEM_MSGPACK: Final = "application/problem+msgpack"
+
+NESTING_MAX: Final = 32
+"""Depth of arrays and maps in a body; our types need 6. (msgpack itself stops at 511.)"""
+
+T = TypeVar("T")
+
+
+def encode_msgpack(value: object) -> bytes:
+    return bytes(msgpack.packb(msgspec.to_builtins(value)))
+
+
+def encode_json(value: object) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def decode_msgpack(body: bytes, kind: type[T], *, bytes_max: int = limits.BODY_BYTES_MAX) -> T:
+    """`body` as a `kind`.
+
+    Raises `TooLarge` beyond `bytes_max`, `InvalidInput` (with the path) for anything that is not
+    exactly a `kind`.
+    """
+    check_size(body, bytes_max)
+    try:
+        raw = msgpack.unpackb(body, strict_map_key=True, max_ext_len=0)
+    except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
+        raise InvalidInput("the body is not valid MessagePack", where="body") from error
+    return convert(raw, kind)
+
+
+def decode_json(body: bytes, kind: type[T], *, bytes_max: int = limits.BODY_BYTES_MAX) -> T:
+    """As `decode_msgpack`, from JSON."""
+    check_size(body, bytes_max)
+    try:
+        raw = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput("the body is not valid JSON", where="body") from error
+    return convert(raw, kind)
+
+
+def convert(raw: Any, kind: type[T]) -> T:
+    """`raw` (maps, lists, scalars) as a `kind`; raises `InvalidInput` naming the path."""
+    try:
+        return msgspec.convert(raw, kind)
+    except (msgspec.ValidationError, RecursionError) as error:
+        detail, _, path = str(error).partition(" - at `")
+        raise InvalidInput(detail, where=path.rstrip("`").removeprefix("$.") or "body") from error
+
+
+def check_size(body: bytes, bytes_max: int) -> None:
+    if len(body) > bytes_max:
+        raise TooLarge(
+            f"{len(body)} bytes, at most {bytes_max} are taken",
+            where="body",
+            remedy="split the request",
+        )
