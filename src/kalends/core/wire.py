@@ -57,10 +57,13 @@ def decode_json(body: bytes, kind: type[T], *, bytes_max: int = limits.BODY_BYTE
     return convert(raw, kind)
 
 
-def convert(raw: Any, kind: type[T]) -> T:
-    """`raw` (maps, lists, scalars) as a `kind`; raises `InvalidInput` naming the path."""
+def convert(raw: Any, kind: type[T], *, strict: bool = True) -> T:
+    """`raw` (maps, lists, scalars) as a `kind`; raises `InvalidInput` naming the path.
+
+    Not `strict`: texts stand for numbers and truth values, as in a query string.
+    """
     try:
-        return msgspec.convert(raw, kind)
+        return msgspec.convert(raw, kind, strict=strict)
     except (msgspec.ValidationError, RecursionError) as error:
         detail, _, path = str(error).partition(" - at `")
         raise InvalidInput(detail, where=path.rstrip("`").removeprefix("$.") or "body") from error

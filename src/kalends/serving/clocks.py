@@ -1,0 +1,24 @@
+"""The two clocks a server reads, as one object, so that tests can move time without waiting."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """`monotonic_s` measures durations and never goes back; `wall_s` is UTC and may jump."""
+
+    def monotonic_s(self) -> float: ...
+
+    def wall_s(self) -> int: ...
+
+
+class SystemClock:
+    """The clocks of this machine."""
+
+    def monotonic_s(self) -> float:
+        return time.monotonic()
+
+    def wall_s(self) -> int:
+        return int(time.time())

@@ -1,0 +1,321 @@
+"""The configuration of a server as typed values, and the one parser of its TOML text.
+
+Parsing is pure: no file is opened here, and relative paths are taken from the directory of the
+configuration. Field names with a unit (`grain_s`) are written without it in the file (``grain =
+"15m"``), because there a duration is a text that brings its unit along. An error names the path of
+what is wrong; for an unknown field also the one that was probably meant.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+import types
+import typing
+import zoneinfo
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta, field
+
+from kalends.core import identifiers, limits
+from kalends.core.durations import format_duration, parse_duration
+from kalends.core.errors import InvalidInput
+from kalends.core.messages import SiteName, Units, Url
+from kalends.core.resources import AttributeValue
+from kalends.serving.bodies import check_plain
+from kalends.serving.callers import require_loopback, split_listen
+
+CONFIGURATION_BYTES_MAX: Final = 4 * 1024 * 1024
+"""A site with ten thousand resources stays below it."""
+
+Name = Annotated[str, Meta(pattern=f"^{identifiers.NAME_PATTERN}$")]
+ClockTime = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+AttributeName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_.-]{0,62}$")]
+Text = Annotated[str, Meta(max_length=1_000)]
+
+
+class DurationS(int):
+    """Seconds; in the file a text with a unit, such as ``"15m"``."""
+
+
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of everything in the file: unknown fields are refused."""
+
+
+class HoursConfiguration(_Section, frozen=True, kw_only=True):
+    """Times that come again: `rrule` (RFC 5545) gives the days, each from `start` for `duration_s`.
+
+    In the time zone `zone`, or the resource's.
+    """
+
+    rrule: Text
+    start: ClockTime
+    duration_s: DurationS = field(name="duration")
+    zone: str = ""
+
+
+class AccessConfiguration(_Section, frozen=True, kw_only=True):
+    """One rule of an access list: `who` may do what, up to how much, and when.
+
+    `who` is ``everyone``, ``user:NAME`` or ``group:NAME``. `may` each step includes those before it:
+    see, hold, lock; "nothing" refuses. `units_max` 0 is the whole capacity; no `hours`: at any time.
+    """
+
+    name: str = ""
+    who: Annotated[str, Meta(pattern=r"^(everyone|(user|group):.{1,128})$")]
+    may: Literal["nothing", "see", "hold", "lock"]
+    units_max: Annotated[int, Meta(ge=0, le=limits.UNITS_MAX)] = 0
+    hours: tuple[HoursConfiguration, ...] = ()
+
+
+class ResourceConfiguration(_Section, frozen=True, kw_only=True):
+    """One resource; `name` is local, and the site's name goes before it outside.
+
+    No `hours`: always open. No `access`: everyone may book it.
+    """
+
+    name: Name
+    capacity: Units = 1
+    grain_s: DurationS = field(name="grain", default=DurationS(60))
+    horizon_s: DurationS = field(name="horizon", default=DurationS(366 * 86_400))
+    zone: str = "UTC"
+    description: Text = ""
+    attributes: Annotated[
+        dict[AttributeName, AttributeValue], Meta(max_length=limits.ATTRIBUTES_MAX)
+    ] = {}
+    hours: tuple[HoursConfiguration, ...] = ()
+    access: tuple[AccessConfiguration, ...] = ()
+
+
+class KeyConfiguration(_Section, frozen=True, kw_only=True):
+    """A key file (PEM or JWKS) whose tokens are believed, for this issuer ("" any) and these scopes."""
+
+    file: Path
+    issuer: str = ""
+    scopes: tuple[Literal["use", "audit", "admin", "broker"], ...] = ("use",)
+
+
+class TlsConfiguration(_Section, frozen=True, kw_only=True):
+    certificate: Path
+    key: Path
+
+
+class LogConfiguration(_Section, frozen=True, kw_only=True):
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    form: Literal["auto", "json", "human"] = "auto"
+
+
+class SiteLimits(_Section, frozen=True, kw_only=True):
+    """Per principal: claims held and promised at once, and the longest a hold may live."""
+
+    held_per_principal_max: Annotated[int, Meta(ge=1)] = 64
+    promised_per_principal_max: Annotated[int, Meta(ge=1)] = 64
+    hold_s_max: DurationS = field(name="hold_max", default=DurationS(3_600))
+    calls_per_s: Annotated[float, Meta(gt=0)] = 2_000.0
+    calls_burst: Annotated[int, Meta(ge=1)] = 4_000
+
+
+class BrokerLimits(_Section, frozen=True, kw_only=True):
+    """Per principal: requests open at once, and calls."""
+
+    open_per_principal_max: Annotated[int, Meta(ge=1)] = 256
+    calls_per_s: Annotated[float, Meta(gt=0)] = 2_000.0
+    calls_burst: Annotated[int, Meta(ge=1)] = 4_000
+
+
+class PeerConfiguration(_Section, frozen=True, kw_only=True):
+    """A site that a broker books at; `ca` is the file of the authority that signed its certificate."""
+
+    name: SiteName
+    url: Url
+    ca: Path | None = None
+
+
+class _ServerConfiguration(_Section, frozen=True, kw_only=True):
+    """What sites and brokers have in common. `url` is how others reach it; "" means at `listen`."""
+
+    name: SiteName
+    listen: str
+    url: Url = ""
+    store: Path
+    keys: tuple[KeyConfiguration, ...] = ()
+    tls: TlsConfiguration | None = None
+
+    def url_at(self, listening: str) -> str:
+        """How others reach this server: `url`, or the address where it turned out to listen."""
+        return self.url or listening
+
+
+class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
+    listen: str = "127.0.0.1:7101"
+    resources: tuple[ResourceConfiguration, ...] = ()
+    limits: SiteLimits = SiteLimits()
+
+
+class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
+    """`replica` tells replicas of one broker apart; `coords` are the addresses of all of them.
+
+    `key` is the private key file that the broker signs its own tokens for sites with.
+    """
+
+    listen: str = "127.0.0.1:7100"
+    replica: Name = "1"
+    sites: tuple[PeerConfiguration, ...] = ()
+    key: Path | None = None
+    coords: tuple[Url, ...] = ()
+    limits: BrokerLimits = BrokerLimits()
+
+
+class Configuration(_Section, frozen=True, kw_only=True):
+    """A site, a broker, or both in one process."""
+
+    site: SiteConfiguration | None = None
+    broker: BrokerConfiguration | None = None
+    log: LogConfiguration = LogConfiguration()
+
+
+def load_configuration(text: str, base: Path) -> Configuration:
+    """The configuration in `text`; relative paths in it are taken from the directory `base`.
+
+    Raises `InvalidInput` with the path of what is wrong: TOML that is not well-formed, unknown
+    fields, wrong types, a name given twice, an unknown time zone, or a server without keys that
+    other machines could reach.
+    """
+    if len(text) > CONFIGURATION_BYTES_MAX:
+        raise InvalidInput("the configuration is far too large", where="configuration")
+    try:
+        raw = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InvalidInput(f"this is not TOML: {error}", where="configuration") from error
+    check_plain(raw)
+    _check_fields(raw, Configuration, "")
+    configuration = _convert(raw, base)
+    if configuration.site is None and configuration.broker is None:
+        raise InvalidInput(
+            "neither a site nor a broker is configured",
+            where="configuration",
+            remedy="write a [site] or a [broker] section, or both",
+        )
+    if configuration.site is not None:
+        _check_server(configuration.site, "site")
+        _check_resources(configuration.site)
+    if configuration.broker is not None:
+        _check_server(configuration.broker, "broker")
+        _check_unique([site.name for site in configuration.broker.sites], "broker.sites")
+    return configuration
+
+
+def _convert(raw: dict[str, Any], base: Path) -> Configuration:
+    def decode(kind: type, value: object) -> object:
+        if not isinstance(value, str) or not value:
+            raise ValueError(f"Expected a text, got `{type(value).__name__}`")
+        if kind is DurationS:
+            try:
+                return DurationS(parse_duration(value, longest_s=limits.WINDOW_S_MAX))
+            except InvalidInput as error:
+                raise ValueError(f"{error.detail} ({error.remedy})") from error
+        return base / Path(value).expanduser()
+
+    try:
+        return msgspec.convert(raw, Configuration, dec_hook=decode)
+    except msgspec.ValidationError as error:
+        detail, _, path = str(error).partition(" - at `")
+        where = path.rstrip("`").removeprefix("$").removeprefix(".")
+        raise InvalidInput(detail, where=where or "configuration") from error
+
+
+def _check_server(server: _ServerConfiguration, section: str) -> None:
+    try:
+        split_listen(server.listen)
+        if not server.keys:
+            require_loopback(server.listen)
+    except InvalidInput as error:
+        raise InvalidInput(error.detail, where=f"{section}.listen", remedy=error.remedy) from error
+
+
+def _check_resources(site: SiteConfiguration) -> None:
+    _check_at_most(site.limits.hold_s_max, limits.HOLD_MS_MAX // 1000, "site.limits.hold_max")
+    _check_unique([resource.name for resource in site.resources], "site.resources")
+    for index, resource in enumerate(site.resources):
+        where = f"site.resources[{index}]"
+        _check_at_most(resource.grain_s, 86_400, f"{where}.grain")
+        _check_zone(resource.zone, f"{where}.zone")
+        _check_hours(resource.hours, f"{where}.hours")
+        for number, rule in enumerate(resource.access):
+            _check_hours(rule.hours, f"{where}.access[{number}].hours")
+            if rule.units_max > resource.capacity:
+                raise InvalidInput(
+                    f"{rule.units_max} units are more than the capacity of {resource.capacity}",
+                    where=f"{where}.access[{number}].units_max",
+                    remedy="give at most the capacity, or leave it out for all of it",
+                )
+
+
+def _check_hours(hours: tuple[HoursConfiguration, ...], where: str) -> None:
+    for index, times in enumerate(hours):
+        if times.zone:
+            _check_zone(times.zone, f"{where}[{index}].zone")
+
+
+def _check_zone(zone: str, where: str) -> None:
+    known = zoneinfo.available_timezones()
+    if zone not in known:
+        raise InvalidInput(
+            f"{zone!r} is not a time zone",
+            where=where,
+            remedy=_suggestion(zone, known) or "use an IANA name, such as Europe/Berlin",
+        )
+
+
+def _check_at_most(length_s: int, length_s_max: int, where: str) -> None:
+    if length_s > length_s_max:
+        raise InvalidInput(
+            f"{format_duration(length_s)} is too long",
+            where=where,
+            remedy=f"at most {format_duration(length_s_max)}",
+        )
+
+
+def _check_unique(names: list[str], where: str) -> None:
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise InvalidInput(
+                f"{name!r} is there twice", where=f"{where}[{index}].name", remedy="rename one"
+            )
+
+
+def _check_fields(raw: object, kind: Any, path: str) -> None:
+    """Raises `InvalidInput` for the first field of `raw` that `kind` does not have."""
+    for inner in _inner_kinds(kind):
+        if isinstance(raw, list):
+            for index, value in enumerate(raw):
+                _check_fields(value, inner, f"{path}[{index}]")
+        elif isinstance(raw, dict) and issubclass(inner, _Section):
+            known = {entry.encode_name: entry for entry in msgspec.structs.fields(inner)}
+            for name, value in raw.items():
+                where = f"{path}.{name}" if path else name
+                if name not in known:
+                    raise InvalidInput(
+                        "there is no such field",
+                        where=where,
+                        remedy=_suggestion(name, known)
+                        or f"the fields here are {', '.join(sorted(known))}",
+                    )
+                _check_fields(value, known[name].type, where)
+
+
+def _inner_kinds(kind: Any) -> list[type]:
+    """The sections that a value of `kind` is, or is a list of, or may be."""
+    if isinstance(kind, type) and issubclass(kind, _Section):
+        return [kind]
+    origin = typing.get_origin(kind)
+    if origin in (tuple, typing.Union, types.UnionType):
+        return [found for inner in typing.get_args(kind) for found in _inner_kinds(inner)]
+    return []
+
+
+def _suggestion(name: str, known: typing.Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=2)
+    return f"did you mean {' or '.join(near)}?" if near else ""

@@ -1,0 +1,111 @@
+"""A complete configuration with comments, for the documentation and as a file to start from."""
+
+from __future__ import annotations
+
+_EXAMPLE = """\
+# kalends serve THIS-FILE: a site, a broker, or both in one process.
+# Durations are texts with a unit: 90s, 15m, 1.5h, 2d. Paths are relative to this file.
+
+[log]
+level = "info"            # debug, info, warning, error
+form = "auto"             # json, human; auto: human on a terminal
+
+# ---------------------------------------------------------------- the site: calendars of one owner
+
+[site]
+name = "sdsc"             # resources are called sdsc/... outside
+listen = "127.0.0.1:7101" # port 0 takes any free one; without keys only loopback is allowed
+url = "http://127.0.0.1:7101"   # how brokers and other sites reach it
+store = "sdsc.sqlite"     # everything that was promised lives here
+
+[[site.keys]]             # tokens signed by these keys are believed; without any, access is open
+file = "keys/people.pub"  # a public key (PEM), or a JWKS file of an identity provider
+issuer = "https://login.sdsc.example"   # only tokens of this issuer; leave out for any
+scopes = ["use", "audit"] # the most that this key may allow: use, audit, admin, broker
+
+[[site.keys]]             # the broker, which vouches for its users
+file = "keys/broker.pub"
+scopes = ["use", "broker"]
+
+[site.limits]
+held_per_principal_max = 64       # claims that one user may hold at once
+promised_per_principal_max = 64   # claims that are promised to one user at once
+hold_max = "1h"                   # the longest life of a hold
+calls_per_s = 2000.0              # per user, after
+calls_burst = 4000                # this many at once
+
+[[site.resources]]
+name = "sp2"
+capacity = 128            # 128 identical nodes; 1 for an instrument
+grain = "15m"             # bookings start and end on multiples of this
+horizon = "90d"           # nobody books further ahead
+zone = "America/Los_Angeles"
+description = "IBM SP2, thin nodes"
+attributes = { kind = "sp2", memory = 256, interactive = false }
+
+# Opening hours: days by an RFC 5545 rule, each from `start` for `duration`, in the resource's zone.
+[[site.resources.hours]]
+rrule = "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR"
+start = "08:00"
+duration = "10h"
+
+[[site.resources.hours]]
+rrule = "FREQ=WEEKLY;BYDAY=SA,SU"
+start = "00:00"
+duration = "24h"
+
+# Access: who may see, hold or lock. Without rules, everyone may book.
+[[site.resources.access]]
+name = "staff"            # refusals name the rule
+who = "group:staff"
+may = "lock"
+
+[[site.resources.access]]
+name = "guests at night"
+who = "everyone"
+may = "lock"
+units_max = 32            # at most so many units at once
+hours = [{ rrule = "FREQ=DAILY", start = "20:00", duration = "12h" }]
+
+[[site.resources]]
+name = "microscope"
+description = "High-voltage electron microscope"
+
+# ------------------------------------------------ the broker: all of it or nothing, over many sites
+
+[broker]
+name = "npaci"
+replica = "1"             # replicas of one broker share its name and its store
+listen = "127.0.0.1:7100"
+url = "http://127.0.0.1:7100"
+store = "npaci.sqlite"
+key = "keys/broker"       # signs the broker's own tokens for the sites (private: mode 0600)
+coords = ["http://127.0.0.1:7100"]   # all replicas: where a site asks what was decided
+
+[[broker.keys]]
+file = "keys/people.pub"
+scopes = ["use", "audit", "admin"]
+
+[broker.limits]
+open_per_principal_max = 256      # requests of one user that are not decided yet
+
+[[broker.sites]]
+name = "sdsc"
+url = "http://127.0.0.1:7101"
+
+[[broker.sites]]
+name = "caltech"
+url = "https://kalends.caltech.example:7101"
+ca = "keys/caltech-ca.pem"        # the authority that signed its certificate
+
+# TLS, for any server that other machines reach:
+#
+# [site.tls]
+# certificate = "keys/site.pem"
+# key = "keys/site.key"
+"""
+
+
+def example() -> str:
+    """The text of the example; `kalends.serving.configuration.load_configuration` takes it."""
+    return _EXAMPLE

@@ -1,0 +1,79 @@
+"""The limits of one application, each with its reason, and the token bucket of every caller."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+import msgspec
+
+from kalends.core import limits
+from kalends.core.errors import LimitExceeded
+
+_RETRY_S_MIN: Final = 0.001
+"""Rounding must never tell a caller to come back at once."""
+
+
+class ServingLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What one application takes. The defaults suit a site or broker that others rely on."""
+
+    body_bytes_max: int = limits.BODY_BYTES_MAX
+    body_read_s_max: float = 15.0
+    """A body of the largest size arrives in this time even over a bad line; slower ones hold sockets."""
+    answer_s_max: float = 150.0
+    """Longer than the longest wait that a body may ask for (two minutes)."""
+    calls_per_s: float = 2_000.0
+    """Per principal, steadily: what a whole machine can book; a loop gone wild is slowed down."""
+    calls_burst: int = 4_000
+    principals_tracked_max: int = 10_000
+    """Buckets kept; whoever has not called for longest is forgotten, with a full bucket again."""
+    sessions_max: int = 1_000
+    calls_in_flight_max: int = limits.FRAME_MESSAGES_MAX
+    """Per session: calls whose replies have not been made yet."""
+    frame_bytes_max: int = limits.FRAME_BYTES_MAX
+    replies_waiting_bytes_max: int = 32 * 1024 * 1024
+    """Replies that a session's client has not read yet; beyond it the session is closed."""
+    send_s_max: float = 30.0
+    """A client that takes no bytes for this long is gone."""
+    heartbeat_s: float = 20.0
+    """Pings on a quiet session: finds dead peers, and keeps proxies from closing it."""
+    drain_s_max: float = 10.0
+    """At a stop, calls in flight get this long to end."""
+
+
+class RateLimiter:
+    """A token bucket per key: `burst` calls at once, then `per_s` a second. Not thread-safe.
+
+    At most `tracked_max` buckets are kept, the least recently used leaving first. `now_s` is
+    monotonic.
+    """
+
+    def __init__(self, *, per_s: float, burst: int, tracked_max: int) -> None:
+        self._per_s = per_s
+        self._burst = float(burst)
+        self._tracked_max = tracked_max
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, key: str, now_s: float) -> None:
+        """Count one call of `key`; raises `LimitExceeded`, counting nothing, when its bucket is empty."""
+        buckets = self._buckets
+        bucket = buckets.get(key)
+        if bucket is None:
+            level = self._burst
+            if len(buckets) >= self._tracked_max:
+                buckets.popitem(last=False)
+        else:
+            level, filled_at_s = bucket
+            level = min(self._burst, level + (now_s - filled_at_s) * self._per_s)
+        if level < 1.0:
+            raise LimitExceeded(
+                f"more than {self._per_s:g} calls a second, after {self._burst:g} at once",
+                where="caller",
+                remedy="call more slowly, or put several calls into one session",
+                retry_after_s=max((1.0 - level) / self._per_s, _RETRY_S_MIN),
+            )
+        buckets[key] = (level - 1.0, now_s)
+        buckets.move_to_end(key)
+
+    def __len__(self) -> int:
+        return len(self._buckets)
