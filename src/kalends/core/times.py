@@ -1,0 +1,355 @@
+"""Times and windows as people write them, in a named zone, and back in full.
+
+=========================== ====================================================================
+written                     understood as
+=========================== ====================================================================
+``2026-03-02T09:00+01:00``  ISO 8601; the seconds may be left out, ``Z`` is UTC, ``24:00`` is allowed
+``2026-03-02 09:00``        the same on the clocks of the zone
+``2026-03-02``              the first moment of that day in the zone
+``now`` ``now+2h``          the moment given, moved by a duration
+``today 08:00``             also ``tomorrow`` and ``yesterday``; without a time: the first moment
+``mon 09:00``               the first Monday 09:00 still to come; ``next monday`` is never today
+``09:00``                   today, or tomorrow when that has passed
+``1772442000``              nine to eleven digits: seconds since 1970, UTC
+=========================== ====================================================================
+
+A zone's name may follow (``tomorrow 08:00 Europe/Zurich``). A local time that the clocks skip in
+spring is refused, naming the gap; one that they show twice in autumn is the first of the two (the
+first still to come, where a form says so), and `format_time` says which of the two it is.
+Everything is integer seconds UTC inside; `now_s` is always handed in.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from kalends.core import limits
+from kalends.core.durations import format_duration, parse_duration, parse_offset
+from kalends.core.errors import InvalidInput
+from kalends.core.intervals import Interval
+
+__all__ = [
+    "check_time",
+    "format_duration",
+    "format_time",
+    "parse_duration",
+    "parse_offset",
+    "parse_time",
+    "parse_window",
+    "zone_named",
+]
+
+_TEXT_MAX: Final = 200
+_WEEKDAYS: Final = (
+    "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
+)  # fmt: skip
+_DAYS: Final = {"yesterday": -1, "today": 0, "tomorrow": 1}
+
+_CLOCK: Final = r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:[.,]0+)?)?"
+_OFFSET: Final = r"(z|[+-][0-9]{2}(?::?[0-9]{2})?)"
+_ISO = re.compile(rf"([0-9]{{4,6}}-[0-9]{{2}}-[0-9]{{2}})(?:(?:t| +){_CLOCK}(?: *{_OFFSET})?)?")
+_NOW = re.compile(r"now(?: *([+-].*))?")
+_DAY = re.compile(rf"(next +)?([a-z]+)(?: +(?:at +)?{_CLOCK})?")
+_TIME_OF_DAY = re.compile(_CLOCK)
+_ZONE_BEHIND = re.compile(r"(.*\S)\s+(UTC|GMT|[A-Z][A-Za-z_]*(?:/[A-Za-z0-9_+-]+)+)")
+_REMEDY: Final = (
+    "write 2026-03-02T09:00, 2026-03-02T09:00+01:00, now+2h, tomorrow 08:00, mon 09:00 or 09:00"
+)
+
+
+def zone_named(name: str | ZoneInfo) -> ZoneInfo:
+    """The IANA zone `name`; raises `InvalidInput` with near matches when there is none."""
+    if isinstance(name, ZoneInfo):
+        return name
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise InvalidInput(
+            f"there is no time zone {name[:64]!r}", where="zone", remedy=_near_zones(name[:64])
+        ) from error
+
+
+def check_time(time_s: float, *, where: str = "time") -> int:
+    """`time_s` as whole seconds UTC between 1970 and 3000.
+
+    Raises `InvalidInput` for what is no such time: not a number, a fraction, milliseconds.
+    """
+    if not math.isfinite(time_s):
+        raise InvalidInput(f"{time_s} is not a time", where=where, remedy="give seconds since 1970")
+    if time_s != math.floor(time_s):
+        raise InvalidInput(
+            f"{time_s} is not a whole number of seconds", where=where, remedy="round it to seconds"
+        )
+    if not 0 <= time_s <= limits.TIME_S_MAX:
+        milliseconds = 0 <= time_s <= limits.TIME_S_MAX * 1000
+        raise InvalidInput(
+            f"{int(time_s)} s since 1970 is {'before 1970' if time_s < 0 else 'after the year 3000'}",
+            where=where,
+            remedy="these look like milliseconds: divide by 1000"
+            if milliseconds
+            else "give a time between the years 1970 and 3000",
+        )
+    return int(time_s)
+
+
+def parse_time(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "time") -> int:
+    """The time in seconds UTC that `text` means at `now_s` in `zone` (the module says how).
+
+    Raises `InvalidInput` (at `where`) for what cannot be understood, and for a local time that the
+    zone's clocks skip.
+    """
+    reading = _Reading(now_s, zone_named(zone), where)
+    if len(text) > _TEXT_MAX:
+        raise InvalidInput("far too long for a time", where=where, remedy=_REMEDY)
+    stripped = text.strip()
+    named_zone = _ZONE_BEHIND.fullmatch(stripped)
+    if named_zone is not None:
+        stripped = named_zone.group(1)
+        reading = reading._replace(zone=zone_named(named_zone.group(2)))
+    words = stripped.lower()
+    if words.isascii() and words.isdigit():
+        return reading.seconds(words)
+    if match := _NOW.fullmatch(words):
+        return check_time(now_s + parse_offset(match[1] or "0s", where=where), where=where)
+    if match := _ISO.fullmatch(words):
+        if match[5] and named_zone is not None:
+            raise InvalidInput(
+                f"{text!r} has both an offset and a zone", where=where, remedy="write one of them"
+            )
+        return check_time(reading.iso(match), where=where)
+    if match := _TIME_OF_DAY.fullmatch(words):
+        clock = reading.clock(match.groups())
+        return check_time(reading.to_come(reading.today, 1, clock), where=where)
+    if (match := _DAY.fullmatch(words)) and (match[2] in _DAYS or _weekday(match[2]) is not None):
+        return check_time(reading.day(match), where=where)
+    raise InvalidInput(f"{text!r} is not a time", where=where, remedy=_REMEDY)
+
+
+def parse_window(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "window") -> Interval:
+    """``START .. END``, ``START for DURATION``, or one day (``tomorrow``, ``fri``, ``2026-03-02``).
+
+    An END that is only a time of day or a weekday is the first one after START, so that
+    ``fri 22:00 .. 06:00`` ends on Saturday. A day lasts as long as the zone's clocks make it.
+    Raises `InvalidInput` as `parse_time` does, and when END is not after START.
+    """
+    before, dots, after = text.partition("..")
+    if dots:
+        start = parse_time(before, now_s, zone, where=where)
+        relative = (
+            _TIME_OF_DAY.match(after.strip()) or _weekday(after.strip().lower()[:3]) is not None
+        )
+        end = parse_time(after, start if relative else now_s, zone, where=where)
+    elif len(parts := re.split(r"\s+for\s+", text)) == 2:
+        start = parse_time(parts[0], now_s, zone, where=where)
+        end = start + parse_duration(parts[1], where=where, longest_s=limits.WINDOW_S_MAX)
+    else:
+        start, end = _whole_day(text, now_s, zone, where)
+    if end <= start:
+        raise InvalidInput(
+            f"the window ends at {format_time(end, zone)}, not after its start "
+            f"at {format_time(start, zone)}",
+            where=where,
+            remedy="write START .. END with the earlier time first",
+        )
+    return Interval(start, check_time(end, where=where))
+
+
+def format_time(time_s: int, zone: str | ZoneInfo) -> str:
+    """`time_s` in full: ``Mon 2026-03-02 09:00:00 CET (UTC+01:00)``.
+
+    A time that the clocks show twice says which of the two it is. Raises `InvalidInput` for what
+    `check_time` refuses and for an unknown zone.
+    """
+    named = zone_named(zone)
+    local = datetime.fromtimestamp(check_time(time_s), named)
+    abbreviation = local.tzname() or named.key
+    if not abbreviation.isalpha():
+        abbreviation = named.key
+    twice = len(_instants(local.replace(tzinfo=None, fold=0), named)) > 1
+    which = (", the second of two" if local.fold else ", the first of two") if twice else ""
+    day = _WEEKDAYS[local.weekday()][:3].capitalize()
+    return f"{day} {local:%Y-%m-%d %H:%M:%S} {abbreviation} (UTC{local.isoformat()[19:]}){which}"
+
+
+class _Reading(NamedTuple):
+    """What a text is read against: the moment, the zone, and where errors are said to be."""
+
+    now_s: int
+    zone: ZoneInfo
+    where: str
+
+    @property
+    def today(self) -> date:
+        return datetime.fromtimestamp(self.now_s, self.zone).date()
+
+    def seconds(self, digits: str) -> int:
+        if len(digits) < 9:
+            raise InvalidInput(f"{digits!r} is only a number", where=self.where, remedy=_REMEDY)
+        return check_time(int(digits), where=self.where)
+
+    def iso(self, match: re.Match[str]) -> int:
+        day = self.calendar_day(match[1])
+        if match[2] is None:
+            return self.first_moment(day)
+        local = _midnight(day) + self.clock(match.groups()[1:4])
+        if match[5] is None:
+            return self.resolve(local)
+        return int(local.replace(tzinfo=UTC).timestamp()) - self.offset(match[5])
+
+    def day(self, match: re.Match[str]) -> int:
+        upcoming, word = match[1], match[2]
+        clock = None if match[3] is None else self.clock(match.groups()[2:5])
+        weekday = _weekday(word)
+        if weekday is not None:
+            ahead = (weekday - self.today.weekday()) % 7 or (7 if upcoming else 0)
+            return self.to_come(self.today + timedelta(ahead), 7, clock)
+        if upcoming:
+            raise InvalidInput(f"'next {word}' is not a day", where=self.where, remedy=_REMEDY)
+        day = self.today + timedelta(_DAYS[word])
+        return self.at(day, clock)[0]
+
+    def to_come(self, day: date, step_days: int, clock: timedelta | None) -> int:
+        """The first instant at `clock` not before now, on `day` or `step_days` later."""
+        skipped_already = (
+            clock is not None
+            and not _instants(_midnight(day) + clock, self.zone)
+            and _gap(_midnight(day) + clock, self.zone).instant < self.now_s
+        )
+        for instant in () if skipped_already else self.at(day, clock):
+            if instant >= self.now_s:
+                return instant
+        return self.at(day + timedelta(step_days), clock)[0]
+
+    def at(self, day: date, clock: timedelta | None) -> list[int]:
+        if clock is None:
+            return [self.first_moment(day)]
+        local = _midnight(day) + clock
+        return _instants(local, self.zone) or [self.resolve(local)]
+
+    def resolve(self, local: datetime) -> int:
+        """The first instant at which the zone's clocks show `local`; refused when they never do."""
+        instants = _instants(local, self.zone)
+        if not instants:
+            gap = _gap(local, self.zone)
+            raise InvalidInput(
+                f"{local:%Y-%m-%d %H:%M:%S} does not exist in {self.zone.key}: the clocks go "
+                f"from {gap.start:%Y-%m-%d %H:%M} straight to {gap.end:%Y-%m-%d %H:%M}",
+                where=self.where,
+                remedy=f"write a time outside this gap, such as {gap.end:%Y-%m-%d %H:%M}",
+            )
+        return instants[0]
+
+    def first_moment(self, day: date) -> int:
+        """The start of `day`: midnight, or where the clocks skip midnight, the end of that gap."""
+        midnight = _midnight(day)
+        if not _instants(midnight, self.zone):
+            gap = _gap(midnight, self.zone)
+            if gap.end.date() == day:
+                return gap.instant
+        return self.resolve(midnight)
+
+    def calendar_day(self, text: str) -> date:
+        year = int(text.split("-")[0])
+        if not 1970 <= year <= 3000:
+            raise InvalidInput(
+                f"the year {year} is not between 1970 and 3000",
+                where=self.where,
+                remedy="check the year",
+            )
+        try:
+            return date.fromisoformat(text)
+        except ValueError as error:
+            raise InvalidInput(
+                f"{text} is not a day of the calendar", where=self.where, remedy="check the day"
+            ) from error
+
+    def clock(self, parts: tuple[str | None, ...]) -> timedelta:
+        hours, minutes, seconds = (int(part or 0) for part in parts)
+        whole = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+        if minutes > 59 or seconds > 59 or whole > timedelta(hours=24):
+            raise InvalidInput(
+                f"{hours:02}:{minutes:02}:{seconds:02} is not a time of day",
+                where=self.where,
+                remedy="write 00:00 to 24:00",
+            )
+        return whole
+
+    def offset(self, text: str) -> int:
+        digits = text.lstrip("+-z").replace(":", "").ljust(4, "0")
+        hours, minutes = int(digits[:2]), int(digits[2:])
+        if hours > 15 or minutes > 59:
+            raise InvalidInput(
+                f"{text} is not an offset from UTC", where=self.where, remedy="write +01:00 or Z"
+            )
+        return (-1 if text.startswith("-") else 1) * (hours * 3_600 + minutes * 60)
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day)
+
+
+class _Gap(NamedTuple):
+    """Local times ``[start, end)`` that the clocks skip when they change at `instant`."""
+
+    instant: int
+    start: datetime
+    end: datetime
+
+
+def _instants(local: datetime, zone: ZoneInfo) -> list[int]:
+    """When the zone's clocks show `local`: once, twice (in order), or never."""
+    guesses = {int(local.replace(tzinfo=zone, fold=fold).timestamp()) for fold in (0, 1)}
+    return sorted(guess for guess in guesses if _shown(guess, zone) == local)
+
+
+def _shown(time_s: int, zone: ZoneInfo) -> datetime:
+    return datetime.fromtimestamp(time_s, zone).replace(tzinfo=None, fold=0)
+
+
+def _gap(local: datetime, zone: ZoneInfo) -> _Gap:
+    """The gap that `local` lies in, by bisection between the readings with either offset."""
+    low = int(local.replace(tzinfo=zone, fold=1).timestamp())
+    high = int(local.replace(tzinfo=zone, fold=0).timestamp())
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _shown(middle, zone) < local:
+            low = middle
+        else:
+            high = middle
+    return _Gap(high, _shown(low, zone) + timedelta(seconds=1), _shown(high, zone))
+
+
+def _weekday(word: str) -> int | None:
+    """0 for ``mon`` or any longer beginning of ``monday``, to 6 for Sunday; None for other words."""
+    for number, name in enumerate(_WEEKDAYS):
+        if len(word) >= 3 and name.startswith(word):
+            return number
+    return None
+
+
+def _whole_day(text: str, now_s: int, zone: str | ZoneInfo, where: str) -> Interval:
+    start = parse_time(text, now_s, zone, where=where)
+    named_zone = _ZONE_BEHIND.fullmatch(text.strip())
+    reading = _Reading(now_s, zone_named(named_zone[2] if named_zone else zone), where)
+    local = datetime.fromtimestamp(start, reading.zone)
+    if ":" in text or reading.first_moment(local.date()) != start or "now" in text.lower():
+        raise InvalidInput(
+            f"{text!r} says when to begin but not when to end",
+            where=where,
+            remedy="write START .. END, START for DURATION, or a whole day such as tomorrow",
+        )
+    return Interval(start, reading.first_moment(local.date() + timedelta(1)))
+
+
+def _near_zones(name: str) -> str:
+    by_lower = {zone.lower(): zone for zone in available_timezones()}
+    wanted = name.strip().lower().replace(" ", "_")
+    cities = [zone for lower, zone in sorted(by_lower.items()) if lower.split("/")[-1] == wanted]
+    near = difflib.get_close_matches(wanted, sorted(by_lower), n=3, cutoff=0.7)
+    names = list(dict.fromkeys(cities + [by_lower[lower] for lower in near]))[:3]
+    return f"did you mean {' or '.join(names)}?" if names else "write an IANA name: Europe/Zurich"
