@@ -53,9 +53,7 @@ def parse_duration(
     return length_s
 
 
-def parse_offset(
-    text: str, *, where: str = "offset", furthest_s: int = limits.OFFSET_S_MAX
-) -> int:
+def parse_offset(text: str, *, where: str = "offset", furthest_s: int = limits.OFFSET_S_MAX) -> int:
     """Seconds in a signed duration: ``-10m`` is 600 seconds earlier, ``+2h`` or ``2h`` later, ``0s`` none.
 
     Raises `InvalidInput` as `parse_duration` does.

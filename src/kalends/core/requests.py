@@ -7,16 +7,28 @@ right, whoever made it.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import math
+import re
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
 from kalends.core import identifiers as ids
 from kalends.core import limits
+from kalends.core.durations import format_duration
+from kalends.core.errors import InvalidInput
+from kalends.core.intervals import Interval
 from kalends.core.resources import AttributeValue
+from kalends.core.wire import convert
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in"]
+
+ATTRIBUTE_PATTERN: Final = r"[a-z][a-z0-9_.-]{0,62}"
+"""Names of attributes: lower case, beginning with a letter, at most 63 characters."""
+
+_RESOURCE = re.compile(ids.RESOURCE_PATTERN)
+_ATTRIBUTE = re.compile(ATTRIBUTE_PATTERN)
 
 
 class _Value(
@@ -28,7 +40,7 @@ class _Value(
 class Attribute(_Value, frozen=True, kw_only=True):
     """One comparison, as ``memory>=64``; `value` is a tuple for ``in`` only."""
 
-    name: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_.-]{0,62}$")]
+    name: Annotated[str, Meta(pattern=f"^{ATTRIBUTE_PATTERN}$")]
     operator: Operator
     value: AttributeValue | tuple[AttributeValue, ...]
 
@@ -82,3 +94,185 @@ class Request(_Value, frozen=True, kw_only=True):
     priority: Annotated[int, Meta(ge=-100, le=100)] = 0
     agent: Annotated[str, Meta(max_length=128)] = ""
     note: Annotated[str, Meta(max_length=200)] = ""
+
+    def check(self) -> None:
+        """Raise `InvalidInput` for what can never be right, whoever made the request.
+
+        `where` is the path of what is wrong, such as ``alternatives[0].terms[1].units``. Types and
+        single values are held to their declarations (Python code may have ignored them); then what
+        belongs together is compared.
+        """
+        declared = _declared(self)
+        for number, alternative in enumerate(declared.alternatives):
+            _check_alternative(alternative, f"alternatives[{number}]")
+            _check_window(declared, alternative, f"alternatives[{number}]")
+        for number, preference in enumerate(declared.preferences):
+            _check_preference(preference, f"preferences[{number}]")
+        _check_text(self.agent, "agent")
+        _check_text(self.note, "note")
+        if declared != self:
+            raise InvalidInput(
+                "a list stands where a tuple belongs", where="request", remedy="use tuples"
+            )
+
+
+def term_interval(request: Request, term: Term, start: int) -> Interval:
+    """When `term` takes its resources, if the common start is `start`."""
+    begin = start + term.offset_s
+    return Interval(begin, begin + (term.duration_s or request.duration_s))
+
+
+def span(request: Request) -> tuple[int, int]:
+    """The earliest begin and the latest end of all stages, in seconds from the common start.
+
+    ``(0, 3600)`` for a plain hour; the first is negative where a stage begins before the start. Over
+    all alternatives together.
+    """
+    stages = [
+        term_interval(request, term, 0)
+        for alternative in request.alternatives
+        for term in alternative.terms
+    ]
+    return min(stage.start for stage in stages), max(stage.end for stage in stages)
+
+
+def _declared(request: Request) -> Request:
+    """`request` held to the declared types and bounds, as one from the wire is."""
+    try:
+        return convert(msgspec.to_builtins(request), Request)
+    except TypeError as error:
+        raise InvalidInput(
+            f"the request holds what is no plain value: {error}",
+            where="request",
+            remedy="use the types of kalends.core.requests",
+        ) from error
+
+
+def _check_window(request: Request, alternative: Alternative, where: str) -> None:
+    stages = [term_interval(request, term, 0) for term in alternative.terms]
+    length_s = max(stage.end for stage in stages) - min(stage.start for stage in stages)
+    if request.not_after and request.not_after <= request.not_before:
+        raise InvalidInput(
+            "the window ends before it begins",
+            where="not_after",
+            remedy="put not_after behind not_before",
+        )
+    if request.not_after and request.not_after - request.not_before < length_s:
+        window_s = request.not_after - request.not_before
+        raise InvalidInput(
+            f"the stages take {format_duration(length_s)} together, "
+            f"the window is only {format_duration(window_s)} long",
+            where=where,
+            remedy="widen the window or shorten the duration",
+        )
+    if request.not_before + length_s > limits.TIME_S_MAX:
+        raise InvalidInput(
+            "the stages end after the year 3000",
+            where="not_before",
+            remedy="give times in seconds, not milliseconds",
+        )
+
+
+def _check_alternative(alternative: Alternative, where: str) -> None:
+    _check_finite(alternative.weight, f"{where}.weight")
+    for number, term in enumerate(alternative.terms):
+        _check_term(term, f"{where}.terms[{number}]")
+    claims = sum(term.count for term in alternative.terms)
+    if claims > limits.CLAIMS_MAX:
+        raise InvalidInput(
+            f"{claims} resources are asked for together, at most {limits.CLAIMS_MAX} can be",
+            where=f"{where}.terms",
+            remedy="ask for fewer, or in several requests",
+        )
+
+
+def _check_term(term: Term, where: str) -> None:
+    if bool(term.resource) == bool(term.attributes):
+        raise InvalidInput(
+            "a term names a resource and attributes"
+            if term.resource
+            else "a term names neither a resource nor attributes",
+            where=where,
+            remedy="give either `resource`, or `attributes` that it must have",
+        )
+    if term.resource and not _RESOURCE.fullmatch(term.resource):
+        raise InvalidInput(
+            f"{term.resource!r} is not a resource name",
+            where=f"{where}.resource",
+            remedy="write site/name in lower case",
+        )
+    if term.resource and term.count != 1:
+        raise InvalidInput(
+            f"there is only one {term.resource}, {term.count} different ones are asked for",
+            where=f"{where}.count",
+            remedy=f"for {term.count} units of it set `units`: {term.resource}:{term.count}",
+        )
+    if term.units_max and term.units_max < term.units:
+        raise InvalidInput(
+            f"at most {term.units_max} units is less than at least {term.units}",
+            where=f"{where}.units_max",
+            remedy="give the smaller amount first, or leave units_max at 0",
+        )
+    for number, attribute in enumerate(term.attributes):
+        _check_attribute(attribute, f"{where}.attributes[{number}]")
+
+
+def _check_attribute(attribute: Attribute, where: str) -> None:
+    if not _ATTRIBUTE.fullmatch(attribute.name):
+        raise InvalidInput(
+            f"{attribute.name!r} is not an attribute name",
+            where=f"{where}.name",
+            remedy="lower case letters, digits, - _ and . after a first letter",
+        )
+    several = isinstance(attribute.value, tuple)
+    if several != (attribute.operator == "in") or attribute.value == ():
+        raise InvalidInput(
+            "`in` compares with a tuple of at least one value"
+            if attribute.operator == "in"
+            else f"`{attribute.operator}` compares with one value",
+            where=f"{where}.value",
+            remedy="write kind in (sgi, pentium), or kind=sgi",
+        )
+    if isinstance(attribute.value, bool) and attribute.operator not in ("=", "!="):
+        raise InvalidInput(
+            f"true and false have no order for `{attribute.operator}`",
+            where=f"{where}.operator",
+            remedy="compare them with = or !=",
+        )
+    for value in attribute.value if isinstance(attribute.value, tuple) else (attribute.value,):
+        _check_value(value, f"{where}.value")
+
+
+def _check_value(value: AttributeValue, where: str) -> None:
+    if isinstance(value, str):
+        _check_text(value, where)
+    elif isinstance(value, float):
+        _check_finite(value, where)
+    elif not -(1 << 63) <= value < 1 << 63:
+        raise InvalidInput(
+            f"{value} has more than 64 bits", where=where, remedy="use a larger unit, or a float"
+        )
+
+
+def _check_preference(preference: TimePreference, where: str) -> None:
+    _check_finite(preference.weight, f"{where}.weight")
+    if preference.end <= preference.start:
+        raise InvalidInput(
+            "the preferred time ends before it begins",
+            where=f"{where}.end",
+            remedy="put `end` behind `start`",
+        )
+
+
+def _check_finite(value: float, where: str) -> None:
+    if not math.isfinite(value):
+        raise InvalidInput(f"{value} is not a number", where=where, remedy="give a finite number")
+
+
+def _check_text(text: str, where: str) -> None:
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidInput(
+            "the text holds half a character (a lone surrogate)",
+            where=where,
+            remedy="write it in UTF-8",
+        )

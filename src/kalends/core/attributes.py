@@ -1,0 +1,63 @@
+"""Does a resource's description meet a request's comparisons? Strict about types, so never by accident.
+
+- A resource meets a comparison only if it has the attribute: also ``gpu != a100`` needs some ``gpu``.
+- Numbers compare with numbers, whole or not; strings with strings, by code point and case; booleans
+  are neither numbers nor ordered. Between kinds nothing is equal and nothing is ordered: ``!=``
+  holds, every other operator does not.
+- ``in`` holds when ``=`` holds for one of the listed values.
+- ``site`` and ``name`` are the two halves of a resource's name, whatever its owner listed.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from kalends.core.identifiers import split_resource
+from kalends.core.requests import Attribute
+from kalends.core.resources import AttributeValue, ResourceInfo
+
+_ORDERINGS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def described(info: ResourceInfo) -> dict[str, AttributeValue]:
+    """What `info` can be asked for: its owner's attributes, and ``site`` and ``name``."""
+    site, name = split_resource(info.name)
+    return {**info.attributes, "site": site, "name": name}
+
+
+def matches(attributes: Mapping[str, AttributeValue], comparisons: Iterable[Attribute]) -> bool:
+    """Whether `attributes` meet every one of `comparisons` (the module says how); true for none."""
+    return all(
+        comparison.name in attributes and _holds(attributes[comparison.name], comparison)
+        for comparison in comparisons
+    )
+
+
+def _holds(value: AttributeValue, comparison: Attribute) -> bool:
+    wanted = comparison.value
+    if isinstance(wanted, tuple):
+        return comparison.operator == "in" and any(_equal(value, one) for one in wanted)
+    if comparison.operator == "=":
+        return _equal(value, wanted)
+    if comparison.operator == "!=":
+        return not _equal(value, wanted)
+    ordering = _ORDERINGS.get(comparison.operator)
+    if ordering is None or _kind(value) is not _kind(wanted) or _kind(value) is bool:
+        return False
+    return ordering(value, wanted)
+
+
+def _equal(value: AttributeValue, wanted: AttributeValue) -> bool:
+    return _kind(value) is _kind(wanted) and value == wanted
+
+
+def _kind(value: AttributeValue) -> type:
+    """`bool`, `str`, or `float` for any number: a bool is an int to Python, but not to people."""
+    return float if type(value) is int else type(value)
