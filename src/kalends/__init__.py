@@ -1,0 +1,82 @@
+"""kalends: book several resources that different people own, for the same time: all or none.
+
+    with kalends.connect_sync("http://127.0.0.1:7100", user="ada") as broker:
+        booked = broker.book("sdsc/sp2:64 + caltech/onyx", duration="2h", window=("now", "now+3d"))
+
+The public names are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kalends.client.client import Client as Client
+    from kalends.client.connecting import connect as connect
+    from kalends.client.sync import SyncClient as SyncClient
+    from kalends.client.sync import connect_sync as connect_sync
+    from kalends.client.zones import as_datetime as as_datetime
+    from kalends.core.errors import Conflict as Conflict
+    from kalends.core.errors import Expired as Expired
+    from kalends.core.errors import InvalidInput as InvalidInput
+    from kalends.core.errors import KalendsError as KalendsError
+    from kalends.core.errors import KeyReused as KeyReused
+    from kalends.core.errors import LimitExceeded as LimitExceeded
+    from kalends.core.errors import LostRace as LostRace
+    from kalends.core.errors import NoCommonTime as NoCommonTime
+    from kalends.core.errors import NotAllowed as NotAllowed
+    from kalends.core.errors import NotAuthenticated as NotAuthenticated
+    from kalends.core.errors import NotFound as NotFound
+    from kalends.core.errors import OutcomeUnknown as OutcomeUnknown
+    from kalends.core.errors import Refusal as Refusal
+    from kalends.core.errors import TooLarge as TooLarge
+    from kalends.core.errors import Unavailable as Unavailable
+    from kalends.core.requests import Alternative as Alternative
+    from kalends.core.requests import Attribute as Attribute
+    from kalends.core.requests import Request as Request
+    from kalends.core.requests import Term as Term
+    from kalends.core.requests import TimePreference as TimePreference
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Client": "kalends.client.client",
+    "connect": "kalends.client.connecting",
+    "SyncClient": "kalends.client.sync",
+    "connect_sync": "kalends.client.sync",
+    "as_datetime": "kalends.client.zones",
+    "Conflict": "kalends.core.errors",
+    "Expired": "kalends.core.errors",
+    "InvalidInput": "kalends.core.errors",
+    "KalendsError": "kalends.core.errors",
+    "KeyReused": "kalends.core.errors",
+    "LimitExceeded": "kalends.core.errors",
+    "LostRace": "kalends.core.errors",
+    "NoCommonTime": "kalends.core.errors",
+    "NotAllowed": "kalends.core.errors",
+    "NotAuthenticated": "kalends.core.errors",
+    "NotFound": "kalends.core.errors",
+    "OutcomeUnknown": "kalends.core.errors",
+    "Refusal": "kalends.core.errors",
+    "TooLarge": "kalends.core.errors",
+    "Unavailable": "kalends.core.errors",
+    "Alternative": "kalends.core.requests",
+    "Attribute": "kalends.core.requests",
+    "Request": "kalends.core.requests",
+    "Term": "kalends.core.requests",
+    "TimePreference": "kalends.core.requests",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*_HOME, "__version__"])

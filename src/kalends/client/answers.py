@@ -1,0 +1,68 @@
+"""What answers mean for what is done next: a failed booking is an error, a new length follows the old."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from kalends.client.asking import Duration, length_s
+from kalends.core.api import RequestView
+from kalends.core.durations import format_duration
+from kalends.core.errors import InvalidInput, error_from_problem
+
+
+def settled(answer: RequestView) -> RequestView:
+    """`answer`, unless it failed: then the error that says why, carrying the request's id."""
+    if answer.state == "failed" and answer.problem is not None:
+        error = error_from_problem(answer.problem)
+        error.request_id = error.request_id or answer.id
+        raise error
+    return answer
+
+
+class NewLength:
+    """How long a reservation shall last: `by` longer (`direction` 1) or shorter (-1), or `duration`.
+
+    Raises `InvalidInput` unless exactly one of the two is given and can be understood.
+    """
+
+    def __init__(
+        self, by: Duration | None, duration: Duration | None, direction: Literal[1, -1]
+    ) -> None:
+        self._direction = direction
+        self._step_s = None if by is None else direction * length_s(by, where="by")
+        self._target_s = None if duration is None else length_s(duration)
+        if (self._step_s is None) == (self._target_s is None):
+            raise InvalidInput(
+                "say either by how much, or to which duration",
+                where="duration",
+                remedy="give one of `by` and `duration`",
+            )
+
+    def length_s(self, view: RequestView) -> int:
+        """The new length of `view`; raises `InvalidInput` when it would go the wrong way, or to nothing.
+
+        As long as it is now is no error, so that a repeated call says the same again.
+        """
+        present_s = _common_length_s(view)
+        wanted_s = present_s + (self._step_s or 0) if self._target_s is None else self._target_s
+        if wanted_s < 1 or self._direction * (wanted_s - present_s) < 0:
+            verb = "extended" if self._direction > 0 else "shrunk"
+            raise InvalidInput(
+                f"it lasts {format_duration(present_s)} now and cannot be {verb} "
+                f"to {format_duration(wanted_s)}",
+                where="duration",
+                remedy="use shrink to shorten, extend to lengthen, cancel to give all back",
+            )
+        return wanted_s
+
+
+def _common_length_s(view: RequestView) -> int:
+    """The length of a reservation whose stages are all equally long; raises `InvalidInput` otherwise."""
+    lengths_s = {claim.end - claim.start for claim in view.claims} or {view.end - view.start}
+    if len(lengths_s) > 1:
+        raise InvalidInput(
+            "its stages differ in length, so that one duration does not say what is meant",
+            where="duration",
+            remedy="book it anew with the stages you want, then cancel this one",
+        )
+    return lengths_s.pop()

@@ -1,0 +1,135 @@
+"""One call from body to typed answer: checked before it is sent, retried while that is safe and helps.
+
+Every call may be sent again. What can never be told from here is whether a call that broke after
+sending was carried out; when that is still open at the end, the error says so (`OutcomeUnknown`)
+and brings what it takes to ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from kalends.client.retry import Backoff, ConnectionFailed, asked_wait_s, is_passing
+from kalends.client.transport import Transport
+from kalends.core import wire
+from kalends.core.api import OPERATION, Answer, Body, Operation
+from kalends.core.errors import (
+    InvalidInput,
+    KalendsError,
+    LimitExceeded,
+    NotAuthenticated,
+    OutcomeUnknown,
+    Unavailable,
+)
+
+A = TypeVar("A", bound=Answer)
+
+_CHANGING = frozenset({"book", "lock", "release", "cancel", "change", "drain"})
+"""Calls that change something: only for these does a lost answer leave a question."""
+
+_SAYS_NOTHING_OF_EARLIER_SENDS = (
+    ConnectionFailed,
+    Unavailable,
+    LimitExceeded,
+    NotAuthenticated,
+    OutcomeUnknown,
+)
+"""Ends of a call after which an earlier, broken send may still have been carried out."""
+
+
+class Caller:
+    """Makes calls over `transport`; each takes at most `timeout_s` beyond the wait it asks for.
+
+    Clock, sleep and randomness are parameters: `clock` gives seconds that never go back, `fraction`
+    random numbers in [0, 1).
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        url: str,
+        timeout_s: float,
+        backoff: Backoff,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+        fraction: Callable[[], float],
+    ) -> None:
+        self._transport = transport
+        self._url = url
+        self._timeout_s = timeout_s
+        self._backoff = backoff
+        self._clock = clock
+        self._sleep = sleep
+        self._fraction = fraction
+
+    async def call(self, body: Body, name: str, answer: type[A]) -> A:
+        """The answer to `body`, sent as operation `name`.
+
+        Raises `InvalidInput` before sending anything that the server would refuse, the error that
+        the server answered, `Unavailable` when nothing was done for want of a connection, and
+        `OutcomeUnknown` when a change may have been done; its `request_id` is the call's key (for
+        `client.resolve`), or the reservation's id where the call has no key.
+        """
+        operation = OPERATION[name]
+        checked = wire.convert(msgspec.to_builtins(body), operation.body)
+        deadline_s = self._clock() + self._timeout_s + getattr(checked, "wait_ms", 0) / 1000
+        tries, perhaps_done = 0, False
+        while True:
+            tries += 1
+            try:
+                raw = await self._transport.call(operation, checked, deadline_s - self._clock())
+                break
+            except (KalendsError, ConnectionFailed) as error:
+                perhaps_done |= isinstance(error, ConnectionFailed) and error.sent
+                wait_s = self._backoff.wait_s(tries, self._fraction(), asked_wait_s(error))
+                in_time = self._clock() + wait_s < deadline_s
+                if not (is_passing(error) and in_time and tries < self._backoff.tries_max):
+                    raise self._final(error, operation, checked, perhaps_done) from error
+            await self._sleep(wait_s)
+        return self._understood(raw, operation, checked, answer)
+
+    def _final(
+        self, error: KalendsError | ConnectionFailed, operation: Operation, body: Body, sent: bool
+    ) -> KalendsError:
+        changing = operation.name in _CHANGING
+        if changing and sent and isinstance(error, _SAYS_NOTHING_OF_EARLIER_SENDS):
+            return self._unknown(f"the answer was lost: {_detail(error)}", body)
+        if isinstance(error, ConnectionFailed):
+            return Unavailable(
+                f"no answer: {error.detail}",
+                where=self._url,
+                remedy="check the address, and that the server is running there",
+            )
+        return error
+
+    def _understood(self, raw: Any, operation: Operation, body: Body, answer: type[A]) -> A:
+        try:
+            return wire.convert(raw, answer)
+        except InvalidInput as error:
+            detail = f"the answer is not a {answer.__name__}: {error.where}: {error.detail}"
+            if operation.name in _CHANGING:
+                raise self._unknown(detail, body) from error
+            raise KalendsError(
+                detail, where=self._url, remedy="use the same version here and there"
+            ) from error
+
+    def _unknown(self, detail: str, body: Body) -> OutcomeUnknown:
+        key = getattr(body, "key", "")
+        return OutcomeUnknown(
+            detail,
+            where=self._url,
+            request_id=key or getattr(body, "id", ""),
+            remedy=(
+                f"ask what became of it by its key {key}, or send it again with the same key"
+                if key
+                else "look at it, or send it again: repeating is safe"
+            ),
+        )
+
+
+def _detail(error: KalendsError | ConnectionFailed) -> str:
+    return error.detail

@@ -1,0 +1,329 @@
+"""The asynchronous client: one method per call, driven by the table in `kalends.core.api`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from types import TracebackType
+from typing import Any, Literal, Self
+from zoneinfo import ZoneInfo
+
+from kalends.client.answers import NewLength, settled
+from kalends.client.asking import Duration, Time, Window, length_s, request_from, time_s
+from kalends.client.calls import Caller
+from kalends.client.transport import Transport
+from kalends.core import api
+from kalends.core.errors import InvalidInput, error_from_problem
+from kalends.core.requests import Request
+
+ListState = Literal["", "open", "held", "reserved", "failed", "cancelled"]
+
+WATCH_WAIT_S = 25.0
+"""How long one call of `watch` stays open: below the time after which proxies cut silent calls."""
+
+
+class Client:
+    """Calls to one server. Use it within ``async with``; `connect` makes one.
+
+    Bookings carry a key that this client makes (or `key`, to be kept by the caller over its own
+    crashes), so that every retry is safe. Times in answers are integer seconds UTC; see
+    `kalends.as_datetime`. All methods raise the typed errors of `kalends.core.errors`; after
+    `Unavailable` nothing was done, after `OutcomeUnknown` ask `resolve`. Cancelling a call gives
+    up its answer, not what was asked.
+    """
+
+    def __init__(
+        self,
+        *,
+        open_transport: Callable[[], Transport],
+        zone: ZoneInfo,
+        wall_clock: Callable[[], float],
+        new_key: Callable[[], str],
+        make_caller: Callable[[Transport], Caller],
+    ) -> None:
+        self._open_transport = open_transport
+        self._zone = zone
+        self._wall_clock = wall_clock
+        self._make_key = new_key
+        self._make_caller = make_caller
+        self._transport: Transport | None = None
+        self._open_caller: Caller | None = None
+
+    async def __aenter__(self) -> Self:
+        self._transport = self._open_transport()
+        self._open_caller = self._make_caller(self._transport)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections; calls in flight fail. Closing twice is harmless."""
+        transport, self._transport, self._open_caller = self._transport, None, None
+        if transport is not None:
+            await transport.close()
+
+    @property
+    def _caller(self) -> Caller:
+        if self._open_caller is None:
+            raise InvalidInput(
+                "this client is not open",
+                where="client",
+                remedy="use it within `async with kalends.connect(...) as client`",
+            )
+        return self._open_caller
+
+    async def health(self) -> api.Health:
+        """Whether the server is up and able to work."""
+        return await self._caller.call(api.Nothing(), "health", api.Health)
+
+    async def resources(self) -> api.Resources:
+        """The resources that the caller may see, and which sites answer."""
+        return await self._caller.call(api.ListResources(), "resources", api.Resources)
+
+    async def calendar(self, resource: str, *, start: Time = "now", end: Time) -> api.CalendarView:
+        """What is free for the caller and what is taken on `resource` during ``[start, end)``."""
+        body = api.ShowCalendar(resource=resource, start=self.time_s(start), end=self.time_s(end))
+        return await self._caller.call(body, "calendar", api.CalendarView)
+
+    def request(
+        self,
+        request: Request | str,
+        *,
+        duration: Duration | None = None,
+        at: Time | None = None,
+        window: Window = (None, None),
+        note: str = "",
+        priority: int = 0,
+    ) -> Request:
+        """What `find`, `book` and `hold` understand their arguments to mean; sends nothing.
+
+        `request` is a `Request`, taken as it is, or the text form of its terms together with
+        `duration` and either `at` (the start) or `window` (earliest start, latest end; None leaves
+        an end open). Raises `InvalidInput`.
+        """
+        return request_from(
+            request,
+            duration=duration,
+            at=at,
+            window=window,
+            note=note,
+            priority=priority,
+            now_s=int(self._wall_clock()),
+            zone=self._zone,
+        )
+
+    def new_key(self) -> str:
+        """A key for one booking or change, to note down before sending it."""
+        return self._make_key()
+
+    def time_s(self, when: Time) -> int:
+        """`when` (text in this client's zone, an aware datetime, or seconds) as seconds UTC."""
+        return time_s(when, now_s=int(self._wall_clock()), zone=self._zone)
+
+    async def find(
+        self,
+        request: Request | str,
+        *,
+        duration: Duration | None = None,
+        at: Time | None = None,
+        window: Window = (None, None),
+        count: int = 5,
+    ) -> api.Found:
+        """The best `count` starts there are now, and otherwise who stands in the way; books nothing."""
+        wanted = self.request(request, duration=duration, at=at, window=window)
+        return await self._caller.call(api.Find(request=wanted, count=count), "find", api.Found)
+
+    async def book(
+        self,
+        request: Request | str,
+        *,
+        duration: Duration | None = None,
+        at: Time | None = None,
+        window: Window = (None, None),
+        note: str = "",
+        priority: int = 0,
+        key: str = "",
+        wait_s: float = 30.0,
+    ) -> api.RequestView:
+        """Book all of `request` or nothing; arguments as for `request`.
+
+        The answer's state is ``reserved``, or ``open`` when it is still being decided after
+        `wait_s` (at most 120). Raises what stood in the way: `NoCommonTime`, `NotAllowed`,
+        `LostRace`, ...; then nothing is booked.
+        """
+        wanted = self.request(
+            request, duration=duration, at=at, window=window, note=note, priority=priority
+        )
+        body = api.Book(key=key or self.new_key(), request=wanted, wait_ms=_ms(wait_s))
+        return settled(await self._caller.call(body, "book", api.RequestView))
+
+    async def hold(
+        self,
+        request: Request | str,
+        *,
+        duration: Duration | None = None,
+        at: Time | None = None,
+        window: Window = (None, None),
+        note: str = "",
+        priority: int = 0,
+        keep: Duration = "15m",
+        key: str = "",
+        wait_s: float = 30.0,
+    ) -> api.RequestView:
+        """As `book`, but the slots are only held, for `keep`: `lock` or `release` them by id."""
+        wanted = self.request(
+            request, duration=duration, at=at, window=window, note=note, priority=priority
+        )
+        body = api.Book(
+            key=key or self.new_key(),
+            request=wanted,
+            hold=True,
+            hold_s=length_s(keep, where="keep"),
+            wait_ms=_ms(wait_s),
+        )
+        return settled(await self._caller.call(body, "book", api.RequestView))
+
+    async def lock(self, id: str, *, wait_s: float = 30.0) -> api.RequestView:
+        """Lock all that request `id` holds, or nothing; raises `Expired` when the hold ran out."""
+        body = api.Finish(id=id, wait_ms=_ms(wait_s))
+        return settled(await self._caller.call(body, "lock", api.RequestView))
+
+    async def release(self, id: str, *, wait_s: float = 30.0) -> api.RequestView:
+        """Give up what request `id` holds."""
+        body = api.Finish(id=id, wait_ms=_ms(wait_s))
+        return await self._caller.call(body, "release", api.RequestView)
+
+    async def cancel(self, id: str, *, wait_s: float = 30.0) -> api.RequestView:
+        """Cancel reservation `id` on all its sites."""
+        body = api.Finish(id=id, wait_ms=_ms(wait_s))
+        return await self._caller.call(body, "cancel", api.RequestView)
+
+    async def move(
+        self, id: str, to: Time, *, key: str = "", wait_s: float = 30.0
+    ) -> api.RequestView:
+        """Move reservation `id` to start at `to`; it stands as it was when that is refused."""
+        return await self._change(id, key, wait_s, start=self.time_s(to))
+
+    async def extend(
+        self,
+        id: str,
+        *,
+        by: Duration | None = None,
+        duration: Duration | None = None,
+        key: str = "",
+        wait_s: float = 30.0,
+    ) -> api.RequestView:
+        """Lengthen reservation `id` `by` some time or to `duration`, from the same start."""
+        return await self._resize(id, by, duration, 1, key=key, wait_s=wait_s)
+
+    async def shrink(
+        self,
+        id: str,
+        *,
+        by: Duration | None = None,
+        duration: Duration | None = None,
+        units: Mapping[str, int] | None = None,
+        key: str = "",
+        wait_s: float = 30.0,
+    ) -> api.RequestView:
+        """Shorten reservation `id` `by` some time or to `duration`, or give back units.
+
+        `units` names what each changed resource (``site/name``) keeps.
+        """
+        if units and by is None and duration is None:
+            return await self._change(id, key, wait_s, units=dict(units))
+        return await self._resize(id, by, duration, -1, key=key, wait_s=wait_s, units=units)
+
+    async def show(self, id: str) -> api.RequestView:
+        """Request `id` as it is now."""
+        return await self._caller.call(api.ById(id=id), "show", api.RequestView)
+
+    async def why(self, id: str) -> api.Story:
+        """What happened to request `id`, and who refused it by which rule."""
+        return await self._caller.call(api.ById(id=id), "why", api.Story)
+
+    async def resolve(self, key: str) -> api.RequestView:
+        """Settle an `OutcomeUnknown`: the request made with `key`, in whatever state it is now.
+
+        Raises `NotFound` when it never arrived: it is safe to send it again with the same key.
+        """
+        return await self._caller.call(api.ByKey(key=key), "by_key", api.RequestView)
+
+    by_key = resolve
+
+    async def list(
+        self,
+        *,
+        state: ListState = "",
+        everyone: bool = False,
+        count: int = 100,
+        before: str = "",
+    ) -> tuple[api.RequestView, ...]:
+        """The caller's requests, newest first: `count` of them, older than id `before`.
+
+        `everyone` lists all users' requests and needs the scope ``audit``.
+        """
+        body = api.ListRequests(state=state, everyone=everyone, count=count, before=before)
+        return (await self._caller.call(body, "list", api.Requests)).requests
+
+    async def watch(self, id: str = "", *, after: int = -1) -> AsyncIterator[api.Event]:
+        """What happens to the caller's requests (or to `id`), as it happens; never ends by itself.
+
+        Goes on after event number `after` (to resume), or from now on; lost connections are made
+        again without missing an event.
+        """
+        wait_s = 0.0 if after < 0 else WATCH_WAIT_S
+        while True:
+            seen = await self.events(after, id=id, wait_s=wait_s)
+            for event in seen.events:
+                yield event
+            after, wait_s = seen.next, WATCH_WAIT_S
+
+    async def events(
+        self, after: int = -1, *, id: str = "", wait_s: float = WATCH_WAIT_S
+    ) -> api.Events:
+        """One look for `watch`: what happened after event number `after`, -1 for from now on."""
+        body = api.Watch(after=after, id=id, wait_ms=_ms(wait_s))
+        return await self._caller.call(body, "watch", api.Events)
+
+    async def audit(self, after: str = "") -> api.Audited:
+        """A page of all claims or decisions, and any invariant that does not hold."""
+        return await self._caller.call(api.Audit(after=after), "audit", api.Audited)
+
+    async def drain(self, on: bool = True) -> api.Health:
+        """Take no new claims, or (`on` false) take them again; what is promised is kept."""
+        return await self._caller.call(api.Drain(on=on), "drain", api.Health)
+
+    async def _change(self, id: str, key: str, wait_s: float, **fields: Any) -> api.RequestView:
+        body = api.Change(id=id, key=key or self.new_key(), wait_ms=_ms(wait_s), **fields)
+        answer = await self._caller.call(body, "change", api.RequestView)
+        if answer.problem is not None:
+            raise error_from_problem(answer.problem)
+        return answer
+
+    async def _resize(
+        self,
+        id: str,
+        by: Duration | None,
+        duration: Duration | None,
+        direction: Literal[1, -1],
+        *,
+        key: str,
+        wait_s: float,
+        units: Mapping[str, int] | None = None,
+    ) -> api.RequestView:
+        """Look how long `id` is, so that nothing grows by a slip in `shrink` or the other way round."""
+        wanted = NewLength(by, duration, direction)
+        wanted_s = wanted.length_s(await self.show(id))
+        return await self._change(
+            id, key, wait_s, duration_s=wanted_s, units=dict(units) if units else {}
+        )
+
+
+def _ms(wait_s: float) -> int:
+    return round(wait_s * 1000)

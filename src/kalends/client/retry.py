@@ -1,0 +1,50 @@
+"""When a failed call is tried again, and after how long. Pure: time and randomness are brought in.
+
+Exponential back-off with full jitter: the n-th wait is drawn evenly from 0 up to ``base_s * 2**n``,
+at most `wait_s_max`, so that clients that failed together do not come back together. Retrying is
+safe because every call is repeatable: a booking carries its key, everything else says the same again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kalends.core.errors import KalendsError, LimitExceeded, Unavailable
+
+
+class ConnectionFailed(Exception):
+    """A call got no answer; `sent` tells whether the server may have received it."""
+
+    def __init__(self, detail: str, *, sent: bool) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.sent = sent
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """How patient a client is: at most `tries_max` sends, with growing waits between them."""
+
+    tries_max: int = 6
+    base_s: float = 0.1
+    wait_s_max: float = 5.0
+
+    def wait_s(self, tries: int, fraction: float, asked_s: float = 0.0) -> float:
+        """The wait after `tries` failed sends, for a random `fraction` in [0, 1).
+
+        Never shorter than the server asked for (`asked_s`).
+        """
+        grown_s = self.base_s * float(1 << min(tries - 1, 32))
+        return max(asked_s, fraction * min(self.wait_s_max, grown_s))
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether trying again may help: nobody answered, or the answer was "not now"."""
+    if isinstance(error, LimitExceeded):
+        return error.retry_after_s > 0
+    return isinstance(error, ConnectionFailed | Unavailable)
+
+
+def asked_wait_s(error: Exception) -> float:
+    """How long the server asked us to stay away."""
+    return error.retry_after_s if isinstance(error, KalendsError) else 0.0

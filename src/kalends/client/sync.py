@@ -1,0 +1,157 @@
+"""The same client for code without an event loop: every method of `Client`, waiting for its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from functools import wraps
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from kalends.client.asking import Duration, Time, Window
+from kalends.client.client import WATCH_WAIT_S, Client
+from kalends.client.connecting import connect
+from kalends.core.api import Event
+from kalends.core.requests import Request
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _waiting(
+    method: Callable[Concatenate[Client, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[SyncClient, P], T]:
+    """`method` of `Client`, run on the client's own event loop until it answers."""
+
+    @wraps(method)
+    def call(self: SyncClient, /, *args: P.args, **keywords: P.kwargs) -> T:
+        return self._run(method(self._client, *args, **keywords))
+
+    return call
+
+
+class SyncClient:
+    """`Client` without async; usable from several threads. `connect_sync` makes one.
+
+    Its connections live on an event loop in a thread of their own, from entering ``with`` to
+    leaving it. An interrupt (Ctrl-C) gives up the answer, not what was asked.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="kalends-client", daemon=True
+        )
+        self._thread.start()
+        try:
+            self._run(self._client.__aenter__())
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections and end the thread. Closing twice is harmless."""
+        if self._loop is not None:
+            try:
+                self._run(self._client.close())
+            finally:
+                self._stop()
+
+    health = _waiting(Client.health)
+    resources = _waiting(Client.resources)
+    calendar = _waiting(Client.calendar)
+    find = _waiting(Client.find)
+    book = _waiting(Client.book)
+    hold = _waiting(Client.hold)
+    lock = _waiting(Client.lock)
+    release = _waiting(Client.release)
+    cancel = _waiting(Client.cancel)
+    move = _waiting(Client.move)
+    extend = _waiting(Client.extend)
+    shrink = _waiting(Client.shrink)
+    show = _waiting(Client.show)
+    why = _waiting(Client.why)
+    resolve = _waiting(Client.resolve)
+    by_key = resolve
+    list = _waiting(Client.list)
+    events = _waiting(Client.events)
+    audit = _waiting(Client.audit)
+    drain = _waiting(Client.drain)
+
+    def request(
+        self,
+        request: Request | str,
+        *,
+        duration: Duration | None = None,
+        at: Time | None = None,
+        window: Window = (None, None),
+        note: str = "",
+        priority: int = 0,
+    ) -> Request:
+        """As `Client.request`."""
+        return self._client.request(
+            request, duration=duration, at=at, window=window, note=note, priority=priority
+        )
+
+    def time_s(self, when: Time) -> int:
+        """As `Client.time_s`."""
+        return self._client.time_s(when)
+
+    def new_key(self) -> str:
+        """As `Client.new_key`."""
+        return self._client.new_key()
+
+    def watch(self, id: str = "", *, after: int = -1) -> Iterator[Event]:
+        """As `Client.watch`."""
+        wait_s = 0.0 if after < 0 else WATCH_WAIT_S
+        while True:
+            seen = self.events(after, id=id, wait_s=wait_s)
+            yield from seen.events
+            after, wait_s = seen.next, WATCH_WAIT_S
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop is None:
+            # Without a loop the client itself says what is wrong, on its first step.
+            return asyncio.run(work)
+        answer = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return answer.result()
+        except BaseException:
+            answer.cancel()
+            raise
+
+    def _stop(self) -> None:
+        loop, self._loop = self._loop, None
+        if loop is not None and self._thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
+            loop.close()
+
+
+def _synchronous(make: Callable[P, Client]) -> Callable[P, SyncClient]:
+    """`make`, with a client that waits."""
+
+    @wraps(make)
+    def made(*args: P.args, **keywords: P.kwargs) -> SyncClient:
+        return SyncClient(make(*args, **keywords))
+
+    return made
+
+
+connect_sync = _synchronous(connect)
+"""As `kalends.connect`, for use as ``with connect_sync(url) as client``."""

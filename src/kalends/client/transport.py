@@ -1,0 +1,119 @@
+"""The one small interface between calls and the network, and what both ways over it share."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from kalends.core.api import Body, Operation
+from kalends.core.errors import (
+    InvalidInput,
+    KalendsError,
+    LimitExceeded,
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    Unavailable,
+)
+
+ANSWER_BYTES_MAX = 16 * 1024 * 1024
+"""The largest answer that is read: the longest listings and calendars stay below it."""
+
+
+class Transport(Protocol):
+    """Carries one call to the server and its answer back."""
+
+    async def call(self, operation: Operation, body: Body, timeout_s: float) -> Any:
+        """The answer to one send of `body`, as plain maps, lists and scalars.
+
+        Raises the typed error that the server answered, or `ConnectionFailed` when there was no
+        answer within `timeout_s`. Cancelling gives up the answer; the server may still act.
+        """
+
+    async def close(self) -> None:
+        """Close all connections; calls in flight fail with `ConnectionFailed`."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where the server is, and as whom we speak: with a token, or by name where it asks for none."""
+
+    url: str
+    token: str = ""
+    user: str = ""
+    groups: tuple[str, ...] = ()
+    ca: str = ""
+    """A file with the certificate authority's certificates (PEM); empty trusts the system's."""
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidInput(
+                f"{self.url!r} is not the address of a server",
+                where="url",
+                remedy="write http://HOST:PORT or https://HOST:PORT",
+            )
+        for where, text in (("token", self.token), ("user", self.user), ("groups", self._groups)):
+            if not (text.isascii() and text.isprintable()):
+                raise InvalidInput("has characters that cannot be sent", where=where)
+
+    @property
+    def _groups(self) -> str:
+        return ",".join(self.groups)
+
+    def address(self, path: str) -> str:
+        return self.url.rstrip("/") + path
+
+    def headers(self) -> dict[str, str]:
+        if self.token:
+            return {"Authorization": f"Bearer {self.token}"}
+        named = {"Kalends-User": self.user, "Kalends-Groups": self._groups}
+        return {name: value for name, value in named.items() if value}
+
+    def tls(self) -> ssl.SSLContext | bool:
+        """What to trust; raises `InvalidInput` when the `ca` file cannot be used."""
+        if not self.ca:
+            return True
+        try:
+            return ssl.create_default_context(cafile=self.ca)
+        except (OSError, ssl.SSLError) as error:
+            raise InvalidInput(
+                f"{self.ca} cannot be used: {error}",
+                where="ca",
+                remedy="name a file with certificates in PEM form",
+            ) from error
+
+
+def error_from_status(status: int, url: str, retry_after_s: float = 0.0) -> KalendsError:
+    """The typed error for a refusal without problem details, as proxies and handshakes give it."""
+    if status == 401:
+        return NotAuthenticated(
+            "the server does not accept us without a valid token",
+            where=url,
+            remedy="get a new token from the owner",
+        )
+    if status == 403:
+        return NotAllowed("the server refuses us", where=url, remedy="ask the server's owner")
+    if status == 404:
+        return NotFound("there is no kalends server here", where=url, remedy="check the address")
+    if status == 429:
+        return LimitExceeded("too many calls", where=url, retry_after_s=retry_after_s or 1.0)
+    if status == 503:
+        return Unavailable("the server cannot answer now", where=url, retry_after_s=retry_after_s)
+    return KalendsError(
+        f"the server answered with status {status} and nothing that can be understood",
+        where=url,
+        remedy="check that the address is that of a kalends server",
+    )
+
+
+def retry_after_s(header: str | None) -> float:
+    """The seconds in a ``Retry-After`` header; 0 for none, and for the date form."""
+    return float(header) if header and header.isdecimal() else 0.0
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong with a connection, in words; some network errors come without any."""
+    return str(error) or type(error).__name__

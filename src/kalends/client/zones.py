@@ -1,0 +1,39 @@
+"""Time zones at the edge: the zone of this computer, named zones, and seconds as aware datetimes."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from kalends.core.errors import InvalidInput
+from kalends.core.times import zone_named
+
+_LOCALTIME = Path("/etc/localtime")
+
+
+def as_datetime(time_s: int, zone: str = "UTC") -> datetime:
+    """`time_s` (seconds UTC, as in every answer) as an aware datetime in `zone` (an IANA name)."""
+    return datetime.fromtimestamp(time_s, zone_named(zone))
+
+
+def local_zone() -> ZoneInfo:
+    """This computer's zone, from ``TZ`` or ``/etc/localtime``; UTC when neither names one."""
+    for name in (os.environ.get("TZ", "").lstrip(":"), _localtime_name()):
+        if not name:
+            continue
+        try:
+            return zone_named(name)
+        except InvalidInput:
+            continue
+    return ZoneInfo("UTC")
+
+
+def _localtime_name() -> str:
+    """The zone's name in the place that ``/etc/localtime`` links to; empty when it links nowhere."""
+    try:
+        target = os.readlink(_LOCALTIME)
+    except OSError:
+        return ""
+    return target.partition("zoneinfo/")[2]
