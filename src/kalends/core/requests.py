@@ -104,7 +104,7 @@ class Request(_Value, frozen=True, kw_only=True):
         """
         declared = _declared(self)
         for number, alternative in enumerate(declared.alternatives):
-            _check_alternative(alternative, f"alternatives[{number}]")
+            check_alternative(alternative, f"alternatives[{number}]")
             _check_window(declared, alternative, f"alternatives[{number}]")
         for number, preference in enumerate(declared.preferences):
             _check_preference(preference, f"preferences[{number}]")
@@ -173,7 +173,8 @@ def _check_window(request: Request, alternative: Alternative, where: str) -> Non
         )
 
 
-def _check_alternative(alternative: Alternative, where: str) -> None:
+def check_alternative(alternative: Alternative, where: str) -> None:
+    """Raise `InvalidInput` for terms that can never be right, in any request; `where` is the path."""
     _check_finite(alternative.weight, f"{where}.weight")
     for number, term in enumerate(alternative.terms):
         _check_term(term, f"{where}.terms[{number}]")

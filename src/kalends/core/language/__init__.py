@@ -1,0 +1,29 @@
+"""The text form of requests; it means the same as the Python form in `kalends.core.requests`.
+
+::
+
+    alternatives = alternative { "|" alternative }            in order of preference
+    alternative  = term { "+" term } [ "weight" number ]      all at one time
+    term         = what [ ":" units [ ".." units ] ] [ "@" offset ] [ "for" duration ]
+    what         = site "/" name  |  [ count "of" ] "{" comparison { "," comparison } "}"
+    comparison   = attribute ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value
+                 | attribute "in" "(" value { "," value } ")"
+    value        = number | "true" | "false" | word | quoted text
+    offset       = [ "+" | "-" ] duration                     from the common start
+
+Spaces and line ends mean nothing except between words. `parse_alternatives` and
+`format_alternatives` are each other's inverse. The grammar has no recursion and no backtracking:
+reading takes time in proportion to the text.
+"""
+
+from kalends.core.language.asking import parse_request
+from kalends.core.language.formatter import format_alternatives, format_comparison, format_term
+from kalends.core.language.parser import parse_alternatives
+
+__all__ = [
+    "format_alternatives",
+    "format_comparison",
+    "format_term",
+    "parse_alternatives",
+    "parse_request",
+]

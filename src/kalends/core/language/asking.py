@@ -1,0 +1,82 @@
+"""A whole request from texts: what, for how long, and when."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from kalends.core.durations import parse_duration
+from kalends.core.errors import InvalidInput
+from kalends.core.language.parser import parse_alternatives
+from kalends.core.requests import Request, span
+from kalends.core.times import check_time, parse_time
+
+Time = str | int
+"""A time as `parse_time` reads it, or seconds UTC."""
+
+
+def parse_request(
+    text: str,
+    *,
+    duration: str,
+    now_s: int,
+    zone: str | ZoneInfo,
+    at: Time | None = None,
+    not_before: Time | None = None,
+    not_after: Time | None = None,
+    priority: int = 0,
+    agent: str = "",
+    note: str = "",
+) -> Request:
+    """The checked request for the terms in `text`, each for `duration` unless it says otherwise.
+
+    `at` fixes the common start: the window is exactly as long as the stages. Otherwise the request
+    starts from `not_before` (now, when left out) and ends by `not_after` (open, when left out).
+    Raises `InvalidInput` for anything that cannot be understood or can never be right.
+    """
+    request = Request(
+        alternatives=parse_alternatives(text),
+        duration_s=parse_duration(duration),
+        not_before=_seconds(now_s if not_before is None else not_before, "not_before", now_s, zone),
+        not_after=0 if not_after is None else _seconds(not_after, "not_after", now_s, zone),
+        priority=priority,
+        agent=agent,
+        note=note,
+    )
+    if at is not None:
+        if not_before is not None or not_after is not None:
+            raise InvalidInput(
+                "a fixed start leaves no window",
+                where="at",
+                remedy="give the start, or the window, not both",
+            )
+        request = _starting(request, _seconds(at, "at", now_s, zone))
+    request.check()
+    return request
+
+
+def _starting(request: Request, start: int) -> Request:
+    """`request` with a window that leaves only `start`."""
+    spans = {
+        span(msgspec.structs.replace(request, alternatives=(alternative,)))
+        for alternative in request.alternatives
+    }
+    if len(spans) > 1:
+        raise InvalidInput(
+            "a fixed start needs alternatives whose stages begin and end alike",
+            where="at",
+            remedy="give a window, or ask for the alternatives one by one",
+        )
+    lead_s, tail_s = spans.pop()
+    return msgspec.structs.replace(
+        request,
+        not_before=check_time(start + lead_s, where="at"),
+        not_after=check_time(start + tail_s, where="at"),
+    )
+
+
+def _seconds(when: Time, where: str, now_s: int, zone: str | ZoneInfo) -> int:
+    if isinstance(when, str):
+        return parse_time(when, now_s, zone, where=where)
+    return check_time(when, where=where)

@@ -1,0 +1,52 @@
+"""Requests' terms as text: the shortest that `parse_alternatives` reads as the same value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kalends.core.durations import format_duration
+from kalends.core.language.values import format_value
+from kalends.core.requests import Alternative, Attribute, Term
+
+
+def format_alternatives(alternatives: Iterable[Alternative]) -> str:
+    """``sdsc/sp2:64 | ctc/sp2:64 + caltech/onyx``: what `parse_alternatives` reads back the same."""
+    return " | ".join(_alternative(alternative) for alternative in alternatives)
+
+
+def format_term(term: Term) -> str:
+    """``3 of {kind=sgi}:2 @-10m for 1h``; amounts, offsets and durations only where they matter."""
+    return _what(term) + _units(term) + _stage(term)
+
+
+def format_comparison(comparison: Attribute) -> str:
+    """``memory>=64`` or ``kind in (sgi, pentium)``."""
+    if isinstance(comparison.value, tuple):
+        values = ", ".join(format_value(value) for value in comparison.value)
+        return f"{comparison.name} {comparison.operator} ({values})"
+    return f"{comparison.name}{comparison.operator}{format_value(comparison.value)}"
+
+
+def _alternative(alternative: Alternative) -> str:
+    terms = " + ".join(format_term(term) for term in alternative.terms)
+    return f"{terms} weight {alternative.weight!r}" if alternative.weight else terms
+
+
+def _what(term: Term) -> str:
+    if term.resource:
+        return term.resource
+    comparisons = ", ".join(format_comparison(comparison) for comparison in term.attributes)
+    return (f"{term.count} of " if term.count > 1 else "") + f"{{{comparisons}}}"
+
+
+def _units(term: Term) -> str:
+    if term.units_max:
+        return f":{term.units}..{term.units_max}"
+    return f":{term.units}" if term.units > 1 else ""
+
+
+def _stage(term: Term) -> str:
+    sign = "+" if term.offset_s > 0 else ""
+    offset = f" @{sign}{format_duration(term.offset_s)}" if term.offset_s else ""
+    duration = f" for {format_duration(term.duration_s)}" if term.duration_s else ""
+    return offset + duration
