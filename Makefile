@@ -1,0 +1,70 @@
+# All that is done to this project by command. Every target sets up what it needs by itself.
+
+PYTHON_CODE := src tests tools examples benchmarks
+IN_VENV := .venv/bin
+PYTEST := $(IN_VENV)/python -m pytest
+WORKERS := 2
+SECONDS := 600
+
+# ARGS is handed on: make demo ARGS=--help, make unit ARGS='-k calendar'.
+ARGS :=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-server setup-test demo test lint types layers unit simulation processes \
+	soak bench clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
+		awk -F'|' '{ printf "make %-11s %s\n", $$1, $$2 }'
+
+setup: setup-test ## Make .venv with everything that serving, testing and measuring need
+
+setup-server:
+	@tools/setup server
+
+setup-test:
+	@tools/setup server test
+
+demo: setup-server ## Three sites, a broker, sample bookings and one co-allocation, on this machine
+	@$(IN_VENV)/kalends demo $(ARGS)
+
+# Cheapest first: a slip in style is known within seconds, a lost promise within minutes.
+test: setup-test ## Everything CI checks
+	@tools/setup-root-tests
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory types
+	@$(MAKE) --no-print-directory layers
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory simulation
+	@$(MAKE) --no-print-directory processes
+
+lint: setup-test ## Format and style
+	$(IN_VENV)/ruff format --check $(PYTHON_CODE)
+	$(IN_VENV)/ruff check $(PYTHON_CODE)
+
+types: setup-test ## Strict types
+	$(IN_VENV)/mypy
+
+layers: setup-test ## Lower floors import nothing of the higher; pure modules do no I/O
+	$(IN_VENV)/lint-imports
+
+unit: setup-test ## Unit and property tests
+	$(PYTEST) -n $(WORKERS) tests/unit tests/property $(ARGS)
+
+simulation: setup-test ## Simulated networks with faults, and fuzzing of everything that takes input
+	$(PYTEST) -n $(WORKERS) tests/simulation tests/fuzz $(ARGS)
+
+# One at a time: these kill, stop and cut off real processes, and must not disturb one another.
+processes: setup-test ## Real processes and the examples
+	$(PYTEST) -p no:xdist tests/processes examples $(ARGS)
+
+soak: setup-test ## Simulated faults with fresh seeds for SECONDS=600
+	$(IN_VENV)/python -m tests.simulation.soak --seconds $(SECONDS) $(ARGS)
+
+bench: setup-test ## Bookings per second and their delay, as JSON
+	@$(IN_VENV)/python benchmarks/booking.py $(ARGS)
+
+clean: ## Remove all that the other targets made, .venv too
+	rm -rf .venv build dist src/kalends.egg-info .mypy_cache .ruff_cache .pytest_cache \
+		.hypothesis .import_linter_cache
+	find $(PYTHON_CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

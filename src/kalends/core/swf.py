@@ -1,0 +1,154 @@
+"""Workload logs in the Standard Workload Format 2.2: text lines in, jobs out.
+
+A log is header lines that start with ``;``, then one job a line: 18 numbers, where -1 stands for
+"not known". Times are whole seconds from the log's first moment, which its header gives in Unix time
+as ``UnixStartTime``. The format is that of Feitelson's Parallel Workloads Archive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from kalends.core.errors import InvalidInput
+
+FIELDS: Final = 18
+
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,15}")
+_DECIMAL_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?")
+_HEADER_FIELD = re.compile(r"([A-Z][A-Za-z0-9]*):(?:\s+(.*))?")
+
+
+class SwfJob(msgspec.Struct, frozen=True, kw_only=True):
+    """One job of a log; the fields stand in the order of the line, None where the log says -1.
+
+    `cpu_s` and `memory_kb` are averages over the processors, and `memory_requested_kb` is for one
+    processor. `status` is 0 failed, 1 completed, 5 cancelled (2 to 4 are parts of a job).
+    `preceding_job` had to end `think_s` seconds before this one was submitted.
+    """
+
+    job: int
+    submit_s: int
+    wait_s: int | None
+    run_s: int | None
+    processors_allocated: int | None
+    cpu_s: float | None
+    memory_kb: int | None
+    processors_requested: int | None
+    time_requested_s: int | None
+    memory_requested_kb: int | None
+    status: int | None
+    user: int | None
+    group: int | None
+    executable: int | None
+    queue: int | None
+    partition: int | None
+    preceding_job: int | None
+    think_s: int | None
+
+    @property
+    def stretch(self) -> tuple[int, int, int] | None:
+        """``(start_s, end_s, processors)`` of a job that ran; None for one that did not.
+
+        Where a log has no count of allocated processors, the requested ones are taken.
+        """
+        processors = self.processors_allocated or self.processors_requested
+        if self.wait_s is None or not self.run_s or not processors:
+            return None
+        start_s = self.submit_s + self.wait_s
+        return start_s, start_s + self.run_s, processors
+
+
+def read_jobs(lines: Iterable[str]) -> Iterator[SwfJob]:
+    """The jobs of `lines`, one at a time, in the order of the log; comments and empty lines are passed over.
+
+    Raises `InvalidInput` with the line's number at the first line that is no job. Jobs before it
+    have been handed out by then: collect them first where it must be all or nothing.
+    """
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if text and not text.startswith(";"):
+            yield _job(text, number)
+
+
+def read_header(lines: Iterable[str]) -> dict[str, str]:
+    """The header's fields by name, as ``{"MaxProcs": "128", ...}``; reads up to the first job.
+
+    A field given more than once (``Queue``, ``Note``), or over several lines, has its lines joined
+    by newlines. Never raises: what has no field name is a comment.
+    """
+    found: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    for line in lines:
+        text = line.strip()
+        if text and not text.startswith(";"):
+            break
+        text = text.removeprefix(";").strip()
+        field = _HEADER_FIELD.fullmatch(text)
+        if field:
+            current = found.setdefault(field[1], [])
+            current.append((field[2] or "").strip())
+        elif not text:
+            current = None
+        elif current is not None:
+            current.append(text)
+    return {name: "\n".join(parts).strip() for name, parts in found.items()}
+
+
+def running_and_reserved(
+    jobs: Iterable[SwfJob], instant_s: int, ahead_s: int
+) -> list[tuple[int, int, int]]:
+    """Every job that runs at `instant_s` or starts within `ahead_s` of it: ``(start_s, end_s, processors)``.
+
+    In order of start. A job that runs at the instant keeps its true start, before it; one that ends
+    exactly then is over. Jobs that never ran are left out. Raises `InvalidInput` for a negative
+    `ahead_s`.
+    """
+    if ahead_s < 0:
+        raise InvalidInput(f"{ahead_s} seconds ahead", where="ahead_s", remedy="give 0 or more")
+    stretches = (job.stretch for job in jobs)
+    return sorted(
+        stretch
+        for stretch in stretches
+        if stretch and stretch[1] > instant_s and stretch[0] <= instant_s + ahead_s
+    )
+
+
+def _job(text: str, line: int) -> SwfJob:
+    words = text.split()
+    if len(words) != FIELDS:
+        raise InvalidInput(
+            f"{len(words)} fields, a job has {FIELDS}",
+            where=f"line {line}",
+            remedy="write -1 for what is not known, and ; before a comment",
+        )
+    values = {
+        name: _number(word, name, line)
+        for name, word in zip(SwfJob.__struct_fields__, words, strict=True)
+    }
+    for name in ("job", "submit_s"):
+        if values[name] is None:
+            raise InvalidInput(
+                "-1, but every job has one",
+                where=f"line {line}, {name}",
+                remedy="correct the line or leave it out",
+            )
+    return msgspec.convert(values, SwfJob)
+
+
+def _number(word: str, name: str, line: int) -> int | float | None:
+    if word == "-1":
+        return None
+    if name == "cpu_s" and _DECIMAL_NUMBER.fullmatch(word):
+        return float(word)
+    if _WHOLE_NUMBER.fullmatch(word):
+        return int(word)
+    wanted = "a number" if name == "cpu_s" else "a whole number"
+    raise InvalidInput(
+        f"{word[:40]!r} is not {wanted} of 0 or more, nor -1 for not known",
+        where=f"line {line}, {name}",
+        remedy="correct the line or leave it out",
+    )

@@ -1,0 +1,88 @@
+"""What all tests share: how hard Hypothesis tries, and what happens to tests that need root.
+
+Servers under test listen on port 0 and say which port they got, so there is no fixture for ports.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+# A busy machine makes examples slow, never wrong: no verdict may hang on time.
+settings.register_profile(
+    "ci",
+    derandomize=True,
+    deadline=None,
+    max_examples=60,
+    # Without `explain`, which traces every line and can take minutes.
+    phases=[phase for phase in Phase if phase is not Phase.explain],
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("soak", settings.get_profile("ci"), derandomize=False, max_examples=5_000)
+settings.load_profile(os.environ.get("KALENDS_HYPOTHESIS", "ci"))
+
+NOT_RUN = pytest.StashKey[list[str]]()
+WHY_NOT = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "needs_root: makes network namespaces; left out, and listed, where that cannot be",
+    )
+    config.stash[NOT_RUN] = []
+    config.stash[WHY_NOT] = ""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    privileged = [item for item in items if item.get_closest_marker("needs_root")]
+    reason = why_no_namespaces() if privileged else ""
+    if reason:
+        items[:] = [item for item in items if item not in privileged]
+        config.hook.pytest_deselected(items=privileged)
+        config.stash[NOT_RUN] = [item.nodeid for item in privileged]
+        config.stash[WHY_NOT] = reason
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["not_run"] = (session.config.stash[NOT_RUN], session.config.stash[WHY_NOT])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    """Each xdist worker collects everything: the last one's list stands for all."""
+    config = node.config  # type: ignore[attr-defined]  # xdist exports no type for a node
+    names, reason = getattr(node, "workeroutput", {}).get("not_run", ([], ""))
+    config.stash[NOT_RUN], config.stash[WHY_NOT] = names, reason
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    names = config.stash[NOT_RUN]
+    if names:
+        terminalreporter.section(f"{len(names)} tests NOT RUN: {config.stash[WHY_NOT]}", red=True)
+        for name in names:
+            terminalreporter.write_line(f"NOT RUN {name}")
+
+
+def why_no_namespaces() -> str:
+    """Why this process cannot make network namespaces, or "" when it can."""
+    if os.geteuid() != 0:
+        return "they need root"
+    ip = shutil.which("ip")
+    if ip is None:
+        return "they need the command `ip`: apt-get install iproute2"
+    name = f"kalends-probe-{os.getpid()}"
+    made = subprocess.run([ip, "netns", "add", name], capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        return f"this machine makes no network namespace ({made.stderr.strip()})"
+    subprocess.run([ip, "netns", "delete", name], check=True)
+    return ""
