@@ -1,0 +1,28 @@
+"""Floor 1: calendars, access lists, opening hours, and the resource that combines them. No I/O."""
+
+from kalends.calendars.access import AccessList, Rule, open_access
+from kalends.calendars.bookings import Booking, State
+from kalends.calendars.capacity import CapacityCalendar
+from kalends.calendars.engine import Calendar, new_calendar
+from kalends.calendars.profiles import Step
+from kalends.calendars.recurrence import Recurrence
+from kalends.calendars.resource import ResourceCalendar, unknown_resource
+from kalends.calendars.unit import UnitCalendar
+from kalends.calendars.windows import Windows
+
+__all__ = [
+    "AccessList",
+    "Booking",
+    "Calendar",
+    "CapacityCalendar",
+    "Recurrence",
+    "ResourceCalendar",
+    "Rule",
+    "State",
+    "Step",
+    "UnitCalendar",
+    "Windows",
+    "new_calendar",
+    "open_access",
+    "unknown_resource",
+]

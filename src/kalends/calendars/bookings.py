@@ -1,0 +1,87 @@
+"""A booking: one claim on one calendar, and what makes it well-formed."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from kalends.core import limits
+from kalends.core.errors import InvalidInput
+
+State = Literal["held", "prepared", "locked"]
+STATES: Final[tuple[State, ...]] = ("held", "prepared", "locked")
+
+
+class Booking(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """`units` of a calendar during ``[start, end)`` (integer seconds UTC).
+
+    Immutable, so that a copy of a calendar can share it; `Calendar.change_state` puts another in its
+    place. `holder` is the user's name, `reservation` the request's id. `expires_ms` is the
+    monotonic time at which a hold ends, None for never; promises and locks never expire.
+    """
+
+    id: int
+    start: int
+    end: int
+    units: int
+    state: State
+    holder: str
+    reservation: str
+    expires_ms: int | None
+
+
+def check_booking(booking: Booking, capacity: int) -> None:
+    """Raises `InvalidInput` for a booking that no calendar of this `capacity` could ever take.
+
+    `type(x) is int` on purpose: a bool, a float or NaN is a mistake of the caller, not a number.
+    """
+    start, end, units = booking.start, booking.end, booking.units
+    check_window(start, end)
+    if start < 0 or end > limits.TIME_S_MAX:
+        raise InvalidInput(
+            f"[{start}, {end}) is not within 0..{limits.TIME_S_MAX}",
+            where="start",
+            remedy="give times in seconds since 1970 UTC",
+        )
+    if type(units) is not int or not 1 <= units <= capacity:
+        raise InvalidInput(
+            f"{units!r} units of {capacity}",
+            where="units",
+            remedy=f"ask for a whole number of units from 1 to {capacity}",
+        )
+    if type(booking.id) is not int:
+        raise InvalidInput(f"{booking.id!r} is not a booking id", where="id")
+    if type(booking.holder) is not str or type(booking.reservation) is not str:
+        raise InvalidInput("holder and reservation are texts", where="holder")
+    check_state(booking.state, booking.expires_ms)
+
+
+def check_state(state: State, expires_ms: int | None) -> None:
+    """Raises `InvalidInput` for an unknown state, or a promise or lock that would expire."""
+    if type(state) is not str or state not in STATES:
+        raise InvalidInput(
+            f"{state!r} is not a state", where="state", remedy="use held, prepared or locked"
+        )
+    if expires_ms is None:
+        return
+    if type(expires_ms) is not int:
+        raise InvalidInput(f"{expires_ms!r} is not a time in milliseconds", where="expires_ms")
+    if state != "held":
+        raise InvalidInput(
+            f"a {state} booking never expires", where="expires_ms", remedy="pass None"
+        )
+
+
+def check_window(start: int, end: int) -> None:
+    """Raises `InvalidInput` unless ``[start, end)`` has whole seconds and a positive length."""
+    if type(start) is not int or type(end) is not int:
+        raise InvalidInput(
+            f"[{start!r}, {end!r}) does not have whole seconds",
+            where="start",
+            remedy="give integer seconds UTC",
+        )
+    if start >= end:
+        raise InvalidInput(
+            f"[{start}, {end}) is empty", where="end", remedy="let it end after it starts"
+        )

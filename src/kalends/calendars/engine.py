@@ -1,0 +1,87 @@
+"""What every calendar of a resource can do, whatever is inside.
+
+Two calendars fill this interface: `UnitCalendar` for a capacity of 1 and `CapacityCalendar` for n
+identical units. A calendar knows amounts and times only; who may book what is decided by
+`kalends.calendars.resource`. Slots are half-open: back-to-back bookings touch and do not clash.
+
+After any error that a method raises, the calendar is exactly as it was before the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from kalends.calendars.bookings import Booking, State
+from kalends.calendars.capacity import CapacityCalendar
+from kalends.calendars.profiles import Step
+from kalends.calendars.unit import UnitCalendar
+from kalends.core.intervals import Interval
+
+
+class Calendar(Protocol):
+    """All bookings of one resource of `capacity` units. Not thread-safe. n: bookings, k: overlapped."""
+
+    @property
+    def capacity(self) -> int: ...
+
+    def book(self, booking: Booking) -> None:
+        """Take `booking` in. O(log n + k).
+
+        Raises `InvalidInput` for one that could never be taken (length, units, types), `Conflict`
+        when too few units are free somewhere in its window or its id is already booked.
+        """
+
+    def release(self, booking_id: int) -> Booking:
+        """Take a booking out and return it; raises `NotFound`. O(log n + k)."""
+
+    def change_state(self, booking_id: int, state: State, expires_ms: int | None) -> Booking:
+        """The booking, now in `state`; raises `NotFound`, or `InvalidInput` for a state that cannot be."""
+
+    def get(self, booking_id: int) -> Booking:
+        """The booking of this id; raises `NotFound`."""
+
+    def free(self, start: int, end: int) -> int:
+        """The smallest number of free units over ``[start, end)``. O(log n + k)."""
+
+    def walk(self, start: int, end: int) -> Iterator[Step]:
+        """`steps`, one at a time; the calendar must not change meanwhile."""
+
+    def steps(self, start: int, end: int) -> list[Step]:
+        """Free units as ``(start, end, units)`` covering ``[start, end)``, equal neighbours joined."""
+
+    def earliest_fit(
+        self,
+        units: int,
+        length_s: int,
+        not_before: int,
+        not_after: int,
+        windows: Sequence[Interval] | None = None,
+    ) -> int | None:
+        """The first start at which `units` are free for `length_s`, or None.
+
+        The slot starts at or after `not_before`, ends at or before `not_after`, and lies inside one
+        of `windows` (sorted, disjoint, not touching; None: anywhere).
+        """
+
+    def listing(self, start: int, end: int) -> list[Booking]:
+        """The bookings that overlap ``[start, end)``, ordered by (start, end, id)."""
+
+    def expire(self, now_ms: int) -> list[Booking]:
+        """Take out and return the holds whose `expires_ms` has come, earliest first."""
+
+    def next_expiry_ms(self) -> int | None:
+        """When the next hold expires; None when none will."""
+
+    def copy(self) -> Calendar:
+        """An independent calendar with the same bookings, for what-if."""
+
+    def check(self) -> None:
+        """Raises `AssertionError` when an invariant does not hold: a bug of ours. O(n log n)."""
+
+    def __len__(self) -> int: ...
+
+
+def new_calendar(capacity: int) -> Calendar:
+    """An empty calendar for `capacity` units; raises `InvalidInput` for less than 1."""
+    return UnitCalendar() if capacity == 1 else CapacityCalendar(capacity)

@@ -1,0 +1,227 @@
+"""What both calendars share: bookings by id, the expiry of holds, and the search for a fit."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from operator import attrgetter
+from typing import Final, Self
+
+from kalends.calendars.bookings import Booking, State, check_booking, check_state, check_window
+from kalends.calendars.profiles import Step
+from kalends.core import limits
+from kalends.core.errors import Conflict, InvalidInput, NotFound
+from kalends.core.intervals import Interval
+
+STALE_EXPIRIES_MAX: Final = 64
+"""Outdated entries of the expiry heap beyond twice the bookings: renewals may not fill the memory."""
+
+_END = attrgetter("end")
+
+
+class Ledger(ABC):
+    """Base of the calendars; see `kalends.calendars.engine.Calendar` for the promises.
+
+    Expiry is a heap with lazy deletion: an entry counts while the booking of its id is a hold with
+    that very expiry. A subclass keeps the amounts over time: `_take`, `_give_back`, `free`, `walk`.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        if type(capacity) is not int or not 1 <= capacity <= limits.UNITS_MAX:
+            raise InvalidInput(
+                f"a capacity of {capacity!r}",
+                where="capacity",
+                remedy=f"give a whole number from 1 to {limits.UNITS_MAX}",
+            )
+        self._capacity = capacity
+        self._bookings: dict[int, Booking] = {}
+        self._expiries: list[tuple[int, int]] = []
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity
+
+    def __len__(self) -> int:
+        return len(self._bookings)
+
+    def book(self, booking: Booking) -> None:
+        check_booking(booking, self._capacity)
+        if booking.id in self._bookings:
+            raise Conflict(f"booking {booking.id} is already in this calendar", where="id")
+        self._take(booking)
+        self._bookings[booking.id] = booking
+        if booking.expires_ms is not None:
+            self._watch(booking.expires_ms, booking.id)
+
+    def release(self, booking_id: int) -> Booking:
+        booking = self.get(booking_id)
+        del self._bookings[booking_id]
+        self._give_back(booking)
+        return booking
+
+    def change_state(self, booking_id: int, state: State, expires_ms: int | None) -> Booking:
+        old = self.get(booking_id)
+        check_state(state, expires_ms)
+        booking = Booking(
+            id=old.id,
+            start=old.start,
+            end=old.end,
+            units=old.units,
+            state=state,
+            holder=old.holder,
+            reservation=old.reservation,
+            expires_ms=expires_ms,
+        )
+        self._bookings[booking_id] = booking
+        if expires_ms is not None:
+            self._watch(expires_ms, booking_id)
+        return booking
+
+    def get(self, booking_id: int) -> Booking:
+        booking = self._bookings.get(booking_id) if type(booking_id) is int else None
+        if booking is None:
+            raise NotFound(
+                f"no booking {booking_id!r} in this calendar",
+                where="id",
+                remedy="it may have expired or been released",
+            )
+        return booking
+
+    def steps(self, start: int, end: int) -> list[Step]:
+        check_window(start, end)
+        return list(self.walk(start, end))
+
+    def earliest_fit(
+        self,
+        units: int,
+        length_s: int,
+        not_before: int,
+        not_after: int,
+        windows: Sequence[Interval] | None = None,
+    ) -> int | None:
+        _check_search(units, length_s, not_before, not_after)
+        if units > self._capacity:
+            return None
+        if windows is None:
+            return self._first_fit(units, length_s, not_before, not_after)
+        first = bisect_right(windows, not_before, key=_END)
+        for index in range(first, len(windows)):
+            window = windows[index]
+            if window.start >= not_after:
+                return None
+            start = self._first_fit(
+                units, length_s, max(window.start, not_before), min(window.end, not_after)
+            )
+            if start is not None:
+                return start
+        return None
+
+    def expire(self, now_ms: int) -> list[Booking]:
+        if type(now_ms) is not int:
+            raise InvalidInput(f"{now_ms!r} is not a time in milliseconds", where="now_ms")
+        expired: list[Booking] = []
+        while (expiry := self.next_expiry_ms()) is not None and expiry <= now_ms:
+            _, booking_id = heappop(self._expiries)
+            expired.append(self.release(booking_id))
+        return expired
+
+    def next_expiry_ms(self) -> int | None:
+        while self._expiries:
+            if self._is_due(self._expiries[0]):
+                return self._expiries[0][0]
+            heappop(self._expiries)
+        return None
+
+    def copy(self) -> Self:
+        twin = self._copy_amounts()
+        twin._bookings = dict(self._bookings)
+        twin._expiries = list(self._expiries)
+        return twin
+
+    def check(self) -> None:
+        """Amounts equal the sum of the bookings, and every hold that expires is watched."""
+        watched = set(self._expiries)
+        for booking_id, booking in self._bookings.items():
+            assert booking.id == booking_id, booking
+            check_booking(booking, self._capacity)
+            if booking.expires_ms is not None:
+                assert (booking.expires_ms, booking_id) in watched, booking
+        heap = self._expiries
+        assert all(heap[(index - 1) // 2] <= heap[index] for index in range(1, len(heap))), heap
+        self._check_amounts()
+
+    def _first_fit(self, units: int, length_s: int, start: int, end: int) -> int | None:
+        """The first of ``[start, end)``: one pass over the profile, carrying the start of a free run."""
+        if end - start < length_s:
+            return None
+        run = start
+        for _, step_end, free in self.walk(start, end):
+            if free < units:
+                run = step_end
+                if end - run < length_s:
+                    return None
+            elif step_end - run >= length_s:
+                return run
+        return None
+
+    def _watch(self, expires_ms: int, booking_id: int) -> None:
+        heappush(self._expiries, (expires_ms, booking_id))
+        if len(self._expiries) > 2 * len(self._bookings) + STALE_EXPIRIES_MAX:
+            self._expiries = [entry for entry in set(self._expiries) if self._is_due(entry)]
+            heapify(self._expiries)
+
+    def _is_due(self, entry: tuple[int, int]) -> bool:
+        booking = self._bookings.get(entry[1])
+        return booking is not None and booking.expires_ms == entry[0]
+
+    @abstractmethod
+    def free(self, start: int, end: int) -> int:
+        """See `Calendar.free`."""
+
+    @abstractmethod
+    def walk(self, start: int, end: int) -> Iterator[Step]:
+        """See `Calendar.walk`."""
+
+    @abstractmethod
+    def _take(self, booking: Booking) -> None:
+        """Subtract a well-formed booking; raises `Conflict` before anything has changed."""
+
+    @abstractmethod
+    def _give_back(self, booking: Booking) -> None:
+        """Undo `_take`."""
+
+    @abstractmethod
+    def _copy_amounts(self) -> Self:
+        """A new calendar with the same amounts, still without bookings."""
+
+    @abstractmethod
+    def _check_amounts(self) -> None:
+        """The subclass's part of `check`."""
+
+
+def occupied(start: int, end: int, units: int, free: int) -> Conflict:
+    """The error for a booking that finds too little free."""
+    return Conflict(
+        f"{units} wanted during [{start}, {end}), {free} free at its fullest",
+        where="units",
+        remedy="choose another time or fewer units",
+    )
+
+
+def _check_search(units: int, length_s: int, not_before: int, not_after: int) -> None:
+    for value, where in (
+        (units, "units"),
+        (length_s, "length_s"),
+        (not_before, "not_before"),
+        (not_after, "not_after"),
+    ):
+        if type(value) is not int:
+            raise InvalidInput(f"{value!r} is not a whole number", where=where)
+    if units < 1 or length_s < 1:
+        raise InvalidInput(
+            f"{units} units for {length_s} seconds",
+            where="units" if units < 1 else "length_s",
+            remedy="ask for at least 1 unit and 1 second",
+        )

@@ -1,0 +1,66 @@
+"""Step functions of time: ``(start, end, units)`` in order, covering a window without gaps.
+
+Free capacity, opening hours and what an access list grants are all such profiles; what a user may
+take at a time is the least of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from kalends.core.intervals import Interval
+
+Step = tuple[int, int, int]
+
+
+def from_windows(windows: Iterable[Interval], start: int, end: int, units: int) -> Iterator[Step]:
+    """`units` inside `windows` (sorted, disjoint, within ``[start, end)``), 0 outside."""
+    at = start
+    for window in windows:
+        if window.start > at:
+            yield at, window.start, 0
+        yield window.start, window.end, units
+        at = window.end
+    if at < end:
+        yield at, end, 0
+
+
+def combine(
+    left: Iterable[Step], right: Iterable[Step], choose: Callable[[int, int], int]
+) -> Iterator[Step]:
+    """`choose` of two profiles of the same window, at every time: `min` or `max`. Lazy."""
+    lefts, rights = iter(left), iter(right)
+    one, other = next(lefts, None), next(rights, None)
+    while one is not None and other is not None:
+        end = min(one[1], other[1])
+        yield max(one[0], other[0]), end, choose(one[2], other[2])
+        if one[1] == end:
+            one = next(lefts, None)
+        if other[1] == end:
+            other = next(rights, None)
+
+
+def join(steps: Iterable[Step]) -> Iterator[Step]:
+    """The same profile with equal neighbours made one step. Lazy."""
+    start = end = units = -1
+    for step in steps:
+        if step[2] == units and step[0] == end:
+            end = step[1]
+            continue
+        if units >= 0:
+            yield start, end, units
+        start, end, units = step
+    if units >= 0:
+        yield start, end, units
+
+
+def at_least(steps: Iterable[Step], units: int) -> list[Interval]:
+    """Where a profile has at least `units`, as sorted intervals that do not touch."""
+    windows: list[Interval] = []
+    for start, end, found in steps:
+        if found < units:
+            continue
+        if windows and windows[-1].end == start:
+            start = windows.pop().start
+        windows.append(Interval(start, end))
+    return windows

@@ -1,0 +1,236 @@
+"""One bookable resource: its calendar, and everything its owner says about who may book what.
+
+`refusal` decides by rules alone and never by occupancy, `book` by occupancy alone, so that a
+request can be told "never" apart from "not now".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from kalends.calendars import phrases, profiles
+from kalends.calendars.access import AccessList
+from kalends.calendars.bookings import Booking, State, check_window
+from kalends.calendars.engine import new_calendar
+from kalends.calendars.profiles import Step
+from kalends.calendars.recurrence import Recurrence
+from kalends.calendars.windows import Windows
+from kalends.core import limits
+from kalends.core.errors import InvalidInput, Refusal, RefusalCode
+from kalends.core.intervals import align_up
+from kalends.core.messages import Principal
+from kalends.core.resources import ResourceInfo, Slot
+from kalends.core.times import format_time, zone_named
+
+OPENING_HOURS = "opening-hours"
+"""The rule that a refusal outside opening hours names."""
+
+
+def unknown_resource(name: str) -> Refusal:
+    """The refusal for a resource that does not exist, and for one that the asker may not see.
+
+    One text for both: an answer must not tell that a hidden resource exists.
+    """
+    return Refusal(
+        where=name,
+        code=RefusalCode.UNKNOWN_RESOURCE,
+        detail=f"there is no resource {name}, or none that you may see",
+    )
+
+
+class ResourceCalendar:
+    """A resource with its `calendar`, access list and opening `hours` (empty: always open).
+
+    Raises `InvalidInput` for an `info` whose zone or capacity cannot be.
+    """
+
+    def __init__(
+        self, info: ResourceInfo, access: AccessList, hours: tuple[Recurrence, ...] = ()
+    ) -> None:
+        zone_named(info.zone)
+        self.info = info
+        self.access = access
+        self.calendar = new_calendar(info.capacity)
+        self._hours = Windows(hours) if hours else None
+
+    def visible_to(self, principal: Principal) -> bool:
+        return self.access.sees(principal)
+
+    def refusal(
+        self,
+        principal: Principal,
+        actions: tuple[str, ...],
+        start: int,
+        end: int,
+        units: int,
+        wall_s: int,
+    ) -> Refusal | None:
+        """Why the rules do not let `principal` do `actions` here, or None; occupancy is not looked at.
+
+        The first that holds: not visible, empty, past, beyond the horizon, off the grain, too many
+        units, the access list, opening hours. Raises `InvalidInput` for what is not whole numbers.
+        """
+        _check_numbers(start, end, units)
+        if not self.access.sees(principal):
+            return unknown_resource(self.info.name)
+        refusal = self._refusal_of_time(start, end, wall_s)
+        if refusal is not None:
+            return refusal
+        if not 1 <= units <= self.info.capacity:
+            return self._refuse(
+                RefusalCode.TOO_MUCH,
+                f"{units} units, of which it has {self.info.capacity}: ask for 1 or more, up to that",
+            )
+        for action in actions:
+            refusal = self.access.refusal(principal, action, self.info.name, start, end, units)
+            if refusal is not None:
+                return refusal
+        if self._hours is not None and not self._hours.cover(start, end):
+            hours = self.info.hours or self._hours.describe()
+            return self._refuse(RefusalCode.CLOSED_HOURS, f"open only {hours}", OPENING_HOURS)
+        return None
+
+    def busy(self, start: int, end: int, units: int) -> Refusal:
+        """The refusal for `units` that are not free during ``[start, end)``."""
+        free = self.calendar.free(start, end)
+        window = f"between {self._shown(start)} and {self._shown(end)}"
+        if self.info.capacity == 1:
+            detail = f"taken for some time {window}"
+        else:
+            detail = (
+                f"{free} of {self.info.capacity} units are free throughout {window}, not {units}"
+            )
+        return self._refuse(RefusalCode.BUSY, detail)
+
+    def free(self, start: int, end: int) -> int:
+        """The smallest number of free units over ``[start, end)``; rules are not looked at."""
+        return self.calendar.free(start, end)
+
+    def book(self, booking: Booking) -> None:
+        """See `Calendar.book`; rules are not looked at."""
+        self.calendar.book(booking)
+
+    def release(self, booking_id: int) -> Booking:
+        """See `Calendar.release`."""
+        return self.calendar.release(booking_id)
+
+    def change_state(self, booking_id: int, state: State, expires_ms: int | None) -> Booking:
+        """See `Calendar.change_state`."""
+        return self.calendar.change_state(booking_id, state, expires_ms)
+
+    def expire(self, now_ms: int) -> list[Booking]:
+        """See `Calendar.expire`."""
+        return self.calendar.expire(now_ms)
+
+    def next_expiry_ms(self) -> int | None:
+        """See `Calendar.next_expiry_ms`."""
+        return self.calendar.next_expiry_ms()
+
+    def free_steps(
+        self, principal: Principal, start: int, end: int, wall_s: int, steps_max: int
+    ) -> tuple[list[Step], int]:
+        """What `principal` could book in ``[start, end)``: steps of at least one unit, and `until`.
+
+        Clipped to now, the horizon, opening hours and the access list's windows and amounts; where
+        they may lock at times, both holding and locking must be allowed. At most `steps_max` steps,
+        complete up to `until`. Borders that hours make may lie off the grain. A principal who may
+        not see the resource gets none.
+        """
+        check_window(start, end)
+        first = max(start, self._now_on_grain(wall_s))
+        last = min(end, self._latest_end(wall_s))
+        if first >= last or not self.access.sees(principal):
+            return [], end
+        free = self.calendar.walk(first, last)
+        for limit in self._limits(principal, first, last):
+            free = profiles.combine(free, limit, min)
+        bookable = (step for step in profiles.join(free) if step[2] > 0)
+        steps = list(islice(bookable, max(steps_max, 0) + 1))
+        if len(steps) <= steps_max:
+            return steps, end
+        until, _, _ = steps.pop()
+        return steps, until
+
+    def slots(self, principal: Principal, start: int, end: int, count_max: int) -> list[Slot]:
+        """The first `count_max` taken slots that overlap ``[start, end)``, as `principal` may see them.
+
+        A promise shows as held. Whose a slot is, is shown only to its holder and to those who may
+        see details. Empty for a principal who may not see the resource.
+        """
+        check_window(start, end)
+        if not self.access.sees(principal):
+            return []
+        detail = self.access.sees_detail(principal)
+        return [
+            _slot(booking, shown=detail or booking.holder == principal.user)
+            for booking in self.calendar.listing(start, end)[: max(count_max, 0)]
+        ]
+
+    def check(self) -> None:
+        """Raises `AssertionError` when an invariant does not hold: a bug of ours."""
+        assert self.calendar.capacity == self.info.capacity
+        self.calendar.check()
+
+    def _refusal_of_time(self, start: int, end: int, wall_s: int) -> Refusal | None:
+        if end <= start:
+            return self._refuse(RefusalCode.OFF_GRAIN, "a slot must end after it starts")
+        if start < self._now_on_grain(wall_s):
+            return self._refuse(RefusalCode.PAST, f"it is already {self._shown(wall_s)}")
+        if end > min(wall_s + self.info.horizon_s, limits.TIME_S_MAX):
+            latest = self._shown(self._latest_end(wall_s))
+            return self._refuse(
+                RefusalCode.BEYOND_HORIZON, f"slots can be booked that end by {latest}"
+            )
+        grain = self.info.grain_s
+        if start % grain or end % grain:
+            wanted = [("start", start)] if start % grain else []
+            wanted += [("end", end)] if end % grain else []
+            nearest = "; ".join(f"{side} at {self._neighbours(at)}" for side, at in wanted)
+            return self._refuse(
+                RefusalCode.OFF_GRAIN,
+                f"slots start and end on every whole {phrases.every(grain)} (UTC): {nearest}",
+            )
+        return None
+
+    def _limits(self, principal: Principal, start: int, end: int) -> Iterator[Iterator[Step]]:
+        """Profiles of what the rules allow; a booking must keep to all of them."""
+        if self._hours is not None:
+            open_at = self._hours.between(start, end)
+            yield profiles.from_windows(open_at, start, end, self.info.capacity)
+        yield self.access.permitted(principal, "hold", start, end)
+        if self.access.may_ever(principal, "lock"):
+            yield self.access.permitted(principal, "lock", start, end)
+
+    def _now_on_grain(self, wall_s: int) -> int:
+        return wall_s - wall_s % self.info.grain_s
+
+    def _latest_end(self, wall_s: int) -> int:
+        return self._now_on_grain(min(wall_s + self.info.horizon_s, limits.TIME_S_MAX))
+
+    def _neighbours(self, time_s: int) -> str:
+        after = align_up(time_s, self.info.grain_s)
+        return f"{self._shown(after - self.info.grain_s)} or {self._shown(after)}"
+
+    def _shown(self, time_s: int) -> str:
+        return format_time(time_s, self.info.zone)
+
+    def _refuse(self, code: str, detail: str, rule: str = "") -> Refusal:
+        return Refusal(where=self.info.name, code=code, detail=detail, rule=rule)
+
+
+def _slot(booking: Booking, *, shown: bool) -> Slot:
+    return Slot(
+        booking.start,
+        booking.end,
+        booking.units,
+        "locked" if booking.state == "locked" else "held",
+        booking.holder if shown else "",
+        booking.reservation if shown else "",
+    )
+
+
+def _check_numbers(*numbers: int) -> None:
+    for number in numbers:
+        if type(number) is not int:
+            raise InvalidInput(f"{number!r} is not a whole number", where="start")

@@ -1,0 +1,309 @@
+"""Both calendars against a twin that counts every second of a small horizon."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from kalends.calendars import Booking, Calendar, CapacityCalendar, UnitCalendar
+from kalends.calendars.ledger import STALE_EXPIRIES_MAX
+from kalends.core.errors import Conflict, InvalidInput, NotFound
+from kalends.core.intervals import Interval
+
+HORIZON_S = 40
+
+times = st.integers(0, HORIZON_S)
+ids = st.integers(1, 12)
+expiries = st.none() | st.integers(0, 20)
+nonsense: st.SearchStrategy[Any] = st.sampled_from(
+    [True, False, 1.0, float("nan"), float("inf"), "1", None, (), [], 10**40, -(10**40)]
+)
+
+
+class SlowTwin:
+    """A dict of bookings; every answer is worked out second by second."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.bookings: dict[int, Booking] = {}
+
+    def free_at(self, time_s: int) -> int:
+        return self.capacity - sum(
+            b.units for b in self.bookings.values() if b.start <= time_s < b.end
+        )
+
+    def free(self, start: int, end: int) -> int:
+        return min(self.free_at(time_s) for time_s in range(start, end))
+
+    def steps(self, start: int, end: int) -> list[tuple[int, int, int]]:
+        steps: list[tuple[int, int, int]] = []
+        for time_s in range(start, end):
+            free = self.free_at(time_s)
+            if steps and steps[-1][2] == free:
+                steps[-1] = (steps[-1][0], time_s + 1, free)
+            else:
+                steps.append((time_s, time_s + 1, free))
+        return steps
+
+    def listing(self, start: int, end: int) -> list[Booking]:
+        found = [b for b in self.bookings.values() if b.start < end and start < b.end]
+        return sorted(found, key=lambda b: (b.start, b.end, b.id))
+
+    def earliest_fit(
+        self,
+        units: int,
+        length_s: int,
+        not_before: int,
+        not_after: int,
+        windows: list[Interval] | None,
+    ) -> int | None:
+        for start in range(not_before, not_after - length_s + 1):
+            slot = Interval(start, start + length_s)
+            inside = windows is None or any(window.contains(slot) for window in windows)
+            if inside and self.free(*slot) >= units:
+                return start
+        return None
+
+    def expiring(self) -> list[tuple[int, int]]:
+        return sorted(
+            (b.expires_ms, b.id) for b in self.bookings.values() if b.expires_ms is not None
+        )
+
+
+def booking(
+    booking_id: Any,
+    start: Any,
+    end: Any,
+    units: Any = 1,
+    state: Any = "held",
+    expires_ms: Any = None,
+) -> Booking:
+    return Booking(
+        id=booking_id,
+        start=start,
+        end=end,
+        units=units,
+        state=state,
+        holder=f"user{booking_id}",
+        reservation=f"r{booking_id}",
+        expires_ms=expires_ms,
+    )
+
+
+@st.composite
+def window_lists(draw: st.DrawFn) -> list[Interval]:
+    """Sorted, disjoint windows that do not touch."""
+    borders = sorted(draw(st.sets(times, max_size=8)))
+    return [Interval(*pair) for pair in zip(borders[::2], borders[1::2], strict=False)]
+
+
+class CalendarsAgainstTwin(RuleBasedStateMachine):
+    @initialize(capacity=st.integers(1, 4))
+    def begin(self, capacity: int) -> None:
+        self.twin = SlowTwin(capacity)
+        self.calendars: list[Calendar] = [CapacityCalendar(capacity)]
+        if capacity == 1:
+            self.calendars.append(UnitCalendar())
+
+    @rule(
+        booking_id=ids,
+        start=times,
+        length_s=st.integers(-1, 15),
+        units=st.integers(-1, 5),
+        state=st.sampled_from(["held", "held", "prepared", "locked"]),
+        expires_ms=expiries,
+    )
+    def book(
+        self,
+        booking_id: int,
+        start: int,
+        length_s: int,
+        units: int,
+        state: str,
+        expires_ms: int | None,
+    ) -> None:
+        new = booking(booking_id, start, start + length_s, units, state, expires_ms)
+        error: type[Exception] | None = None
+        if length_s < 1 or not 1 <= units <= self.twin.capacity:
+            error = InvalidInput
+        elif state != "held" and expires_ms is not None:
+            error = InvalidInput
+        elif booking_id in self.twin.bookings or self.twin.free(start, start + length_s) < units:
+            error = Conflict
+        for calendar in self.calendars:
+            if error is None:
+                calendar.book(new)
+            else:
+                with pytest.raises(error):
+                    calendar.book(new)
+        if error is None:
+            self.twin.bookings[booking_id] = new
+
+    @rule(field=st.sampled_from(["booking_id", "start", "end", "units", "state"]), value=nonsense)
+    def book_nonsense(self, field: str, value: Any) -> None:
+        good = {"booking_id": 99, "start": 0, "end": 1, "units": 1, "state": "held"}
+        if field == "booking_id" and type(value) is int:
+            value = None
+        for calendar in self.calendars:
+            with pytest.raises(InvalidInput):
+                calendar.book(booking(**{**good, field: value}))
+
+    @rule(value=nonsense)
+    def book_with_a_nonsense_expiry(self, value: Any) -> None:
+        if value is None or type(value) is int:
+            value = 1.0
+        for calendar in self.calendars:
+            with pytest.raises(InvalidInput):
+                calendar.book(booking(99, 0, 1, expires_ms=value))
+
+    @rule(booking_id=ids)
+    def release(self, booking_id: int) -> None:
+        for calendar in self.calendars:
+            if booking_id in self.twin.bookings:
+                assert calendar.release(booking_id) == self.twin.bookings[booking_id]
+            else:
+                with pytest.raises(NotFound):
+                    calendar.release(booking_id)
+        self.twin.bookings.pop(booking_id, None)
+
+    @rule(value=nonsense)
+    def release_or_get_nonsense(self, value: Any) -> None:
+        for calendar in self.calendars:
+            for call in (calendar.release, calendar.get):
+                with pytest.raises(NotFound):
+                    call(value)
+
+    @rule(
+        booking_id=ids,
+        state=st.sampled_from(["held", "held", "prepared", "locked", "gone"]),
+        expires_ms=expiries,
+    )
+    def change_state(self, booking_id: int, state: Any, expires_ms: int | None) -> None:
+        old = self.twin.bookings.get(booking_id)
+        error: type[Exception] | None = None
+        if old is None:
+            error = NotFound
+        elif state == "gone" or (state != "held" and expires_ms is not None):
+            error = InvalidInput
+        for calendar in self.calendars:
+            if error is None:
+                calendar.change_state(booking_id, state, expires_ms)
+            else:
+                with pytest.raises(error):
+                    calendar.change_state(booking_id, state, expires_ms)
+        if error is None and old is not None:
+            self.twin.bookings[booking_id] = booking(
+                booking_id, old.start, old.end, old.units, state, expires_ms
+            )
+
+    @rule(now_ms=st.integers(-1, 20))
+    def expire(self, now_ms: int) -> None:
+        due = [entry for entry in self.twin.expiring() if entry[0] <= now_ms]
+        for calendar in self.calendars:
+            assert [(b.expires_ms, b.id) for b in calendar.expire(now_ms)] == due
+        for _, booking_id in due:
+            del self.twin.bookings[booking_id]
+
+    @rule(start=times, length_s=st.integers(1, 20))
+    def look_at_a_window(self, start: int, length_s: int) -> None:
+        end = start + length_s
+        for calendar in self.calendars:
+            assert calendar.free(start, end) == self.twin.free(start, end)
+            assert calendar.steps(start, end) == self.twin.steps(start, end)
+            assert calendar.listing(start, end) == self.twin.listing(start, end)
+
+    @rule(
+        units=st.integers(1, 5),
+        length_s=st.integers(1, 12),
+        not_before=times,
+        not_after=times,
+        windows=st.none() | window_lists(),
+    )
+    def search(
+        self,
+        units: int,
+        length_s: int,
+        not_before: int,
+        not_after: int,
+        windows: list[Interval] | None,
+    ) -> None:
+        expected = self.twin.earliest_fit(units, length_s, not_before, not_after, windows)
+        for calendar in self.calendars:
+            found = calendar.earliest_fit(units, length_s, not_before, not_after, windows)
+            assert found == expected
+
+    @rule(value=nonsense, at=st.integers(0, 1))
+    def look_at_nonsense(self, value: Any, at: int) -> None:
+        if type(value) is int:
+            value = 5.0
+        window = [0, 0]
+        window[at] = value
+        for calendar in self.calendars:
+            for call in (calendar.free, calendar.steps, calendar.listing):
+                with pytest.raises(InvalidInput):
+                    call(*window)
+            with pytest.raises(InvalidInput):
+                calendar.earliest_fit(1, 1, *window)
+            with pytest.raises(InvalidInput):
+                calendar.expire(value)
+
+    @rule()
+    def go_on_with_a_copy(self) -> None:
+        for index, calendar in enumerate(self.calendars):
+            self.calendars[index] = calendar.copy()
+            for booking_id in list(self.twin.bookings):
+                calendar.release(booking_id)
+            calendar.book(booking(50, 0, HORIZON_S, calendar.capacity, "held", 0))
+
+    @invariant()
+    def the_whole_state_equals_the_twins(self) -> None:
+        if not hasattr(self, "twin"):
+            return
+        expiring = self.twin.expiring()
+        for calendar in self.calendars:
+            calendar.check()
+            end = 2 * HORIZON_S
+            assert calendar.listing(-5, end) == self.twin.listing(-5, end)
+            assert calendar.steps(-5, end) == self.twin.steps(-5, end)
+            assert len(calendar) == len(self.twin.bookings)
+            assert calendar.next_expiry_ms() == (expiring[0][0] if expiring else None)
+            for booking_id, known in self.twin.bookings.items():
+                assert calendar.get(booking_id) == known
+
+
+TestCalendarsAgainstTwin = CalendarsAgainstTwin.TestCase
+TestCalendarsAgainstTwin.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(1, 300)), max_size=60))
+@settings(deadline=None, max_examples=50)
+def test_equal_sets_of_bookings_give_equal_profiles_in_whatever_order(
+    slots: list[tuple[int, int]],
+) -> None:
+    forward, backward = CapacityCalendar(100), CapacityCalendar(100)
+    numbered = list(enumerate(slots, 1))
+    for calendar, order in ((forward, numbered), (backward, numbered[::-1])):
+        for number, (start, length_s) in order:
+            calendar.book(booking(number, start, start + length_s))
+        calendar.check()
+    assert forward.steps(0, 2000) == backward.steps(0, 2000)
+    assert forward.listing(0, 2000) == backward.listing(0, 2000)
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=200))
+@settings(deadline=None, max_examples=20)
+def test_renewing_a_hold_for_ever_does_not_fill_the_memory(renewals_ms: list[int]) -> None:
+    calendar = UnitCalendar()
+    calendar.book(booking(1, 0, 60, expires_ms=1))
+    now_ms = 1
+    for later_ms in renewals_ms * 3:
+        now_ms += later_ms
+        calendar.change_state(1, "held", now_ms)
+    assert len(calendar._expiries) <= 2 + STALE_EXPIRIES_MAX
+    assert calendar.next_expiry_ms() == now_ms
+    assert calendar.expire(now_ms - 1) == []
+    assert [b.id for b in calendar.expire(now_ms)] == [1]
