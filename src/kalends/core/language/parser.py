@@ -28,7 +28,6 @@ _NOT_NAME: Final = r"(?![A-Za-z0-9_./-])"
 _RESOURCE = re.compile(ids.RESOURCE_PATTERN + _NOT_NAME)
 _COUNT_OF = re.compile(rf"([0-9]+)[ \t\r\n]*of{_NOT_NAME}")
 _COUNT_AND_WORD = re.compile(r"([0-9]+)[ \t]*(?:of|x|\*)?[ \t]+([A-Za-z][A-Za-z0-9_./-]*)")
-_WORD = re.compile(r"[A-Za-z0-9_./-]+")
 _ATTRIBUTE = re.compile(ATTRIBUTE_PATTERN + r"(?![A-Za-z0-9_.-])")
 _OPERATOR = re.compile(rf"!=|<=|>=|=|<|>|in{_NOT_WORD}")
 _UNITS = re.compile(r"([0-9]+)(?:[ ]*\.\.[ ]*([0-9]+))?(?![A-Za-z0-9_.-])")

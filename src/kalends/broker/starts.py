@@ -1,0 +1,138 @@
+"""At which common starts one resource could serve: stretches of free time, and the beat of its grain.
+
+For one stage of one resource the starts that suit are a union of closed ranges (where its free
+capacity lasts long enough) cut with one arithmetic progression (where the stage begins on the
+resource's grain). `ranges` yields the first, a `Beat` is the second.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from math import gcd
+from typing import NamedTuple
+
+Step = tuple[int, int, int]
+"""``(start, end, units)``: free units during ``[start, end)``."""
+
+Range = tuple[int, int]
+"""Starts from the first to the second, both included."""
+
+
+class Stage(NamedTuple):
+    """`units` during ``[t + offset_s, t + offset_s + length_s)`` for the common start t."""
+
+    offset_s: int
+    length_s: int
+    units: int
+
+    @property
+    def end_s(self) -> int:
+        return self.offset_s + self.length_s
+
+    def overlaps(self, other: Stage) -> bool:
+        return self.offset_s < other.end_s and other.offset_s < self.end_s
+
+
+class Beat(NamedTuple):
+    """The times that leave `remainder` when divided by `modulus`."""
+
+    modulus: int
+    remainder: int
+
+    def next(self, time_s: int) -> int:
+        """The first time of the beat at or after `time_s`."""
+        return time_s + (self.remainder - time_s) % self.modulus
+
+    def hits(self, time_s: int) -> bool:
+        return time_s % self.modulus == self.remainder
+
+    def both(self, other: Beat) -> Beat | None:
+        """The times of both beats, again a beat (Chinese remainder theorem); None when they never meet."""
+        common = gcd(self.modulus, other.modulus)
+        apart = other.remainder - self.remainder
+        if apart % common:
+            return None
+        ours, theirs = self.modulus // common, other.modulus // common
+        strides = apart // common * pow(ours, -1, theirs) % theirs
+        modulus = ours * other.modulus
+        return Beat(modulus, (self.remainder + self.modulus * strides) % modulus)
+
+
+EVERY_SECOND = Beat(1, 0)
+
+
+def beat_of(stage: Stage, grain_s: int) -> Beat | None:
+    """The starts at which `stage` begins and ends on the grain; None when there are none."""
+    if stage.length_s % grain_s:
+        return None
+    return Beat(grain_s, -stage.offset_s % grain_s)
+
+
+def added(stages: Sequence[Stage]) -> list[Stage]:
+    """Stages of one resource with their units added up where they overlap; none overlap any more."""
+    if len(stages) == 1:
+        return list(stages)
+    moments = sorted({stage.offset_s for stage in stages} | {stage.end_s for stage in stages})
+    result: list[Stage] = []
+    for begin, end in pairwise(moments):
+        piece = Stage(begin, end - begin, 0)
+        units = sum(stage.units for stage in stages if stage.overlaps(piece))
+        if units:
+            result.append(Stage(begin, end - begin, units))
+    return result
+
+
+def ranges(steps: Sequence[Step], stage: Stage, first: int, last: int) -> Iterator[Range]:
+    """The starts from `first` to `last` at which `steps` have the units of `stage` all along, in order.
+
+    `steps` are sorted and disjoint; those that touch make one stretch. Finds its place by bisection,
+    then reads only the steps that its ranges need.
+    """
+    earliest, latest = first + stage.offset_s, last + stage.offset_s
+    begin = end = earliest
+    for index in range(bisect_right(steps, earliest, key=_end), len(steps)):
+        step_start, step_end, units = steps[index]
+        if units < stage.units:
+            continue
+        if step_start == end:
+            end = step_end
+            continue
+        if end - stage.length_s >= begin:
+            yield begin - stage.offset_s, min(end - stage.length_s, latest) - stage.offset_s
+        begin, end = max(step_start, earliest), step_end
+        if begin > latest:
+            return
+    if end - stage.length_s >= begin:
+        yield begin - stage.offset_s, min(end - stage.length_s, latest) - stage.offset_s
+
+
+def intersection(ours: Iterable[Range], theirs: Iterable[Range]) -> Iterator[Range]:
+    """What lies in a range of both; both are in order and disjoint, and so is the result."""
+    left, right = iter(ours), iter(theirs)
+    one, other = next(left, None), next(right, None)
+    while one is not None and other is not None:
+        begin, end = max(one[0], other[0]), min(one[1], other[1])
+        if begin <= end:
+            yield begin, end
+        if one[1] < other[1]:
+            one = next(left, None)
+        else:
+            other = next(right, None)
+
+
+def most_together(lists: Iterable[Iterable[Range]]) -> int:
+    """The greatest number of lists that have a range over one same start."""
+    changes = sorted(
+        change for each in lists for begin, end in each for change in ((begin, 1), (end + 1, -1))
+    )
+    most = together = 0
+    for _, change in changes:
+        together += change
+        most = max(most, together)
+    return most
+
+
+def _end(step: Step) -> int:
+    return step[1]
