@@ -109,6 +109,5 @@ def _from_text(
     )
 
 
-def _seconds(when: Time | None, where: str, now_s: int, zone: ZoneInfo) -> str | None:
-    """`when` as digits, which read the same in every zone."""
-    return None if when is None else str(time_s(when, now_s=now_s, zone=zone, where=where))
+def _seconds(when: Time | None, where: str, now_s: int, zone: ZoneInfo) -> int | None:
+    return None if when is None else time_s(when, now_s=now_s, zone=zone, where=where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -115,5 +116,8 @@ def retry_after_s(header: str | None) -> float:
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong with a connection, in words; some network errors come without any."""
+    """What went wrong with a connection, in words; some network errors bring only a number or a name."""
+    number = getattr(error, "errno", None)
+    if isinstance(number, int) and number > 0:
+        return os.strerror(number).lower()
     return str(error) or type(error).__name__

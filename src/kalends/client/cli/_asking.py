@@ -1,0 +1,102 @@
+"""The options and steps that `find`, `book` and `hold` share: a request, its length, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypedDict, TypeVar
+
+import click
+
+from kalends.client.asking import Window
+from kalends.client.cli import _output, _words
+from kalends.client.cli._settings import Settings
+from kalends.client.sync import SyncClient
+from kalends.core.api import RequestView
+from kalends.core.durations import parse_duration
+from kalends.core.errors import InvalidInput
+from kalends.core.requests import Request
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+WAIT_S_MAX = 120
+WAIT_DEFAULT = "30s"
+
+
+class When(TypedDict):
+    """The options that say when; passed on as they were typed."""
+
+    duration: str
+    at: str | None
+    after: str | None
+    before: str | None
+
+
+def when_options(function: F) -> F:
+    """``--for``, and ``--at`` or ``--after`` and ``--before``."""
+    for decorate in (
+        click.option("--before", metavar="TIME", help="End no later than this."),
+        click.option("--after", metavar="TIME", help="Start no earlier than this.  [default: now]"),
+        click.option("--at", metavar="TIME", help="Start exactly then."),
+        click.option(
+            "--for", "duration", metavar="DURATION", required=True, help="How long, as 2h or 45m."
+        ),
+    ):
+        function = decorate(function)
+    return function
+
+
+def booking_options(function: F) -> F:
+    """``--note``, ``--key``, ``--wait``."""
+    for decorate in (
+        wait_option,
+        click.option(
+            "--key",
+            default="",
+            metavar="KEY",
+            help="Your own key for this call: repeating it with the same key books once.",
+        ),
+        click.option("--note", default="", metavar="TEXT", help="A note, for yourself."),
+    ):
+        function = decorate(function)
+    return function
+
+
+wait_option = click.option(
+    "--wait",
+    default=WAIT_DEFAULT,
+    show_default=True,
+    metavar="DURATION",
+    help="How long to wait for the outcome; at most 2m. It goes on without you.",
+)
+
+
+def wait_s(text: str) -> int:
+    """``--wait`` in seconds; raises `InvalidInput`."""
+    return parse_duration(text, where="--wait", longest_s=WAIT_S_MAX)
+
+
+def understand(client: SyncClient, text: str, when: When, note: str = "") -> Request:
+    """The request as it will be sent; raises `InvalidInput`."""
+    if when["at"] and (when["after"] or when["before"]):
+        raise InvalidInput(
+            "--at fixes the start: there is no room for --after or --before",
+            where="--at",
+            remedy="use --at alone, or --after and --before",
+        )
+    window: Window = (when["after"], when["before"])
+    return client.request(text, duration=when["duration"], at=when["at"], window=window, note=note)
+
+
+def echo(settings: Settings, request: Request, when: When, key: str = "") -> None:
+    """Say on standard error what was understood, before anything is sent."""
+    exact = when["at"] is not None
+    for line in _words.understood(request, settings.time_zone(), exact=exact, key=key):
+        _output.say(line, error=True)
+
+
+def answer(settings: Settings, view: RequestView) -> None:
+    """Print the request as it is after a call, and what may come next."""
+    zone = settings.time_zone()
+    _output.answer(settings, "request", view, lambda: _words.request_lines(view, zone))
+    for line in _words.what_next(view):
+        _output.say(line, error=True)

@@ -1,0 +1,60 @@
+"""How answers are printed: a versioned JSON envelope, or aligned rows of plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import click
+import msgspec
+
+from kalends.client.cli._settings import Settings
+
+JSON_VERSION = 1
+
+
+def answer(settings: Settings, kind: str, data: object, lines: Callable[[], Iterable[str]]) -> None:
+    """Print `data` as JSON of this `kind` where that was asked for, otherwise the `lines`."""
+    if settings.json:
+        print_json(kind, data)
+        return
+    for line in lines():
+        say(line)
+
+
+def say(line: str, *, error: bool = False) -> None:
+    """Print one line of text; what others wrote into it cannot steer the terminal."""
+    click.echo("".join(sign if sign.isprintable() else " " for sign in line), err=error)
+
+
+def print_json(kind: str, data: object, *, one_line: bool = False) -> None:
+    """``{"version": 1, "kind": ..., "data": ...}``; every field of `data` is there, defaults too."""
+    envelope = {"version": JSON_VERSION, "kind": kind, "data": plain(data)}
+    text = msgspec.json.format(msgspec.json.encode(envelope), indent=-1 if one_line else 2)
+    click.echo(text.decode())
+
+
+def plain(value: object) -> object:
+    """`value` in maps, lists and scalars, with the fields that wire types leave out at their default."""
+    if isinstance(value, msgspec.Struct):
+        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def rows(
+    header: Sequence[str], body: Iterable[Sequence[object]], *, right: Iterable[str] = ()
+) -> list[str]:
+    """Aligned columns, two blanks apart; those named in `right` hold numbers."""
+    table = [tuple(header), *(tuple(str(cell) for cell in line) for line in body)]
+    widths = [max(len(line[column]) for line in table) for column in range(len(header))]
+    to_right = {column for column, name in enumerate(header) if name in set(right)}
+    return [
+        "  ".join(
+            cell.rjust(width) if column in to_right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in table
+    ]

@@ -1,0 +1,163 @@
+"""The global options: who asks, which server, in which zone, and how the answer is printed.
+
+They may stand before or after the command's name. Environment variables are read in one place, so
+that an option always wins over a variable, wherever it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from kalends.client.sync import SyncClient
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_BROKER = "http://127.0.0.1:7100"
+
+
+@dataclass
+class Settings:
+    """What the global options say; one for each run of the program."""
+
+    broker: str = DEFAULT_BROKER
+    token: str = ""
+    token_file: str = ""
+    user: str = ""
+    group: tuple[str, ...] = ()
+    zone: str = ""
+    ca: str = ""
+    json: bool = False
+
+    def connect(self) -> SyncClient:
+        """A client as the options say; nothing is sent yet. Raises `InvalidInput`."""
+        from kalends.client.sync import connect_sync
+
+        return connect_sync(
+            self.broker,
+            token=self.token or _token_in(self.token_file),
+            user=self.user or _login_name(),
+            groups=self.group,
+            ca=self.ca,
+            zone=self.zone,
+            transport="http",
+        )
+
+    def time_zone(self) -> ZoneInfo:
+        """The zone in which times are read and printed."""
+        from kalends.client.zones import local_zone
+        from kalends.core.times import zone_named
+
+        return zone_named(self.zone) if self.zone else local_zone()
+
+
+def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    assert parameter.name is not None
+    if ctx.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT:
+        setattr(ctx.ensure_object(Settings), parameter.name, value)
+
+
+def _option(
+    name: str, envvar: str | None, help: str, *, hidden: bool, **keywords: Any
+) -> click.Option:
+    return click.Option(
+        [name],
+        envvar=None if hidden else envvar,
+        show_envvar=True,
+        expose_value=False,
+        callback=_remember,
+        is_eager=True,
+        hidden=hidden,
+        help=help,
+        **keywords,
+    )
+
+
+def _json_option() -> click.Option:
+    return _option("--json", None, "Print the answer as JSON.", hidden=False, is_flag=True)
+
+
+def _connection_options(*, hidden: bool) -> list[click.Parameter]:
+    return [
+        _option("--broker", "KALENDS_BROKER", f"The server's address.  [default: {DEFAULT_BROKER}]",
+                hidden=hidden, metavar="URL"),
+        _option("--token", "KALENDS_TOKEN", "Your token; better kept in a file.",
+                hidden=hidden, metavar="TEXT"),
+        _option("--token-file", "KALENDS_TOKEN_FILE", "The file with your token.",
+                hidden=hidden, metavar="FILE"),
+        _option("--user", "KALENDS_USER", "Who you are, where no token is asked for.  "
+                "[default: your login name]", hidden=hidden, metavar="NAME"),
+        _option("--group", None, "A group you belong to, likewise; may be repeated.",
+                hidden=hidden, metavar="NAME", multiple=True),
+        _option("--zone", "KALENDS_ZONE", "The time zone of times, as Europe/Berlin.  "
+                "[default: this computer's]", hidden=hidden, metavar="NAME"),
+        _option("--ca", "KALENDS_CA", "The file of certificates to trust.",
+                hidden=hidden, metavar="FILE"),
+    ]  # fmt: skip
+
+
+def group_options(function: F) -> F:
+    """Put the global options, visibly, on the program itself."""
+    for option in reversed([*_connection_options(hidden=False), _json_option()]):
+        _attach(function, option)
+    return function
+
+
+class LocalCommand(click.Command):
+    """A command that calls no server: of the global options it has ``--json``."""
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.params.extend(self._shared_options())
+
+    def _shared_options(self) -> Sequence[click.Parameter]:
+        return [_json_option()]
+
+
+class ServerCommand(LocalCommand):
+    """A command that calls a server: the global options may also stand after its name."""
+
+    def _shared_options(self) -> Sequence[click.Parameter]:
+        return [*_connection_options(hidden=True), _json_option()]
+
+
+pass_settings = click.make_pass_decorator(Settings, ensure=True)
+
+
+def _attach(function: Callable[..., Any], option: click.Parameter) -> None:
+    """As click's own decorators do: the command takes its parameters from this attribute."""
+    parameters = getattr(function, "__click_params__", [])
+    function.__click_params__ = [*parameters, option]  # type: ignore[attr-defined]  # click's own way
+
+
+def _token_in(path: str) -> str:
+    if not path:
+        return ""
+    try:
+        return Path(path).read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        from kalends.core.errors import InvalidInput
+
+        raise InvalidInput(
+            f"{path} cannot be read: {getattr(error, 'strerror', '') or 'it is not a token'}",
+            where="--token-file",
+            remedy="name the file that holds your token, and nothing else",
+        ) from error
+
+
+def _login_name() -> str:
+    """The login name; empty where the system knows none, and then the server says what is missing."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return ""

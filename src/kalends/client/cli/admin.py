@@ -1,0 +1,23 @@
+"""``kalends admin``: what owners and operators do."""
+
+from __future__ import annotations
+
+from kalends.client.cli._groups import LazyGroup
+
+COMMANDS = {
+    "key": "Make a pair of keys for signing tokens.",
+    "token": "Sign a token for a user.",
+    "config": "Print a commented configuration file.",
+    "audit": "Check all claims or decisions of a server.",
+    "drain": "Let a server take no new claims.",
+    "undrain": "Let a server take new claims again.",
+    "backup": "Copy a store while its server runs.",
+    "doctor": "Check a store file.",
+}
+
+command = LazyGroup(
+    "admin",
+    summaries=COMMANDS,
+    package="kalends.client.cli.administration",
+    help="Keys, tokens, audits, draining, backups: for owners.",
+)

@@ -1,0 +1,1 @@
+"""The commands of ``kalends admin``, each in its own module under the name `command`."""

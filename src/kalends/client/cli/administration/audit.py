@@ -1,0 +1,53 @@
+"""``kalends admin audit``: do all invariants hold?"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import click
+
+from kalends.client.cli import _output
+from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.client.sync import SyncClient
+from kalends.core.api import AuditClaim, Audited, AuditRecord
+
+
+@click.command("audit", cls=ServerCommand)
+@pass_settings
+def command(settings: Settings) -> int:
+    """Check all claims or decisions of a server.
+
+    Asks the site or broker at --broker; needs the scope audit. Ends with exit code 1 when an
+    invariant does not hold. With --json every claim and decision is printed.
+    """
+    with settings.connect() as client:
+        audited = _everything(client)
+    _output.answer(settings, "audited", audited, lambda: _lines(audited))
+    return 1 if audited.problems else 0
+
+
+def _everything(client: SyncClient) -> Audited:
+    claims: list[AuditClaim] = []
+    records: list[AuditRecord] = []
+    problems: list[str] = []
+    after = ""
+    while True:
+        page = client.audit(after)
+        claims += page.claims
+        records += page.records
+        problems += [problem for problem in page.problems if problem not in problems]
+        ids = [*(claim.id for claim in page.claims), *(record.id for record in page.records)]
+        if not page.more or not ids:
+            break
+        after = max(ids)
+    return Audited(claims=tuple(claims), records=tuple(records), problems=tuple(problems))
+
+
+def _lines(audited: Audited) -> list[str]:
+    counts = Counter(f"claims {claim.state}" for claim in audited.claims)
+    counts.update(f"decisions {record.state}" for record in audited.records)
+    return [
+        *(f"{name}: {count}" for name, count in sorted(counts.items())),
+        *(f"problem: {problem}" for problem in audited.problems),
+        f"{len(audited.problems)} problems" if audited.problems else "all invariants hold",
+    ]

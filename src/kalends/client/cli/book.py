@@ -1,0 +1,32 @@
+"""``kalends book``: all of a request, or nothing."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+import click
+
+from kalends.client.cli import _asking
+from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
+
+
+@click.command("book", cls=ServerCommand)
+@click.argument("request")
+@_asking.when_options
+@_asking.booking_options
+@pass_settings
+def command(
+    settings: Settings, request: str, note: str, key: str, wait: str, **when: Unpack[_asking.When]
+) -> None:
+    """Book all of a request, or nothing.
+
+    What was understood is said first, with the key of this call. When the answer is lost, `kalends
+    show --key KEY` tells what became of it; the same command with `--key KEY` never books twice.
+    """
+    wait_s = _asking.wait_s(wait)
+    with settings.connect() as client:
+        wanted = _asking.understand(client, request, when, note)
+        key = key or client.new_key()
+        _asking.echo(settings, wanted, when, key)
+        view = client.book(wanted, key=key, wait_s=wait_s)
+    _asking.answer(settings, view)

@@ -1,0 +1,40 @@
+"""``kalends find``: when could it start?"""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+import click
+
+from kalends.client.cli import _asking, _output, _problems, _words
+from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.core.errors import NoCommonTime
+
+
+@click.command("find", cls=ServerCommand)
+@click.argument("request")
+@_asking.when_options
+@click.option(
+    "--count", default=5, show_default=True, type=click.IntRange(1, 100), help="How many."
+)
+@pass_settings
+def command(settings: Settings, request: str, count: int, **when: Unpack[_asking.When]) -> int:
+    """Find when a request could start; books nothing.
+
+    Prints the best starts there are now; others may book meanwhile. When there is none, says who
+    stands in the way, and ends with exit code 5.
+    """
+    zone = settings.time_zone()
+    with settings.connect() as client:
+        wanted = _asking.understand(client, request, when)
+        _asking.echo(settings, wanted, when)
+        found = client.find(wanted, count=count)
+    if found.candidates or settings.json:
+        _output.answer(
+            settings, "found", found, lambda: _words.candidate_lines(found.candidates, zone)
+        )
+        return 0 if found.candidates else NoCommonTime.exit_code
+    _output.say("kalends: there is no common time in this window", error=True)
+    for line in _problems.refusal_lines(found.refusals):
+        _output.say(line, error=True)
+    return NoCommonTime.exit_code

@@ -1,0 +1,40 @@
+"""``kalends hold``: all of a request for a while, to lock or release."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+import click
+
+from kalends.client.cli import _asking
+from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
+
+
+@click.command("hold", cls=ServerCommand)
+@click.argument("request")
+@_asking.when_options
+@click.option(
+    "--keep", default="15m", show_default=True, metavar="DURATION", help="How long the hold lives."
+)
+@_asking.booking_options
+@pass_settings
+def command(
+    settings: Settings,
+    request: str,
+    keep: str,
+    note: str,
+    key: str,
+    wait: str,
+    **when: Unpack[_asking.When],
+) -> None:
+    """Hold all of a request for a while, to lock or release.
+
+    A hold that is neither locked nor released expires by itself.
+    """
+    wait_s = _asking.wait_s(wait)
+    with settings.connect() as client:
+        wanted = _asking.understand(client, request, when, note)
+        key = key or client.new_key()
+        _asking.echo(settings, wanted, when, key)
+        view = client.hold(wanted, keep=keep, key=key, wait_s=wait_s)
+    _asking.answer(settings, view)

@@ -1,0 +1,45 @@
+"""``kalends resources``: what can be booked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+
+from kalends.client.cli import _output
+from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.core.api import Resources
+from kalends.core.durations import format_duration
+
+
+@click.command("resources", cls=ServerCommand)
+@pass_settings
+def command(settings: Settings) -> None:
+    """List what can be booked.
+
+    Sites that do not answer are named: what is theirs is missing from the list.
+    """
+    with settings.connect() as client:
+        answer = client.resources()
+    _output.answer(settings, "resources", answer, lambda: _lines(answer))
+    for site in answer.sites:
+        if site.state == "down":
+            _output.say(f"kalends: site {site.site} does not answer: {site.detail}", error=True)
+
+
+def _lines(answer: Resources) -> Iterable[str]:
+    return _output.rows(
+        ("RESOURCE", "UNITS", "GRAIN", "HOURS", "ATTRIBUTES", "DESCRIPTION"),
+        [
+            (
+                resource.name,
+                resource.capacity,
+                format_duration(resource.grain_s),
+                resource.hours or "always",
+                " ".join(f"{name}={value}" for name, value in sorted(resource.attributes.items())),
+                resource.description,
+            )
+            for resource in answer.resources
+        ],
+        right=("UNITS", "GRAIN"),
+    )

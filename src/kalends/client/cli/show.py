@@ -1,0 +1,26 @@
+"""``kalends show``: one request, by id or by the key of the call that made it."""
+
+from __future__ import annotations
+
+import click
+
+from kalends.client.cli import _asking
+from kalends.client.cli._identify import full_id
+from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
+
+
+@click.command("show", cls=ServerCommand)
+@click.argument("id", required=False)
+@click.option("--key", metavar="KEY", help="The key that the booking was made with.")
+@pass_settings
+def command(settings: Settings, id: str | None, key: str | None) -> None:
+    """Show one request, by id or by its key.
+
+    By key it settles an unknown outcome: where nothing is found, the booking never arrived, and it
+    is safe to make it again.
+    """
+    if (id is None) == (key is None):
+        raise click.UsageError("Give an ID, or --key KEY.")
+    with settings.connect() as client:
+        view = client.resolve(key) if key is not None else client.show(full_id(client, str(id)))
+    _asking.answer(settings, view)

@@ -1,0 +1,36 @@
+"""``kalends watch``: what happens, as it happens."""
+
+from __future__ import annotations
+
+import click
+
+from kalends.client.cli import _output, _problems, _words
+from kalends.client.cli._identify import full_id
+from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.core.identifiers import short_id
+
+
+@click.command("watch", cls=ServerCommand)
+@click.argument("id", required=False)
+@click.option("--after", type=click.IntRange(-1), default=-1,
+              help="Go on after the event of this number; the default is from now on.")  # fmt: skip
+@click.option("--count", type=click.IntRange(1), help="Stop after so many events.")
+@pass_settings
+def command(settings: Settings, id: str | None, after: int, count: int | None) -> None:
+    """Print what happens to your requests, as it happens.
+
+    With an ID only what happens to that one. Stop it with Ctrl-C. With --json one document a line.
+    """
+    zone = settings.time_zone()
+    with settings.connect() as client:
+        events = client.watch(full_id(client, id) if id else "", after=after)
+        for seen, event in enumerate(events, start=1):
+            if settings.json:
+                _output.print_json("event", event, one_line=True)
+            else:
+                at = _words.short_time(event.at_ms // 1000, zone)
+                _output.say(f"{at}  {short_id(event.id)}  {event.kind}  {event.detail}".rstrip())
+                for line in _problems.refusal_lines(event.refusals):
+                    _output.say(line)
+            if seen == count:
+                return

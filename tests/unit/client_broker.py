@@ -1,0 +1,341 @@
+"""A small real server of the table of calls, in memory, with faults on demand; for the client's tests.
+
+It speaks HTTP and sessions on a loopback port, in a thread of its own, so that asynchronous,
+synchronous and command line clients can be tested against it alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+from aiohttp import WSMsgType, web
+
+from kalends.core import api, wire
+from kalends.core.errors import (
+    Conflict,
+    KalendsError,
+    KeyReused,
+    LimitExceeded,
+    NoCommonTime,
+    NotAuthenticated,
+    NotFound,
+    Refusal,
+)
+from kalends.core.identifiers import request_id
+from kalends.core.language import format_alternatives
+from kalends.core.resources import ResourceInfo, Slot
+
+NOW_S = 1_800_000_000
+
+RESOURCES = (
+    ResourceInfo(name="sdsc/sp2", capacity=64, attributes={"kind": "sp2"}, hours="always"),
+    ResourceInfo(name="caltech/onyx", attributes={"kind": "onyx", "memory": 4}, zone="UTC"),
+)
+
+BUSY = Refusal(
+    where="caltech/onyx", code="busy", detail="taken from 08:00\x1b[2J to 10:00", rule="day-shift"
+)
+
+
+class Drop(Exception):
+    """Cut the connection instead of answering."""
+
+
+class Broker:
+    """The calls, on dictionaries. `faults` happen one for each call, in order; None is no fault.
+
+    ``drop-before`` cuts the connection and does nothing, ``drop-after`` does the call and cuts the
+    connection, ``garbled`` answers nonsense; an error is answered as it is.
+    """
+
+    def __init__(self) -> None:
+        self.faults: deque[str | KalendsError | None] = deque()
+        self.seen: list[tuple[str, api.Body]] = []
+        self.users: list[str] = []
+        self.token = ""
+        self.requests: dict[str, api.RequestView] = {}
+        self.by_key: dict[str, tuple[api.Body, str]] = {}
+        self.events: list[api.Event] = []
+        self.draining = False
+        self.watched = threading.Event()
+        self.url = ""
+        self.frames: list[int] = []
+        """How many calls each session frame had."""
+
+    def caller(self, headers: Any) -> str:
+        if self.token:
+            if headers.get("Authorization") != f"Bearer {self.token}":
+                raise NotAuthenticated("the token is not ours", remedy="get another")
+            return "token-user"
+        return headers.get("Kalends-User", "") or "nobody"
+
+    def call(self, user: str, name: str, fields: dict[str, Any]) -> object:
+        operation = api.OPERATION[name]
+        body = wire.convert(fields, operation.body)
+        self.seen.append((name, body))
+        self.users.append(user)
+        fault = self.faults.popleft() if self.faults else None
+        if isinstance(fault, KalendsError):
+            raise fault
+        if fault == "drop-before":
+            raise Drop
+        answer: object = getattr(self, f"do_{name}")(user, body)
+        if fault == "drop-after":
+            raise Drop
+        return ["nonsense"] if fault == "garbled" else answer
+
+    def do_health(self, user: str, body: api.Nothing) -> api.Health:
+        status = "draining" if self.draining else "ok"
+        return api.Health(status=status, role="broker", name="test", version="1")
+
+    def do_drain(self, user: str, body: api.Drain) -> api.Health:
+        self.draining = body.on
+        return self.do_health(user, api.Nothing())
+
+    def do_resources(self, user: str, body: api.ListResources) -> api.Resources:
+        down = api.SiteStatus(
+            site="ncsa", url="http://127.0.0.1:1", state="down", detail="no answer"
+        )
+        return api.Resources(resources=RESOURCES, sites=(down,))
+
+    def do_calendar(self, user: str, body: api.ShowCalendar) -> api.CalendarView:
+        info = self.resource(body.resource)
+        middle = (body.start + body.end) // 2
+        return api.CalendarView(
+            resource=info, start=body.start, end=body.end, until=body.end,
+            free=((body.start, middle, info.capacity),),
+            slots=(Slot(middle, middle + 3_600, info.capacity, "locked", "ada"),),
+        )  # fmt: skip
+
+    def resource(self, name: str) -> ResourceInfo:
+        for resource in RESOURCES:
+            if resource.name == name:
+                return resource
+        raise NotFound("there is no such resource", where=name, remedy="see kalends resources")
+
+    def claims(self, request: Any) -> tuple[api.ClaimView, ...]:
+        start = request.not_before
+        return tuple(
+            api.ClaimView(
+                resource=term.resource, start=start, end=start + request.duration_s,
+                units=term.units, confirmed=True,
+            )
+            for term in request.alternatives[0].terms
+        )  # fmt: skip
+
+    def do_find(self, user: str, body: api.Find) -> api.Found:
+        if body.request.note == "" and body.request.duration_s > 86_400:
+            return api.Found(candidates=(), refusals=(BUSY,))
+        claims = self.claims(body.request)
+        found = api.Candidate(start=claims[0].start, end=claims[0].end, claims=claims)
+        return api.Found(candidates=(found,) * min(body.count, 2))
+
+    def do_book(self, user: str, body: api.Book) -> api.RequestView:
+        if body.key in self.by_key:
+            known, id = self.by_key[body.key]
+            if known != body:
+                raise KeyReused("this key was used with another body", where="key")
+            return self.requests[id]
+        if self.draining:
+            raise LimitExceeded("no new claims are taken", where="test")
+        id = request_id(NOW_S * 1000, len(self.requests) + 1)
+        claims = self.claims(body.request)
+        view = api.RequestView(
+            id=id, state="held" if body.hold else "reserved", user=user, created_at=NOW_S,
+            text=format_alternatives(body.request.alternatives), note=body.request.note,
+            start=claims[0].start, end=claims[0].end, claims=claims,
+            expires_at=NOW_S + body.hold_s if body.hold else 0,
+        )  # fmt: skip
+        if body.request.duration_s > 86_400:
+            problem = NoCommonTime("no start suits all", refusals=(BUSY,)).to_problem()
+            view = msgspec.structs.replace(view, state="failed", claims=(), problem=problem)
+        if body.wait_ms == 0:
+            view = msgspec.structs.replace(view, state="open")
+        self.by_key[body.key] = (body, id)
+        return self.keep(view, "booked")
+
+    def keep(self, view: api.RequestView, kind: str) -> api.RequestView:
+        self.requests[view.id] = view
+        refusals = view.problem.refusals if view.problem else ()
+        self.events.append(
+            api.Event(number=len(self.events), at_ms=NOW_S * 1000, id=view.id, kind=kind,
+                      detail=view.text, refusals=refusals)
+        )  # fmt: skip
+        return view
+
+    def known(self, id: str) -> api.RequestView:
+        if id not in self.requests:
+            raise NotFound("there is no such request", where=id)
+        return self.requests[id]
+
+    def do_by_key(self, user: str, body: api.ByKey) -> api.RequestView:
+        if body.key not in self.by_key:
+            raise NotFound("nothing arrived with this key", where="key", remedy="send it again")
+        return self.requests[self.by_key[body.key][1]]
+
+    def do_show(self, user: str, body: api.ById) -> api.RequestView:
+        return self.known(body.id)
+
+    def do_why(self, user: str, body: api.ById) -> api.Story:
+        events = tuple(event for event in self.events if event.id == body.id)
+        return api.Story(request=self.known(body.id), events=events)
+
+    def do_list(self, user: str, body: api.ListRequests) -> api.Requests:
+        newest = sorted(self.requests.values(), key=lambda view: view.id, reverse=True)
+        chosen = [
+            view
+            for view in newest
+            if body.state in ("", view.state) and (not body.before or view.id < body.before)
+        ]
+        return api.Requests(requests=tuple(chosen[: body.count]))
+
+    def finish(self, id: str, state: Any, was: tuple[str, ...]) -> api.RequestView:
+        view = self.known(id)
+        if view.state != state and view.state not in was:
+            raise Conflict(f"it is {view.state}", where=id)
+        return self.keep(msgspec.structs.replace(view, state=state, expires_at=0), state)
+
+    def do_lock(self, user: str, body: api.Finish) -> api.RequestView:
+        return self.finish(body.id, "reserved", ("held",))
+
+    def do_release(self, user: str, body: api.Finish) -> api.RequestView:
+        return self.finish(body.id, "cancelled", ("held",))
+
+    def do_cancel(self, user: str, body: api.Finish) -> api.RequestView:
+        return self.finish(body.id, "cancelled", ("reserved",))
+
+    def do_change(self, user: str, body: api.Change) -> api.RequestView:
+        if body.key in self.by_key:
+            return self.requests[self.by_key[body.key][1]]
+        view = self.known(body.id)
+        start = body.start or view.start
+        length_s = body.duration_s or view.end - view.start
+        if length_s > 86_400:
+            problem = NoCommonTime("no room", refusals=(BUSY,)).to_problem()
+            return msgspec.structs.replace(view, problem=problem)
+        claims = tuple(
+            msgspec.structs.replace(
+                claim, start=start, end=start + length_s,
+                units=body.units.get(claim.resource, claim.units),
+            )
+            for claim in view.claims
+        )  # fmt: skip
+        self.by_key[body.key] = (body, view.id)
+        changed = msgspec.structs.replace(view, start=start, end=start + length_s, claims=claims)
+        return self.keep(changed, "changed")
+
+    def do_watch(self, user: str, body: api.Watch) -> api.Events:
+        self.watched.set()
+        after = len(self.events) - 1 if body.after == -1 else body.after
+        chosen = [e for e in self.events[after + 1 :] if body.id in ("", e.id)]
+        return api.Events(events=tuple(chosen), next=len(self.events) - 1)
+
+    def do_audit(self, user: str, body: api.Audit) -> api.Audited:
+        ids = sorted(id for id in self.requests if id > body.after)
+        claims = tuple(
+            api.AuditClaim(id=id, att=1, resource=claim.resource, start=claim.start,
+                           end=claim.end, units=claim.units, state="locked")
+            for id in ids[:1]
+            for claim in self.requests[id].claims
+        )  # fmt: skip
+        problems = ("sdsc/sp2 is overbooked",) if self.draining else ()
+        return api.Audited(claims=claims, problems=problems, more=len(ids) > 1)
+
+
+async def _respond(request: web.Request, broker: Broker, operation: api.Operation) -> web.Response:
+    try:
+        raw = await request.read()
+        fields = wire.decode_msgpack(raw, dict[str, Any]) if operation.method == "POST" else {}
+        user = broker.caller(request.headers)
+        answer = broker.call(user, operation.name, {**fields, **request.match_info})
+    except Drop:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+    except KalendsError as error:
+        problem = error.to_problem()
+        return web.Response(
+            status=problem.status, body=wire.encode_msgpack(problem),
+            content_type=wire.PROBLEM_MSGPACK,
+        )  # fmt: skip
+    return web.Response(body=wire.encode_msgpack(answer), content_type=wire.MSGPACK)
+
+
+async def _session(request: web.Request, broker: Broker) -> web.WebSocketResponse:
+    try:
+        user = broker.caller(request.headers)
+    except NotAuthenticated as error:
+        raise web.HTTPUnauthorized from error
+    socket = web.WebSocketResponse()
+    await socket.prepare(request)
+    async for message in socket:
+        assert message.type is WSMsgType.BINARY
+        replies = []
+        for call in wire.decode_msgpack(message.data, list[api.Call]):
+            try:
+                answer = broker.call(user, call.name, call.body)
+                replies.append(api.Reply(call.number, answer=msgspec.to_builtins(answer)))
+            except Drop:
+                assert request.transport is not None
+                request.transport.abort()
+                return socket
+            except KalendsError as error:
+                replies.append(api.Reply(call.number, problem=error.to_problem()))
+        broker.frames.append(len(replies))
+        await socket.send_bytes(wire.encode_msgpack(replies))
+    return socket
+
+
+def application(broker: Broker) -> web.Application:
+    app = web.Application()
+    for operation in api.OPERATIONS:
+
+        async def respond(request: web.Request, operation: api.Operation = operation) -> Any:
+            return await _respond(request, broker, operation)
+
+        app.router.add_route(operation.method, operation.path, respond)
+
+    async def session(request: web.Request) -> web.WebSocketResponse:
+        return await _session(request, broker)
+
+    app.router.add_get("/v1/calls", session)
+    return app
+
+
+@contextmanager
+def serving(app: web.Application) -> Iterator[str]:
+    """The address of `app`, served on a loopback port from a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    async def start() -> tuple[web.AppRunner, str]:
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        return runner, f"http://{host}:{port}"
+
+    runner, url = asyncio.run_coroutine_threadsafe(start(), loop).result()
+    try:
+        yield url
+    finally:
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@contextmanager
+def serving_broker() -> Iterator[Broker]:
+    broker = Broker()
+    with serving(application(broker)) as url:
+        broker.url = url
+        yield broker
