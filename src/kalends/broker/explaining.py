@@ -16,6 +16,7 @@ from kalends.broker.planner import (
     demand_of,
     named_beat,
     named_ranges,
+    plan,
     start_window,
 )
 from kalends.broker.starts import (
@@ -40,11 +41,19 @@ from kalends.core.resources import ResourceInfo
 def explain(request: Request, infos: Infos, free: Free) -> tuple[Refusal, ...]:
     """The refusals that explain why `plan` finds no start; one at least, most telling first.
 
-    When there is a plan after all, or only excluded ones, the answer says that the places were
-    taken meanwhile.
+    When there is a plan after all, or only excluded ones, the answer says that others
+    were faster.
     """
     demand = demand_of(request, infos)
     first, last = start_window(request)
+    if plan(request, infos, free):
+        return (
+            Refusal(
+                where=_everything(request),
+                code=RefusalCode.BUSY,
+                detail="it looked free, but others took every start that was tried",
+            ),
+        )
     never = [*_never_named(demand, infos, free), *_never_picked(request, demand, infos)]
     if never:
         return tuple(never)
@@ -114,19 +123,29 @@ def _taken_named(
     """Named resources that by themselves have no start in the window."""
     for name, stages in demand.named.items():
         beat = named_beat({name: stages}, infos)
-        alone = named_ranges(demand._replace(named={name: stages}), free, first, last)
+        alone = list(named_ranges(demand._replace(named={name: stages}), free, first, last))
         if beat is None or any(beat.next(begin) <= end for begin, end in alone):
             continue
-        need = max(added(stages), key=lambda stage: (stage.length_s, stage.units))
-        window = (first + need.offset_s, last + need.end_s)
-        longest_s = _longest_stretch_s(free[name], need.units, window)
-        units = _count(need.units, "unit", "units")
-        yield Refusal(
-            where=name,
-            code=RefusalCode.BUSY,
-            detail=f"{units} for {format_duration(need.length_s)} are needed; "
-            f"the longest time with that much free is {format_duration(longest_s)}",
-        )
+        if alone:
+            yield Refusal(
+                where=name,
+                code=RefusalCode.OFF_GRAIN,
+                detail=f"it is free, but booked in multiples of "
+                f"{format_duration(infos[name].grain_s)}: none begins in the window",
+            )
+            continue
+        busy = (stage for stage in added(stages) if not any(ranges(free[name], stage, first, last)))
+        need = next(busy, None)
+        detail = "it is free for each of its stages at times, but never for all at one start"
+        if need is not None:
+            window = (first + need.offset_s, last + need.end_s)
+            longest_s = _longest_stretch_s(free[name], need.units, window)
+            detail = (
+                f"{_count(need.units, 'unit', 'units')} for {format_duration(need.length_s)} "
+                "are needed; the longest time with that much free is "
+                f"{format_duration(longest_s)}"
+            )
+        yield Refusal(where=name, code=RefusalCode.BUSY, detail=detail)
 
 
 def _taken_picked(
@@ -176,15 +195,15 @@ def _apart(
                 code=RefusalCode.BUSY,
                 detail=f"it is free at times, but never together with {others}",
             )
-    terms = request.alternatives[0].terms
-    where = " + ".join(format_term(terms[pick.number]) for pick in demand.picks)
     return Refusal(
-        where=where or " + ".join(sorted(demand.named)),
+        where=_everything(request),
         code=RefusalCode.BUSY,
-        detail="enough different resources are never free at one time for all terms"
-        if demand.picks
-        else "the free times were taken by others meanwhile",
+        detail="enough different resources are never free at one time for all terms",
     )
+
+
+def _everything(request: Request) -> str:
+    return " + ".join(format_term(term) for term in request.alternatives[0].terms)
 
 
 def _starts_of(

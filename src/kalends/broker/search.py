@@ -102,16 +102,19 @@ class Sweep:
         return self._range
 
     def _advance(self, at: int) -> None:
-        """Open the ranges that have begun by `at`, close those that ended before."""
+        """Close the ranges that ended before `at`, then open those that have begun by then.
+
+        In this order, because a candidate's next range replaces the one that it had open.
+        """
+        while self._closing and self._closing[0][0] < at:
+            _, number = heapq.heappop(self._closing)
+            del self._open[self._owner[number]][number]
         while self._opening and self._opening[0][0] <= at:
             _, number, last = heapq.heappop(self._opening)
             self._push(number)
             if last >= at:
                 self._open[self._owner[number]][number] = last
                 heapq.heappush(self._closing, (last, number))
-        while self._closing and self._closing[0][0] < at:
-            _, number = heapq.heappop(self._closing)
-            del self._open[self._owner[number]][number]
 
     def _push(self, number: int) -> None:
         """Bring the candidate's next range that has a start on its beat to the heap of openings."""
