@@ -293,10 +293,13 @@ class Outcome(Message, frozen=True, kw_only=True):
 
 
 class PeerAsk(Message, frozen=True, kw_only=True):
+    """`until` is the latest end of the asker's slots: how long a refusal must be remembered."""
+
     rid: RequestId
     att: Attempt
     site: SiteName
     secret: Secret
+    until: TimeS
 
 
 class PeerSays(Message, frozen=True, kw_only=True):

@@ -1,0 +1,225 @@
+"""The site's book: every stake, and its claims on the calendars. Pure; knows rules, not protocol.
+
+All operations happen whole or not at all. What is on the calendars follows from the stakes:
+
+- claims that are held, prepared or locked are booked;
+- a stake that replaces a locked one is booked only where it exceeds the old, until it is committed,
+  because until then the old stands (see `occupancy`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from kalends.calendars import Booking, ResourceCalendar, State, unknown_resource
+from kalends.core.errors import Refusal
+from kalends.core.messages import Principal, Want
+from kalends.resource_servers.occupancy import (
+    Placed,
+    booking_of,
+    piece_bookings,
+    pieces_beyond,
+    place,
+)
+from kalends.resource_servers.stakes import Claim, Stake
+
+
+class SiteBook:
+    """Stakes by request id, and the calendars they are booked on.
+
+    `new_id` gives booking numbers that were never used before at this site (fence numbers).
+    """
+
+    def __init__(
+        self, calendars: Mapping[str, ResourceCalendar], new_id: Callable[[], int]
+    ) -> None:
+        self.calendars = dict(calendars)
+        self.stakes: dict[str, Stake] = {}
+        self.new_id = new_id
+        self._placed: dict[str, list[Placed]] = {}
+        self._changers: dict[str, str] = {}
+        self._counts: Counter[tuple[str, State]] = Counter()
+        self._expires_ms: dict[str, int] = {}
+        self._expiries: list[tuple[int, str]] = []
+
+    def restore(self, stakes: Iterable[Stake]) -> None:
+        """Take over `stakes` as they were stored; replacements last, for they build on the old.
+
+        Raises `AssertionError` when they do not fit the calendars together: the store is corrupt.
+        """
+        waiting = []
+        for stake in stakes:
+            self.stakes[stake.rid] = stake
+            if stake.replaces and not stake.decided:
+                waiting.append(stake)
+            else:
+                self._restore_one(stake)
+        for stake in waiting:
+            self._restore_one(stake)
+
+    def _restore_one(self, stake: Stake) -> None:
+        state: State = "locked" if stake.has("locked") else "prepared"
+        if stake.claims and stake.claims[0].state in ("prepared", "locked"):
+            unknown = [c.resource for c in stake.claims if c.resource not in self.calendars]
+            assert not unknown, f"{stake.rid} has claims on {unknown}, which are not configured"
+            full = self.occupy(stake, state, None)
+            assert not full, f"{stake.rid} does not fit on {full}"
+
+    def refusals(
+        self, principal: Principal, wants: Sequence[Want], actions: tuple[str, ...], wall_s: int
+    ) -> list[Refusal]:
+        """Why the owners' rules do not allow `wants`, whatever is booked; empty when they do."""
+        found = []
+        for want in wants:
+            calendar = self.calendars.get(want.resource)
+            refusal = (
+                unknown_resource(want.resource)
+                if calendar is None
+                else calendar.refusal(principal, actions, want.start, want.end, want.units, wall_s)
+            )
+            if refusal is not None:
+                found.append(refusal)
+        return found
+
+    def busy(self, stake: Stake, resource: str) -> tuple[Refusal, ...]:
+        """The refusals for those claims of `stake` on `resource` that have no room."""
+        calendar = self.calendars[resource]
+        lacking = [
+            claim
+            for claim in stake.claims
+            if claim.resource == resource and calendar.free(claim.start, claim.end) < claim.units
+        ]
+        shown = lacking or [claim for claim in stake.claims if claim.resource == resource][:1]
+        return tuple(calendar.busy(claim.start, claim.end, claim.units) for claim in shown)
+
+    def changer_of(self, rid: str) -> str:
+        """The request that is about to replace the reservation `rid`, or ""."""
+        return self._changers.get(rid, "")
+
+    def count(self, user: str, state: State) -> int:
+        """How many claims of `user` are in `state`."""
+        return self._counts[user, state]
+
+    def occupy(self, stake: Stake, state: State, expires_ms: int | None) -> str:
+        """Book all claims of `stake`; returns "" or the resource without room (then nothing is)."""
+        standing = self._standing(stake)
+        if standing is None:
+            bookings = [booking_of(stake, claim, state, expires_ms) for claim in stake.claims]
+            resources = [claim.resource for claim in stake.claims]
+        else:
+            pieces = pieces_beyond(stake.claims, standing)
+            assert state != "locked", "a locked replacement stands by itself"
+            bookings = piece_bookings(stake, pieces, state, expires_ms, self.new_id)
+            resources = [resource for resource, _, _, _ in pieces]
+        full = place(self.calendars, bookings, resources)
+        if full:
+            return full
+        self._note(stake, bookings, resources, state, expires_ms)
+        if standing is not None:
+            self._changers[stake.replaces] = stake.rid
+        return ""
+
+    def restate(self, stake: Stake, state: State, expires_ms: int | None) -> None:
+        """The bookings of `stake` are now in `state`; a hold ends at `expires_ms` (monotonic)."""
+        for resource, booking_id in self._placed[stake.rid]:
+            calendar = self.calendars[resource]
+            before = calendar.calendar.get(booking_id).state
+            calendar.change_state(booking_id, state, expires_ms)
+            self._counts[stake.principal.user, before] -= 1
+            self._counts[stake.principal.user, state] += 1
+        self._set_expiry(stake, expires_ms)
+
+    def vacate(self, stake: Stake) -> None:
+        """Take everything of `stake` off the calendars."""
+        for resource, booking_id in self._placed.pop(stake.rid, ()):
+            gone = self.calendars[resource].release(booking_id)
+            self._counts[gone.holder, gone.state] -= 1
+        self._expires_ms.pop(stake.rid, None)
+        if self._changers.get(stake.replaces) == stake.rid:
+            del self._changers[stake.replaces]
+
+    def leave(self, old: Stake) -> None:
+        """Take the locked `old` off the calendars; a replacement under way then stands by itself.
+
+        It always fits: for every instant the calendars carried the larger of both.
+        """
+        changer = self.stakes.get(self.changer_of(old.rid))
+        state: State = "held" if changer is not None and changer.has("held") else "prepared"
+        expires_ms = self._expires_ms.get(changer.rid) if changer is not None else None
+        if changer is not None:
+            self.vacate(changer)
+        self.vacate(old)
+        if changer is not None:
+            full = self._occupy_alone(changer, state, expires_ms)
+            assert not full, f"{changer.rid} does not fit in place of {old.rid}"
+
+    def expire(self, now_ms: int) -> list[Stake]:
+        """Take off the calendars every stake whose hold has run out; returns them."""
+        ended = []
+        while self._expiries and self._expiries[0][0] <= now_ms:
+            _, rid = heapq.heappop(self._expiries)
+            if self._expires_ms.get(rid, now_ms + 1) <= now_ms:
+                stake = self.stakes[rid]
+                self.vacate(stake)
+                ended.append(stake)
+        return ended
+
+    def next_expiry_ms(self) -> int | None:
+        """No hold runs out before; possibly none does then, for renewed holds are looked at twice."""
+        return self._expiries[0][0] if self._expiries else None
+
+    def check(self) -> None:
+        """Raises `AssertionError` when calendars and stakes disagree."""
+        booked = set()
+        for rid, placed in self._placed.items():
+            stake = self.stakes[rid]
+            assert any(claim.state in ("held", "prepared", "locked") for claim in stake.claims)
+            for resource, booking_id in placed:
+                booking = self.calendars[resource].calendar.get(booking_id)
+                assert booking.reservation == rid
+                assert booking.state == stake.claims[0].state, (booking, stake)
+                booked.add((resource, booking_id))
+        for name, calendar in self.calendars.items():
+            calendar.check()
+            assert len(calendar.calendar) == sum(1 for where, _ in booked if where == name)
+        for rid, stake in self.stakes.items():
+            if any(claim.state in ("held", "prepared", "locked") for claim in stake.claims):
+                assert rid in self._placed, stake
+                assert stake.has("held") == (rid in self._expires_ms), stake
+            assert len({claim.state for claim in stake.claims}) <= 1, stake
+
+    def _standing(self, stake: Stake) -> list[Claim] | None:
+        """The locked claims that `stake` is to replace, or None when it stands by itself."""
+        old = self.stakes.get(stake.replaces) if stake.replaces and not stake.decided else None
+        return old.claims if old is not None and old.has("locked") else None
+
+    def _occupy_alone(self, stake: Stake, state: State, expires_ms: int | None) -> str:
+        bookings = [booking_of(stake, claim, state, expires_ms) for claim in stake.claims]
+        resources = [claim.resource for claim in stake.claims]
+        full = place(self.calendars, bookings, resources)
+        if not full:
+            self._note(stake, bookings, resources, state, expires_ms)
+        return full
+
+    def _note(
+        self,
+        stake: Stake,
+        bookings: Sequence[Booking],
+        resources: Sequence[str],
+        state: State,
+        expires_ms: int | None,
+    ) -> None:
+        self._placed[stake.rid] = [
+            (resource, booking.id) for resource, booking in zip(resources, bookings, strict=True)
+        ]
+        self._counts[stake.principal.user, state] += len(bookings)
+        self._set_expiry(stake, expires_ms)
+
+    def _set_expiry(self, stake: Stake, expires_ms: int | None) -> None:
+        if expires_ms is None:
+            self._expires_ms.pop(stake.rid, None)
+        else:
+            self._expires_ms[stake.rid] = expires_ms
+            heapq.heappush(self._expiries, (expires_ms, stake.rid))

@@ -1,0 +1,96 @@
+"""Claims on calendars, whole or not at all, and the credit that a change of a reservation gets.
+
+A request that replaces a reservation needs room only where it wants more than the old one has: until
+it is decided the old stands, and for every instant the calendar carries the larger of both. So the
+claims of a replacement are booked as the pieces by which they exceed the old claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Literal
+
+from kalends.calendars import Booking, ResourceCalendar
+from kalends.core.errors import Conflict
+from kalends.resource_servers.stakes import Claim, Stake
+
+Placed = tuple[str, int]
+"""A booking on a calendar: resource and booking id."""
+
+Piece = tuple[str, int, int, int]
+"""Resource, start, end, units."""
+
+
+def place(
+    calendars: Mapping[str, ResourceCalendar],
+    bookings: Sequence[Booking],
+    resources: Sequence[str],
+) -> str:
+    """Book all of `bookings` on the calendars of `resources` (pairwise), or none of them.
+
+    Returns "" when done, else the resource that has no room; then every calendar is as it was.
+    """
+    for index, (booking, resource) in enumerate(zip(bookings, resources, strict=True)):
+        try:
+            calendars[resource].book(booking)
+        except Conflict:
+            for done, where in zip(bookings[:index], resources[:index], strict=True):
+                calendars[where].release(done.id)
+            return resource
+    return ""
+
+
+def booking_of(
+    stake: Stake, claim: Claim, state: Literal["held", "prepared", "locked"], expires_ms: int | None
+) -> Booking:
+    return Booking(
+        id=claim.hold_id,
+        start=claim.start,
+        end=claim.end,
+        units=claim.units,
+        state=state,
+        holder=stake.principal.user,
+        reservation=stake.rid,
+        expires_ms=expires_ms,
+    )
+
+
+def pieces_beyond(new: Sequence[Claim], old: Sequence[Claim]) -> list[Piece]:
+    """Where `new` needs more than `old` has, per resource: sorted, disjoint, of constant units."""
+    pieces: list[Piece] = []
+    for resource in sorted({claim.resource for claim in new}):
+        wanted = [claim for claim in new if claim.resource == resource]
+        standing = [claim for claim in old if claim.resource == resource]
+        times = sorted({t for claim in (*wanted, *standing) for t in (claim.start, claim.end)})
+        for start, end in pairwise(times):
+            excess = _units_at(wanted, start) - _units_at(standing, start)
+            if excess > 0:
+                pieces.append((resource, start, end, excess))
+    return pieces
+
+
+def _units_at(claims: Sequence[Claim], time_s: int) -> int:
+    return sum(claim.units for claim in claims if claim.start <= time_s < claim.end)
+
+
+def piece_bookings(
+    stake: Stake,
+    pieces: Sequence[Piece],
+    state: Literal["held", "prepared"],
+    expires_ms: int | None,
+    new_id: Callable[[], int],
+) -> list[Booking]:
+    return [
+        Booking(
+            id=new_id(),
+            start=start,
+            end=end,
+            units=units,
+            state=state,
+            holder=stake.principal.user,
+            reservation=stake.rid,
+            expires_ms=expires_ms,
+        )
+        for _, start, end, units in pieces
+    ]

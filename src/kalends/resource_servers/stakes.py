@@ -1,0 +1,101 @@
+"""What a site knows of one request: its stake, with its claims, and the facts that are stored of it.
+
+A stake is stored whole whenever something durable about it changes; the newest stored form is the
+truth after a restart. Claims that are only held are left out: a restart loses holds.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kalends.core.messages import Chosen, Part, Principal
+from kalends.resource_servers.transitions import DURABLE, ClaimEvent, ClaimState, next_state
+
+
+class Claim(msgspec.Struct):
+    """`units` of `resource` during ``[start, end)``; `hold_id` is its fence number, never reused."""
+
+    hold_id: int
+    resource: str
+    start: int
+    end: int
+    units: int
+    state: ClaimState = "absent"
+
+    def move(self, event: ClaimEvent) -> None:
+        """Take `event` by the table of transitions; raises `IllegalEvent` and stays as it was."""
+        self.state = next_state(self.state, event)
+
+
+class Stake(msgspec.Struct):
+    """One request at this site.
+
+    `att` is the highest attempt seen; `refused` the highest attempt that was durably refused (every
+    message of it or below is stale). `chosen` is set by a commit. `replaces` names the reservation
+    that this one takes the place of once it is committed.
+    """
+
+    rid: str
+    att: int
+    principal: Principal
+    secret: str
+    need: int
+    parts: tuple[Part, ...]
+    coords: tuple[str, ...]
+    claims: list[Claim]
+    refused: int = 0
+    chosen: Chosen | None = None
+    replaces: str = ""
+    ends_at: int = 0
+    """Latest end of any slot it ever asked for here: the record is needed until then."""
+
+    def claims_in(self, state: ClaimState) -> list[Claim]:
+        return [claim for claim in self.claims if claim.state == state]
+
+    def has(self, state: ClaimState) -> bool:
+        return any(claim.state == state for claim in self.claims)
+
+    @property
+    def decided(self) -> bool:
+        """A commit of this request was applied here (it may have been cancelled since)."""
+        return self.chosen is not None
+
+
+class StakeStored(msgspec.Struct, frozen=True):
+    """Fact: the stake of `rid` is now as in `body` (see `decode_stake`); `event` says what did it."""
+
+    rid: str
+    event: str
+    ends_at: int
+    body: bytes
+
+
+class StakeDropped(msgspec.Struct, frozen=True):
+    """Fact: nothing of `rid` is needed here any more (its slots have ended)."""
+
+    rid: str
+
+
+class HorizonRaised(msgspec.Struct, frozen=True):
+    """Fact: no claim that ends at or before `horizon_s` will ever be taken again (UTC seconds)."""
+
+    horizon_s: int
+
+
+Fact = StakeStored | StakeDropped | HorizonRaised
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Stake)
+
+
+def stored(stake: Stake, event: str) -> StakeStored:
+    """The fact that `stake` is as it is now; a copy, so that later changes do not reach it."""
+    if any(claim.state not in DURABLE for claim in stake.claims):
+        kept = [claim for claim in stake.claims if claim.state in DURABLE]
+        stake = msgspec.structs.replace(stake, claims=kept)
+    return StakeStored(stake.rid, event, stake.ends_at, _ENCODER.encode(stake))
+
+
+def decode_stake(body: bytes) -> Stake:
+    """The inverse of `stored`; raises `msgspec.DecodeError` for bytes that are no stake."""
+    return _DECODER.decode(body)

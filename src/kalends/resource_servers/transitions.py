@@ -1,0 +1,88 @@
+"""Every state a claim can be in at a site, and every event that may move it: the whole table.
+
+A claim is units of one resource for one interval on behalf of one request. `held` is soft: it
+expires and can be recalled. `prepared` is a promise: nothing but the register's outcome, or proof of
+it, ends it. `locked` is the reservation. ``queued`` and the events around it belong to waiting lists
+and are in the table so that the protocol is in one place.
+
+======== ============= ================================================================
+state    shown as      durable
+======== ============= ================================================================
+absent   available     -
+queued   available     no
+held     held          no: a restart loses it, the broker sees the new epoch
+prepared held          yes, before the vote leaves
+locked   locked        yes, before Done leaves
+cancelled available    yes, kept until the slot has ended so that late repeats are answered
+replaced available     yes, as cancelled: a move, extend or shrink took its place
+======== ============= ================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from kalends.core.errors import IllegalEvent
+
+ClaimState = Literal["absent", "queued", "held", "prepared", "locked", "cancelled", "replaced"]
+ClaimEvent = Literal[
+    "visit-hold",  # a Visit that only holds
+    "visit-vote",  # a Visit that promises at once
+    "visit-newer",  # a Visit or proof of a higher attempt: the lower one is dead
+    "prepare",
+    "give",  # the holder answers a recall by giving back
+    "recall-timeout",  # the holder did not answer a recall
+    "expiry",
+    "release",
+    "commit-chosen",  # Decide, Outcome or a locked peer says commit, and names this claim
+    "commit-other",  # as above, but other claims were chosen
+    "abort",  # Decide, Outcome, or enough durable refusals of peers
+    "cancel",
+    "replace",  # the request that replaces this one was committed
+    "queue",
+    "grant",
+    "slot-end",
+]
+
+TRANSITIONS: Final[dict[tuple[ClaimState, ClaimEvent], ClaimState]] = {
+    ("absent", "visit-hold"): "held",
+    ("absent", "visit-vote"): "prepared",
+    ("absent", "queue"): "queued",
+    ("queued", "grant"): "held",
+    ("queued", "release"): "absent",
+    ("queued", "expiry"): "absent",
+    ("held", "visit-hold"): "held",
+    ("held", "visit-vote"): "prepared",
+    ("held", "visit-newer"): "held",
+    ("held", "prepare"): "prepared",
+    ("held", "give"): "queued",
+    ("held", "recall-timeout"): "queued",
+    ("held", "expiry"): "absent",
+    ("held", "release"): "absent",
+    ("held", "commit-other"): "absent",
+    ("held", "abort"): "absent",
+    ("prepared", "visit-newer"): "held",
+    ("prepared", "prepare"): "prepared",
+    ("prepared", "visit-vote"): "prepared",
+    ("prepared", "commit-chosen"): "locked",
+    ("prepared", "commit-other"): "absent",
+    ("prepared", "abort"): "absent",
+    ("locked", "commit-chosen"): "locked",
+    ("locked", "cancel"): "cancelled",
+    ("locked", "replace"): "replaced",
+    ("locked", "slot-end"): "absent",
+    ("cancelled", "cancel"): "cancelled",
+    ("cancelled", "slot-end"): "absent",
+    ("replaced", "slot-end"): "absent",
+}
+
+DURABLE: Final[frozenset[ClaimState]] = frozenset({"prepared", "locked", "cancelled", "replaced"})
+OCCUPYING: Final[frozenset[ClaimState]] = frozenset({"held", "prepared", "locked"})
+
+
+def next_state(state: ClaimState, event: ClaimEvent) -> ClaimState:
+    """Where `event` takes a claim in `state`; raises `IllegalEvent` when the table has no row."""
+    try:
+        return TRANSITIONS[state, event]
+    except KeyError:
+        raise IllegalEvent(f"a site's claim that is {state} cannot take {event}") from None

@@ -1,0 +1,53 @@
+"""What is free, as one principal may see and use it: the answer to a Query. Touches nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kalends.calendars import unknown_resource
+from kalends.core import limits
+from kalends.core.messages import FreeSteps, Query, View, Want
+from kalends.resource_servers.book import SiteBook
+
+
+def look(book: SiteBook, query: Query, epoch: int, wall_s: int) -> View:
+    """The view of every want of `query`; one that is not visible is as one that does not exist."""
+    with _without(book, query.replaces, query.principal.user):
+        views = tuple(_look_at(book, query, want, wall_s) for want in query.wants)
+    return View(query_id=query.query_id, epoch=epoch, views=views)
+
+
+def _look_at(book: SiteBook, query: Query, want: Want, wall_s: int) -> FreeSteps:
+    calendar = book.calendars.get(want.resource)
+    if calendar is None or not calendar.visible_to(query.principal) or want.start >= want.end:
+        refusal = unknown_resource(want.resource)
+        return FreeSteps(resource=want.resource, until=want.end, refusal=refusal)
+    steps, until = calendar.free_steps(
+        query.principal, want.start, want.end, wall_s, limits.VIEW_STEPS_MAX
+    )
+    slots = (
+        calendar.slots(query.principal, want.start, want.end, limits.LISTING_MAX)
+        if query.detail
+        else []
+    )
+    usable = tuple((start, end, units) for start, end, units in steps if units >= want.units)
+    return FreeSteps(resource=want.resource, until=until, steps=usable, slots=tuple(slots))
+
+
+@contextmanager
+def _without(book: SiteBook, rid: str, user: str) -> Iterator[None]:
+    """Look as if the user's own locked `rid` were not booked: the view of a change of it."""
+    stake = book.stakes.get(rid)
+    if stake is None or not stake.has("locked") or stake.principal.user != user:
+        yield
+        return
+    if book.changer_of(rid):
+        yield
+        return
+    book.vacate(stake)
+    try:
+        yield
+    finally:
+        full = book.occupy(stake, "locked", None)
+        assert not full, "what was booked a moment ago must fit"
