@@ -65,8 +65,19 @@ def convert(raw: Any, kind: type[T], *, strict: bool = True) -> T:
     try:
         return msgspec.convert(raw, kind, strict=strict)
     except (msgspec.ValidationError, RecursionError) as error:
-        detail, _, path = str(error).partition(" - at `")
-        raise InvalidInput(detail, where=path.rstrip("`").removeprefix("$.") or "body") from error
+        detail, where = detail_and_path(error)
+        raise InvalidInput(detail, where=where or "body") from error
+
+
+def detail_and_path(error: Exception) -> tuple[str, str]:
+    """What a conversion by msgspec says was wrong, and the path of it ("" for the whole).
+
+    Its messages end in " - at `$.terms[0].units`", or in " - at `key` in `$.units`".
+    """
+    detail, _, path = str(error).rpartition(" - at `")
+    if not detail:
+        return path, ""
+    return detail, path.rstrip("`").rpartition("`")[2].removeprefix("$").removeprefix(".")
 
 
 def check_size(body: bytes, bytes_max: int) -> None:

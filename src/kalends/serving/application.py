@@ -32,6 +32,9 @@ SESSIONS_PATH: Final = "/v1/calls"
 OPENAPI_PATH: Final = "/v1/openapi.json"
 METRICS_PATH: Final = "/metrics"
 
+CLOSE_S_MAX: Final = 2.0
+"""How long a session that is being closed waits for the client to agree."""
+
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 """Answers belong to their caller: no cache keeps them, no browser guesses their type."""
 
@@ -68,11 +71,12 @@ def build_application(
         handler_args={"auto_decompress": False, "access_log": None},
     )
     application[_SERVER] = server
+    paths = [entry.operation.path for entry in dispatcher.entries.values()]
     for entry in dispatcher.entries.values():
         operation = entry.operation
         application.router.add_route(
             operation.method,
-            operation.path,
+            _route(operation.path, paths),
             _operation(server, entry),
             name=operation.name,
             expect_handler=_expect,
@@ -82,7 +86,7 @@ def build_application(
     application.router.add_get(METRICS_PATH, _metrics(dispatcher.metrics), allow_head=False)
     application.router.add_get(SESSIONS_PATH, _sessions(server), allow_head=False)
     application.add_routes(routes)
-    application.on_shutdown.append(_drain)
+    application.on_shutdown.append(drain)
     return application
 
 
@@ -106,6 +110,7 @@ class _Server:
     ) -> None:
         self.dispatcher = dispatcher
         self.on_stop = on_stop
+        self.stopped = False
         self.authenticator = authenticator
         self.sessions: set[Session] = set()
         dispatcher.metrics.gauge(
@@ -122,6 +127,22 @@ class _Server:
 
 
 _SERVER: Final = web.AppKey("server", _Server)
+
+
+def _route(path: str, paths: Iterable[str]) -> str:
+    """`path` for the router: its field matches no segment that other paths have in that place.
+
+    Otherwise ``/v1/requests/list`` would also be the request whose id is ``list``.
+    """
+    prefix, brace, rest = path.partition("{")
+    if not brace:
+        return path
+    others = {
+        other.removeprefix(prefix).partition("/")[0] for other in paths if other.startswith(prefix)
+    }
+    fixed = sorted(segment for segment in others if not segment.startswith("{"))
+    field, _, rest = rest.partition("}")
+    return f"{prefix}{{{field}:(?!(?:{'|'.join(fixed)})(?:/|$))[^/]+}}{rest}" if fixed else path
 
 
 def _operation(server: _Server, entry: Entry) -> _Respond:
@@ -174,7 +195,10 @@ def _sessions(server: _Server) -> _Respond:
 async def open_socket(request: web.Request, limits: ServingLimits) -> web.WebSocketResponse:
     """Answer a WebSocket upgrade; raises `HttpRefusal` for a request that is not a proper one."""
     socket = web.WebSocketResponse(
-        heartbeat=limits.heartbeat_s, max_msg_size=limits.frame_bytes_max, compress=False
+        heartbeat=limits.heartbeat_s,
+        max_msg_size=limits.frame_bytes_max,
+        compress=False,
+        timeout=CLOSE_S_MAX,
     )
     try:
         await socket.prepare(request)
@@ -193,10 +217,10 @@ def _problems(server: _Server, version: str) -> Any:
     dispatcher = server.dispatcher
 
     @web.middleware
-    async def middleware(request: web.Request, respond: _Respond) -> web.StreamResponse:
+    async def middleware(request: web.Request, handler: _Respond) -> web.StreamResponse:
         started_s = dispatcher.clock.monotonic_s()
         try:
-            response = await respond(request)
+            response = await handler(request)
         except web.HTTPMethodNotAllowed as error:
             problem = HttpRefusal(
                 405,
@@ -272,8 +296,16 @@ def _metrics(metrics: Metrics) -> _Respond:
     return respond
 
 
-async def _drain(application: web.Application) -> None:
+async def drain(application: web.Application) -> None:
+    """Let the calls in flight on `application` end and close its sessions; once, however often called.
+
+    Better while connections still carry data, as `kalends.serving.runner` does: then new calls are
+    refused instead of lost. aiohttp's own shutdown would come too late for that.
+    """
     server = application[_SERVER]
+    if server.stopped:
+        return
+    server.stopped = True
     if server.on_stop is not None:
         server.on_stop()
     drain_s = server.dispatcher.limits.drain_s_max

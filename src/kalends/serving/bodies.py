@@ -1,7 +1,7 @@
 """Bytes of a body to plain values and back, in the form that its content type names.
 
 Bodies are untrusted twice over: the codec bounds what their bytes can make us build, and
-`check_plain` then refuses values that a later step could stumble over (a store, another codec, a
+`normalize` then refuses values that a later step could stumble over (a store, another codec, a
 comparison): NUL in texts, integers beyond 64 bits, numbers that are not finite, deep nesting.
 """
 
@@ -23,6 +23,9 @@ PROBLEM_TYPE: Final[dict[Form, str]] = {"json": wire.PROBLEM_JSON, "msgpack": wi
 INTEGER_MIN: Final = -(1 << 63)
 INTEGER_MAX: Final = (1 << 63) - 1
 """What every store and codec on the way can carry."""
+
+EXACT_MAX: Final = 1 << 53
+"""Up to here every integer is a float, and the other way round."""
 
 _FORM_OF: Final[dict[str, Form]] = {
     wire.JSON: "json",
@@ -75,7 +78,7 @@ def decode(body: bytes, form: Form, *, bytes_max: int) -> dict[str, Any]:
         return {}
     decoder = wire.decode_json if form == "json" else wire.decode_msgpack
     raw = decoder(body, dict[str, Any], bytes_max=bytes_max)
-    check_plain(raw)
+    normalize(raw)
     return raw
 
 
@@ -83,10 +86,13 @@ def encode(value: object, form: Form) -> bytes:
     return wire.encode_json(value) if form == "json" else wire.encode_msgpack(value)
 
 
-def check_plain(raw: dict[str, Any]) -> None:
-    """Raises `InvalidInput`, naming the path, for a value that no field of ours could ever mean."""
+def normalize(raw: dict[str, Any]) -> None:
+    """Write whole numbers in `raw` as integers: 5.0 and 5 are one number, in JSON as in its schemas.
+
+    Raises `InvalidInput`, naming the path, for a value that no field of ours could ever mean.
+    """
     try:
-        _check_value(raw, 0)
+        _normalize(raw, raw.items(), 0)
     except _NotPlain as error:
         raise InvalidInput(error.detail, where=error.where()) from None
 
@@ -104,29 +110,33 @@ class _NotPlain(Exception):
         return path.removeprefix(".") or "body"
 
 
-def _check_value(value: object, depth: int) -> None:
-    if isinstance(value, str):
-        if "\0" in value:
-            raise _NotPlain("a text with a NUL character")
-    elif isinstance(value, dict):
-        _check_items(value.items(), depth)
-    elif isinstance(value, list):
-        _check_items(enumerate(value), depth)
-    elif isinstance(value, int):
-        if not INTEGER_MIN <= value <= INTEGER_MAX:
-            raise _NotPlain("an integer beyond 64 bits")
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise _NotPlain("a number that is not finite")
+def _normalize(holder: Any, items: Iterable[tuple[Any, Any]], depth: int) -> None:
+    """Check and normalize the `items` of `holder`, a map or a list, in place.
 
-
-def _check_items(items: Iterable[tuple[object, object]], depth: int) -> None:
+    One function on purpose, without a call for each leaf: it runs over every value of every call.
+    """
     if depth == wire.NESTING_MAX:
         raise _NotPlain(f"nested more than {wire.NESTING_MAX} levels deep")
     for step, value in items:
-        if isinstance(step, str) and "\0" in step:
-            raise _NotPlain("a field name with a NUL character")
+        kind = type(value)
         try:
-            _check_value(value, depth + 1)
+            if kind is str:
+                if "\0" in value:
+                    raise _NotPlain("a text with a NUL character")
+            elif kind is int:
+                if not INTEGER_MIN <= value <= INTEGER_MAX:
+                    raise _NotPlain("an integer beyond 64 bits")
+            elif kind is dict:
+                _normalize(value, value.items(), depth + 1)
+            elif kind is list:
+                _normalize(value, enumerate(value), depth + 1)
+            elif kind is float:
+                if not math.isfinite(value):
+                    raise _NotPlain("a number that is not finite")
+                if value.is_integer() and -EXACT_MAX <= value <= EXACT_MAX:
+                    holder[step] = int(value)
+            if type(step) is str and "\0" in step:
+                raise _NotPlain("a field name with a NUL character")
         except _NotPlain as error:
             error.steps.append(step)
             raise

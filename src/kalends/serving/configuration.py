@@ -19,12 +19,12 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta, field
 
-from kalends.core import identifiers, limits
+from kalends.core import identifiers, limits, wire
 from kalends.core.durations import format_duration, parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.messages import SiteName, Units, Url
 from kalends.core.resources import AttributeValue
-from kalends.serving.bodies import check_plain
+from kalends.serving.bodies import normalize
 from kalends.serving.callers import require_loopback, split_listen
 
 CONFIGURATION_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -189,7 +189,7 @@ def load_configuration(text: str, base: Path) -> Configuration:
         raw = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidInput(f"this is not TOML: {error}", where="configuration") from error
-    check_plain(raw)
+    normalize(raw)
     _check_fields(raw, Configuration, "")
     configuration = _convert(raw, base)
     if configuration.site is None and configuration.broker is None:
@@ -221,8 +221,7 @@ def _convert(raw: dict[str, Any], base: Path) -> Configuration:
     try:
         return msgspec.convert(raw, Configuration, dec_hook=decode)
     except msgspec.ValidationError as error:
-        detail, _, path = str(error).partition(" - at `")
-        where = path.rstrip("`").removeprefix("$").removeprefix(".")
+        detail, where = wire.detail_and_path(error)
         raise InvalidInput(detail, where=where or "configuration") from error
 
 

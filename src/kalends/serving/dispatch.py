@@ -16,7 +16,7 @@ import msgspec
 
 from kalends.core import wire
 from kalends.core.api import OPERATIONS, Answer, Body, Operation
-from kalends.core.errors import NotFound, OutcomeUnknown, Problem
+from kalends.core.errors import NotFound, OutcomeUnknown, Problem, Unavailable
 from kalends.serving import bodies
 from kalends.serving.callers import Caller
 from kalends.serving.clocks import Clock
@@ -67,6 +67,7 @@ class Dispatcher:
             tracked_max=limits.principals_tracked_max,
         )
         self._running: set[asyncio.Task[Any]] = set()
+        self._stopping = False
         metrics.gauge(
             "kalends_calls_in_flight",
             "Calls whose handlers have not ended.",
@@ -79,8 +80,8 @@ class Dispatcher:
         """Start operation `name` with the plain `fields` of a session call.
 
         Raises what refuses the call before its handler takes it: `NotFound` for an unknown name,
-        `LimitExceeded`, `NotAllowed`, `NotAuthenticated`, `InvalidInput`; and whatever a handler
-        that answers at once raises.
+        `Unavailable` at a stop, `LimitExceeded`, `NotAllowed`, `NotAuthenticated`, `InvalidInput`;
+        and whatever a handler that answers at once raises.
         """
         entry = self.entries.get(name)
         if entry is None:
@@ -90,13 +91,15 @@ class Dispatcher:
                 remedy=f"the calls are {', '.join(self.entries)}",
             )
         self.admit(caller, entry.operation)
-        bodies.check_plain(fields)
+        bodies.normalize(fields)
         return entry.handler(caller, wire.convert(fields, entry.operation.body))
 
     def admit(self, caller: Caller, operation: Operation) -> None:
-        """Raises when `caller` may not make this call, or not now."""
+        """Raises when `caller` may not make this call, or not now; open operations always pass."""
         if not operation.scope:
             return
+        if self._stopping:
+            raise Unavailable("the server is stopping", remedy="connect again in a moment")
         self._limiter.take(caller.principal.user, self.clock.monotonic_s())
         caller.require(operation.scope, self.clock.wall_s())
 
@@ -123,7 +126,11 @@ class Dispatcher:
         return task
 
     async def drain(self, drain_s: float) -> None:
-        """Wait until no call is in flight, at most `drain_s`; those left are logged and cancelled."""
+        """Refuse new calls from now on, and wait at most `drain_s` until none is in flight.
+
+        Those that are left then are logged and cancelled.
+        """
+        self._stopping = True
         if not self._running:
             return
         _, left = await asyncio.wait(set(self._running), timeout=drain_s)

@@ -30,7 +30,7 @@ async def read_fields(
             if field in fields:
                 raise InvalidInput("given more than once in the query", where=ascii(field)[1:-1])
             fields[field] = text
-        bodies.check_plain(fields)
+        bodies.normalize(fields)
     else:
         if query:
             raise InvalidInput(
@@ -38,8 +38,10 @@ async def read_fields(
                 where=ascii(next(iter(query)))[1:-1],
                 remedy="put the fields into the body",
             )
-        form = bodies.form_of_body(request.headers.get("Content-Type", ""))
-        fields = bodies.decode(await _body(request, limits), form, bytes_max=limits.body_bytes_max)
+        body = await _body(request, limits)
+        # Without a body its type means nothing: some clients name one for every POST.
+        form = bodies.form_of_body(request.headers.get("Content-Type", "") if body else "")
+        fields = bodies.decode(body, form, bytes_max=limits.body_bytes_max)
     for field, text in request.match_info.items():
         if field in fields:
             raise InvalidInput(

@@ -84,12 +84,19 @@ def configure_logging(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(max(LEVELS[level], logging.WARNING))
+    logging.getLogger("aiohttp.server").addFilter(_is_not_malformed_http)
 
 
 def get_logger(*, role: str, name: str) -> Logger:
     """A logger whose every line says which server of which role wrote it."""
     logger: Logger = structlog.get_logger(role=role, name=name)
     return logger
+
+
+def _is_not_malformed_http(record: logging.LogRecord) -> bool:
+    """Strangers can send bytes that are not HTTP all day; a traceback for each would fill the disk."""
+    kind = record.exc_info[0] if record.exc_info else None
+    return kind is None or kind.__module__ != "aiohttp.http_exceptions"
 
 
 def hide_secrets(

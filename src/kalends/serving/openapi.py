@@ -83,7 +83,7 @@ def _schemas(operations: tuple[Operation, ...]) -> dict[str, Schema]:
 
 
 def _narrow(schema: Any) -> None:
-    """Write into `schema` what `bodies.check_plain` refuses in every body."""
+    """Write into `schema` what `bodies.normalize` refuses in every body."""
     if isinstance(schema, list):
         for inner in schema:
             _narrow(inner)

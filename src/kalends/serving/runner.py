@@ -20,6 +20,7 @@ import msgspec
 from aiohttp import web
 
 from kalends.core.errors import Conflict, InvalidInput, KalendsError
+from kalends.serving.application import drain
 from kalends.serving.callers import split_listen
 
 KEEP_ALIVE_S: Final = 75.0
@@ -30,7 +31,7 @@ CUT_OFF_S: Final = 1.0
 
 
 class Service(msgspec.Struct, frozen=True):
-    """An application and where it listens; `name` is how it is announced, as ``site sdsc``."""
+    """An application of `build_application` and where it listens; announced as `name` (``site sdsc``)."""
 
     name: str
     application: web.Application
@@ -38,11 +39,23 @@ class Service(msgspec.Struct, frozen=True):
     tls: ssl.SSLContext | None = None
 
 
-class Listening(msgspec.Struct, frozen=True):
+class Listening:
     """A service that accepts connections at `url`."""
 
-    runner: web.AppRunner
-    url: str
+    def __init__(self, runner: web.AppRunner, url: str) -> None:
+        self._runner = runner
+        self.url = url
+
+    async def stop(self) -> None:
+        """Stop gracefully: accept no more, drain the application, cut off the rest, clean up.
+
+        The application is drained while its connections still carry data: otherwise sessions could
+        neither be told that new calls are refused nor agree to be closed.
+        """
+        for site in self._runner.sites:
+            await site.stop()
+        await drain(self._runner.app)
+        await self._runner.cleanup()
 
 
 def run(
@@ -78,11 +91,11 @@ async def serve(services: Sequence[Service], stop: asyncio.Event, out: TextIO) -
             print(f"listening {service.name} {listening.url}", file=out, flush=True)
         await stop.wait()
     finally:
-        await asyncio.gather(*(listening.runner.cleanup() for listening in started))
+        await asyncio.gather(*(listening.stop() for listening in started))
 
 
 async def listen(service: Service) -> Listening:
-    """Start the application of `service`; `Listening.runner.cleanup()` stops it gracefully.
+    """Start the application of `service`; `Listening.stop` ends it.
 
     Raises `InvalidInput` for an address that is not one of this machine, `Conflict` when the port is
     taken, and whatever the application's start-up raises.

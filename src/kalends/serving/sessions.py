@@ -19,7 +19,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 
 from kalends.core import limits, wire
 from kalends.core.api import Answer, Call, CallFrame, Reply
-from kalends.core.errors import KalendsError, LimitExceeded, TooLarge, Unavailable
+from kalends.core.errors import KalendsError, LimitExceeded, TooLarge
 from kalends.serving.callers import Caller
 from kalends.serving.dispatch import Dispatcher, answer_overdue
 
@@ -60,7 +60,6 @@ class Session:
         self._to_write = asyncio.Event()
         self._drained = asyncio.Event()
         """No reply waits to be sent; set for good when nothing can be sent any more."""
-        self._stopping = False
         self._over = False
 
     async def run(self) -> None:
@@ -76,11 +75,10 @@ class Session:
             await asyncio.gather(writer, sweeper, return_exceptions=True)
 
     async def drain(self, drain_s: float) -> None:
-        """Refuse new calls, let those in flight be answered within `drain_s`, close as going away.
+        """Let calls in flight be answered within `drain_s`, then close as going away.
 
         The outcome of what is left then is unknown to the client, and its key settles it.
         """
-        self._stopping = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(drain_s):
                 while not self._over and (self._in_flight or self._replies):
@@ -132,8 +130,6 @@ class Session:
         self._dispatcher.start(self._finish(key, answer))
 
     def _check_room(self) -> None:
-        if self._stopping:
-            raise Unavailable("the server is stopping", remedy="connect again in a moment")
         if len(self._in_flight) >= self._limits.calls_in_flight_max:
             raise LimitExceeded(
                 f"{len(self._in_flight)} calls are in flight on this session",

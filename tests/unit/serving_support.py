@@ -1,0 +1,208 @@
+"""A small server to test with: real aiohttp on a free loopback port, clocks that tests move."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import msgpack
+import structlog
+
+from kalends.core import api
+from kalends.serving.application import build_application
+from kalends.serving.callers import Authenticator, Caller, OpenAccess
+from kalends.serving.dispatch import Handler, Role, operations_of
+from kalends.serving.limiting import ServingLimits
+from kalends.serving.metrics import Metrics
+from kalends.serving.runner import Listening, Service, listen
+
+RID = "01234567-89ab-7def-8123-456789abcdef"
+ANNA = {"Kalends-User": "anna"}
+REQUEST = {
+    "alternatives": [{"terms": [{"resource": "sdsc/sp2", "units": 3}]}],
+    "duration_s": 3600,
+    "not_before": 1_000_000,
+}
+
+
+class ManualClock:
+    """Clocks that stand still until a test moves them."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+        self.wall_now_s = 1_700_000_000
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+    def wall_s(self) -> int:
+        return self.wall_now_s
+
+
+class Deeds:
+    """Handlers that answer what they were asked, and remember it; single ones can be replaced."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[Caller, Any]] = []
+
+    def handlers(self, role: Role) -> dict[str, Handler]:
+        return {operation.name: getattr(self, operation.name) for operation in operations_of(role)}
+
+    def health(self, caller: Caller, body: api.Nothing) -> api.Answer:
+        return api.Health(status="ok", role="broker", name="npaci", version="1")
+
+    async def resources(self, caller: Caller, body: api.ListResources) -> api.Answer:
+        self.seen.append((caller, body))
+        return api.Resources(resources=())
+
+    def _view(self, rid: str, caller: Caller, note: str = "") -> api.RequestView:
+        return api.RequestView(
+            id=rid, state="open", user=caller.principal.user, text="t", created_at=1, note=note
+        )
+
+    def book(self, caller: Caller, body: api.Book) -> api.Answer:
+        self.seen.append((caller, body))
+        return self._view(RID, caller, body.request.note)
+
+    async def by_id(self, caller: Caller, body: Any) -> api.Answer:
+        self.seen.append((caller, body))
+        return self._view(body.id, caller)
+
+    show = lock = release = cancel = change = by_id
+
+    async def why(self, caller: Caller, body: api.ById) -> api.Answer:
+        return api.Story(request=self._view(body.id, caller), events=())
+
+    async def by_key(self, caller: Caller, body: api.ByKey) -> api.Answer:
+        return self._view(RID, caller, body.key)
+
+    async def calendar(self, caller: Caller, body: api.ShowCalendar) -> api.Answer:
+        info = api.ResourceInfo(name=body.resource)
+        return api.CalendarView(
+            resource=info, start=body.start, end=body.end, until=body.end, free=(), slots=()
+        )
+
+    async def find(self, caller: Caller, body: api.Find) -> api.Answer:
+        return api.Found(candidates=())
+
+    async def list(self, caller: Caller, body: api.ListRequests) -> api.Answer:
+        return api.Requests(requests=())
+
+    async def watch(self, caller: Caller, body: api.Watch) -> api.Answer:
+        return api.Events(events=(), next=body.after + 1)
+
+    async def audit(self, caller: Caller, body: api.Audit) -> api.Answer:
+        return api.Audited()
+
+    async def drain(self, caller: Caller, body: api.Drain) -> api.Answer:
+        return api.Health(status="draining", role="broker", name="npaci", version="1")
+
+
+class Server:
+    """A running server, its log, and what is needed to talk to it."""
+
+    def __init__(self, url: str, client: aiohttp.ClientSession, log: io.StringIO) -> None:
+        self.url = url
+        self.client = client
+        self.log = log
+        self.metrics: Metrics
+        self.listening: Listening | None = None
+
+    async def stop(self) -> None:
+        """Stop gracefully; a second time there is nothing left to do."""
+        listening, self.listening = self.listening, None
+        if listening is not None:
+            await listening.stop()
+
+    async def call(self, method: str, path: str, **options: Any) -> tuple[int, Any, Any]:
+        """Status, headers and the body's JSON."""
+        headers = {**ANNA, **options.pop("headers", {})}
+        async with self.client.request(
+            method, self.url + path, headers=headers, **options
+        ) as response:
+            body = await response.json(content_type=None)
+            return response.status, response.headers, body
+
+    async def raw(self, data: bytes, *, then_close: bool = False) -> bytes:
+        """The server's one answer to these bytes; nothing if it closes the connection instead."""
+        host, port = self.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(data)
+        await writer.drain()
+        if then_close:
+            writer.write_eof()
+        answer = b""
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            answer = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: (\d+)", answer)
+            answer += await reader.readexactly(int(length[1]) if length else 0)
+        writer.close()
+        await writer.wait_closed()
+        return answer
+
+    def session(self, **options: Any) -> Any:
+        headers = {**ANNA, **options.pop("headers", {})}
+        return self.client.ws_connect(self.url + "/v1/calls", headers=headers, **options)
+
+
+@asynccontextmanager
+async def serving(
+    deeds: Deeds | None = None,
+    *,
+    role: Role = "broker",
+    authenticator: Authenticator | None = None,
+    limits: ServingLimits | None = None,
+    clock: ManualClock | None = None,
+    **options: Any,
+) -> AsyncIterator[Server]:
+    log = io.StringIO()
+    logger = structlog.wrap_logger(
+        structlog.WriteLogger(log),
+        processors=[structlog.processors.format_exc_info, structlog.processors.JSONRenderer()],
+        wrapper_class=structlog.make_filtering_bound_logger(0),
+    )
+    metrics = Metrics(role=role, name="npaci", version="1")
+    application = build_application(
+        role=role,
+        name="npaci",
+        version="1",
+        handlers=(deeds or Deeds()).handlers(role),
+        authenticator=authenticator or OpenAccess(),
+        limits=limits or ServingLimits(),
+        metrics=metrics,
+        logger=logger,
+        clock=clock,
+        **options,
+    )
+    listening = await listen(Service("broker npaci", application, "127.0.0.1:0"))
+    async with aiohttp.ClientSession() as client:
+        server = Server(listening.url, client, log)
+        server.metrics = metrics
+        server.listening = listening
+        try:
+            yield server
+        finally:
+            await client.close()
+            await server.stop()
+
+
+def frame(*calls: Any) -> bytes:
+    return bytes(msgpack.packb(list(calls)))
+
+
+def call(number: int, name: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    return {"number": number, "name": name, "body": body or {}}
+
+
+async def replies(socket: aiohttp.ClientWebSocketResponse, count: int) -> list[dict[str, Any]]:
+    """The next `count` replies, over however many frames."""
+    got: list[dict[str, Any]] = []
+    while len(got) < count:
+        got += msgpack.unpackb(await socket.receive_bytes())
+    return got

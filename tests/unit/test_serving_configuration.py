@@ -1,0 +1,143 @@
+"""The configuration file: what is meant is understood, what is not is refused by path."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kalends.core.errors import InvalidInput
+from kalends.serving.configuration import Configuration, load_configuration
+from kalends.serving.example_configuration import example
+
+BASE = Path("/etc/kalends")
+SITE = '[site]\nname = "sdsc"\nstore = "s.db"\n'
+BROKER = '[broker]\nname = "npaci"\nstore = "/var/b.db"\n'
+RESOURCE = '[[site.resources]]\nname = "sp2"\n'
+
+
+def load(text: str) -> Configuration:
+    return load_configuration(text, BASE)
+
+
+def refusal(text: str) -> InvalidInput:
+    with pytest.raises(InvalidInput) as caught:
+        load(text)
+    return caught.value
+
+
+def test_the_example_loads_and_uses_every_section() -> None:
+    configuration = load(example())
+    site, broker = configuration.site, configuration.broker
+    assert site is not None
+    assert broker is not None
+    sp2 = site.resources[0]
+    assert (sp2.capacity, sp2.grain_s, sp2.horizon_s) == (128, 900, 90 * 86_400)
+    assert sp2.hours[0].duration_s == 36_000
+    assert sp2.access[1].hours[0].start == "20:00"
+    assert sp2.attributes == {"kind": "sp2", "memory": 256, "interactive": False}
+    assert site.keys[0].file == BASE / "keys/people.pub"
+    assert [peer.name for peer in broker.sites] == ["sdsc", "caltech"]
+    assert broker.key == BASE / "keys/broker"
+
+
+def test_a_short_file_gets_sensible_defaults() -> None:
+    configuration = load(SITE + RESOURCE)
+    assert configuration.broker is None
+    assert configuration.site is not None
+    assert configuration.site.listen == "127.0.0.1:7101"
+    assert configuration.site.store == BASE / "s.db"
+    assert configuration.site.resources[0].grain_s == 60
+    assert configuration.site.limits.hold_s_max == 3_600
+    assert configuration.site.url_at("http://127.0.0.1:5") == "http://127.0.0.1:5"
+    assert configuration.log.form == "auto"
+    broker = load(BROKER).broker
+    assert broker is not None
+    assert broker.store == Path("/var/b.db")
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "said"),
+    [
+        ("", "configuration", "neither"),
+        ("[log]\n", "configuration", "neither"),
+        ("name = ", "configuration", "not TOML"),
+        ("[sites]\n", "sites", "did you mean site?"),
+        (SITE + "ressources = 1\n", "site.ressources", "did you mean resources?"),
+        (SITE + "zzz = 1\n", "site.zzz", "the fields here are"),
+        (SITE + RESOURCE + 'grian = "1m"\n', "site.resources[0].grian", "did you mean grain?"),
+        (SITE + RESOURCE + "grain_s = 60\n", "site.resources[0].grain_s", "did you mean grain?"),
+        (SITE + RESOURCE + "[[site.resources.hours]]\nrul = 1\n",
+         "site.resources[0].hours[0].rul", "rrule"),
+        (SITE + RESOURCE + "[[site.resources.access]]\nwo = 1\n",
+         "site.resources[0].access[0].wo", "did you mean who?"),
+        (SITE + "[site.limits]\nhold = 1\n", "site.limits.hold", "hold_max"),
+        (SITE + "[site.tls]\ncert = 1\n", "site.tls.cert", "certificate"),
+        (SITE + RESOURCE + "grain = 60\n", "site.resources[0].grain", "Expected a text"),
+        (SITE + RESOURCE + 'grain = "60"\n', "site.resources[0].grain", "unit"),
+        (SITE + RESOURCE + 'grain = "2d"\n', "site.resources[0].grain", "at most 1d"),
+        (SITE + RESOURCE + "capacity = 0\n", "site.resources[0].capacity", ">= 1"),
+        (SITE + RESOURCE + 'capacity = "9"\n', "site.resources[0].capacity", "Expected"),
+        (SITE + RESOURCE + 'zone = "Europe/Berln"\n', "site.resources[0].zone", "Europe/Berlin"),
+        (SITE + RESOURCE + RESOURCE, "site.resources[1].name", "twice"),
+        (SITE + '[[site.resources]]\nname = "SP2"\n', "site.resources[0].name", "regex"),
+        (SITE + RESOURCE + 'attributes = { "Big" = 1 }\n', "site.resources[0].attributes", "regex"),
+        (SITE + RESOURCE + "attributes = { a = nan }\n",
+         "site.resources[0].attributes.a", "not finite"),
+        (SITE + RESOURCE + f"attributes = {{ a = {1 << 64} }}\n",
+         "site.resources[0].attributes.a", "64 bits"),
+        (SITE + RESOURCE + "attributes = { a = 2026-01-01 }\n",
+         "site.resources[0].attributes", "Expected"),
+        (SITE + RESOURCE + '[[site.resources.hours]]\nrrule = "x"\nstart = "24:00"\n'
+         'duration = "1h"\n', "site.resources[0].hours[0].start", "regex"),
+        (SITE + RESOURCE + '[[site.resources.hours]]\nrrule = "x"\nstart = "08:00"\n'
+         'duration = "1h"\nzone = "Mars"\n', "site.resources[0].hours[0].zone", "time zone"),
+        (SITE + RESOURCE + '[[site.resources.access]]\nwho = "anna"\nmay = "lock"\n',
+         "site.resources[0].access[0].who", "regex"),
+        (SITE + RESOURCE + '[[site.resources.access]]\nwho = "everyone"\nmay = "own"\n',
+         "site.resources[0].access[0].may", "own"),
+        (SITE + RESOURCE + '[[site.resources.access]]\nwho = "everyone"\nmay = "lock"\n'
+         "units_max = 2\n", "site.resources[0].access[0].units_max", "capacity"),
+        (SITE + '[site.limits]\nhold_max = "2d"\n', "site.limits.hold_max", "at most 1d"),
+        (SITE + 'listen = "0.0.0.0:7101"\n', "site.listen", "other machines"),
+        (SITE + 'listen = "localhost"\n', "site.listen", "host:port"),
+        (SITE + 'listen = "127.0.0.1:99999"\n', "site.listen", "host:port"),
+        (SITE + 'listen = "::1:7101"\n', "site.listen", "host:port"),
+        ('[site]\nname = "sdsc"\n', "site", "store"),
+        ('[site]\nname = "sdsc"\nstore = ""\n', "site.store", "Expected a text"),
+        (BROKER + '[[broker.keys]]\nfile = "k"\nscopes = ["root"]\n',
+         "broker.keys[0].scopes[0]", "root"),
+        (BROKER + '[[broker.sites]]\nname = "a"\nurl = "u"\n' * 2, "broker.sites[1].name", "twice"),
+        (BROKER + 'replica = ""\n', "broker.replica", "regex"),
+        (SITE + '[log]\nlevel = "loud"\n', "log.level", "loud"),
+        (SITE + 'url = "a\\u0000b"\n', "site.url", "NUL"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_refused_by_its_path(text: str, where: str, said: str) -> None:
+    error = refusal(text)
+    assert error.where.startswith(where)
+    assert said in f"{error.detail} {error.remedy}"
+
+
+def test_other_machines_may_reach_a_server_with_keys() -> None:
+    text = SITE + 'listen = "0.0.0.0:7101"\n[[site.keys]]\nfile = "people.pub"\n'
+    site = load(text).site
+    assert site is not None
+    assert site.keys[0].scopes == ("use",)
+
+
+@given(st.text(max_size=300))
+def test_no_text_breaks_the_parser(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        load(text)
+
+
+@given(st.data())
+def test_no_cut_or_repeated_part_of_the_example_breaks_the_parser(data: st.DataObject) -> None:
+    lines = example().splitlines(keepends=True)
+    chosen = data.draw(st.lists(st.sampled_from(lines), max_size=12))
+    with contextlib.suppress(InvalidInput):
+        load("".join(chosen))
