@@ -53,6 +53,6 @@ def cli() -> None:
     """Book several resources that different people own, for the same time: all of them or none."""
 
 
-def main() -> None:
-    """The entry point of the ``kalends`` program."""
-    cli.run(Settings())
+def main() -> int:
+    """The entry point of the ``kalends`` program; returns its exit code."""
+    return cli.run(Settings())

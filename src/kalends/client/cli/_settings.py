@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+TRIES_MAX = 4
+"""Fewer than a program's client makes: a person is waiting, and can see and repeat what happened."""
+
 DEFAULT_BROKER = "http://127.0.0.1:7100"
 
 
@@ -39,6 +42,7 @@ class Settings:
 
     def connect(self) -> SyncClient:
         """A client as the options say; nothing is sent yet. Raises `InvalidInput`."""
+        from kalends.client.retry import Backoff
         from kalends.client.sync import connect_sync
 
         return connect_sync(
@@ -49,6 +53,7 @@ class Settings:
             ca=self.ca,
             zone=self.zone,
             transport="http",
+            backoff=Backoff(tries_max=TRIES_MAX),
         )
 
     def time_zone(self) -> ZoneInfo:

@@ -1,0 +1,114 @@
+"""What owners do on the command line, with the real keys, tokens and configuration."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from client_broker import Broker, serving_broker
+
+from kalends.client.cli import cli
+from kalends.serving.configuration import load_configuration
+from kalends.serving.keys import load_trusted_keys
+from kalends.serving.tokens import KeyRing
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with serving_broker() as broker:
+        yield broker
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(cli, words)
+
+
+def test_a_token_signed_with_a_new_key_is_good_for_its_audience(tmp_path: Path) -> None:
+    key = tmp_path / "owner.key"
+    assert run("admin", "key", str(key)).exit_code == 0
+    result = run(
+        "admin", "token", "--key", str(key), "--user", "ada", "--group", "physics",
+        "--audience", "sdsc", "--scope", "use", "--scope", "audit", "--for", "1h",
+    )  # fmt: skip
+    assert result.exit_code == 0
+    token = result.stdout.strip()
+    scopes = frozenset({"use", "audit", "admin"})
+    trusted = load_trusted_keys(Path(f"{key}.pub"), issuer="kalends", scopes=scopes)
+    issued_at = int(json.loads(run_json(key))["data"]["expires_at"]) - 8 * 3_600
+    caller = KeyRing(trusted, "sdsc").verify(token, issued_at)
+    assert caller.principal.user == "ada"
+    assert caller.principal.groups == ("physics",)
+
+
+def run_json(key: Path) -> str:
+    words = ["admin", "token", "--key", str(key), "--user", "ada", "--audience", "sdsc", "--json"]
+    return run(*words).stdout
+
+
+def test_a_key_is_never_overwritten(tmp_path: Path) -> None:
+    key = tmp_path / "owner.key"
+    run("admin", "key", str(key))
+    before = key.read_bytes()
+    assert run("admin", "key", str(key)).exit_code == 1
+    assert key.read_bytes() == before
+
+
+def test_a_wrong_scope_is_refused_in_words(tmp_path: Path) -> None:
+    key = tmp_path / "owner.key"
+    run("admin", "key", str(key))
+    result = run(
+        "admin", "token", "--key", str(key), "--user", "a", "--audience", "s", "--scope", "all"
+    )
+    assert result.exit_code == 2
+    assert "'all' is not a scope" in result.stderr
+
+
+def test_the_printed_configuration_can_be_loaded(tmp_path: Path) -> None:
+    result = run("admin", "config")
+    assert result.exit_code == 0
+    assert load_configuration(result.stdout, tmp_path)
+
+
+def test_audit_reads_every_page_and_fails_when_an_invariant_does(broker: Broker) -> None:
+    for _ in range(3):
+        run("--broker", broker.url, "--user", "ada", "book", "caltech/onyx", "--for", "1h")
+    audit = ("--broker", broker.url, "--user", "ada", "admin", "audit")
+    sound = run(*audit)
+    assert (sound.exit_code, sound.stdout.splitlines()) == (
+        0, ["claims locked: 3", "all invariants hold"],
+    )  # fmt: skip
+    broker.draining = True
+    broken = run(*audit)
+    assert broken.exit_code == 1
+    assert "problem: sdsc/sp2 is overbooked" in broken.stdout
+    assert json.loads(run(*audit, "--json").stdout)["data"]["problems"] == [
+        "sdsc/sp2 is overbooked"
+    ]
+
+
+def test_drain_and_undrain_say_the_state_that_results(broker: Broker) -> None:
+    assert run("admin", "drain", "--broker", broker.url).stdout == "broker test: draining\n"
+    assert run("admin", "undrain", "--broker", broker.url).stdout == "broker test: ok\n"
+
+
+WITHOUT_SERVER_PARTS = """
+import sys
+sys.modules["jwt"] = None
+from kalends.client.cli import main
+sys.argv = ["kalends", "admin", "token", "--key", sys.executable, "--user", "a", "--audience", "b"]
+sys.exit(main())
+"""
+
+
+def test_without_the_server_parts_it_says_what_to_install() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SERVER_PARTS], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "pip install 'kalends[server]'" in done.stderr
+    assert "Traceback" not in done.stderr

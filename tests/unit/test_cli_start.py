@@ -1,0 +1,57 @@
+"""Starting the program loads only what the command at hand needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import kalends
+
+ENTRY = """
+import sys
+from kalends.client.cli import main
+sys.argv = ["kalends", *sys.argv[1:]]
+code = main()
+print("LOADED", *sys.modules, file=sys.stderr)
+sys.exit(code)
+"""
+
+SERVER_PARTS = {
+    "kalends.serving", "kalends.resource_servers", "kalends.broker", "kalends.calendars",
+    "sqlite3", "sortedcontainers", "jwt", "prometheus_client", "structlog", "dateutil",
+}  # fmt: skip
+
+
+def started(*words: str) -> tuple[subprocess.CompletedProcess[str], set[str]]:
+    done = subprocess.run(
+        [sys.executable, "-c", ENTRY, *words], capture_output=True, text=True, check=False
+    )
+    return done, set(done.stderr.rpartition("LOADED")[2].split())
+
+
+@pytest.mark.parametrize("word", ["--help", "--version"])
+def test_help_and_version_load_neither_the_core_nor_a_network(word: str) -> None:
+    done, loaded = started(word)
+    assert done.returncode == 0
+    heavy = {"msgspec", "aiohttp", "asyncio", "rich", "kalends.core", "kalends.client.client"}
+    assert not loaded & (heavy | SERVER_PARTS)
+
+
+def test_the_version_is_printed() -> None:
+    assert started("--version")[0].stdout == f"kalends {kalends.__version__}\n"
+
+
+def test_a_command_that_calls_a_server_loads_no_part_of_one_and_draws_nothing() -> None:
+    done, loaded = started(
+        "--broker", "http://127.0.0.1:9", "book", "a/b", "--for", "1h", "--key", "bad"
+    )
+    assert done.returncode == 2
+    assert "kalends.client.sync" in loaded
+    assert not loaded & (SERVER_PARTS | {"rich", "kalends.client.session"})
+
+
+def test_the_program_exits_with_the_code_of_the_error() -> None:
+    assert started("nonsense")[0].returncode == 2
+    assert started("admin", "nonsense")[0].returncode == 2
