@@ -7,6 +7,7 @@ synchronous and command line clients can be tested against it alike.
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -309,7 +310,7 @@ def application(broker: Broker) -> web.Application:
 
 
 @contextmanager
-def serving(app: web.Application) -> Iterator[str]:
+def serving(app: web.Application, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """The address of `app`, served on a loopback port from a thread of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
@@ -318,10 +319,10 @@ def serving(app: web.Application) -> Iterator[str]:
     async def start() -> tuple[web.AppRunner, str]:
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
         await site.start()
         host, port = runner.addresses[0][:2]
-        return runner, f"http://{host}:{port}"
+        return runner, f"{'https' if tls else 'http'}://{host}:{port}"
 
     runner, url = asyncio.run_coroutine_threadsafe(start(), loop).result()
     try:
@@ -334,8 +335,8 @@ def serving(app: web.Application) -> Iterator[str]:
 
 
 @contextmanager
-def serving_broker() -> Iterator[Broker]:
+def serving_broker(tls: ssl.SSLContext | None = None) -> Iterator[Broker]:
     broker = Broker()
-    with serving(application(broker)) as url:
+    with serving(application(broker), tls) as url:
         broker.url = url
         yield broker

@@ -154,7 +154,17 @@ def test_many_units_are_a_bar_from_below_with_units_beside_it() -> None:
 def test_labels_follow_the_clocks_of_the_zone_over_a_change() -> None:
     start = parse_time("2026-10-24 12:00", MIDNIGHT, BERLIN)
     labels = text(view_of(start=start, end=start + 25 * 3_600), BERLIN)[2]
-    assert labels.split() == ["12:00", "15:00", "18:00", "21:00", "Sun", "25", "03:00", "06:00", "09:00"]
+    assert labels.split() == [
+        "12:00",
+        "15:00",
+        "18:00",
+        "21:00",
+        "Sun",
+        "25",
+        "03:00",
+        "06:00",
+        "09:00",
+    ]
 
 
 def test_long_windows_are_labelled_by_day() -> None:

@@ -117,7 +117,11 @@ def retry_after_s(header: str | None) -> float:
 
 def reason(error: BaseException) -> str:
     """What went wrong with a connection, in words; some network errors bring only a number or a name."""
-    number = getattr(error, "errno", None)
-    if isinstance(number, int) and number > 0:
-        return os.strerror(number).lower()
+    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {cause.verify_message}"
+    if isinstance(cause, ssl.SSLError):
+        return f"no secure connection: {cause.reason or cause}".lower()
+    if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
+        return os.strerror(cause.errno).lower()
     return str(error) or type(error).__name__
