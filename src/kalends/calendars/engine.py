@@ -83,5 +83,5 @@ class Calendar(Protocol):
 
 
 def new_calendar(capacity: int) -> Calendar:
-    """An empty calendar for `capacity` units; raises `InvalidInput` for less than 1."""
-    return UnitCalendar() if capacity == 1 else CapacityCalendar(capacity)
+    """An empty calendar for `capacity` units; raises `InvalidInput` for what is no capacity."""
+    return UnitCalendar() if type(capacity) is int and capacity == 1 else CapacityCalendar(capacity)

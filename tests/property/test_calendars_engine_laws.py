@@ -128,9 +128,8 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
     ) -> None:
         new = booking(booking_id, start, start + length_s, units, state, expires_ms)
         error: type[Exception] | None = None
-        if length_s < 1 or not 1 <= units <= self.twin.capacity:
-            error = InvalidInput
-        elif state != "held" and expires_ms is not None:
+        promise_expires = state != "held" and expires_ms is not None
+        if length_s < 1 or not 1 <= units <= self.twin.capacity or promise_expires:
             error = InvalidInput
         elif booking_id in self.twin.bookings or self.twin.free(start, start + length_s) < units:
             error = Conflict
