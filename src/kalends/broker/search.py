@@ -12,7 +12,8 @@ have few different grains, and most divide one another.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kalends.broker.starts import Beat, Range
@@ -73,6 +74,11 @@ class Sweep:
         """Heap of ``(last, candidate)``: the ranges that are open."""
         self._open: list[dict[int, int]] = [{} for _ in pickings]
         """For each picking its candidates with an open range, and the last start of it."""
+        self._present: dict[int, Counter[str]] = {picking.group: Counter() for picking in pickings}
+        """For each group the resources with an open range, and for how many of its pickings."""
+        self._wanted: Counter[int] = Counter()
+        for picking in pickings:
+            self._wanted[picking.group] += picking.wanted
         for number in range(len(self._candidates)):
             self._push(number)
 
@@ -83,10 +89,7 @@ class Sweep:
             at = max(at, named[0])
             self._advance(at)
             upcoming = self._opening[0][0] if self._opening else self._last + 1
-            if all(
-                len(opened) >= picking.wanted
-                for opened, picking in zip(self._open, self._pickings, strict=True)
-            ):
+            if self._enough():
                 for time_s in sorted(beat.next(at) for beat in self._beats):
                     if time_s >= upcoming or time_s > named[1]:
                         break
@@ -108,13 +111,31 @@ class Sweep:
         """
         while self._closing and self._closing[0][0] < at:
             _, number = heapq.heappop(self._closing)
-            del self._open[self._owner[number]][number]
+            self._close(number)
         while self._opening and self._opening[0][0] <= at:
             _, number, last = heapq.heappop(self._opening)
             self._push(number)
             if last >= at:
-                self._open[self._owner[number]][number] = last
+                owner = self._owner[number]
+                self._open[owner][number] = last
+                self._present[self._pickings[owner].group][self._candidates[number].resource] += 1
                 heapq.heappush(self._closing, (last, number))
+
+    def _close(self, number: int) -> None:
+        owner = self._owner[number]
+        del self._open[owner][number]
+        present = self._present[self._pickings[owner].group]
+        name = self._candidates[number].resource
+        present[name] -= 1
+        if not present[name]:
+            del present[name]
+
+    def _enough(self) -> bool:
+        """Whether a matching is worth trying: enough for each picking, and for each group together."""
+        for opened, picking in zip(self._open, self._pickings, strict=True):
+            if len(opened) < picking.wanted:
+                return False
+        return all(len(self._present[group]) >= wanted for group, wanted in self._wanted.items())
 
     def _push(self, number: int) -> None:
         """Bring the candidate's next range that has a start on its beat to the heap of openings."""
@@ -147,39 +168,46 @@ def assign(
     """
     if any(len(names) < picking.wanted for names, picking in zip(choices, pickings, strict=True)):
         return None
-    if len({picking.group for picking in pickings}) == len(pickings):
-        return tuple(
-            tuple(names[: picking.wanted]) for names, picking in zip(choices, pickings, strict=True)
+    picked: list[tuple[str, ...]] = [() for _ in pickings]
+    for group in {picking.group: None for picking in pickings}:
+        members = [number for number, picking in enumerate(pickings) if picking.group == group]
+        holders = _matched(
+            {n: choices[n] for n in members}, {n: pickings[n].wanted for n in members}
         )
-    holders: dict[tuple[int, str], int] = {}
-    for number, picking in enumerate(pickings):
-        for _ in range(picking.wanted):
-            if not _place(number, pickings, choices, holders, set()):
+        if holders is None:
+            return None
+        for number in members:
+            picked[number] = tuple(n for n in choices[number] if holders.get(n) == number)
+    return tuple(picked)
+
+
+def _matched(
+    choices: Mapping[int, Sequence[str]], wanted: Mapping[int, int]
+) -> dict[str, int] | None:
+    """Who gets each name: as many as wanted each, from their choices; None when impossible."""
+    holders: dict[str, int] = {}
+    for number, names in choices.items():
+        unheld = [name for name in names if name not in holders][: wanted[number]]
+        holders.update(dict.fromkeys(unheld, number))
+        for _ in range(wanted[number] - len(unheld)):
+            if not _place(number, choices, holders, set()):
                 return None
-    return tuple(
-        tuple(sorted(name for (_, name), holder in holders.items() if holder == number))
-        for number in range(len(pickings))
-    )
+    return holders
 
 
 def _place(
-    number: int,
-    pickings: Sequence[Picking],
-    choices: Sequence[Sequence[str]],
-    holders: dict[tuple[int, str], int],
-    visited: set[int],
+    number: int, choices: Mapping[int, Sequence[str]], holders: dict[str, int], visited: set[int]
 ) -> bool:
-    """Give the picking one more resource, moving others to other resources if it must be."""
+    """Give `number` one more name, moving the holders of others to other names if it must be."""
     visited.add(number)
-    keys = [(pickings[number].group, name) for name in choices[number]]
-    for key in keys:
-        if key not in holders:
-            holders[key] = number
+    for name in choices[number]:
+        if name not in holders:
+            holders[name] = number
             return True
-    for key in keys:
-        holder = holders[key]
-        if holder not in visited and _place(holder, pickings, choices, holders, visited):
-            holders[key] = number
+    for name in choices[number]:
+        holder = holders[name]
+        if holder not in visited and _place(holder, choices, holders, visited):
+            holders[name] = number
             return True
     return False
 
