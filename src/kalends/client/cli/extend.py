@@ -18,9 +18,9 @@ from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
 def command(
     settings: Settings, id: str, by: str | None, duration: str | None, key: str, wait: str
 ) -> None:
-    """Make a reservation longer, from the same start.
+    """Make a reservation longer.
 
-    It stays as it was when that is refused anywhere.
+    It keeps its start, and stays as it was when that is refused anywhere.
     """
     wait_s = _asking.wait_s(wait)
     with settings.connect() as client:

@@ -26,7 +26,10 @@ def command(
     key: str,
     wait: str,
 ) -> None:
-    """Make a reservation shorter or smaller; it keeps its start."""
+    """Make a reservation shorter or smaller.
+
+    It keeps its start.
+    """
     wait_s = _asking.wait_s(wait)
     kept = units_kept(units)
     asked = [length_words("shorter", by, duration)] if by or duration or not kept else []
