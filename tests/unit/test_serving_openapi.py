@@ -30,6 +30,7 @@ RING = KeyRing(
 )
 DOCUMENT = build("broker", "npaci", "1", RING)
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
+SCHEMA.config.phases.coverage.enabled = False  # Exhaustive cases: for tests/fuzz.
 
 
 @schemathesis.serializer("application/msgpack")
@@ -121,7 +122,7 @@ def test_the_server_serves_its_document(url: str) -> None:
 
 
 @SCHEMA.parametrize()
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 def test_what_is_sent_by_the_document_is_taken_and_answered_by_the_document(
     case: schemathesis.Case, url: str
 ) -> None:
