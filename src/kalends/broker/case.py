@@ -1,0 +1,158 @@
+"""A request that a broker is working on: its record, its phase, and what each site has said.
+
+========== ======================================== ============================================
+phase      what is going on                         left by
+========== ======================================== ============================================
+looking    sites were asked what is free            all views, or the time to look is over
+voting     slots were asked for, promised at once   all yes, a no, or the time to vote is over
+holding    slots were asked for, to be held         all held, a no, or the time is over
+held       all held, the user considers             lock, release, the end of the hold
+waiting    in line at some site (waiting lists)     a grant, a lock, the deadline
+preparing  holds are to be promised                 all yes, a no, or the time to vote is over
+committing the register is asked to commit          its answer
+raising    the register is asked for a new attempt  its answer
+closing    the register is asked to close           its answer
+telling    committed; sites are told until done     all Done
+cancelling cancelled; sites are told until done     all Done
+========== ======================================== ============================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from kalends.broker.planner import Free
+from kalends.broker.record import Record
+from kalends.core.api import ClaimView, RequestView
+from kalends.core.errors import IllegalEvent, KalendsError, Problem, Refusal
+from kalends.core.identifiers import split_resource
+from kalends.core.messages import Want
+
+Phase = Literal[
+    "new", "looking", "voting", "holding", "held", "waiting", "preparing", "committing", "raising",
+    "closing", "telling", "cancelling", "over",
+]  # fmt: skip
+
+NEXT_PHASES: Final[dict[Phase, frozenset[Phase]]] = {
+    "new": frozenset({"looking", "voting", "holding", "raising", "closing", "telling", "cancelling"}),
+    "looking": frozenset({"voting", "holding", "closing", "over"}),
+    "voting": frozenset({"committing", "raising", "closing", "over"}),
+    "holding": frozenset({"held", "waiting", "preparing", "raising", "closing", "over"}),
+    "held": frozenset({"preparing", "raising", "closing", "over"}),
+    "waiting": frozenset({"preparing", "raising", "closing", "over"}),
+    "preparing": frozenset({"committing", "raising", "closing", "over"}),
+    "committing": frozenset({"telling", "closing", "over"}),
+    "raising": frozenset({"looking", "holding", "closing", "over"}),
+    "closing": frozenset({"over"}),
+    "telling": frozenset({"cancelling", "over"}),
+    "cancelling": frozenset({"over"}),
+    "over": frozenset(),
+}
+
+
+@dataclass(slots=True)
+class SitePart:
+    """What one site was asked in the current attempt, and what it has answered."""
+
+    site: str
+    wants: tuple[Want, ...]
+    hold_ids: tuple[int, ...] = ()
+    voted: bool = False
+    done: bool = False
+    freed: bool = False
+    """It has said Done to a Cancel."""
+
+
+@dataclass(slots=True)
+class Case:
+    """`deadline_ms`, `phase_deadline_ms` and `resend_at_ms` are monotonic; 0 means none."""
+
+    record: Record
+    deadline_ms: int
+    phase: Phase = "new"
+    parts: dict[str, SitePart] = field(default_factory=dict)
+    tickets: list[int] = field(default_factory=list)
+    phase_deadline_ms: int = 0
+    resend_at_ms: int = 0
+    resend_every_ms: int = 0
+    renew_at_ms: int = 0
+    rounds: int = 0
+    """Times that planned slots turned out to be taken."""
+    queries: dict[int, str] = field(default_factory=dict)
+    free: Free = field(default_factory=dict)
+    refusals: list[Refusal] = field(default_factory=list)
+    excluded: set[int] = field(default_factory=set)
+    shunned: set[str] = field(default_factory=set)
+    """Resources and sites that refuse this user for good: not asked again."""
+    cancel_wanted: bool = False
+    lock_wanted: bool = False
+
+    @property
+    def rid(self) -> str:
+        return self.record.rid
+
+    @property
+    def fixed(self) -> bool:
+        """Only these slots will do: there is nothing to plan again."""
+        return bool(self.record.spec.wants)
+
+    def enter(self, phase: Phase) -> None:
+        """Raises `IllegalEvent` when the table above does not lead there."""
+        if phase not in NEXT_PHASES[self.phase]:
+            raise IllegalEvent(f"{self.rid}: {self.phase} cannot become {phase}")
+        self.phase = phase
+        self.phase_deadline_ms = 0
+        self.resend_at_ms = 0
+        self.resend_every_ms = 0
+
+
+def by_site(wants: tuple[Want, ...]) -> dict[str, tuple[Want, ...]]:
+    """`wants` grouped by the site of their resource, both in order."""
+    grouped: dict[str, list[Want]] = {}
+    for want in wants:
+        grouped.setdefault(split_resource(want.resource)[0], []).append(want)
+    return {site: tuple(of_site) for site, of_site in grouped.items()}
+
+
+def view_of(
+    record: Record, *, confirmed: frozenset[str] | None = None, changing: str = ""
+) -> RequestView:
+    """`record` as its user sees it. `confirmed`: sites that have said Done (None: by the record)."""
+    wants = record.wants or record.spec.wants
+    reserved = record.state in ("commit", "cancelled", "replaced")
+    claims = tuple(
+        ClaimView(
+            resource=want.resource,
+            start=want.start,
+            end=want.end,
+            units=want.units,
+            confirmed=reserved
+            and (
+                record.done
+                if confirmed is None
+                else split_resource(want.resource)[0] in confirmed
+            ),
+        )
+        for want in wants
+    )
+    return RequestView(
+        id=record.reservation,
+        state=record.public_state,
+        user=record.user,
+        text=record.spec.text,
+        created_at=record.created_ms // 1000,
+        start=min((want.start for want in wants), default=0),
+        end=max((want.end for want in wants), default=0),
+        claims=claims,
+        attempts=record.att,
+        expires_at=record.held_until_ms // 1000 if record.public_state == "held" else 0,
+        note=record.spec.request.note,
+        changing=changing,
+        problem=record.problem,
+    )
+
+
+def problem_of(error: KalendsError, rid: str) -> Problem:
+    error.request_id = rid
+    return error.to_problem()

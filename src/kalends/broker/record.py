@@ -1,0 +1,174 @@
+"""The decision record of a request, and the operations on the register that keeps it.
+
+The register holds one row a request; a commit is one conditional write at the current attempt, and
+raising the attempt aborts the one before. Each operation says what must be true of the row; an
+operation whose condition fails changes nothing and is answered with the row as it is (`won` false).
+
+========= ======================================== =======================================
+operation when                                     effect
+========= ======================================== =======================================
+Begin     no row of this id, nor of (user, key)    inserted, open, attempt 1
+Note      open at this attempt                     what was planned or held is written down
+Raise     open at this attempt                     attempt + 1, owned by the raiser
+Commit    open at this attempt, and the request    commit; the replaced one is `replaced`
+          that it replaces is a finished commit
+Close     open at this attempt                     closed: the outcome is abort
+Cancel    commit                                   cancelled: its sites are told until done
+Finish    this state                               all its sites have said Done
+Adopt     this state, not done                     owned by the adopter
+Read      always                                   -
+Ask       always; no row: a closed one is written  -: absence must not be read as abort twice
+========= ======================================== =======================================
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from kalends.core.api import Event, RequestState
+from kalends.core.errors import Problem
+from kalends.core.messages import Chosen, Principal, Want
+from kalends.core.requests import Request
+
+RecordState = Literal["open", "commit", "closed", "cancelled", "replaced"]
+
+COMMITTED: frozenset[RecordState] = frozenset({"commit", "cancelled", "replaced"})
+"""States in which the outcome of the record's attempt is commit, for ever."""
+
+
+class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was asked; `wants` are given when they are fixed from the start."""
+
+    request: Request
+    text: str = ""
+    hold: bool = False
+    hold_s: int = 0
+    wants: tuple[Want, ...] = ()
+
+
+class Record(msgspec.Struct, omit_defaults=True):
+    """One request. `reservation` is the id that users see, which survives move, extend and shrink.
+
+    `att` and `owner` are the current attempt and the broker replica that may commit it; `wants` is
+    what is planned, held or reserved; `done`: nothing remains to be told to any site.
+    """
+
+    rid: str
+    user: str
+    key: str
+    digest: str
+    stamp: int
+    owner: str
+    reservation: str
+    secret: str
+    created_ms: int
+    spec: Spec
+    groups: tuple[str, ...] = ()
+    att: int = 1
+    state: RecordState = "open"
+    wants: tuple[Want, ...] = ()
+    chosen: Chosen = {}
+    replaces: str = ""
+    done: bool = False
+    held_until_ms: int = 0
+    decided_ms: int = 0
+    problem: Problem | None = None
+    trail: tuple[Event, ...] = ()
+
+    @property
+    def principal(self) -> Principal:
+        return Principal(self.user, self.groups)
+
+    @property
+    def public_state(self) -> RequestState:
+        """As users see it: a released hold, too, is cancelled."""
+        if self.state == "open":
+            return "held" if self.held_until_ms else "open"
+        if self.state == "closed":
+            return "failed" if self.problem is not None else "cancelled"
+        return "reserved" if self.state == "commit" else self.state
+
+
+class Begin(msgspec.Struct, frozen=True):
+    record: Record
+
+
+class Note(msgspec.Struct, frozen=True):
+    rid: str
+    att: int
+    body: bytes
+
+
+class Raise(msgspec.Struct, frozen=True):
+    rid: str
+    att: int
+    owner: str
+    body: bytes
+
+
+class Commit(msgspec.Struct, frozen=True):
+    rid: str
+    att: int
+    replaces: str
+    body: bytes
+
+
+class Close(msgspec.Struct, frozen=True):
+    rid: str
+    att: int
+    body: bytes
+
+
+class Cancel(msgspec.Struct, frozen=True):
+    rid: str
+    body: bytes
+
+
+class Finish(msgspec.Struct, frozen=True):
+    rid: str
+    state: RecordState
+
+
+class Adopt(msgspec.Struct, frozen=True):
+    rid: str
+    state: RecordState
+    owner: str
+
+
+class Read(msgspec.Struct, frozen=True):
+    rid: str
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """The outcome of attempt `att`, for the asker at `reply_to`, who proves itself by `secret`."""
+
+    rid: str
+    att: int
+    secret: str
+    reply_to: str
+
+
+Operation = Begin | Note | Raise | Commit | Close | Cancel | Finish | Adopt | Read | Ask
+
+
+class Registered(msgspec.Struct, frozen=True):
+    """The answer to `operation`, after it is durable. `record` is the row, where it was not won."""
+
+    operation: Operation
+    won: bool
+    record: Record | None = None
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Record)
+
+
+def encode_record(record: Record) -> bytes:
+    return _ENCODER.encode(record)
+
+
+def decode_record(body: bytes) -> Record:
+    """Raises `msgspec.DecodeError` for bytes that are no record."""
+    return _DECODER.decode(body)

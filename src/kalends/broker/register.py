@@ -1,0 +1,299 @@
+"""The register in SQLite: its tables, and the ten operations as statements with conditions.
+
+Several broker replicas on one host may share the file: every operation is one statement whose
+condition is checked by the database, so that of two replicas exactly one wins. `apply` runs inside
+the caller's transaction; results may be believed only after that has been committed (and synced).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from kalends.broker.record import (
+    Adopt,
+    Ask,
+    Begin,
+    Cancel,
+    Close,
+    Commit,
+    Finish,
+    Note,
+    Operation,
+    Raise,
+    Read,
+    Record,
+    Registered,
+    decode_record,
+    encode_record,
+)
+
+SCHEMA: Final = """
+create table request (
+    rid         text primary key,
+    client      text not null,
+    key         text not null,
+    reservation text not null,
+    att         integer not null,
+    state       text not null,
+    owner       text not null,
+    done        integer not null,
+    body        blob,
+    unique (client, key)
+) without rowid;
+create index request_pending on request (owner) where done = 0;
+create index request_reservation on request (reservation);
+create index request_client on request (client, rid);
+create table replica (owner text primary key, lease_until_ms integer not null) without rowid;
+create table meta (name text primary key, value integer not null) without rowid;
+"""
+
+_COLUMNS: Final = "rid, att, state, owner, done, body"
+
+
+def apply(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Registered]:
+    """Carry out `operations` in order within the open transaction."""
+    return [_HANDLERS[type(operation)](connection, operation) for operation in operations]
+
+
+def _begin(connection: sqlite3.Connection, op: Begin) -> Registered:
+    record = op.record
+    done = connection.execute(
+        "insert into request values (?, ?, ?, ?, ?, ?, ?, 0, ?) on conflict do nothing",
+        (
+            record.rid,
+            record.user,
+            record.key,
+            record.reservation,
+            record.att,
+            record.state,
+            record.owner,
+            encode_record(record),
+        ),
+    )
+    if done.rowcount:
+        return Registered(op, True)
+    standing = by_key(connection, record.user, record.key) or read(connection, record.rid)
+    return Registered(op, False, standing)
+
+
+def _note(connection: sqlite3.Connection, op: Note) -> Registered:
+    return _settle(
+        connection,
+        op,
+        "update request set body = ? where rid = ? and att = ? and state = 'open'",
+        (op.body, op.rid, op.att),
+    )
+
+
+def _raise(connection: sqlite3.Connection, op: Raise) -> Registered:
+    return _settle(
+        connection,
+        op,
+        "update request set att = att + 1, owner = ?, body = ?"
+        " where rid = ? and att = ? and state = 'open'",
+        (op.owner, op.body, op.rid, op.att),
+    )
+
+
+def _commit(connection: sqlite3.Connection, op: Commit) -> Registered:
+    """The replaced request first: only a finished commit can be replaced, and only once."""
+    if op.replaces:
+        replaced = connection.execute(
+            "update request set state = 'replaced' where rid = ? and state = 'commit' and done = 1"
+            " and exists (select 1 from request where rid = ? and att = ? and state = 'open')",
+            (op.replaces, op.rid, op.att),
+        )
+        if not replaced.rowcount:
+            return Registered(op, False, read(connection, op.rid))
+    return _settle(
+        connection,
+        op,
+        "update request set state = 'commit', body = ?"
+        " where rid = ? and att = ? and state = 'open'",
+        (op.body, op.rid, op.att),
+    )
+
+
+def _close(connection: sqlite3.Connection, op: Close) -> Registered:
+    return _settle(
+        connection,
+        op,
+        "update request set state = 'closed', done = 1, body = ?"
+        " where rid = ? and att = ? and state = 'open'",
+        (op.body, op.rid, op.att),
+    )
+
+
+def _cancel(connection: sqlite3.Connection, op: Cancel) -> Registered:
+    return _settle(
+        connection,
+        op,
+        "update request set state = 'cancelled', done = 0, body = ?"
+        " where rid = ? and state = 'commit'",
+        (op.body, op.rid),
+    )
+
+
+def _finish(connection: sqlite3.Connection, op: Finish) -> Registered:
+    return _settle(
+        connection,
+        op,
+        "update request set done = 1 where rid = ? and state = ?",
+        (op.rid, op.state),
+    )
+
+
+def _adopt(connection: sqlite3.Connection, op: Adopt) -> Registered:
+    return _settle(
+        connection,
+        op,
+        "update request set owner = ? where rid = ? and state = ? and done = 0",
+        (op.owner, op.rid, op.state),
+    )
+
+
+def _read(connection: sqlite3.Connection, op: Read) -> Registered:
+    return Registered(op, True, read(connection, op.rid))
+
+
+def _ask(connection: sqlite3.Connection, op: Ask) -> Registered:
+    """A write where there is no row: a replica whose Begin is still on its way must lose it."""
+    record = read(connection, op.rid)
+    if record is None:
+        connection.execute(
+            "insert into request values (?, '', ?, '', ?, 'closed', '', 1, null)"
+            " on conflict do nothing",
+            (op.rid, op.rid, op.att),
+        )
+    return Registered(op, True, record)
+
+
+def _settle(
+    connection: sqlite3.Connection, op: Any, statement: str, values: tuple[object, ...]
+) -> Registered:
+    if connection.execute(statement, values).rowcount:
+        return Registered(op, True)
+    return Registered(op, False, read(connection, op.rid))
+
+
+_HANDLERS: Final[dict[type, Callable[[sqlite3.Connection, Any], Registered]]] = {
+    Begin: _begin,
+    Note: _note,
+    Raise: _raise,
+    Commit: _commit,
+    Close: _close,
+    Cancel: _cancel,
+    Finish: _finish,
+    Adopt: _adopt,
+    Read: _read,
+    Ask: _ask,
+}
+
+
+# Reading: what is seen is durable only as far as the reader's transaction is.
+
+
+def read(connection: sqlite3.Connection, rid: str) -> Record | None:
+    """The row of `rid`; a tombstone (see `Ask`) reads as none."""
+    return _first(connection, "where rid = ?", (rid,))
+
+
+def by_key(connection: sqlite3.Connection, user: str, key: str) -> Record | None:
+    return _first(connection, "where client = ? and key = ?", (user, key))
+
+
+def current(connection: sqlite3.Connection, reservation: str) -> Record | None:
+    """The newest record of `reservation` that was ever committed, else its first record."""
+    return _first(
+        connection,
+        "where reservation = ? order by state in ('commit', 'cancelled') desc, rid = ? desc, rid",
+        (reservation, reservation),
+    )
+
+
+def changing(connection: sqlite3.Connection, reservation: str) -> str:
+    """The id of an open move, extend or shrink of `reservation`, or ""."""
+    row = connection.execute(
+        "select rid from request where reservation = ? and rid != ? and state = 'open'",
+        (reservation, reservation),
+    ).fetchone()
+    return row[0] if row else ""
+
+
+def of_user(
+    connection: sqlite3.Connection, user: str, before: str, everyone: bool
+) -> Iterator[Record]:
+    """Records that stand for a reservation, newest first: changes are shown under their first id."""
+    cursor = connection.execute(
+        f"select {_COLUMNS} from request where rid < ? and rid = reservation"
+        f"{'' if everyone else ' and client = ?'} order by rid desc",
+        (before or "g",) if everyone else (before or "g", user),
+    )
+    for row in cursor:
+        yield _record(row)
+
+
+def orphans(
+    connection: sqlite3.Connection, me: str, now_ms: int, count_max: int
+) -> list[Record]:
+    """Unfinished requests whose owner's lease has ended, or who has none. `now_ms` is UTC."""
+    rows = connection.execute(
+        f"select {_COLUMNS} from request where done = 0 and owner != ? and not exists"
+        " (select 1 from replica where replica.owner = request.owner and lease_until_ms > ?)"
+        " limit ?",
+        (me, now_ms, count_max),
+    ).fetchall()
+    return [_record(row) for row in rows]
+
+
+def page(connection: sqlite3.Connection, after: str, count_max: int) -> list[Record]:
+    """All records with an id after `after`, in order of id."""
+    rows = connection.execute(
+        f"select {_COLUMNS} from request where rid > ? and body is not null order by rid limit ?",
+        (after, count_max),
+    ).fetchall()
+    return [_record(row) for row in rows]
+
+
+def beat(connection: sqlite3.Connection, owner: str, lease_until_ms: int, clock: int) -> None:
+    """Renew the lease of `owner`, and store a bound above every logical time it may give out."""
+    connection.execute(
+        "insert into replica values (?, ?) on conflict (owner) do update set lease_until_ms = ?",
+        (owner, lease_until_ms, lease_until_ms),
+    )
+    connection.execute(
+        "insert into meta values ('clock', ?) on conflict (name) do update set"
+        " value = max(value, excluded.value)",
+        (clock,),
+    )
+
+
+def retire(connection: sqlite3.Connection, name: str, me: str) -> None:
+    """End the leases of earlier starts of the replica `name` (owners are ``name:start``)."""
+    connection.execute(
+        "delete from replica where owner like ? escape '!' and owner != ?",
+        (name.replace("!", "!!").replace("_", "!_").replace("%", "!%") + ":%", me),
+    )
+
+
+def clock_bound(connection: sqlite3.Connection) -> int:
+    row = connection.execute("select value from meta where name = 'clock'").fetchone()
+    return int(row[0]) if row else 0
+
+
+def _first(
+    connection: sqlite3.Connection, where: str, values: tuple[object, ...]
+) -> Record | None:
+    row = connection.execute(
+        f"select {_COLUMNS} from request {where} limit 1", values
+    ).fetchone()
+    return _record(row) if row is not None and row[5] is not None else None
+
+
+def _record(row: tuple[Any, ...]) -> Record:
+    """The body as it was stored, with the columns that conditional statements have moved on."""
+    record = decode_record(row[5])
+    record.att, record.state, record.owner, record.done = row[1], row[2], row[3], bool(row[4])
+    return record
