@@ -1,0 +1,313 @@
+"""What the planner promises, one case at a time; the laws are in test_planner_properties."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kalends.broker.explaining import explain
+from kalends.broker.planner import (
+    candidates,
+    executable,
+    fixed_start,
+    fixed_wants,
+    plan,
+)
+from kalends.broker.search import BEATS_MAX
+from kalends.core.errors import InvalidInput, RefusalCode
+from kalends.core.language import parse_request
+from kalends.core.messages import Want
+from kalends.core.requests import Request, TimePreference
+from kalends.core.resources import AttributeValue, ResourceInfo
+
+T0 = 1_767_225_600
+H = 3_600
+DAY = 24 * H
+
+
+def asked(text: str, duration: str = "1h", at: int | None = None, window_s: int = DAY) -> Request:
+    if at is not None:
+        return parse_request(text, duration=duration, at=at, now_s=T0, zone="UTC")
+    return parse_request(text, duration=duration, not_after=T0 + window_s, now_s=T0, zone="UTC")
+
+
+def info(
+    name: str, capacity: int = 1, grain_s: int = 60, **attributes: AttributeValue
+) -> ResourceInfo:
+    return ResourceInfo(name=name, capacity=capacity, grain_s=grain_s, attributes=attributes)
+
+
+def known(*infos: ResourceInfo) -> dict[str, ResourceInfo]:
+    return {each.name: each for each in infos}
+
+
+THREE_SITES = known(info("sdsc/sp2", 128), info("caltech/onyx"), info("ncsa/printer", grain_s=600))
+ALL_FREE = {
+    "sdsc/sp2": [(T0, T0 + DAY, 128)],
+    "caltech/onyx": [(T0, T0 + DAY, 1)],
+    "ncsa/printer": [(T0, T0 + DAY, 1)],
+}
+LAB = known(*(info(f"lab/sgi{n}", kind="sgi") for n in (1, 2, 3)), info("lab/pc1", kind="pentium"))
+
+
+def test_the_earliest_common_start_of_named_resources_is_found() -> None:
+    free = {
+        "sdsc/sp2": [(T0, T0 + 2 * H, 64), (T0 + 2 * H, T0 + 9 * H, 128)],
+        "caltech/onyx": [(T0, T0 + H, 1), (T0 + 3 * H, T0 + 5 * H, 1)],
+    }
+    (made,) = plan(asked("sdsc/sp2:100 + caltech/onyx", "90m"), THREE_SITES, free)
+    assert made.start == T0 + 3 * H
+    assert made.end == T0 + 4 * H + 1800
+    assert made.wants == (
+        Want("caltech/onyx", made.start, made.end, 1),
+        Want("sdsc/sp2", made.start, made.end, 100),
+    )
+
+
+def test_stages_at_offsets_each_get_their_own_interval() -> None:
+    text = "sdsc/sp2:64 + caltech/onyx @-10m for 10m + ncsa/printer @+2h for 30m"
+    (made,) = plan(asked(text), THREE_SITES, ALL_FREE)
+    assert made.start == T0 + 600
+    assert made.end == T0 + 600 + 2 * H + 1800
+    assert made.wants == (
+        Want("caltech/onyx", T0, T0 + 600, 1),
+        Want("ncsa/printer", T0 + 600 + 2 * H, T0 + 600 + 2 * H + 1800, 1),
+        Want("sdsc/sp2", T0 + 600, T0 + 600 + H, 64),
+    )
+
+
+def test_touching_steps_serve_one_stage_together() -> None:
+    free = {"sdsc/sp2": [(T0, T0 + 1800, 70), (T0 + 1800, T0 + H, 64)]}
+    assert [made.start for made in plan(asked("sdsc/sp2:64"), THREE_SITES, free)] == [T0]
+    assert plan(asked("sdsc/sp2:65"), THREE_SITES, free) == []
+
+
+def test_amounts_add_up_where_stages_of_one_resource_overlap() -> None:
+    free = {"sdsc/sp2": [(T0, T0 + H, 100), (T0 + H, T0 + 3 * H, 128)]}
+    (made,) = plan(asked("sdsc/sp2:64 + sdsc/sp2:64"), THREE_SITES, free)
+    assert made.start == T0 + H
+    assert made.wants == (Want("sdsc/sp2", made.start, made.end, 64),) * 2
+    (apart,) = plan(asked("sdsc/sp2:64 + sdsc/sp2:64 @+1h"), THREE_SITES, free)
+    assert apart.start == T0
+
+
+def test_several_plans_do_not_overlap_and_leave_out_excluded_starts() -> None:
+    plans = plan(asked("caltech/onyx"), THREE_SITES, ALL_FREE, count=3, excluded={T0, T0 + 60})
+    assert [made.start for made in plans] == [T0 + 120 + n * H for n in range(3)]
+
+
+def test_fewer_plans_are_given_when_the_window_holds_no_more() -> None:
+    assert len(plan(asked("caltech/onyx", "10h"), THREE_SITES, ALL_FREE, count=9)) == 2
+
+
+def test_n_of_picks_different_resources_that_are_free_together_earlier_names_first() -> None:
+    free = {name: [(T0, T0 + DAY, 1)] for name in LAB} | {"lab/sgi1": [(T0 + H, T0 + DAY, 1)]}
+    (made,) = plan(asked("2 of {kind=sgi}"), LAB, free)
+    assert made.start == T0
+    assert [want.resource for want in made.wants] == ["lab/sgi2", "lab/sgi3"]
+
+
+def test_terms_that_compete_for_resources_are_matched_so_that_all_are_served() -> None:
+    free = {name: [(T0, T0 + H, 1)] for name in LAB}
+    request = asked("3 of {site=lab} + {name=sgi1}", at=T0)
+    (made,) = plan(request, LAB, free)
+    assert [want.resource for want in made.wants] == sorted(LAB)
+    assert plan(asked("3 of {site=lab} + 2 of {kind=sgi}", at=T0), LAB, free) == []
+
+
+def test_an_attribute_term_leaves_a_resource_named_for_the_same_time_alone() -> None:
+    free = {name: [(T0, T0 + DAY, 1)] for name in LAB}
+    (together,) = plan(asked("lab/sgi1 + {kind=sgi}"), LAB, free)
+    assert [want.resource for want in together.wants] == ["lab/sgi1", "lab/sgi2"]
+    (apart,) = plan(asked("lab/sgi1 + {kind=sgi} @+1h"), LAB, free)
+    assert [want.resource for want in apart.wants] == ["lab/sgi1", "lab/sgi1"]
+
+
+def test_every_stage_is_on_the_grain_of_the_resource_that_it_uses() -> None:
+    infos = known(info("a/hourly", grain_s=H), info("b/finely", grain_s=60))
+    free = {name: [(T0 + 60, T0 + DAY, 1)] for name in infos}
+    assert plan(asked("b/finely"), infos, free)[0].start == T0 + 60
+    assert plan(asked("b/finely + a/hourly"), infos, free)[0].start == T0 + H
+    assert plan(asked("b/finely + a/hourly @+10m"), infos, free)[0].start == T0 + H - 600
+    assert plan(asked("a/hourly", "90m"), infos, free) == []
+
+
+def test_candidates_of_different_grain_meet_at_the_first_start_of_some_of_them() -> None:
+    infos = known(
+        info("a/seven", grain_s=7 * 60, kind="x"),
+        info("a/five", grain_s=5 * 60, kind="x"),
+        info("a/ten", grain_s=10 * 60, kind="x"),
+    )
+    first = T0 + 60
+    free = {name: [(first, T0 + 3 * DAY, 1)] for name in infos}
+    (made,) = plan(asked("2 of {kind=x}", "70m", window_s=2 * DAY), infos, free)
+    starts = [
+        t
+        for t in range(first, T0 + DAY, 60)
+        if sum(t % i.grain_s == 0 for i in infos.values()) >= 2
+    ]
+    assert made.start == starts[0]
+    assert [want.resource for want in made.wants] == ["a/five", "a/ten"]
+
+
+def test_grains_that_fit_together_in_too_many_ways_are_refused_not_searched_forever() -> None:
+    lengths_s = {"x": 2 * 3 * 5 * 7 * 11 * 13 * 17 * 19, "y": 23 * 29 * 31 * 37}
+    infos = known(
+        *(
+            info(f"a/{kind}{grain_s}", grain_s=grain_s, kind=kind)
+            for kind, length_s in lengths_s.items()
+            for grain_s in range(1, 3_000)
+            if length_s % grain_s == 0
+        )
+    )
+    text = " + ".join(f"{{kind={kind}}} for {length_s}s" for kind, length_s in lengths_s.items())
+    request = parse_request(text, duration="1s", now_s=T0, zone="UTC")
+    with pytest.raises(InvalidInput, match=f"more than {BEATS_MAX} ways"):
+        plan(request, infos, {name: [(T0, T0 + 300 * DAY, 1)] for name in infos})
+
+
+def test_a_resource_without_a_view_or_a_description_is_never_planned() -> None:
+    assert plan(asked("sdsc/sp2"), THREE_SITES, {}) == []
+    assert plan(asked("sdsc/gone"), THREE_SITES, {"sdsc/gone": [(T0, T0 + DAY, 1)]}) == []
+
+
+def test_a_window_as_long_as_the_stages_fixes_the_start() -> None:
+    request = asked("sdsc/sp2:64 + caltech/onyx @-10m for 10m", at=T0 + 5 * H)
+    assert fixed_start(request) == T0 + 5 * H
+    assert fixed_wants(request) == plan(request, THREE_SITES, ALL_FREE)[0].wants
+    late = {**ALL_FREE, "caltech/onyx": [(T0 + 6 * H, T0 + DAY, 1)]}
+    assert plan(request, THREE_SITES, late) == []
+
+
+def test_wants_are_known_without_looking_only_for_named_resources_at_a_fixed_start() -> None:
+    assert fixed_wants(asked("sdsc/sp2:64")) is None
+    assert fixed_start(asked("sdsc/sp2:64")) is None
+    open_end = parse_request("sdsc/sp2", duration="1h", now_s=T0, zone="UTC")
+    assert fixed_start(open_end) is None
+    assert fixed_wants(asked("{kind=sgi}", at=T0)) is None
+
+
+def test_candidates_have_the_attributes_and_the_capacity_in_order_of_name() -> None:
+    infos = known(info("b/x", 4, kind="pc"), info("a/y", 8, kind="pc"), info("a/z", 1, kind="pc"))
+    request = asked("2 of {kind=pc}:4 + a/z")
+    assert candidates(request, infos) == {0: ["a/y", "b/x"], 1: ["a/z"]}
+
+
+@pytest.mark.parametrize(
+    ("request_", "where"),
+    [
+        (asked("sdsc/sp2 | caltech/onyx"), "alternatives"),
+        (asked("caltech/onyx + sdsc/sp2:2..4"), "alternatives[0].terms[1].units_max"),
+        (
+            msgspec.structs.replace(
+                asked("sdsc/sp2"), preferences=(TimePreference(start=0, end=1, weight=1.0),)
+            ),
+            "preferences",
+        ),
+        (msgspec.structs.replace(asked("sdsc/sp2"), agent="nearest"), "agent"),
+    ],
+)
+def test_what_is_not_carried_out_yet_is_refused_by_name(request_: Request, where: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        executable(request_)
+    assert caught.value.where == where
+    assert caught.value.remedy
+
+
+def test_a_plain_request_is_executable() -> None:
+    executable(asked("3 of {kind=sgi}:2 @-10m for 10m + sdsc/sp2:4..4"))
+
+
+def only_refusal(
+    request: Request, infos: dict[str, ResourceInfo], free: dict[str, list[tuple[int, int, int]]]
+) -> tuple[str, str, str]:
+    assert plan(request, infos, free) == []
+    (refusal,) = explain(request, infos, free)
+    return refusal.where, refusal.code, refusal.detail
+
+
+def test_an_unknown_resource_is_named() -> None:
+    where, code, _ = only_refusal(asked("sdsc/sp3 + caltech/onyx"), THREE_SITES, ALL_FREE)
+    assert (where, code) == ("sdsc/sp3", RefusalCode.UNKNOWN_RESOURCE)
+
+
+def test_a_resource_whose_calendar_is_not_there_is_named() -> None:
+    where, code, _ = only_refusal(asked("caltech/onyx"), THREE_SITES, {})
+    assert (where, code) == ("caltech/onyx", RefusalCode.SITE_DOWN)
+
+
+def test_asking_for_more_than_a_resource_has_says_how_much_it_has() -> None:
+    where, code, detail = only_refusal(asked("sdsc/sp2:100 + sdsc/sp2:100"), THREE_SITES, ALL_FREE)
+    assert (where, code) == ("sdsc/sp2", RefusalCode.TOO_MUCH)
+    assert detail == "200 units are needed at one time, it has 128"
+
+
+def test_a_busy_resource_says_how_long_its_longest_free_time_is() -> None:
+    free = {**ALL_FREE, "sdsc/sp2": [(T0, T0 + 1500, 64), (T0 + 1500, T0 + DAY, 63)]}
+    where, code, detail = only_refusal(asked("sdsc/sp2:64 + caltech/onyx"), THREE_SITES, free)
+    assert (where, code) == ("sdsc/sp2", RefusalCode.BUSY)
+    assert detail == "64 units for 1h are needed; the longest time with that much free is 25m"
+
+
+def test_a_length_off_the_grain_is_told_from_a_busy_time() -> None:
+    where, code, detail = only_refusal(asked("ncsa/printer", "15m"), THREE_SITES, ALL_FREE)
+    assert (where, code) == ("ncsa/printer", RefusalCode.OFF_GRAIN)
+    assert "multiples of 10m" in detail
+    where, code, _ = only_refusal(asked("ncsa/printer", at=T0 + 60), THREE_SITES, ALL_FREE)
+    assert (where, code) == ("ncsa/printer", RefusalCode.OFF_GRAIN)
+
+
+def test_grains_that_never_meet_are_told_from_a_busy_time() -> None:
+    infos = known(info("a/x", grain_s=600), info("b/x", grain_s=600))
+    free = {name: [(T0, T0 + DAY, 1)] for name in infos}
+    where, code, detail = only_refusal(asked("a/x + b/x @+5m"), infos, free)
+    assert (where, code) == ("b/x", RefusalCode.OFF_GRAIN)
+    assert "a/x never meet" in detail
+
+
+def test_resources_free_only_at_different_times_are_named() -> None:
+    free = {
+        **ALL_FREE,
+        "sdsc/sp2": [(T0, T0 + 2 * H, 9)],
+        "caltech/onyx": [(T0 + 2 * H, T0 + DAY, 1)],
+    }
+    where, code, detail = only_refusal(asked("sdsc/sp2 + caltech/onyx"), THREE_SITES, free)
+    assert (where, code) == ("caltech/onyx", RefusalCode.BUSY)
+    assert detail == "it is free at times, but never together with sdsc/sp2"
+
+
+def test_too_few_resources_with_the_attributes_are_counted() -> None:
+    free = {name: [(T0, T0 + DAY, 1)] for name in LAB}
+    where, code, detail = only_refusal(asked("4 of {kind=sgi}"), LAB, free)
+    assert (where, code) == ("4 of {kind=sgi}", RefusalCode.UNKNOWN_RESOURCE)
+    assert detail == "3 resources have these attributes; 4 are needed"
+    where, code, detail = only_refusal(asked("2 of {kind=sgi}:2"), LAB, free)
+    assert code == RefusalCode.TOO_MUCH
+    assert detail == "3 resources have these attributes, 0 with 2 units; 2 are needed"
+
+
+def test_too_few_resources_free_together_are_counted() -> None:
+    free = {f"lab/sgi{n}": [(T0 + n * H, T0 + (n + 2) * H, 1)] for n in (1, 2, 3)}
+    where, code, detail = only_refusal(asked("3 of {kind=sgi}"), LAB, free)
+    assert (where, code) == ("3 of {kind=sgi}", RefusalCode.BUSY)
+    assert detail == "only 2 of 3 needed resources are ever free together"
+
+
+def test_too_few_resources_free_beside_a_named_one_are_counted() -> None:
+    free = {f"lab/sgi{n}": [(T0 + n * H, T0 + (n + 2) * H, 1)] for n in (1, 2, 3)}
+    free["lab/pc1"] = [(T0, T0 + 2 * H, 1)]
+    _, code, detail = only_refusal(asked("2 of {kind=sgi} + lab/pc1"), LAB, free)
+    assert code == RefusalCode.BUSY
+    assert detail == "only 1 of 2 needed resources are ever free together with lab/pc1"
+
+
+def test_terms_that_compete_for_too_few_resources_are_told_together() -> None:
+    free = {name: [(T0, T0 + DAY, 1)] for name in LAB}
+    where, code, _ = only_refusal(asked("2 of {kind=sgi} + 2 of {kind=sgi}"), LAB, free)
+    assert (where, code) == ("2 of {kind=sgi} + 2 of {kind=sgi}", RefusalCode.BUSY)
+
+
+def test_a_plan_that_others_were_faster_at_is_explained_as_such() -> None:
+    (refusal,) = explain(asked("caltech/onyx"), THREE_SITES, ALL_FREE)
+    assert refusal.code == RefusalCode.BUSY
+    assert "others took" in refusal.detail
