@@ -91,9 +91,11 @@ def _length(text: str, where: str) -> int:
     if clock := _CLOCK.fullmatch(text):
         hours, minutes, seconds = (int(part) for part in clock.groups())
         return hours * 3_600 + minutes * 60 + seconds
-    if _HOURS_OR_MINUTES.fullmatch(text):
+    if ":" in text:
         raise InvalidInput(
-            f"{text} could mean hours and minutes, or minutes and seconds",
+            f"{text} could mean hours and minutes, or minutes and seconds"
+            if _HOURS_OR_MINUTES.fullmatch(text)
+            else f"{_shown(text)} is not HH:MM:SS with minutes and seconds below 60",
             where=where,
             remedy="write HH:MM:SS as 01:30:00, or units as 1h30m",
         )
