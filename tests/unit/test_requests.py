@@ -1,0 +1,130 @@
+"""What can never be right is refused, whoever made the request, with the path of what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kalends.core import limits
+from kalends.core.errors import InvalidInput
+from kalends.core.intervals import Interval
+from kalends.core.requests import (
+    Alternative,
+    Attribute,
+    Request,
+    Term,
+    TimePreference,
+    span,
+    term_interval,
+)
+
+SP2 = Term(resource="sdsc/sp2", units=64)
+
+
+def asked(*terms: Term, **changes: Any) -> Request:
+    request = Request(alternatives=(Alternative(terms=terms),), duration_s=3_600, not_before=1_000)
+    return msgspec.structs.replace(request, **changes)
+
+
+def comparing(operator: Any, value: Any, name: str = "kind") -> Term:
+    return Term(attributes=(Attribute(name=name, operator=operator, value=value),))
+
+
+def refused_at(request: Request) -> str:
+    with pytest.raises(InvalidInput) as caught:
+        request.check()
+    assert caught.value.detail
+    return caught.value.where
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        asked(SP2),
+        asked(SP2, not_after=4_600),
+        asked(SP2, SP2, comparing("=", "sgi"), comparing("in", ("sgi", 3, True))),
+        asked(msgspec.structs.replace(SP2, units_max=64)),
+        asked(comparing("!=", True), comparing("<", 1.5), comparing(">=", -(1 << 63))),
+        asked(*(Term(attributes=(Attribute(name="a", operator="=", value=1),), count=256),) * 2),
+        asked(SP2, preferences=(TimePreference(start=0, end=1, weight=-2),), note="größer"),
+        asked(Term(resource="a/b", offset_s=-600, duration_s=600), not_after=2_000),
+    ],
+)
+def test_what_can_be_right_passes(request_: Request) -> None:
+    request_.check()
+
+
+TERM = "alternatives[0].terms[0]"
+
+
+@pytest.mark.parametrize(
+    ("request_", "where"),
+    [
+        (asked(), "alternatives[0].terms"),
+        (asked(SP2, alternatives=()), "alternatives"),
+        (asked(Term()), TERM),
+        (asked(SP2, Term()), "alternatives[0].terms[1]"),
+        (asked(Term(resource="a/b", attributes=comparing("=", 1).attributes)), TERM),
+        (asked(Term(resource="nowhere")), f"{TERM}.resource"),
+        (asked(Term(resource="a/b\n")), f"{TERM}.resource"),
+        (asked(Term(resource="a/b", count=2)), f"{TERM}.count"),
+        (asked(Term(resource="a/b", units=0)), f"{TERM}.units"),
+        (asked(Term(resource="a/b", units=8, units_max=7)), f"{TERM}.units_max"),
+        (asked(Term(resource="a/b", offset_s=limits.OFFSET_S_MAX + 1)), f"{TERM}.offset_s"),
+        (asked(comparing("in", "sgi")), f"{TERM}.attributes[0].value"),
+        (asked(comparing("in", ())), f"{TERM}.attributes[0].value"),
+        (asked(comparing("=", ("sgi",))), f"{TERM}.attributes[0].value"),
+        (asked(comparing("<", True)), f"{TERM}.attributes[0].operator"),
+        (asked(comparing("~", 1)), f"{TERM}.attributes[0].operator"),
+        (asked(comparing("=", float("nan"))), f"{TERM}.attributes[0].value"),
+        (asked(comparing("in", (1.0, float("inf")))), f"{TERM}.attributes[0].value"),
+        (asked(comparing("=", 1 << 63)), f"{TERM}.attributes[0].value"),
+        (asked(comparing("=", "\ud800")), f"{TERM}.attributes[0].value"),
+        (asked(comparing("=", 1, "Kind")), f"{TERM}.attributes[0].name"),
+        (asked(comparing("=", 1, "kind\n")), f"{TERM}.attributes[0].name"),
+        (asked(*(msgspec.structs.replace(comparing("=", 1), count=256),) * 3), f"{TERM[:-3]}"),
+        (asked(SP2, not_after=4_599), "alternatives[0]"),
+        (asked(SP2, not_after=1_000), "not_after"),
+        (asked(SP2, not_after=999), "not_after"),
+        (asked(SP2, not_before=limits.TIME_S_MAX), "not_before"),
+        (asked(SP2, not_before=1_772_442_000_000), "not_before"),
+        (asked(SP2, not_before=float("nan")), "not_before"),
+        (asked(SP2, duration_s=0), "duration_s"),
+        (asked(SP2, duration_s=True), "duration_s"),
+        (asked(SP2, priority=101), "priority"),
+        (asked(SP2, note="x" * 201), "note"),
+        (asked(SP2, note="\udcff"), "note"),
+        (asked(SP2, agent="\udcff"), "agent"),
+        (asked(SP2, agent=object()), "request"),
+        (asked(alternatives=[Alternative(terms=(SP2,))]), "request"),
+        (
+            asked(alternatives=(Alternative(terms=(SP2,), weight=float("inf")),)),
+            "alternatives[0].weight",
+        ),
+        (
+            asked(SP2, preferences=(TimePreference(start=0, end=1, weight=float("nan")),)),
+            "preferences[0].weight",
+        ),
+        (asked(SP2, preferences=(TimePreference(start=5, end=5, weight=1),)), "preferences[0].end"),
+    ],
+)
+def test_what_can_never_be_right_is_refused_at_its_path(request_: Request, where: str) -> None:
+    assert refused_at(request_) == where
+
+
+def test_an_alternative_that_does_not_fit_the_window_is_refused_beside_one_that_does() -> None:
+    long = Alternative(terms=(msgspec.structs.replace(SP2, duration_s=7_200),))
+    request = asked(alternatives=(Alternative(terms=(SP2,)), long), not_after=5_000)
+    assert refused_at(request) == "alternatives[1]"
+
+
+def test_stages_lie_relative_to_the_common_start() -> None:
+    before = Term(resource="caltech/net", offset_s=-600, duration_s=600)
+    after = Term(resource="ncsa/printer", offset_s=7_200, duration_s=1_800)
+    request = asked(before, SP2, after)
+    assert term_interval(request, before, 10_000) == Interval(9_400, 10_000)
+    assert term_interval(request, SP2, 10_000) == Interval(10_000, 13_600)
+    assert span(request) == (-600, 9_000)
+    assert span(asked(after)) == (7_200, 9_000)
