@@ -71,7 +71,7 @@ def is_allowed(rule: Rule, principal: Principal, action: str, units: int) -> boo
     st.integers(1, 60),
     st.integers(1, 5),
 )
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_what_is_allowed_is_the_union_of_the_matching_rules(
     every: tuple[Rule, ...],
     principal: Principal,
@@ -111,7 +111,7 @@ def test_what_is_allowed_is_the_union_of_the_matching_rules(
 
 
 @given(access_lists, st.sampled_from(PRINCIPALS), st.integers(0, 48), st.integers(1, 48))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_the_permitted_profile_is_the_largest_amount_that_is_allowed_at_each_moment(
     every: tuple[Rule, ...], principal: Principal, first: int, length: int
 ) -> None:

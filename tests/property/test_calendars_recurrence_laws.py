@@ -66,7 +66,7 @@ def rules(draw: st.DrawFn) -> str:
 @example("FREQ=YEARLY;BYDAY=MO;BYWEEKNO=1,53,-1;WKST=SU", date(2023, 12, 31), 0, 800)
 @example("FREQ=MONTHLY;BYMONTH=2;BYMONTHDAY=29;INTERVAL=1", date(2023, 1, 1), 0, 2000)
 @example("FREQ=DAILY;INTERVAL=3;BYMONTHDAY=-1", date(2024, 1, 1), 400, 800)
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_a_rule_names_the_days_that_dateutil_names(
     text: str, anchor: date, offset_days: int, length_days: int
 ) -> None:
@@ -107,7 +107,7 @@ def first_showing(local: datetime, zone: ZoneInfo) -> int:
     day=st.dates(date(2026, 1, 1), date(2026, 12, 30)) | st.sampled_from(sum(CHANGES.values(), ())),
     minute=st.integers(0, 24 * 60 - 1) | st.integers(60, 240),
 )
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_a_local_time_is_the_first_instant_that_shows_it_or_a_later_one(
     zone: ZoneInfo, day: date, minute: int
 ) -> None:
@@ -155,7 +155,7 @@ def open_minutes(recurrence: Recurrence, zone: ZoneInfo, start: int, end: int) -
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("change", [0, 1])
 @given(data=st.data())
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 def test_the_union_of_recurrences_is_what_local_clocks_say_across_both_clock_changes(
     zone: ZoneInfo, change: int, data: st.DataObject
 ) -> None:
@@ -172,7 +172,7 @@ def test_the_union_of_recurrences_is_what_local_clocks_say_across_both_clock_cha
 
 
 @given(st.integers(0, 40 * CHUNK_S), st.lists(st.integers(1, CHUNK_S), min_size=1, max_size=8))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_windows_asked_for_piece_by_piece_are_those_asked_for_at_once(
     start: int, lengths_s: list[int]
 ) -> None:
@@ -212,7 +212,7 @@ PART_VALUES = [
         st.tuples(st.sampled_from(PART_NAMES), st.sampled_from(PART_VALUES)).map("=".join)
     ).map(";".join)
 )
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_any_text_is_a_recurrence_or_invalid_input(text: str) -> None:
     try:
         recurrence = Recurrence(text, "08:00", 3600, "Europe/Berlin", first="2026-01-01")

@@ -68,7 +68,7 @@ def bookable(resource: ResourceCalendar, start: int, units: int) -> bool:
 
 
 @given(resources(), st.integers(0, 60), st.integers(1, 80))
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 def test_the_free_steps_are_exactly_what_could_be_booked(
     resource: ResourceCalendar, first: int, length: int
 ) -> None:
@@ -84,7 +84,7 @@ def test_the_free_steps_are_exactly_what_could_be_booked(
 
 
 @given(resources(), st.integers(0, 6))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_a_view_that_is_cut_short_says_up_to_where_it_is_complete(
     resource: ResourceCalendar, steps_max: int
 ) -> None:
@@ -102,7 +102,7 @@ def test_a_view_that_is_cut_short_says_up_to_where_it_is_complete(
     st.sampled_from([0, 1, 1800]),
     st.integers(-1, 5),
 )
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 def test_a_refusal_changes_nothing_and_names_one_reason(
     resource: ResourceCalendar, first: int, length: int, off_s: int, units: int
 ) -> None:

@@ -199,6 +199,13 @@ def test_free_steps_are_clipped_to_now_hours_amounts_and_horizon() -> None:
     assert thing.free_steps(ANN, TEN, TEN + 10 * HOUR, NOW, 0) == ([], TEN)
 
 
+def test_who_may_hold_what_they_may_not_see_is_shown_nothing() -> None:
+    info = ResourceInfo(name="site/thing")
+    blind = ResourceCalendar(info, AccessList([Rule("blind", "everyone", ("hold", "lock"))]))
+    assert blind.free_steps(ANN, TEN, TEN + HOUR, NOW, 10) == ([], TEN + HOUR)
+    assert blind.refusal(ANN, ("hold",), TEN, TEN + HOUR, 1, NOW) == unknown_resource("site/thing")
+
+
 def test_who_may_hold_but_never_lock_is_shown_what_they_may_hold() -> None:
     steps, _ = resource().free_steps(BOB, TEN, TEN + HOUR, NOW, 10)
     assert steps == [(TEN, TEN + HOUR, 8)]

@@ -44,7 +44,7 @@ def join(steps: Iterable[Step]) -> Iterator[Step]:
     """The same profile with equal neighbours made one step. Lazy."""
     start = end = units = -1
     for step in steps:
-        if step[2] == units and step[0] == end:
+        if step[2] == units:
             end = step[1]
             continue
         if units >= 0:
