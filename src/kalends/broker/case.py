@@ -35,7 +35,9 @@ Phase = Literal[
 ]  # fmt: skip
 
 NEXT_PHASES: Final[dict[Phase, frozenset[Phase]]] = {
-    "new": frozenset({"looking", "voting", "holding", "raising", "closing", "telling", "cancelling"}),
+    "new": frozenset(
+        {"looking", "voting", "holding", "raising", "closing", "telling", "cancelling"}
+    ),
     "looking": frozenset({"voting", "holding", "closing", "over"}),
     "voting": frozenset({"committing", "raising", "closing", "over"}),
     "holding": frozenset({"held", "waiting", "preparing", "raising", "closing", "over"}),
@@ -87,6 +89,8 @@ class Case:
     """Resources and sites that refuse this user for good: not asked again."""
     cancel_wanted: bool = False
     lock_wanted: bool = False
+    stale: bool = False
+    """A site called the attempt stale; the register is being read."""
 
     @property
     def rid(self) -> str:
@@ -129,9 +133,7 @@ def view_of(
             units=want.units,
             confirmed=reserved
             and (
-                record.done
-                if confirmed is None
-                else split_resource(want.resource)[0] in confirmed
+                record.done if confirmed is None else split_resource(want.resource)[0] in confirmed
             ),
         )
         for want in wants

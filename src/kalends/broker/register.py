@@ -235,9 +235,7 @@ def of_user(
         yield _record(row)
 
 
-def orphans(
-    connection: sqlite3.Connection, me: str, now_ms: int, count_max: int
-) -> list[Record]:
+def orphans(connection: sqlite3.Connection, me: str, now_ms: int, count_max: int) -> list[Record]:
     """Unfinished requests whose owner's lease has ended, or who has none. `now_ms` is UTC."""
     rows = connection.execute(
         f"select {_COLUMNS} from request where done = 0 and owner != ? and not exists"
@@ -283,12 +281,8 @@ def clock_bound(connection: sqlite3.Connection) -> int:
     return int(row[0]) if row else 0
 
 
-def _first(
-    connection: sqlite3.Connection, where: str, values: tuple[object, ...]
-) -> Record | None:
-    row = connection.execute(
-        f"select {_COLUMNS} from request {where} limit 1", values
-    ).fetchone()
+def _first(connection: sqlite3.Connection, where: str, values: tuple[object, ...]) -> Record | None:
+    row = connection.execute(f"select {_COLUMNS} from request {where} limit 1", values).fetchone()
     return _record(row) if row is not None and row[5] is not None else None
 
 

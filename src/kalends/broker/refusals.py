@@ -1,0 +1,70 @@
+"""From the refusals of sites to the one error that tells a user what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kalends.core.errors import (
+    Conflict,
+    InvalidInput,
+    KalendsError,
+    LimitExceeded,
+    NoCommonTime,
+    NotAllowed,
+    NotFound,
+    Refusal,
+    RefusalCode,
+    Unavailable,
+)
+
+PERMANENT: Final = frozenset(
+    {
+        RefusalCode.UNKNOWN_RESOURCE,
+        RefusalCode.NOT_ALLOWED,
+        RefusalCode.TOO_MUCH,
+        RefusalCode.LIMIT,
+        RefusalCode.DRAINED,
+    }
+)
+"""Refusals that another start of the same request would meet again."""
+
+_ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
+    (RefusalCode.UNKNOWN_RESOURCE, NotFound, "no such resource",
+     "see `kalends resources`"),
+    (RefusalCode.NOT_ALLOWED, NotAllowed, "an owner's access list does not allow this",
+     "ask the owner, or choose another resource"),
+    (RefusalCode.OFF_GRAIN, InvalidInput, "the times do not fit the resource's grain",
+     "start and end on the grain"),
+    (RefusalCode.PAST, InvalidInput, "that time has passed", "give a later time"),
+    (RefusalCode.BEYOND_HORIZON, InvalidInput, "that is further ahead than the owner books",
+     "give an earlier time"),
+    (RefusalCode.TOO_MUCH, InvalidInput, "that is more than there is", "ask for fewer units"),
+    (RefusalCode.BEING_CHANGED, Conflict, "the reservation cannot be changed now",
+     "look at it with `kalends show`, then try again"),
+    (RefusalCode.LIMIT, LimitExceeded, "a limit of the owner is reached",
+     "release or cancel something first"),
+    (RefusalCode.DRAINED, Unavailable, "a site takes no new bookings now", "try again later"),
+    (RefusalCode.SITE_DOWN, Unavailable, "a site cannot be reached; nothing was booked",
+     "try again later"),
+    (RefusalCode.CLOSED_HOURS, NoCommonTime, "a resource is closed at that time",
+     "choose a time within its opening hours; `kalends find` lists common times"),
+)  # fmt: skip
+
+
+def error_of(refusals: Iterable[Refusal]) -> KalendsError:
+    """The error that the gravest of `refusals` stands for, with all of them."""
+    all_of = tuple(dict.fromkeys(refusals))
+    codes = {refusal.code for refusal in all_of}
+    for code, kind, detail, remedy in _ERRORS:
+        if code in codes:
+            return kind(detail, remedy=remedy, refusals=all_of)
+    return NoCommonTime(
+        "not all of it is free at one time",
+        remedy="give a wider window, or see `kalends find`",
+        refusals=all_of,
+    )
+
+
+def site_down(site: str, detail: str) -> Refusal:
+    return Refusal(where=site, code=RefusalCode.SITE_DOWN, detail=detail)
