@@ -1,0 +1,144 @@
+"""The language's laws: every request that is valid survives writing and reading, no text breaks it."""
+
+from __future__ import annotations
+
+import contextlib
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from kalends.core import limits
+from kalends.core.errors import InvalidInput
+from kalends.core.language import format_alternatives, parse_alternatives
+from kalends.core.requests import Alternative, Attribute, Request, Term
+
+local_names = st.from_regex(r"[a-z0-9][a-z0-9._-]{0,10}", fullmatch=True)
+resources = st.builds(lambda site, name: f"{site}/{name}", local_names, local_names)
+attribute_names = st.from_regex(r"[a-z][a-z0-9_.-]{0,8}", fullmatch=True) | st.sampled_from(
+    ("in", "of", "for", "weight", "true")
+)
+ordered_values = (
+    st.integers(-(1 << 63), (1 << 63) - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=12)
+    | st.sampled_from(
+        ("true", "false", "sgi", "64GB", "a/b", "nan", "inf", "", '"', "\\", "\x00\x7f")
+    )
+)
+values = ordered_values | st.booleans()
+attributes = (
+    st.builds(
+        Attribute,
+        name=attribute_names,
+        operator=st.sampled_from(("<", "<=", ">", ">=")),
+        value=ordered_values,
+    )
+    | st.builds(
+        Attribute, name=attribute_names, operator=st.sampled_from(("=", "!=")), value=values
+    )
+    | st.builds(
+        Attribute,
+        name=attribute_names,
+        operator=st.just("in"),
+        value=st.lists(values, min_size=1, max_size=3).map(tuple),
+    )
+)
+units = st.integers(1, 100) | st.integers(1, limits.UNITS_MAX)
+amounts = st.tuples(units, st.just(0)) | st.tuples(units, units).map(
+    lambda pair: tuple(sorted(pair))
+)
+
+
+@st.composite
+def terms(draw: st.DrawFn) -> Term:
+    least, most = draw(amounts)
+    stage = {
+        "units": least,
+        "units_max": most,
+        "offset_s": draw(st.just(0) | st.integers(-limits.OFFSET_S_MAX, limits.OFFSET_S_MAX)),
+        "duration_s": draw(st.just(0) | st.integers(0, limits.DURATION_S_MAX)),
+    }
+    if draw(st.booleans()):
+        return Term(resource=draw(resources), **stage)
+    return Term(
+        attributes=tuple(draw(st.lists(attributes, min_size=1, max_size=3))),
+        count=draw(st.integers(1, 100)),
+        **stage,
+    )
+
+
+weights = st.just(0.0) | st.floats(allow_nan=False, allow_infinity=False).filter(bool)
+alternatives = st.lists(
+    st.builds(
+        Alternative, terms=st.lists(terms(), min_size=1, max_size=3).map(tuple), weight=weights
+    ),
+    min_size=1,
+    max_size=3,
+).map(tuple)
+
+
+@given(alternatives)
+@settings(max_examples=300)
+def test_reading_what_was_written_gives_the_same_value_types_and_all(
+    made: tuple[Alternative, ...],
+) -> None:
+    Request(alternatives=made, duration_s=1, not_before=0).check()
+    text = format_alternatives(made)
+    assume(len(text) <= limits.REQUEST_TEXT_MAX)
+    assert repr(parse_alternatives(text)) == repr(made)
+
+
+@given(alternatives)
+def test_writing_is_stable_and_spaces_mean_nothing(made: tuple[Alternative, ...]) -> None:
+    text = format_alternatives(made)
+    assume('"' not in text and len(text) <= limits.REQUEST_TEXT_MAX // 4)
+    assert format_alternatives(parse_alternatives(text)) == text
+    spaced = text
+    for sign in "|+{},()@":
+        spaced = spaced.replace(sign, f"\n {sign} \t") if sign not in "+" else spaced
+    assert repr(parse_alternatives(spaced)) == repr(made)
+
+
+PIECES = (
+    "sdsc/sp2", "{kind=sgi}", "{", "}", "2 of", "of", ":", "64", "..", "+", "|", "@", "-10m", "for",
+    "2h", "weight", "in", "(", ")", ",", "=", "!=", ">=", '"', "'", "\\", "true", "memory", " ", "\n",
+    "é", "\ud800", "1e9", "1e999", "SDSC/SP2", "9" * 30,
+)  # fmt: skip
+
+
+@given(st.text(max_size=200) | st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
+@settings(max_examples=500)
+def test_any_text_gives_a_valid_value_or_is_refused_at_a_place(text: str) -> None:
+    _read(text)
+
+
+@given(alternatives, st.data())
+def test_a_text_with_one_character_changed_gives_a_valid_value_or_is_refused(
+    made: tuple[Alternative, ...], data: st.DataObject
+) -> None:
+    text = format_alternatives(made)
+    at = data.draw(st.integers(0, len(text)))
+    _read(text[:at] + data.draw(st.characters(codec=None) | st.just("")) + text[at + 1 :])
+
+
+def _read(text: str) -> None:
+    refused = None
+    with contextlib.suppress(InvalidInput):
+        made = parse_alternatives(text)
+        Request(alternatives=made, duration_s=1, not_before=0).check()
+        return
+    try:
+        parse_alternatives(text)
+    except InvalidInput as error:
+        refused = error
+    assert refused is not None
+    assert refused.where
+    assert refused.detail
+    assert refused.remedy
+    str(refused).encode()
+
+
+@given(st.sampled_from(PIECES))
+def test_the_longest_repetitions_are_read_or_refused(piece: str) -> None:
+    _read(piece * (limits.REQUEST_TEXT_MAX // len(piece)))
+    _read(f"{{a={piece}" * (limits.REQUEST_TEXT_MAX // (len(piece) + 3)))
