@@ -1,0 +1,226 @@
+"""A site's store: the journal of facts, and for each request the fact that stands.
+
+======== ===================================================================================
+table    rows
+======== ===================================================================================
+journal  every fact about a stake in order: who (`rid`), what did it (`event`), the whole stake
+stake    for each request that is needed: the journal row that is true now
+meta     name and value: owner, epoch, horizon_s, draining
+======== ===================================================================================
+
+A stake that is no longer needed leaves a row ``dropped`` in the journal, so that the journal alone
+tells what is in the tables. Rows that are true no more are pruned from the front when they are old.
+Nothing here waits or uses threads: a simulation may keep a store for every site.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from kalends.resource_servers.stakes import (
+    Fact,
+    HorizonRaised,
+    Stake,
+    StakeDropped,
+    StakeStored,
+    decode_stake,
+)
+from kalends.serving.sqlite_file import StoreFile, StoreKind, open_store, read_meta, write_meta
+
+KIND: Final = StoreKind(
+    name="site",
+    application_id=0x6B6C7331,  # "kls1"
+    version=1,
+    schema="""
+create table journal (
+    seq   integer primary key,
+    at_ms integer not null,
+    rid   text not null,
+    event text not null,
+    body  blob not null
+);
+create table stake (
+    rid     text primary key,
+    seq     integer not null,
+    ends_at integer not null
+) without rowid;
+create table meta (name text primary key, value not null) without rowid;
+""",
+)
+
+DROPPED: Final = "dropped"
+HORIZON: Final = "horizon_s"
+DRAINING: Final = "draining"
+
+PRUNE_ROWS_MAX: Final = 5_000
+"""Journal rows looked at in one step of pruning: a few milliseconds."""
+
+
+class Loaded(NamedTuple):
+    stakes: list[Stake]
+    horizon_s: int
+    epoch: int
+
+
+class SiteStore:
+    """The open store of one site. Not thread-safe; one writer at a time."""
+
+    def __init__(self, file: StoreFile) -> None:
+        self.file = file
+        self._pruned_seq = 0
+        row = file.connection.execute("select max(seq) from journal").fetchone()
+        self._last_seq: int = row[0] or 0
+
+    @classmethod
+    def open(
+        cls, path: Path, site_name: str, *, sync: Literal["full", "off"] = "full"
+    ) -> SiteStore:
+        """Open or make the store; raises as `kalends.serving.sqlite_file.open_store`."""
+        return cls(open_store(path, KIND, site_name, sync=sync))
+
+    @property
+    def epoch(self) -> int:
+        """Higher than at any earlier opening of this store."""
+        return self.file.epoch
+
+    def load(self) -> Loaded:
+        """Every stake that is needed, oldest fact first."""
+        rows = self.file.connection.execute(
+            "select body from stake cross join journal using (seq) order by stake.seq"
+        )
+        return Loaded([decode_stake(body) for (body,) in rows], self.setting(HORIZON), self.epoch)
+
+    def setting(self, name: str) -> int:
+        """A number in ``meta``; 0 when it was never set."""
+        return int(read_meta(self.file.connection, name))
+
+    def apply(self, facts: Sequence[Fact], at_ms: int) -> None:
+        """Store `facts` in one transaction; when this raises `sqlite3.Error` none of them is.
+
+        `at_ms` is UTC, for people who read the journal.
+        """
+        connection = self.file.connection
+        connection.execute("begin immediate")
+        try:
+            self.write(connection, facts, at_ms)
+            connection.execute("commit")
+        except BaseException:
+            connection.rollback()
+            raise
+
+    def write(self, connection: sqlite3.Connection, facts: Sequence[Fact], at_ms: int) -> None:
+        """As `apply`, within a transaction that is the caller's."""
+        seq = self._last_seq
+        journal: list[tuple[int, int, str, str, bytes]] = []
+        standing: dict[str, tuple[str, int, int]] = {}
+        dropped: set[str] = set()
+        horizon_s = 0
+        for fact in facts:
+            if isinstance(fact, StakeStored):
+                seq += 1
+                journal.append((seq, at_ms, fact.rid, fact.event, fact.body))
+                standing[fact.rid] = (fact.rid, seq, fact.ends_at)
+                dropped.discard(fact.rid)
+            elif isinstance(fact, StakeDropped):
+                seq += 1
+                journal.append((seq, at_ms, fact.rid, DROPPED, b""))
+                standing.pop(fact.rid, None)
+                dropped.add(fact.rid)
+            else:
+                assert isinstance(fact, HorizonRaised)
+                horizon_s = max(horizon_s, fact.horizon_s)
+        connection.executemany("insert into journal values (?, ?, ?, ?, ?)", journal)
+        connection.executemany("insert or replace into stake values (?, ?, ?)", standing.values())
+        if dropped:
+            connection.executemany("delete from stake where rid = ?", [(rid,) for rid in dropped])
+        if horizon_s > self.setting(HORIZON):
+            write_meta(connection, HORIZON, horizon_s)
+        # A transaction that is rolled back leaves a gap in the numbers, which means nothing.
+        self._last_seq = seq
+
+    def prune(self, keep_ms: int, now_ms: int) -> int:
+        """Remove old rows that are true no more, one transaction for each `PRUNE_ROWS_MAX` rows.
+
+        Returns how many were removed. Rows younger than `keep_ms` before `now_ms` stay.
+        """
+        removed = 0
+        self._pruned_seq = 0
+        while True:
+            connection = self.file.connection
+            connection.execute("begin immediate")
+            try:
+                step = self.prune_step(connection, now_ms - keep_ms)
+                connection.execute("commit")
+            except BaseException:
+                connection.rollback()
+                raise
+            if step is None:
+                return removed
+            removed += step
+
+    def prune_step(self, connection: sqlite3.Connection, before_ms: int) -> int | None:
+        """Remove what may go of the next rows; None when all rows were looked at (then it begins anew).
+
+        Rows go from the front only: what stays is what the journal says when it is read from there.
+        """
+        rows = connection.execute(
+            "select seq, at_ms from journal where seq > ? order by seq limit ?",
+            (self._pruned_seq, PRUNE_ROWS_MAX),
+        ).fetchall()
+        old = [seq for seq, at_ms in rows if at_ms < before_ms]
+        if len(old) < len(rows):
+            # The clock may have been set back: stop at the first row that is young.
+            first_young = next(index for index, (_, at_ms) in enumerate(rows) if at_ms >= before_ms)
+            old = [seq for seq, _ in islice(rows, first_young)]
+        if not old:
+            self._pruned_seq = 0
+            return None
+        self._pruned_seq = old[-1]
+        cursor = connection.execute(
+            "delete from journal where seq between ? and ? and not exists"
+            " (select 1 from stake where stake.rid = journal.rid and stake.seq = journal.seq)",
+            (old[0], old[-1]),
+        )
+        return cursor.rowcount
+
+    def check(self) -> None:
+        """Raises `AssertionError` when the tables are not what the journal says."""
+        problems = list(problems_of(self.file.connection))
+        assert not problems, problems
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def problems_of(connection: sqlite3.Connection) -> list[str]:
+    """What is wrong in the tables of a site's store: reads the whole journal, writes nothing."""
+    problems = []
+    standing: dict[str, tuple[int, int]] = {}
+    for seq, rid, event, body in connection.execute(
+        "select seq, rid, event, body from journal order by seq"
+    ):
+        if event == DROPPED:
+            standing.pop(rid, None)
+            continue
+        try:
+            stake = decode_stake(body)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            problems.append(f"journal row {seq} of request {rid} cannot be read: {error}")
+            continue
+        if stake.rid != rid:
+            problems.append(f"journal row {seq} of request {rid} holds the stake of {stake.rid}")
+        standing[rid] = (seq, stake.ends_at)
+    for rid, seq, ends_at in connection.execute("select rid, seq, ends_at from stake"):
+        said = standing.pop(rid, None)
+        if said != (seq, ends_at):
+            problems.append(
+                f"request {rid} points at row {seq} until {ends_at}, the journal: {said}"
+            )
+    problems += [f"request {rid} is in the journal, but not among the stakes" for rid in standing]
+    return problems

@@ -1,0 +1,192 @@
+"""Group commit: one thread writes, and what was submitted while it wrote goes into one transaction.
+
+Submissions are committed in the order in which they were made, each whole in one transaction, and
+reported in that order on the event loop, after their transaction is durable. So a submission of
+nothing is a barrier: it is reported when everything before it is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from kalends.core.errors import Unavailable
+
+OPERATIONS_MAX: Final = 20_000
+"""One transaction takes no further submission beyond this many operations: bounds what one costs."""
+
+Op = TypeVar("Op")
+Result = TypeVar("Result")
+
+
+class StoreFailed(Unavailable):
+    """The store takes no more writes. What was reported is stored; of the rest only reopening tells."""
+
+
+class Committed(NamedTuple):
+    """One transaction, for metrics."""
+
+    operations: int
+    submissions: int
+    seconds: float
+
+
+class _Submission(NamedTuple, Generic[Op, Result]):
+    operations: Sequence[Op]
+    done: Callable[[Sequence[Result]], None]
+    failed: Callable[[StoreFailed], None]
+
+
+class GroupCommit(Generic[Op, Result]):
+    """The writer of one store; `submit` and `run` are called on the event loop it was made on.
+
+    `apply` carries out operations on the connection, inside a transaction and on the writer's
+    thread, and returns one result for each, or nothing for all. When it or the database fails, the
+    transaction is rolled back, its submissions and all later ones fail with `StoreFailed`, and the
+    committer writes no more: its owner closes it and opens the store again.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        apply: Callable[[sqlite3.Connection, Sequence[Op]], Sequence[Result]],
+        *,
+        observe: Callable[[Committed], None] | None = None,
+    ) -> None:
+        self._connection = connection
+        self._apply = apply
+        self._observe = observe
+        self._loop = asyncio.get_running_loop()
+        self._queue: queue.SimpleQueue[_Submission[Op, Result] | None] = queue.SimpleQueue()
+        self._unreported = 0
+        self._failure: StoreFailed | None = None
+        self._thread = threading.Thread(target=self._write, name="group-commit", daemon=True)
+        self._thread.start()
+
+    @property
+    def idle(self) -> bool:
+        """Everything that was submitted has been reported."""
+        return self._unreported == 0
+
+    def submit(
+        self,
+        operations: Sequence[Op],
+        done: Callable[[Sequence[Result]], None],
+        failed: Callable[[StoreFailed], None],
+    ) -> None:
+        """Store `operations` together; exactly one of `done` and `failed` is called, later.
+
+        `operations` may not be changed any more.
+        """
+        self._unreported += 1
+        self._queue.put(_Submission(operations, done, failed))
+
+    async def run(self, operations: Sequence[Op]) -> Sequence[Result]:
+        """The results of `operations` once they are durable; raises `StoreFailed`."""
+        future: asyncio.Future[Sequence[Result]] = self._loop.create_future()
+
+        def done(results: Sequence[Result]) -> None:
+            if not future.done():
+                future.set_result(results)
+
+        def failed(error: StoreFailed) -> None:
+            if not future.done():
+                future.set_exception(error)
+
+        self.submit(operations, done, failed)
+        return await future
+
+    async def close(self) -> None:
+        """Commit and report everything that was submitted, then end the thread.
+
+        The connection is its owner's to close. Submitting afterwards fails nobody: it is never done.
+        """
+        self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+        # What the thread has handed over before its end is reported before this goes on.
+        await asyncio.sleep(0)
+
+    # On the writer's thread
+
+    def _write(self) -> None:
+        submissions: list[_Submission[Op, Result]] = []
+        while self._collect(submissions):
+            self._commit(submissions)
+            submissions = []
+        if submissions:
+            self._commit(submissions)
+
+    def _collect(self, into: list[_Submission[Op, Result]]) -> bool:
+        """Wait for a submission and take all that are there; False when these are the last."""
+        size = 0
+        submission = self._queue.get()
+        while submission is not None:
+            into.append(submission)
+            size += len(submission.operations)
+            if size >= OPERATIONS_MAX:
+                return True
+            try:
+                submission = self._queue.get_nowait()
+            except queue.Empty:
+                return True
+        return False
+
+    def _commit(self, submissions: list[_Submission[Op, Result]]) -> None:
+        operations = [each for submission in submissions for each in submission.operations]
+        results: Sequence[Result] = ()
+        committed = None
+        if operations and self._failure is None:
+            began_s = time.perf_counter()
+            try:
+                self._connection.execute("begin immediate")
+                results = self._apply(self._connection, operations)
+                self._connection.execute("commit")
+            except Exception as error:
+                # The boundary of the thread: whatever it was, nobody may be told of success.
+                self._failure = self._fail(error)
+            else:
+                seconds = time.perf_counter() - began_s
+                committed = Committed(len(operations), len(submissions), seconds)
+        with contextlib.suppress(RuntimeError):  # The loop is closed: nobody waits any more.
+            self._loop.call_soon_threadsafe(
+                self._report, submissions, results, self._failure, committed
+            )
+
+    def _fail(self, error: Exception) -> StoreFailed:
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.rollback()
+        failure = StoreFailed(
+            f"the store takes no writes: {error}",
+            where="store",
+            remedy="free space on its disk, or repair it; the server then goes on by itself",
+            retry_after_s=1.0,
+        )
+        failure.__cause__ = error
+        return failure
+
+    # On the event loop
+
+    def _report(
+        self,
+        submissions: list[_Submission[Op, Result]],
+        results: Sequence[Result],
+        failure: StoreFailed | None,
+        committed: Committed | None,
+    ) -> None:
+        self._unreported -= len(submissions)
+        if committed is not None and self._observe is not None:
+            self._observe(committed)
+        taken = 0
+        for submission in submissions:
+            if failure is not None:
+                submission.failed(failure)
+                continue
+            upto = taken + len(submission.operations)
+            submission.done(results[taken:upto])
+            taken = upto

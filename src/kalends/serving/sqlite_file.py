@@ -1,0 +1,417 @@
+"""A store file: made, checked, locked, and never older than this server has known it.
+
+A store is one SQLite file in WAL mode with full sync. Beside it lie `<store>.lock`, which keeps a
+second process out, and `<store>.epoch`, which remembers how often the store was opened. The database
+counts the same in its table `meta`, and counts first; so a database that is behind its side file is
+an old copy of itself, and promises made since then are forgotten in it. Such a store is refused, and
+so is anything that is not ours, damaged or newer: by looking only, without a byte written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from kalends.core.errors import Conflict, StoreDamaged, Unavailable
+
+MAGIC: Final = b"SQLite format 3\x00"
+HEADER_BYTES: Final = 100
+BUSY_MS_MAX: Final = 10_000
+"""Replicas that share a store wait for each other's transactions, which take milliseconds."""
+
+CHECKPOINT_PAGES: Final = 4_000
+"""The log goes into the database every 16 MiB: seldom enough not to be felt, soon enough to be short."""
+
+CHECK_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Larger stores are not read through at every start: loading reads what matters, `doctor` all."""
+
+RECONCILE: Final = "kalends admin reconcile"
+
+
+class StoreKind(NamedTuple):
+    """What a program keeps in its stores; `schema` has a table ``meta(name primary key, value)``.
+
+    `shared`: several processes of one host may have it open (replicas of a broker).
+    """
+
+    name: str
+    application_id: int
+    version: int
+    schema: str
+    shared: bool = False
+
+
+class StoreFile:
+    """An open store: its writing `connection` and its `epoch`, higher than at any earlier opening."""
+
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, epoch: int, lock: int | None
+    ) -> None:
+        self.path = path
+        self.connection = connection
+        self.epoch = epoch
+        self._lock = lock
+
+    def reader(self) -> sqlite3.Connection:
+        """A further connection that only reads; it sees what is durable, and nothing else."""
+        return _connect(f"{self.path.absolute().as_uri()}?mode=ro")
+
+    def close(self) -> None:
+        """Put the log into the database where that can be done, and let others open the store."""
+        with contextlib.suppress(sqlite3.Error):
+            self.connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+        # A connection that cannot even be closed is abandoned: what it promised is in the log.
+        with contextlib.suppress(sqlite3.Error):
+            self.connection.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def open_store(
+    path: Path, kind: StoreKind, owner: str, *, sync: Literal["full", "off"] = "full"
+) -> StoreFile:
+    """Open the store of `owner` at `path`, or make it; count this opening in its epoch, durably.
+
+    `sync` "off" is for simulations: nothing then survives a loss of power. Raises `Conflict` when
+    another process has the store open, `StoreDamaged` for a file that is not ours, damaged, newer,
+    of another owner, or restored from a copy (then not a byte was changed), and `Unavailable` when
+    the disk does not take it.
+    """
+    if path.exists():
+        check_header(path, kind)  # Before a lock file is put beside what is not ours.
+    lock = _lock(path, shared=kind.shared)
+    try:
+        with _directory_locked(path):
+            if not _exists(path):
+                _create(path, kind, owner)
+            check(path, kind, owner)
+            connection = _connect(str(path))
+            try:
+                epoch = _begin_epoch(path, connection, sync)
+            except BaseException:
+                connection.close()
+                raise
+        return StoreFile(path, connection, epoch, lock)
+    except (OSError, sqlite3.Error) as error:
+        os.close(lock)
+        raise _unavailable(path, error) from error
+    except BaseException:
+        os.close(lock)
+        raise
+
+
+def check(path: Path, kind: StoreKind, owner: str = "") -> None:
+    """Raise `StoreDamaged` unless `path` is a whole store of `kind` and `owner`, and not an old copy."""
+    check_header(path, kind)
+    with reading(path) as connection:
+        if path.stat().st_size <= CHECK_BYTES_MAX:
+            for problem in quick_check(connection):
+                raise _damaged(path, f"it is damaged: {problem}")
+        try:
+            named = read_meta(connection, "owner")
+            epoch = read_meta(connection, "epoch")
+            copied = read_meta(connection, "copied")
+        except sqlite3.Error as error:
+            raise _damaged(path, f"it is damaged: {error}") from error
+    if owner and named != owner:
+        raise StoreDamaged(
+            f"it belongs to {named!r}, not to {owner!r}",
+            where=str(path),
+            remedy="name another file as `store`, or serve under the name it belongs to",
+        )
+    if problem := epoch_problem(path, epoch, copied):
+        raise _restored(path, problem)
+
+
+def check_header(path: Path, kind: StoreKind) -> None:
+    """Raise `StoreDamaged` for what can be told from the first bytes of the file, and its size."""
+    header, size = read_header(path)
+    if not header.startswith(MAGIC) or len(header) < HEADER_BYTES:
+        what = "it is empty" if not size else "it is not a SQLite database"
+        raise _damaged(path, what)
+    application_id = int.from_bytes(header[68:72], "big")
+    version = int.from_bytes(header[60:64], "big")
+    if application_id != kind.application_id:
+        raise StoreDamaged(
+            f"it is a SQLite database, but not the store of a {kind.name}",
+            where=str(path),
+            remedy="name another file as `store`; this one was left as it is",
+        )
+    if version > kind.version:
+        raise StoreDamaged(
+            f"a newer kalends wrote it (version {version}; this one knows up to {kind.version})",
+            where=str(path),
+            remedy="use that newer kalends",
+        )
+    if version < kind.version:
+        raise _damaged(path, f"its version is {version}, which no kalends wrote")
+    page_bytes = int.from_bytes(header[16:18], "big")
+    page_bytes = 65_536 if page_bytes == 1 else page_bytes
+    pages = int.from_bytes(header[28:32], "big")
+    # After a crash the end of the database may still be in its log.
+    if size < page_bytes * pages and not _has_log(path):
+        raise _damaged(path, f"it is cut off: {size} bytes, where {page_bytes * pages} belong")
+
+
+def read_header(path: Path) -> tuple[bytes, int]:
+    """The first bytes of a file and its size; raises `StoreDamaged` when it cannot be read at all."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise StoreDamaged(
+                "it is not a file", where=str(path), remedy="name a file as the store"
+            )
+        with path.open("rb") as file:
+            return file.read(HEADER_BYTES), path.stat().st_size
+    except OSError as error:
+        raise StoreDamaged(
+            f"it cannot be read: {error.strerror}",
+            where=str(path),
+            remedy="let the user that serves it read and write it",
+        ) from error
+
+
+def quick_check(connection: sqlite3.Connection) -> list[str]:
+    """What SQLite finds wrong with the file; empty when it is whole."""
+    try:
+        found = [row[0] for row in connection.execute("pragma quick_check(10)")]
+    except sqlite3.Error as error:
+        return [str(error)]
+    return [] if found == ["ok"] else found
+
+
+def read_meta(connection: sqlite3.Connection, name: str) -> int | str:
+    """A value of the table ``meta``; 0 when there is none."""
+    row = connection.execute("select value from meta where name = ?", (name,)).fetchone()
+    return row[0] if row else 0
+
+
+def write_meta(connection: sqlite3.Connection, name: str, value: int | str) -> None:
+    connection.execute(
+        "insert into meta values (?, ?) on conflict (name) do update set value = excluded.value",
+        (name, value),
+    )
+
+
+def epoch_problem(path: Path, epoch: int | str, copied: int | str) -> str:
+    """Why the database at `path` may have forgotten promises, or ""."""
+    side = read_side_file(path)
+    if copied:
+        return "it is a copy that was made by a backup"
+    if side is None:
+        return (
+            f"{side_path(path).name} is missing, so that nobody can tell whether it is an old copy"
+        )
+    if not isinstance(epoch, int) or epoch < side:
+        return f"it was opened {epoch} times, but {side_path(path).name} says {side}: it is an old copy"
+    return ""
+
+
+def side_path(path: Path) -> Path:
+    return path.with_name(path.name + ".epoch")
+
+
+def lock_path(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
+
+
+def read_side_file(path: Path) -> int | None:
+    """The epoch in the side file of the store at `path`; None when there is no such file.
+
+    Raises `StoreDamaged` when it holds anything but a number.
+    """
+    try:
+        text = side_path(path).read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise _side_file_damaged(path) from error
+    if not text.isdigit() or len(text) > 18:
+        raise _side_file_damaged(path)
+    return int(text)
+
+
+def write_side_file(path: Path, epoch: int) -> None:
+    """Write the side file so that after a crash the old or the new one is there, whole."""
+    fresh = side_path(path).with_name(side_path(path).name + ".new")
+    with fresh.open("w", encoding="ascii") as file:
+        file.write(f"{epoch}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(side_path(path))
+    sync_directory(path)
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames beside `path` durable."""
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection to the store at `path` that leaves no trace in its directory."""
+    shared_memory = path.with_name(path.name + "-shm")
+    had_shared_memory = shared_memory.exists()
+    lone = not _has_log(path) and not had_shared_memory
+    connection = _connect(f"{path.absolute().as_uri()}?{'immutable=1' if lone else 'mode=ro'}")
+    try:
+        yield connection
+    finally:
+        connection.close()
+        if not had_shared_memory:
+            shared_memory.unlink(missing_ok=True)
+
+
+def in_use(path: Path) -> bool:
+    """Whether a process has the store at `path` open."""
+    try:
+        descriptor = os.open(lock_path(path), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _lock(path: Path, *, shared: bool) -> int:
+    """Keep others out (`shared`: those who want the store alone) until the result is closed."""
+    try:
+        descriptor = os.open(lock_path(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _unavailable(path, error) from error
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise Conflict(
+            "another process has this store open",
+            where=str(path),
+            remedy="stop that process, or name another file as `store`",
+        ) from None
+    return descriptor
+
+
+@contextlib.contextmanager
+def _directory_locked(path: Path) -> Iterator[None]:
+    """One at a time makes stores and counts epochs in a directory; the others wait."""
+    directory = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(directory)
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is a store; raises `StoreDamaged` when there was one and it is gone."""
+    if path.exists() or path.is_symlink():
+        return True
+    if read_side_file(path):
+        raise StoreDamaged(
+            f"it is gone, but {side_path(path).name} says that it was there",
+            where=str(path),
+            remedy=f"bring it back from a backup and run: {RECONCILE} {path};"
+            f" to begin anew and forget all promises, remove {side_path(path).name}",
+        )
+    return False
+
+
+def _create(path: Path, kind: StoreKind, owner: str) -> None:
+    """Make an empty store: complete, or not there at all."""
+    fresh = path.with_name(path.name + ".new")
+    for leftover in (fresh, *(fresh.with_name(fresh.name + end) for end in ("-wal", "-shm"))):
+        leftover.unlink(missing_ok=True)
+    connection = _connect(str(fresh))
+    try:
+        connection.execute("pragma journal_mode = wal")
+        connection.executescript(f"begin; {kind.schema} commit;")
+        connection.execute(f"pragma application_id = {kind.application_id}")
+        connection.execute(f"pragma user_version = {kind.version}")
+        write_meta(connection, "owner", owner)
+        write_meta(connection, "epoch", 0)
+        connection.execute("pragma wal_checkpoint(truncate)")
+    finally:
+        connection.close()
+    write_side_file(path, 0)
+    fresh.replace(path)
+    sync_directory(path)
+
+
+def _begin_epoch(path: Path, connection: sqlite3.Connection, sync: str) -> int:
+    connection.execute(f"pragma synchronous = {sync}")
+    connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    connection.execute("begin immediate")
+    epoch = int(read_meta(connection, "epoch")) + 1
+    write_meta(connection, "epoch", epoch)
+    connection.execute("commit")
+    write_side_file(path, epoch)
+    return epoch
+
+
+def _connect(database: str) -> sqlite3.Connection:
+    """A connection without implicit transactions; whoever uses it from several threads takes turns."""
+    connection = sqlite3.connect(
+        database,
+        timeout=BUSY_MS_MAX / 1000,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=database.startswith("file:"),
+    )
+    connection.execute("pragma trusted_schema = off")
+    return connection
+
+
+def _has_log(path: Path) -> bool:
+    try:
+        return path.with_name(path.name + "-wal").stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def _damaged(path: Path, detail: str) -> StoreDamaged:
+    return StoreDamaged(
+        detail,
+        where=str(path),
+        remedy=f"bring it back from a backup and run: {RECONCILE} {path};"
+        " or name another file as `store`",
+    )
+
+
+def _restored(path: Path, detail: str) -> StoreDamaged:
+    return StoreDamaged(
+        f"{detail}; promises that were made since then may be forgotten in it",
+        where=str(path),
+        remedy="settle with the brokers what was booked since then (kalends admin audit), then run: "
+        f"{RECONCILE} {path}",
+    )
+
+
+def _side_file_damaged(path: Path) -> StoreDamaged:
+    return StoreDamaged(
+        "it does not hold a number, so that nobody can tell whether the store is an old copy",
+        where=str(side_path(path)),
+        remedy=f"settle what was booked, remove this file, and run: {RECONCILE} {path}",
+    )
+
+
+def _unavailable(path: Path, error: Exception) -> Unavailable:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+    return Unavailable(
+        f"the store cannot be opened: {reason}",
+        where=str(path),
+        remedy="see that its directory exists, may be written to, and has room",
+    )
