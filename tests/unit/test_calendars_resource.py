@@ -102,6 +102,20 @@ def test_a_slot_that_began_within_the_current_grain_is_not_past() -> None:
     assert late.code == RefusalCode.PAST
 
 
+def test_only_the_side_that_is_off_the_grain_is_named() -> None:
+    start, end, both = (
+        refusal(TEN + 1, TEN + HOUR),
+        refusal(TEN, TEN + 1),
+        refusal(TEN + 1, TEN + 2),
+    )
+    sides = [
+        [side for side in ("start at", "end at") if side in found.detail]
+        for found in (start, end, both)
+        if found is not None and found.code == RefusalCode.OFF_GRAIN
+    ]
+    assert sides == [["start at"], ["end at"], ["start at", "end at"]]
+
+
 def test_refusals_say_in_words_what_is_allowed() -> None:
     off = refusal(TEN + 60, TEN + HOUR)
     assert off is not None
