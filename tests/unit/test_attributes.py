@@ -73,3 +73,7 @@ def test_site_and_name_are_the_halves_of_the_name_whatever_the_owner_listed() ->
 def test_a_tuple_without_in_and_in_without_a_tuple_hold_for_nothing() -> None:
     assert not matches(HAS, (Attribute(name="kind", operator="=", value=("sgi",)),))
     assert not matches(HAS, (Attribute(name="kind", operator="in", value="sgi"),))
+
+
+def test_booleans_have_no_order_even_where_a_request_was_never_checked() -> None:
+    assert not matches(HAS, (Attribute(name="shared", operator=">=", value=True),))

@@ -115,6 +115,31 @@ def test_terms_that_compete_for_resources_are_matched_so_that_all_are_served() -
     assert plan(asked("3 of {site=lab} + 2 of {kind=sgi}", at=T0), LAB, free) == []
 
 
+def test_terms_one_after_the_other_may_pick_the_same_resource() -> None:
+    free = {name: [(T0, T0 + DAY, 1)] for name in LAB}
+    (made,) = plan(asked("{kind=sgi} + {kind=sgi} @+1h", at=T0), LAB, free)
+    assert [want.resource for want in made.wants] == ["lab/sgi1", "lab/sgi1"]
+
+
+def test_terms_that_overlap_by_way_of_a_longer_one_pick_different_resources() -> None:
+    free = {name: [(T0, T0 + DAY, 1)] for name in LAB}
+    text = "{kind=sgi} for 4h + {kind=sgi} for 1h + {kind=sgi} @+2h for 1h"
+    (made,) = plan(asked(text, at=T0), LAB, free)
+    assert [want.resource for want in made.wants] == ["lab/sgi1", "lab/sgi2", "lab/sgi3"]
+
+
+def test_a_resource_that_is_free_before_the_beat_but_not_on_it_is_not_picked() -> None:
+    infos = known(info("a/hourly", grain_s=H), info("b/early", kind="x"), info("b/late", kind="x"))
+    free = {
+        "a/hourly": [(T0, T0 + DAY, 1)],
+        "b/early": [(T0 + 60, T0 + 60 + H, 1)],
+        "b/late": [(T0 + 4 * H - 60, T0 + DAY, 1)],
+    }
+    (made,) = plan(asked("a/hourly + {kind=x}"), infos, free)
+    assert made.start == T0 + 4 * H
+    assert [want.resource for want in made.wants] == ["a/hourly", "b/late"]
+
+
 def test_an_attribute_term_leaves_a_resource_named_for_the_same_time_alone() -> None:
     free = {name: [(T0, T0 + DAY, 1)] for name in LAB}
     (together,) = plan(asked("lab/sgi1 + {kind=sgi}"), LAB, free)
@@ -133,21 +158,20 @@ def test_every_stage_is_on_the_grain_of_the_resource_that_it_uses() -> None:
 
 
 def test_candidates_of_different_grain_meet_at_the_first_start_of_some_of_them() -> None:
-    infos = known(
-        info("a/seven", grain_s=7 * 60, kind="x"),
-        info("a/five", grain_s=5 * 60, kind="x"),
-        info("a/ten", grain_s=10 * 60, kind="x"),
+    every = known(
+        *(info(f"a/m{minutes}", grain_s=minutes * 60, kind="x") for minutes in (5, 7, 10))
     )
-    first = T0 + 60
-    free = {name: [(first, T0 + 3 * DAY, 1)] for name in infos}
-    (made,) = plan(asked("2 of {kind=x}", "70m", window_s=2 * DAY), infos, free)
-    starts = [
-        t
-        for t in range(first, T0 + DAY, 60)
-        if sum(t % i.grain_s == 0 for i in infos.values()) >= 2
-    ]
-    assert made.start == starts[0]
-    assert [want.resource for want in made.wants] == ["a/five", "a/ten"]
+    for names in (("a/m5", "a/m7", "a/m10"), ("a/m7", "a/m10"), ("a/m5", "a/m7")):
+        infos = {name: every[name] for name in names}
+        free = {name: [(T0 + 60, T0 + 3 * DAY, 1)] for name in infos}
+        meeting = next(
+            t
+            for t in range(T0 + 60, T0 + DAY, 60)
+            if sum(t % each.grain_s == 0 for each in infos.values()) >= 2
+        )
+        (made,) = plan(asked("2 of {kind=x}", "70m", window_s=2 * DAY), infos, free)
+        assert made.start == meeting
+        assert all(meeting % infos[want.resource].grain_s == 0 for want in made.wants)
 
 
 def test_grains_that_fit_together_in_too_many_ways_are_refused_not_searched_forever() -> None:
