@@ -29,7 +29,9 @@ def free_steps(draw: st.DrawFn) -> list[tuple[int, int, int]]:
     steps, at = [], draw(st.sampled_from((0, 0, 3, 9)))
     for length, gap, units in draw(
         st.lists(
-            st.tuples(st.integers(3, 15), st.sampled_from((0, 0, 1, 3)), st.sampled_from((1, 3, 4))),
+            st.tuples(
+                st.integers(3, 15), st.sampled_from((0, 0, 1, 3)), st.sampled_from((1, 3, 4))
+            ),
             min_size=1,
             max_size=6,
         )
@@ -71,7 +73,11 @@ def terms(draw: st.DrawFn) -> Term:
     }
     if draw(st.booleans()):
         return Term(resource=draw(st.sampled_from(NAMES[:2])), **stage)
-    return Term(attributes=(draw(st.sampled_from(ANY_OF)),), count=draw(st.sampled_from((1, 1, 2, 3))), **stage)
+    return Term(
+        attributes=(draw(st.sampled_from(ANY_OF)),),
+        count=draw(st.sampled_from((1, 1, 2, 3))),
+        **stage,
+    )
 
 
 @st.composite
