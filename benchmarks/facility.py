@@ -1,0 +1,149 @@
+"""Real server processes on loopback for a benchmark: sites and a broker, started and stopped whole."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+LISTENING = re.compile(r"listening (?:site|broker) \S+ (http://\S+)")
+STOP_WAIT_S = 20
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Server(NamedTuple):
+    process: subprocess.Popen[str]
+    url: str
+
+
+class Facility(NamedTuple):
+    broker: Server
+    sites: list[Server]
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """User and system seconds that each process has used so far (Linux)."""
+        names = ["broker", *(f"site {number}" for number in range(len(self.sites)))]
+        return {
+            name: _cpu_seconds(server.process.pid)
+            for name, server in zip(names, [self.broker, *self.sites], strict=True)
+        }
+
+
+def start_server(configuration: Path) -> Server:
+    """Start ``kalends serve`` and wait for its address; raises `RuntimeError` with its log."""
+    log = configuration.with_suffix(".log").open("w+")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kalends.client.cli", "serve", str(configuration)],
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        found = LISTENING.search(line)
+        if found:
+            return Server(process, found.group(1))
+    process.wait()
+    log.seek(0)
+    raise RuntimeError(f"{configuration.name} did not start:\n{log.read()[-2000:]}")
+
+
+@contextlib.contextmanager
+def facility(
+    directory: Path, sites: int, *, capacity: int, one_way_ms: float = 0
+) -> Iterator[Facility]:
+    """`sites` sites ``site0..`` with one capacity resource each, and a broker that knows them.
+
+    `one_way_ms` puts a slow line between the broker and every site.
+    """
+    servers: list[Server] = []
+    lines: list[subprocess.Popen[str]] = []
+    try:
+        for number in range(sites):
+            path = directory / f"site{number}.toml"
+            path.write_text(_site(number, capacity))
+            servers.append(start_server(path))
+        urls = [server.url for server in servers]
+        if one_way_ms:
+            lines = [start_line(server.url, one_way_ms) for server in servers]
+            urls = [f"http://127.0.0.1:{_first_line(line).strip()}" for line in lines]
+        path = directory / "broker.toml"
+        path.write_text(_broker(urls))
+        broker = start_server(path)
+        servers.append(broker)
+        yield Facility(broker, servers[:-1])
+    finally:
+        stop(servers)
+        for line in lines:
+            line.kill()
+            line.wait()
+
+
+def start_line(url: str, one_way_ms: float) -> subprocess.Popen[str]:
+    port = url.rpartition(":")[2].strip("/")
+    command = [sys.executable, "-m", "benchmarks.slow_line", port, str(one_way_ms)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+
+
+def _first_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def stop(servers: list[Server]) -> None:
+    for server in servers:
+        server.process.send_signal(signal.SIGTERM)
+    for server in servers:
+        try:
+            server.process.wait(STOP_WAIT_S)
+        except subprocess.TimeoutExpired:
+            server.process.kill()
+            server.process.wait()
+
+
+def _site(number: int, capacity: int) -> str:
+    return f"""
+[log]
+level = "warning"
+[site]
+name = "site{number}"
+listen = "127.0.0.1:0"
+store = "site{number}.sqlite"
+[site.limits]
+promised_per_principal_max = 1000000
+calls_per_s = 1e9
+calls_burst = 1000000000
+[[site.resources]]
+name = "cluster"
+capacity = {capacity}
+attributes = {{ kind = "cluster" }}
+"""
+
+
+def _broker(urls: list[str]) -> str:
+    sites = "".join(
+        f'[[broker.sites]]\nname = "site{number}"\nurl = "{url}"\n'
+        for number, url in enumerate(urls)
+    )
+    return f"""
+[log]
+level = "warning"
+[broker]
+name = "broker"
+listen = "127.0.0.1:0"
+store = "broker.sqlite"
+[broker.limits]
+open_per_principal_max = 1000000
+calls_per_s = 1e9
+calls_burst = 1000000000
+{sites}"""
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
