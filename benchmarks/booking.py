@@ -101,8 +101,11 @@ async def measure(running: Facility, in_flight: int, seconds: float) -> dict[str
 
 async def wait_until_up(url: str) -> None:
     async with kalends.connect(url, user="somebody") as client:
-        while any(site.state != "up" for site in (await client.resources()).sites):
+        for _ in range(200):
+            if all(site.state == "up" for site in (await client.resources()).sites):
+                return
             await asyncio.sleep(0.05)
+    raise RuntimeError("the broker does not reach all sites")
 
 
 async def round_trips(url: str) -> dict[str, float]:

@@ -103,11 +103,13 @@ class _Grant:
 class AccessList:
     """The rules of one resource; raises `InvalidInput` when two have the same name.
 
+    Whoever one of `barred` matches (written as a rule's `who`) may do nothing, whatever rules say.
     Immutable but for a cache of who matches what; not thread-safe.
     """
 
-    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+    def __init__(self, rules: Iterable[Rule] = (), barred: Iterable[str] = ()) -> None:
         self.rules = tuple(rules)
+        self._barred = [Rule(f"barred-{n}", who, ("see",)) for n, who in enumerate(barred, 1)]
         names = [rule.name for rule in self.rules]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -196,6 +198,8 @@ class AccessList:
         return grants[action]
 
     def _work_out(self, principal: Principal, action: str) -> _Grant:
+        if any(rule.matches(principal) for rule in self._barred):
+            return _Grant(0, ())
         rules = tuple(rule for rule in self.rules if action in rule.may and rule.matches(principal))
         return _Grant(max((rule.units for rule in rules if not rule.windows), default=0), rules)
 

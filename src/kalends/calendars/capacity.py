@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Self
 
-from sortedcontainers import SortedList  # type: ignore[import-untyped]  # it ships no types
+from sortedcontainers import SortedList
 
 from kalends.calendars.bookings import Booking, check_window
 from kalends.calendars.ledger import Ledger, occupied
