@@ -30,7 +30,7 @@ PRINCIPALS_MAX: Final = 4_096
 NO_RULE: Final = "access-list"
 """The rule that a refusal names when no rule of the list applies to the asker."""
 
-_WHO = re.compile(r"everyone|(?:user|group):\S{1,128}")
+_WHO = re.compile(identifiers.WHO_PATTERN)
 _NAME = re.compile(identifiers.NAME_PATTERN)
 
 

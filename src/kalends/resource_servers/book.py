@@ -102,6 +102,13 @@ class SiteBook:
         """How many claims of `user` are in `state`."""
         return self._counts[user, state]
 
+    def totals(self) -> Counter[State]:
+        """How many bookings are in each state, of all users."""
+        totals: Counter[State] = Counter()
+        for (_, state), count in self._counts.items():
+            totals[state] += count
+        return totals
+
     def occupy(self, stake: Stake, state: State, expires_ms: int | None) -> str:
         """Book all claims of `stake`; returns "" or the resource without room (then nothing is)."""
         standing = self._standing(stake)

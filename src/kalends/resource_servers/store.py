@@ -15,6 +15,7 @@ Nothing here waits or uses threads: a simulation may keep a store for every site
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 from collections.abc import Sequence
 from itertools import islice
@@ -23,6 +24,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from kalends.core.errors import StoreDamaged
 from kalends.resource_servers.stakes import (
     Fact,
     HorizonRaised,
@@ -68,6 +70,19 @@ class Loaded(NamedTuple):
     epoch: int
 
 
+class Setting(NamedTuple):
+    """To be stored: a number in ``meta``."""
+
+    name: str
+    value: int
+
+
+class Prune(NamedTuple):
+    """To be done: one step of pruning (see `SiteStore.prune_step`)."""
+
+    before_ms: int
+
+
 class SiteStore:
     """The open store of one site. Not thread-safe; one writer at a time."""
 
@@ -90,11 +105,24 @@ class SiteStore:
         return self.file.epoch
 
     def load(self) -> Loaded:
-        """Every stake that is needed, oldest fact first."""
-        rows = self.file.connection.execute(
-            "select body from stake cross join journal using (seq) order by stake.seq"
-        )
-        return Loaded([decode_stake(body) for (body,) in rows], self.setting(HORIZON), self.epoch)
+        """Every stake that is needed, oldest fact first; raises `StoreDamaged` when one is unreadable."""
+        collecting = gc.isenabled()
+        gc.disable()  # Nothing of a million new objects is garbage; looking for it doubles the time.
+        try:
+            rows = self.file.connection.execute(
+                "select body from stake cross join journal using (seq) order by stake.seq"
+            )
+            stakes = [decode_stake(body) for (body,) in rows]
+        except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
+            raise StoreDamaged(
+                f"a stake in it cannot be read: {error}",
+                where=str(self.file.path),
+                remedy=f"see kalends admin doctor {self.file.path}, and bring back a backup",
+            ) from error
+        finally:
+            if collecting:
+                gc.enable()
+        return Loaded(stakes, self.setting(HORIZON), self.epoch)
 
     def setting(self, name: str) -> int:
         """A number in ``meta``; 0 when it was never set."""
@@ -143,6 +171,28 @@ class SiteStore:
             write_meta(connection, HORIZON, horizon_s)
         # A transaction that is rolled back leaves a gap in the numbers, which means nothing.
         self._last_seq = seq
+
+    def carry_out(
+        self,
+        connection: sqlite3.Connection,
+        operations: Sequence[Fact | Setting | Prune],
+        at_ms: int,
+    ) -> list[int | None]:
+        """Everything that a running site asks of its store, within a transaction; for group commit.
+
+        The result of a `Prune` is that of `prune_step`; the others have none.
+        """
+        results: list[int | None] = [None] * len(operations)
+        facts: list[Fact] = []
+        for number, operation in enumerate(operations):
+            if isinstance(operation, Setting):
+                write_meta(connection, operation.name, operation.value)
+            elif isinstance(operation, Prune):
+                results[number] = self.prune_step(connection, operation.before_ms)
+            else:
+                facts.append(operation)
+        self.write(connection, facts, at_ms)
+        return results
 
     def prune(self, keep_ms: int, now_ms: int) -> int:
         """Remove old rows that are true no more, one transaction for each `PRUNE_ROWS_MAX` rows.

@@ -64,7 +64,8 @@ class GroupCommit(Generic[Op, Result]):
         self._observe = observe
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[_Submission[Op, Result] | None] = queue.SimpleQueue()
-        self._unreported = 0
+        self.unreported = 0
+        """Submissions that have not been reported yet."""
         self._failure: StoreFailed | None = None
         self._thread = threading.Thread(target=self._write, name="group-commit", daemon=True)
         self._thread.start()
@@ -72,7 +73,7 @@ class GroupCommit(Generic[Op, Result]):
     @property
     def idle(self) -> bool:
         """Everything that was submitted has been reported."""
-        return self._unreported == 0
+        return self.unreported == 0
 
     def submit(
         self,
@@ -84,7 +85,7 @@ class GroupCommit(Generic[Op, Result]):
 
         `operations` may not be changed any more.
         """
-        self._unreported += 1
+        self.unreported += 1
         self._queue.put(_Submission(operations, done, failed))
 
     async def run(self, operations: Sequence[Op]) -> Sequence[Result]:
@@ -179,7 +180,7 @@ class GroupCommit(Generic[Op, Result]):
         failure: StoreFailed | None,
         committed: Committed | None,
     ) -> None:
-        self._unreported -= len(submissions)
+        self.unreported -= len(submissions)
         if committed is not None and self._observe is not None:
             self._observe(committed)
         taken = 0

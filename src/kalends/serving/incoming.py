@@ -38,7 +38,7 @@ async def read_fields(
                 where=ascii(next(iter(query)))[1:-1],
                 remedy="put the fields into the body",
             )
-        body = await _body(request, limits)
+        body = await read_body(request, limits)
         # Without a body its type means nothing: some clients name one for every POST.
         form = bodies.form_of_body(request.headers.get("Content-Type", "") if body else "")
         fields = bodies.decode(body, form, bytes_max=limits.body_bytes_max)
@@ -51,7 +51,7 @@ async def read_fields(
     return fields
 
 
-async def _body(request: web.Request, limits: ServingLimits) -> bytes:
+async def read_body(request: web.Request, limits: ServingLimits) -> bytes:
     """The bytes of the body, never more than `body_bytes_max` of them in memory.
 
     Raises `TooLarge`, `HttpRefusal` for an encoding (415) or for bytes that come too slowly (408),

@@ -1,0 +1,110 @@
+"""From a site's configuration to its calendars with their rules."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from kalends.calendars import AccessList, Recurrence, ResourceCalendar, Rule, Windows, open_access
+from kalends.core.errors import InvalidInput
+from kalends.core.messages import Principal
+from kalends.core.resources import ResourceInfo
+from kalends.resource_servers.participant import ParticipantLimits
+from kalends.serving.configuration import (
+    AccessConfiguration,
+    HoursConfiguration,
+    ResourceConfiguration,
+    SiteConfiguration,
+)
+
+_AUDITORS: Final = "\x00auditors"
+"""The group of callers with the scope ``audit``; no token can carry such a name."""
+
+_AUDIT_RULE: Final = Rule("scope-audit", f"group:{_AUDITORS}", ("see", "detail"))
+
+_ACTIONS: Final = {"see": ("see",), "hold": ("see", "hold"), "lock": ("see", "hold", "lock")}
+
+
+def calendars_of(configuration: SiteConfiguration) -> dict[str, ResourceCalendar]:
+    """Empty calendars by full name (``sdsc/sp2``); raises `InvalidInput` with the path of what is wrong."""
+    calendars = {}
+    for number, resource in enumerate(configuration.resources):
+        try:
+            calendar = _calendar_of(configuration.name, resource)
+        except InvalidInput as error:
+            where = f"site.resources[{number}].{error.where}"
+            raise InvalidInput(error.detail, where=where, remedy=error.remedy) from error
+        calendars[calendar.info.name] = calendar
+    return calendars
+
+
+def limits_of(configuration: SiteConfiguration) -> ParticipantLimits:
+    limits = configuration.limits
+    return ParticipantLimits(
+        limits.held_per_principal_max, limits.promised_per_principal_max, limits.hold_s_max * 1000
+    )
+
+
+def auditor(principal: Principal) -> Principal:
+    """`principal` as one who may see every resource of the site, and who holds what."""
+    return Principal(principal.user, (*principal.groups, _AUDITORS))
+
+
+def _calendar_of(site: str, resource: ResourceConfiguration) -> ResourceCalendar:
+    hours = _recurrences(resource.hours, resource.zone)
+    info = ResourceInfo(
+        name=f"{site}/{resource.name}",
+        capacity=resource.capacity,
+        attributes=resource.attributes,
+        grain_s=int(resource.grain_s),
+        horizon_s=int(resource.horizon_s),
+        zone=resource.zone,
+        hours=Windows(hours).describe() if hours else "",
+        description=resource.description,
+    )
+    return ResourceCalendar(info, _access_of(resource), hours)
+
+
+def _access_of(resource: ResourceConfiguration) -> AccessList:
+    if not resource.access:
+        return AccessList([*open_access().rules, _AUDIT_RULE])
+    rules = []
+    barred = []
+    for number, access in enumerate(resource.access, 1):
+        if access.may == "nothing":
+            _check_barring(access, number)
+            barred.append(access.who)
+        else:
+            rules.append(_rule_of(access, number, resource.zone))
+    return AccessList([*rules, _AUDIT_RULE], barred)
+
+
+def _rule_of(access: AccessConfiguration, number: int, zone: str) -> Rule:
+    return Rule(
+        _rule_name(access, number),
+        access.who,
+        _ACTIONS[access.may],
+        access.units_max,
+        _recurrences(access.hours, zone),
+    )
+
+
+def _check_barring(access: AccessConfiguration, number: int) -> None:
+    if access.hours or access.units_max:
+        raise InvalidInput(
+            'may = "nothing" holds at all times and for every amount',
+            where=f"access[{number - 1}]",
+            remedy="leave out hours and units_max here, and limit the rules that allow",
+        )
+
+
+def _rule_name(access: AccessConfiguration, number: int) -> str:
+    """The owner's name of the rule as refusals show it: ``guests at night`` is ``guests-at-night``."""
+    return re.sub(r"\s+", "-", access.name.strip().lower()) or f"rule-{number}"
+
+
+def _recurrences(hours: tuple[HoursConfiguration, ...], zone: str) -> tuple[Recurrence, ...]:
+    return tuple(
+        Recurrence(each.rrule, each.start, int(each.duration_s), each.zone or zone)
+        for each in hours
+    )

@@ -1,0 +1,180 @@
+"""A participant that runs: its effects are carried out, its deadlines kept, its facts stored first.
+
+The order of effects is the whole point. The facts of a step go to the group commit, and the step's
+messages leave when these facts, and those of all steps before, are durable. A step without facts
+waits too, unless nothing is on its way to the disk; then its messages leave at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from kalends.core import messages as m
+from kalends.core.errors import Unavailable
+from kalends.core.intervals import Moment
+from kalends.resource_servers.effects import Send
+from kalends.resource_servers.participant import Participant
+from kalends.resource_servers.stakes import Fact
+from kalends.resource_servers.store import Prune, Setting, SiteStore
+from kalends.serving.group_commit import Committed, GroupCommit, StoreFailed
+
+JOURNAL_KEEP_MS: Final = 7 * 86_400_000
+"""What is true no more stays in the journal for a week, for people who ask what happened."""
+
+PRUNE_EVERY_S: Final = 3_600.0
+
+
+class SiteEngine:
+    """One life of a site, from the opening of its store to its failure or the stop of the server.
+
+    `deliver` sends messages that may leave now; `alarmed` hears what the protocol forbids; `failed`
+    is called once, when the store has failed: then nothing leaves any more, and the engine is to be
+    closed. All on the event loop.
+    """
+
+    def __init__(
+        self,
+        store: SiteStore,
+        participant: Participant,
+        *,
+        moment: Callable[[], Moment],
+        deliver: Callable[[Sequence[Send]], None],
+        alarmed: Callable[[str], None],
+        failed: Callable[[StoreFailed], None],
+        observe: Callable[[Committed], None],
+    ) -> None:
+        self.participant = participant
+        self.store = store
+        self._moment = moment
+        self._deliver = deliver
+        self._alarmed = alarmed
+        self._on_failed = failed
+        self._failure: StoreFailed | None = None
+        self._loop = asyncio.get_running_loop()
+        self._committer: GroupCommit[Fact | Setting | Prune, int | None] = GroupCommit(
+            store.file.connection,
+            lambda connection, operations: store.carry_out(
+                connection, operations, moment().wall_ms
+            ),
+            observe=observe,
+        )
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms = 0
+        self._pruning = asyncio.create_task(self._prune_regularly())
+        self._carry_out()
+
+    @property
+    def behind(self) -> int:
+        """Steps whose facts, or whose turn, wait for the disk."""
+        return self._committer.unreported
+
+    def receive(self, source: str, messages: Sequence[m.Message]) -> Sequence[Send]:
+        """Take messages of one source in one step; returns what will be sent, once it may be.
+
+        Raises `Unavailable` when the store has failed; then none of them was taken.
+        """
+        if self._failure is not None:
+            raise unavailable()
+        now = self._moment()
+        receive = self.participant.receive
+        try:
+            for message in messages:
+                receive(source, message, now)
+        except Exception as error:
+            raise self._give_up(error) from error
+        return self._carry_out()
+
+    async def settle(self) -> None:
+        """Return when everything that was stored up to now is durable; raises `StoreFailed`."""
+        await self._committer.run(())
+
+    async def set(self, name: str, value: int) -> None:
+        """Store a setting, durably; raises `StoreFailed`."""
+        await self._committer.run((Setting(name, value),))
+
+    async def close(self) -> None:
+        """Store everything that is on its way, and close the store."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._pruning.cancel()
+        await asyncio.gather(self._pruning, return_exceptions=True)
+        await self._committer.close()
+        await asyncio.to_thread(self.store.close)
+
+    def _carry_out(self) -> Sequence[Send]:
+        effects = self.participant.take_effects()
+        for alarm in effects.alarms:
+            self._alarmed(alarm)
+        if effects.facts or (effects.sends and not self._committer.idle):
+            self._committer.submit(effects.facts, partial(self._durable, effects.sends), self._fail)
+        elif effects.sends:
+            self._deliver(effects.sends)
+        self._keep_time()
+        return effects.sends
+
+    def _durable(self, sends: Sequence[Send], results: Sequence[int | None]) -> None:
+        if sends:
+            self._deliver(sends)
+
+    def _fail(self, failure: StoreFailed) -> None:
+        """The participant knows things that are not stored: its life ends here."""
+        if self._failure is not None:
+            return
+        self._failure = failure
+        if self._timer is not None:
+            self._timer.cancel()
+        self._on_failed(failure)
+
+    def _keep_time(self) -> None:
+        """One timer, for the next deadline of the participant."""
+        if self._failure is not None:
+            return
+        due_ms = self.participant.next_deadline_ms()
+        if self._timer is not None:
+            if self._timer_due_ms <= due_ms:
+                return
+            self._timer.cancel()
+        self._timer_due_ms = due_ms
+        in_s = max(due_ms - self._moment().monotonic_ms, 0) / 1000
+        self._timer = self._loop.call_later(in_s, self._advance)
+
+    def _advance(self) -> None:
+        self._timer = None
+        try:
+            self.participant.advance(self._moment())
+        except Exception as error:
+            self._give_up(error)
+            return
+        self._carry_out()
+
+    def _give_up(self, error: Exception) -> Unavailable:
+        """The boundary of the pure part: a participant that has raised is not believed any more.
+
+        What is in its memory may be half a step; what is in its store is whole.
+        """
+        failure = StoreFailed(f"the site begins anew from its store: {error!r}")
+        failure.__cause__ = error
+        self._fail(failure)
+        return unavailable()
+
+    async def _prune_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(PRUNE_EVERY_S)
+            before_ms = self._moment().wall_ms - JOURNAL_KEEP_MS
+            removed: int | None = 0
+            while removed is not None:
+                try:
+                    (removed,) = await self._committer.run((Prune(before_ms),))
+                except StoreFailed:
+                    return
+
+
+def unavailable() -> Unavailable:
+    return Unavailable(
+        "the site's store does not take writes now",
+        remedy="try again in a moment; the operator of the site sees why in its log",
+        retry_after_s=1.0,
+    )

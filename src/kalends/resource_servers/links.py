@@ -1,0 +1,154 @@
+"""The WebSocket between a broker and a site, seen from the site: frames out, bounded.
+
+Messages wait in an outbox as bytes. Whatever is there when the socket takes the next frame leaves
+in that frame, so that a busy session sends large frames and a quiet one sends at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import msgpack
+import msgspec
+from aiohttp import web
+
+from kalends.core import limits, wire
+from kalends.core import messages as m
+from kalends.serving.sessions import CLOSE_REASON_BYTES_MAX
+
+OUTBOX_BYTES_MAX: Final = 32 * 1024 * 1024
+"""What a broker that does not read can make us keep; beyond it the session is over."""
+
+SEND_S_MAX: Final = 30.0
+"""A broker that takes no bytes for this long is gone."""
+
+FLUSH_S_MAX: Final = 5.0
+"""At a close, what waits gets this long to leave."""
+
+_FRAME_HEAD_BYTES_MAX: Final = 256
+
+
+class BrokerLink:
+    """One broker's session; `write` runs beside whoever reads the socket.
+
+    `name` is the broker's, known from its first frame. `tick` gives the logical clock of a frame;
+    `abort` drops the connection at once.
+    """
+
+    def __init__(
+        self,
+        socket: web.WebSocketResponse,
+        site: str,
+        tick: Callable[[], int],
+        abort: Callable[[], None],
+    ) -> None:
+        self.socket = socket
+        self.name = ""
+        self.closing = False
+        self._site = site
+        self._tick = tick
+        self._abort = abort
+        self._outbox: deque[bytes] = deque()
+        self._outbox_bytes = 0
+        self._to_write = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    def push(self, message: m.Message) -> None:
+        """Send `message` with the next frame; a session whose broker reads too little is dropped."""
+        if self.closing:
+            return
+        packed = wire.encode_msgpack(message)
+        if len(packed) > limits.FRAME_BYTES_MAX - _FRAME_HEAD_BYTES_MAX:
+            assert isinstance(message, m.View), "only a view can be so large"
+            packed = wire.encode_msgpack(shortened(message))
+        self._outbox.append(packed)
+        self._outbox_bytes += len(packed)
+        self._empty.clear()
+        self._to_write.set()
+        if self._outbox_bytes > OUTBOX_BYTES_MAX:
+            self.drop()
+
+    async def write(self) -> None:
+        """Send frames until the session is over."""
+        while not self.closing or self._outbox:
+            await self._to_write.wait()
+            self._to_write.clear()
+            while self._outbox:
+                frame = self._next_frame()
+                try:
+                    async with asyncio.timeout(SEND_S_MAX):
+                        await self.socket.send_bytes(frame)
+                except (TimeoutError, ConnectionError):
+                    self.drop()
+                    return
+            self._empty.set()
+
+    async def close(self, code: int, reason: str) -> None:
+        """Send what waits, as far as the broker takes it, and close; a second call does nothing."""
+        if self.closing:
+            return
+        self.closing = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FLUSH_S_MAX):
+                await self._empty.wait()
+        message = reason.encode()[:CLOSE_REASON_BYTES_MAX].decode(errors="ignore").encode()
+        await self.socket.close(code=code, message=message)
+
+    def drop(self) -> None:
+        """End the session at once; what waits is lost, as messages may be."""
+        self.closing = True
+        self._outbox.clear()
+        self._outbox_bytes = 0
+        self._empty.set()
+        self._abort()
+
+    def _next_frame(self) -> bytes:
+        """As many waiting messages as one frame carries, in order."""
+        taken: list[bytes] = []
+        size = _FRAME_HEAD_BYTES_MAX
+        while self._outbox and len(taken) < limits.FRAME_MESSAGES_MAX:
+            size += len(self._outbox[0])
+            if taken and size > limits.FRAME_BYTES_MAX:
+                break
+            taken.append(self._outbox.popleft())
+        self._outbox_bytes -= sum(map(len, taken))
+        packer = msgpack.Packer(autoreset=False)
+        packer.pack_map_header(4)
+        for item in ("v", m.WIRE_VERSION, "source", self._site, "lc", self._tick(), "messages"):
+            packer.pack(item)
+        packer.pack_array_header(len(taken))
+        return b"".join((packer.bytes(), *taken))
+
+
+def shortened(view: m.View) -> m.View:
+    """`view` cut to fit into a frame: every part is complete up to an earlier `until`."""
+    count_max = limits.VIEW_STEPS_MAX
+    while True:
+        count_max //= 2
+        views = tuple(_first_of(part, count_max) for part in view.views)
+        short = msgspec.structs.replace(view, views=views)
+        if len(wire.encode_msgpack(short)) <= limits.FRAME_BYTES_MAX - _FRAME_HEAD_BYTES_MAX:
+            return short
+
+
+def _first_of(part: m.FreeSteps, count_max: int) -> m.FreeSteps:
+    until = part.until
+    if len(part.steps) > count_max:
+        until = min(until, part.steps[count_max][0])
+    if len(part.slots) > count_max:
+        until = min(until, part.slots[count_max].start)
+    return msgspec.structs.replace(
+        part,
+        until=until,
+        steps=tuple(
+            (start, min(end, until), units)
+            for start, end, units in part.steps[:count_max]
+            if start < until
+        ),
+        slots=part.slots[:count_max],
+    )

@@ -1,0 +1,137 @@
+"""The calls that people make of a site: health, resources, one calendar, audit, drain."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+from kalends.calendars import ResourceCalendar, unknown_resource
+from kalends.core import api, limits
+from kalends.core.errors import NotFound
+from kalends.core.intervals import Moment
+from kalends.core.messages import Principal
+from kalends.resource_servers.assembly import auditor
+from kalends.resource_servers.engine import SiteEngine
+from kalends.resource_servers.stakes import Claim, Stake
+from kalends.resource_servers.store import DRAINING
+from kalends.serving.callers import Caller
+from kalends.serving.dispatch import Handler
+
+
+class Site(Protocol):
+    """What the operations need of the running site."""
+
+    @property
+    def alarms(self) -> Collection[str]: ...
+
+    def engine(self) -> SiteEngine:
+        """The site as it runs now; raises `Unavailable` when its store does not work."""
+
+    def health(self) -> api.Health: ...
+
+
+class SiteOperations:
+    """One handler for each operation of a site."""
+
+    def __init__(self, site: Site, moment: Callable[[], Moment]) -> None:
+        self._site = site
+        self._moment = moment
+
+    def handlers(self) -> dict[str, Handler]:
+        return {
+            "health": self.health,
+            "resources": self.resources,
+            "calendar": self.calendar,
+            "audit": self.audit,
+            "drain": self.drain,
+        }
+
+    def health(self, caller: Caller, body: api.Nothing) -> api.Health:
+        return self._site.health()
+
+    def resources(self, caller: Caller, body: api.ListResources) -> api.Resources:
+        principal = _seen_as(caller)
+        calendars = self._site.engine().participant.book.calendars.values()
+        return api.Resources(
+            resources=tuple(each.info for each in calendars if each.visible_to(principal))
+        )
+
+    def calendar(self, caller: Caller, body: api.ShowCalendar) -> api.CalendarView:
+        """What is free follows the caller's rules; the slots are as they may be seen."""
+        calendar = self._visible(caller, body.resource)
+        free, until = calendar.free_steps(
+            caller.principal,
+            body.start,
+            body.end,
+            self._moment().wall_s,
+            limits.VIEW_STEPS_MAX,
+        )
+        slots = calendar.slots(_seen_as(caller), body.start, body.end, limits.LISTING_MAX + 1)
+        if len(slots) > limits.LISTING_MAX:
+            until = min(until, slots.pop().start)
+        return api.CalendarView(
+            resource=calendar.info,
+            start=body.start,
+            end=body.end,
+            until=until,
+            free=tuple(
+                (start, min(end, until), units) for start, end, units in free if start < until
+            ),
+            slots=tuple(slots),
+        )
+
+    def audit(self, caller: Caller, body: api.Audit) -> api.Audited:
+        """Claims by request id, a page at a time; the first page also checks all invariants."""
+        participant = self._site.engine().participant
+        stakes = participant.book.stakes
+        page = heapq.nsmallest(limits.LISTING_MAX + 1, (rid for rid in stakes if rid > body.after))
+        claims: list[api.AuditClaim] = []
+        more = False
+        for number, rid in enumerate(page):
+            if number == limits.LISTING_MAX or len(claims) >= limits.LISTING_MAX:
+                more = True
+                break
+            claims += (_audited(stakes[rid], claim) for claim in stakes[rid].claims)
+        problems = list(self._site.alarms)
+        if not body.after:
+            try:
+                participant.check()
+            except AssertionError as error:
+                problems.append(f"an invariant of the calendars does not hold: {error}")
+        return api.Audited(claims=tuple(claims), problems=tuple(problems), more=more)
+
+    async def drain(self, caller: Caller, body: api.Drain) -> api.Health:
+        """Holds over a restart: an operator who drains a site means it."""
+        engine = self._site.engine()
+        engine.participant.draining = body.on
+        await engine.set(DRAINING, int(body.on))
+        return self._site.health()
+
+    def _visible(self, caller: Caller, resource: str) -> ResourceCalendar:
+        calendar = self._site.engine().participant.book.calendars.get(resource)
+        if calendar is None or not calendar.visible_to(_seen_as(caller)):
+            raise NotFound(
+                unknown_resource(resource).detail,
+                where="resource",
+                remedy="kalends resources lists those that you may see",
+            )
+        return calendar
+
+
+def _seen_as(caller: Caller) -> Principal:
+    return auditor(caller.principal) if "audit" in caller.scopes else caller.principal
+
+
+def _audited(stake: Stake, claim: Claim) -> api.AuditClaim:
+    """A claim that another reservation replaced is as free as a cancelled one, and shown so."""
+    state = claim.state
+    return api.AuditClaim(
+        id=stake.rid,
+        att=stake.att,
+        resource=claim.resource,
+        start=claim.start,
+        end=claim.end,
+        units=claim.units,
+        state=state if state in ("held", "prepared", "locked") else "cancelled",
+    )

@@ -1,0 +1,91 @@
+"""What a site asks of others when a promise waits too long: brokers first, then its fellow sites.
+
+One message is posted, one comes back as the body of the answer; who cannot be reached says nothing,
+and the participant asks again later. An answer is believed only about what was asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import aiohttp
+
+from kalends.core import messages as m
+from kalends.core import wire
+from kalends.core.errors import KalendsError
+from kalends.serving.logs import Logger
+
+INQUIRE_PATH: Final = "/v1/inquire"
+PEERS_PATH: Final = "/v1/peers"
+
+ASK_S_MAX: Final = 5.0
+ASKED_AT_ONCE_MAX: Final = 32
+WAITING_MAX: Final = 10_000
+"""Questions that wait for their turn; further ones are left out and come again."""
+
+ANSWER_BYTES_MAX: Final = 64 * 1024
+"""An outcome that chose 512 claims is below it."""
+
+
+class PeerCalls:
+    """Questions on their way; `answered` takes ``(url, message)`` when one came back."""
+
+    def __init__(self, answered: Callable[[str, m.Message], None], logger: Logger) -> None:
+        self._answered = answered
+        self._logger = logger
+        self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ASK_S_MAX))
+        self._turns = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def ask(self, url: str, question: m.Message) -> None:
+        """Post `question` (`Inquire` to a broker's address, `PeerAsk` to a site's)."""
+        if len(self._tasks) >= WAITING_MAX:
+            return
+        task = asyncio.create_task(self._ask(url, question))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._http.close()
+
+    async def _ask(self, url: str, question: m.Message) -> None:
+        async with self._turns:
+            try:
+                answer = await self._post(url, question)
+            except (aiohttp.ClientError, TimeoutError, OSError, ValueError, KalendsError) as error:
+                self._logger.info(
+                    "no_answer", url=url, rid=getattr(question, "rid", ""), reason=repr(error)
+                )
+                return
+        if answer is not None:
+            self._answered(url, answer)
+
+    async def _post(self, url: str, question: m.Message) -> m.Message | None:
+        inquires = isinstance(question, m.Inquire)
+        path = INQUIRE_PATH if inquires else PEERS_PATH
+        async with self._http.post(
+            url.rstrip("/") + path,
+            data=wire.encode_msgpack(question),
+            headers={"Content-Type": wire.MSGPACK, "Accept": wire.MSGPACK},
+            allow_redirects=False,
+        ) as response:
+            if response.status != 200:
+                self._logger.info("no_answer", url=url, status=response.status)
+                return None
+            body = b""
+            async for chunk in response.content.iter_any():
+                body += chunk
+                wire.check_size(body, ANSWER_BYTES_MAX)
+        assert isinstance(question, m.Inquire | m.PeerAsk)
+        answer: m.Outcome | m.PeerSays = (
+            wire.decode_msgpack(body, m.Outcome)
+            if inquires
+            else wire.decode_msgpack(body, m.PeerSays)
+        )
+        about = (answer.rid, answer.att) == (question.rid, question.att)
+        return answer if about else None
