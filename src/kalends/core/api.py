@@ -15,13 +15,13 @@ from msgspec import Meta
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import Problem, Refusal
-from kalends.core.messages import RequestId, ResourceName, TimeS
+from kalends.core.messages import RequestId, ResourceName, TimeS, Units
 from kalends.core.requests import Request
 from kalends.core.resources import ResourceInfo, Slot
 
 API_VERSION = 1
 
-Key = Annotated[str, Meta(pattern=f"^{ids.KEY_PATTERN}$")]
+Key = Annotated[str, Meta(pattern=ids.whole(ids.KEY_PATTERN))]
 RequestState = Literal["open", "held", "reserved", "failed", "cancelled", "replaced"]
 WaitMs = Annotated[int, Meta(ge=0, le=120_000)]
 
@@ -176,7 +176,7 @@ class Change(Body, frozen=True, kw_only=True):
     key: Key
     start: TimeS = 0
     duration_s: Annotated[int, Meta(ge=0, le=limits.DURATION_S_MAX)] = 0
-    units: Annotated[dict[ResourceName, int], Meta(max_length=limits.TERMS_MAX)] = {}
+    units: Annotated[dict[ResourceName, Units], Meta(max_length=limits.TERMS_MAX)] = {}
     wait_ms: WaitMs = 30_000
 
 

@@ -15,7 +15,22 @@ REQUEST_ID_PATTERN: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f
 KEY_PATTERN: Final = r"[A-Za-z0-9._:-]{8,80}"
 """A client-made key of one call: the client chooses it before the first send and keeps it for retries."""
 
+ATTRIBUTE_PATTERN: Final = r"[a-z][a-z0-9_.-]{0,62}"
+"""Names of attributes: lower case, beginning with a letter, at most 63 characters."""
+
+WHO_PATTERN: Final = r"everyone|(?:user|group):\S{1,128}"
+"""Whom a rule of an access list speaks of."""
+
 _RESOURCE = re.compile(RESOURCE_PATTERN)
+
+
+def whole(pattern: str) -> str:
+    r"""`pattern` for a text from its first to its last character, for msgspec as for JSON Schema.
+
+    A ``$`` alone also matches before a line end that closes the text (in Python, not in JSON Schema),
+    and ``\Z`` means nothing in JSON Schema; this means the same in both.
+    """
+    return rf"^(?:{pattern})$(?!\n)"
 
 
 def request_id(wall_ms: int, random_bits: int) -> str:

@@ -48,12 +48,12 @@ from kalends.core.resources import ResourceInfo, Slot
 
 WIRE_VERSION = 1
 
-RequestId = Annotated[str, Meta(pattern=f"^{ids.REQUEST_ID_PATTERN}$")]
+RequestId = Annotated[str, Meta(pattern=ids.whole(ids.REQUEST_ID_PATTERN))]
 Attempt = Annotated[int, Meta(ge=1, le=1_000_000)]
 HoldId = Annotated[int, Meta(ge=1, le=(1 << 62))]
 """A claim's number at its site: store epoch << 40 | sequence; strictly increasing there."""
-SiteName = Annotated[str, Meta(pattern=f"^{ids.NAME_PATTERN}$")]
-ResourceName = Annotated[str, Meta(pattern=f"^{ids.RESOURCE_PATTERN}$")]
+SiteName = Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))]
+ResourceName = Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
 TimeS = Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
 Units = Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
 Secret = Annotated[str, Meta(min_length=16, max_length=64)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -24,11 +24,8 @@ from kalends.core.wire import convert
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in"]
 
-ATTRIBUTE_PATTERN: Final = r"[a-z][a-z0-9_.-]{0,62}"
-"""Names of attributes: lower case, beginning with a letter, at most 63 characters."""
-
 _RESOURCE = re.compile(ids.RESOURCE_PATTERN)
-_ATTRIBUTE = re.compile(ATTRIBUTE_PATTERN)
+_ATTRIBUTE = re.compile(ids.ATTRIBUTE_PATTERN)
 
 
 class _Value(
@@ -40,7 +37,7 @@ class _Value(
 class Attribute(_Value, frozen=True, kw_only=True):
     """One comparison, as ``memory>=64``; `value` is a tuple for ``in`` only."""
 
-    name: Annotated[str, Meta(pattern=f"^{ATTRIBUTE_PATTERN}$")]
+    name: Annotated[str, Meta(pattern=ids.whole(ids.ATTRIBUTE_PATTERN))]
     operator: Operator
     value: AttributeValue | tuple[AttributeValue, ...]
 
@@ -52,7 +49,7 @@ class Term(_Value, frozen=True, kw_only=True):
     `units_max` above `units` makes the term moldable: more is better.
     """
 
-    resource: Annotated[str, Meta(pattern=rf"^({ids.RESOURCE_PATTERN})?$")] = ""
+    resource: Annotated[str, Meta(pattern=ids.whole(rf"(?:{ids.RESOURCE_PATTERN})?"))] = ""
     attributes: Annotated[tuple[Attribute, ...], Meta(max_length=limits.ATTRIBUTES_MAX)] = ()
     count: Annotated[int, Meta(ge=1, le=limits.SELECTED_MAX)] = 1
     units: Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)] = 1

@@ -23,7 +23,7 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     in words.
     """
 
-    name: Annotated[str, Meta(pattern=f"^{ids.RESOURCE_PATTERN}$")]
+    name: Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
     capacity: Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)] = 1
     attributes: Annotated[dict[str, AttributeValue], Meta(max_length=limits.ATTRIBUTES_MAX)] = {}
     grain_s: Annotated[int, Meta(ge=1, le=86_400)] = 60

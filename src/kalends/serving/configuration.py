@@ -22,6 +22,7 @@ from msgspec import Meta, field
 from kalends.core import identifiers, limits, wire
 from kalends.core.durations import format_duration, parse_duration
 from kalends.core.errors import InvalidInput
+from kalends.core.identifiers import whole
 from kalends.core.messages import SiteName, Units, Url
 from kalends.core.resources import AttributeValue
 from kalends.serving.bodies import normalize
@@ -30,9 +31,9 @@ from kalends.serving.callers import require_loopback, split_listen
 CONFIGURATION_BYTES_MAX: Final = 4 * 1024 * 1024
 """A site with ten thousand resources stays below it."""
 
-Name = Annotated[str, Meta(pattern=f"^{identifiers.NAME_PATTERN}$")]
-ClockTime = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
-AttributeName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_.-]{0,62}$")]
+Name = Annotated[str, Meta(pattern=whole(identifiers.NAME_PATTERN))]
+ClockTime = Annotated[str, Meta(pattern=whole(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"))]
+AttributeName = Annotated[str, Meta(pattern=whole(identifiers.ATTRIBUTE_PATTERN))]
 Text = Annotated[str, Meta(max_length=1_000)]
 
 
@@ -64,7 +65,7 @@ class AccessConfiguration(_Section, frozen=True, kw_only=True):
     """
 
     name: str = ""
-    who: Annotated[str, Meta(pattern=r"^(everyone|(user|group):.{1,128})$")]
+    who: Annotated[str, Meta(pattern=whole(identifiers.WHO_PATTERN))]
     may: Literal["nothing", "see", "hold", "lock"]
     units_max: Annotated[int, Meta(ge=0, le=limits.UNITS_MAX)] = 0
     hours: tuple[HoursConfiguration, ...] = ()

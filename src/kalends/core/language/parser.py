@@ -13,7 +13,6 @@ from kalends.core.errors import InvalidInput
 from kalends.core.language.scanner import Scanner
 from kalends.core.language.values import read_number, read_value
 from kalends.core.requests import (
-    ATTRIBUTE_PATTERN,
     Alternative,
     Attribute,
     Operator,
@@ -28,7 +27,7 @@ _NOT_NAME: Final = r"(?![A-Za-z0-9_./-])"
 _RESOURCE = re.compile(ids.RESOURCE_PATTERN + _NOT_NAME)
 _COUNT_OF = re.compile(rf"([0-9]+)[ \t\r\n]*of{_NOT_NAME}")
 _COUNT_AND_WORD = re.compile(r"([0-9]+)[ \t]*(?:of|x|\*)?[ \t]+([A-Za-z][A-Za-z0-9_./-]*)")
-_ATTRIBUTE = re.compile(ATTRIBUTE_PATTERN + r"(?![A-Za-z0-9_.-])")
+_ATTRIBUTE = re.compile(ids.ATTRIBUTE_PATTERN + r"(?![A-Za-z0-9_.-])")
 _OPERATOR = re.compile(rf"!=|<=|>=|=|<|>|in{_NOT_WORD}")
 _UNITS = re.compile(r"([0-9]+)(?:[ ]*\.\.[ ]*([0-9]+))?(?![A-Za-z0-9_.-])")
 _DURATION = re.compile(r"[0-9A-Za-z.:]+")
