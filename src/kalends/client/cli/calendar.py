@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from zoneinfo import ZoneInfo
 
 import click
 
-from kalends.client.cli import _output, _timeline, _words
+from kalends.client.cli import _drawing, _output, _timeline, _words
 from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.core.api import CalendarView
 from kalends.core.durations import format_duration, parse_duration
@@ -15,11 +14,6 @@ from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import short_id
 from kalends.core.limits import WINDOW_S_MAX
 from kalends.core.times import format_time
-
-STYLES = {
-    "locked": "red", "held": "yellow", "available": "green", "closed": "bright_black",
-    "unknown": "bright_black", "": "",
-}  # fmt: skip
 
 
 @click.command("calendar", cls=ServerCommand)
@@ -60,11 +54,6 @@ def _end(start_s: int, duration: str | None, end_s: int | None) -> int:
 
 
 def _draw(view: CalendarView, zone: ZoneInfo) -> None:
-    """rich knows about terminals, their width, and when colours are not wanted."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False, file=sys.stdout)
     plural = "" if view.resource.capacity == 1 else "s"
     _output.say(f"{view.resource.name}  {view.resource.capacity} unit{plural}")
     _output.say(f"from {format_time(view.start, zone)}")
@@ -74,18 +63,9 @@ def _draw(view: CalendarView, zone: ZoneInfo) -> None:
     if view.until < view.end:
         _output.say(f"known only until {format_time(view.until, zone)}")
     _output.say("")
-    glyphs = _timeline.UNICODE if _can_print("█▒·") else _timeline.ASCII
-    for line in _timeline.draw(view, zone, width=console.width, glyphs=glyphs):
-        drawn = Text.assemble(*((text, STYLES[state]) for text, state in line))
-        console.print(drawn, soft_wrap=True)
-
-
-def _can_print(text: str) -> bool:
-    try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True
+    terminal, glyphs = _drawing.console(), _drawing.glyphs()
+    lines = _timeline.draw(view, zone, width=terminal.width, glyphs=glyphs)
+    _drawing.print_lines(lines, terminal)
 
 
 def _slot_rows(view: CalendarView, zone: ZoneInfo) -> list[str]:

@@ -23,10 +23,11 @@ def command(settings: Settings, id: str) -> None:
     zone = settings.time_zone()
     with settings.connect() as client:
         story = client.why(full_id(client, id))
-    _output.answer(settings, "story", story, lambda: _lines(story, zone))
+    _output.answer(settings, "story", story, lambda: story_lines(story, zone))
 
 
-def _lines(story: Story, zone: ZoneInfo) -> list[str]:
+def story_lines(story: Story, zone: ZoneInfo) -> list[str]:
+    """A request, and what happened to it, one event a line with its refusals below it."""
     told = _words.request_lines(story.request, zone)
     for event in story.events:
         at = _words.short_time(event.at_ms // 1000, zone)

@@ -1,0 +1,131 @@
+"""The demo told in text: every step with the command that does the same, and what came out."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from zoneinfo import ZoneInfo
+
+from kalends.client.cli import _drawing, _output, _words
+from kalends.client.cli.why import story_lines
+from kalends.client.demo.drawing import draw_all
+from kalends.client.demo.facility import Facility, program
+from kalends.client.demo.story import DURATION, MACHINE, TEXT, UNITS
+from kalends.core.api import CalendarView, Candidate, RequestView, Story
+from kalends.core.identifiers import short_id
+from kalends.core.intervals import Interval
+
+
+class TextTeller:
+    """Prints the steps on standard output, with times in `zone`."""
+
+    def __init__(self, zone: ZoneInfo) -> None:
+        self._zone = zone
+
+    def filled(self, jobs: int, seconds: float) -> None:
+        _output.say(f"{jobs} jobs of a real IBM SP2 are booked on {MACHINE}, in {seconds:.1f} s.")
+
+    def found(self, candidate: Candidate) -> None:
+        self._step("When could all three start?", f"kalends find '{TEXT}' --for {DURATION}")
+        for line in _words.candidate_lines([candidate], self._zone):
+            _output.say(line)
+
+    def before(self, views: Sequence[CalendarView]) -> None:
+        self._step("Their calendars now", *(f"kalends calendar {name}" for name in UNITS))
+        self._draw(views, None)
+
+    def booked(self, view: RequestView) -> None:
+        self._step("Book all three, or none", f"kalends book '{TEXT}' --for {DURATION}")
+        for line in _words.request_lines(view, self._zone):
+            _output.say(line)
+
+    def after(self, views: Sequence[CalendarView], reserved: Interval) -> None:
+        self._step("Their calendars with the reservation")
+        self._draw(views, reserved)
+
+    def why(self, story: Story) -> None:
+        self._step("What happened to it", f"kalends why {short_id(story.request.id)}")
+        for line in story_lines(story, self._zone):
+            _output.say(line)
+
+    def cancelled(self, view: RequestView, free: dict[str, int]) -> None:
+        self._step("Cancel it", f"kalends cancel {short_id(view.id)}")
+        _output.say(f"{view.state} {short_id(view.id)}; free again at that time:")
+        body = [(name, units, UNITS[name]) for name, units in free.items()]
+        for line in _output.rows(
+            ("RESOURCE", "FREE FOR YOU", "HAD BEEN"), body, right=("FREE FOR YOU", "HAD BEEN")
+        ):
+            _output.say(line)
+
+    def _step(self, title: str, *commands: str) -> None:
+        _output.say("")
+        _output.say(f"== {title}")
+        for command in commands:
+            _output.say(f"   $ {command}")
+        _output.say("")
+
+    def _draw(self, views: Sequence[CalendarView], mark: Interval | None) -> None:
+        terminal = _drawing.console()
+        lines = draw_all(
+            views,
+            self._zone,
+            width=terminal.width,
+            glyphs=_drawing.glyphs(),
+            mark=mark,
+            pointer="▲" if _drawing.can_print("▲") else "^",
+        )
+        _drawing.print_lines(lines, terminal)
+
+
+class SilentTeller:
+    """Prints nothing: the report says it all."""
+
+    def filled(self, jobs: int, seconds: float) -> None:
+        """Nothing."""
+
+    def found(self, candidate: Candidate) -> None:
+        """Nothing."""
+
+    def before(self, views: Sequence[CalendarView]) -> None:
+        """Nothing."""
+
+    def booked(self, view: RequestView) -> None:
+        """Nothing."""
+
+    def after(self, views: Sequence[CalendarView], reserved: Interval) -> None:
+        """Nothing."""
+
+    def why(self, story: Story) -> None:
+        """Nothing."""
+
+    def cancelled(self, view: RequestView, free: dict[str, int]) -> None:
+        """Nothing."""
+
+
+def try_now(facility: Facility) -> Iterator[str]:
+    """What to do while the facility runs, as commands to copy."""
+    kalends = program()
+    yield ""
+    yield "The servers keep running. In a second terminal:"
+    yield ""
+    for name, value in facility.environment().items():
+        yield f"    export {name}={shlex.quote(value)}"
+    yield ""
+    yield f"    {kalends} resources"
+    yield f"    {kalends} calendar {MACHINE}"
+    yield f"    {kalends} find '{TEXT}' --for {DURATION}"
+    yield f"    {kalends} book '{TEXT}' --for {DURATION}"
+    yield f"    {kalends} list"
+    yield ""
+    yield f"Configurations, tokens, stores and logs are in {facility.directory}"
+    yield "Ctrl-C stops everything."
+
+
+def try_later() -> Iterator[str]:
+    """What to do when everything has stopped."""
+    yield ""
+    yield "Everything is stopped again. To try the commands above yourself, start it with"
+    yield ""
+    yield f"    {program()} demo --keep"
+    yield ""
+    yield "which prints what to enter in a second terminal."
