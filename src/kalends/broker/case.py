@@ -24,7 +24,7 @@ from typing import Final, Literal
 
 from kalends.broker.planner import Free
 from kalends.broker.record import Record
-from kalends.core.api import ClaimView, RequestView
+from kalends.core.api import ClaimView, Event, RequestView
 from kalends.core.errors import IllegalEvent, KalendsError, Problem, Refusal
 from kalends.core.identifiers import split_resource
 from kalends.core.messages import Want
@@ -87,6 +87,8 @@ class Case:
     excluded: set[int] = field(default_factory=set)
     shunned: set[str] = field(default_factory=set)
     """Resources and sites that refuse this user for good: not asked again."""
+    untold: list[Event] = field(default_factory=list)
+    """What has happened, but is not durable yet: nobody has been told."""
     cancel_wanted: bool = False
     lock_wanted: bool = False
     stale: bool = False

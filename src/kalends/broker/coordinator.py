@@ -11,6 +11,7 @@ Commit) for why the register decides, and Ramamoorthi et al. 1997, section 4, fo
 
 from __future__ import annotations
 
+import copy
 import heapq
 import itertools
 from collections import Counter
@@ -21,9 +22,9 @@ from kalends.broker import record as r
 from kalends.broker.case import Case, SitePart, by_site, problem_of, view_of
 from kalends.broker.directory import Directory
 from kalends.broker.effects import Answer, Effects, Happened, Send
-from kalends.broker.looking import Looking
+from kalends.broker.looking import Looking, batched
 from kalends.broker.planner import Plan
-from kalends.broker.record import Record, Registered, Spec
+from kalends.broker.record import Operation, Record, Registered, Spec
 from kalends.broker.refusals import PERMANENT, error_of, site_down
 from kalends.core import messages as m
 from kalends.core.api import Event, RequestView
@@ -38,6 +39,7 @@ from kalends.core.errors import (
     Refusal,
     Unavailable,
 )
+from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
 from kalends.core.messages import Principal, Want
 
@@ -108,7 +110,7 @@ class Coordinator:
         The answer goes to `ticket` once it is reserved, held or failed. Raises `KeyReused`,
         `LimitExceeded`, `Unavailable` (draining); then nothing has happened.
         """
-        known = self.cases.get(self._keys.get((principal.user, key), ""))
+        known = self.working_on(principal.user, key)
         if known is not None:
             if known.record.digest != digest:
                 raise key_reused(key)
@@ -140,9 +142,14 @@ class Coordinator:
         )
         case = self._open_case(record, now)
         case.tickets.append(ticket)
-        self._effects.operations.append(r.Begin(record))
+        # What is written is what was asked, whatever becomes of the case before it is written.
+        self._effects.operations.append(r.Begin(copy.copy(record)))
         self._begin_attempt(case, now)
         return rid
+
+    def working_on(self, user: str, key: str) -> Case | None:
+        """The case of the request that `user` made with `key`, while this replica works on it."""
+        return self.cases.get(self._keys.get((user, key), ""))
 
     def join(self, rid: str, ticket: int) -> bool:
         """Let `ticket` hear of `rid` too; False when this replica is not working on it."""
@@ -194,7 +201,9 @@ class Coordinator:
         if case.phase == "telling" and not case.cancel_wanted:
             case.cancel_wanted = True
             self._happened(case, "cancelled", "", now)
-            self._effects.operations.append(r.Cancel(case.rid, r.encode_record(case.record)))
+            case.record.owner = self.identity.owner
+            body = r.encode_record(case.record)
+            self._effects.operations.append(r.Cancel(case.rid, self.identity.owner, body))
 
     def adopt(self, record: Record, now: Moment) -> None:
         """Take over a request whose owner is gone: a new attempt, or telling its sites."""
@@ -234,7 +243,7 @@ class Coordinator:
             case m.Done():
                 self._done(site, message, now)
             case m.View():
-                self._viewed(message, now)
+                self._viewed(site, message, now)
             case m.Renewed():
                 self._renewed(site, message, now)
             case m.Stale():
@@ -304,22 +313,26 @@ class Coordinator:
         case.refusals = []
         case.queries = {}
         for site, wants in looking.by_site.items():
-            query_id = next(self._query_ids)
-            case.queries[query_id] = site
-            self._queries[query_id] = case.rid
-            query = m.Query(query_id=query_id, principal=case.record.principal, wants=wants)
-            self._effects.sends.append(Send(site, query))
+            for part in batched(wants):
+                query_id = next(self._query_ids)
+                case.queries[query_id] = site
+                self._queries[query_id] = case.rid
+                query = m.Query(query_id=query_id, principal=case.record.principal, wants=part)
+                self._effects.sends.append(Send(site, query))
         case.phase_deadline_ms = now.monotonic_ms + LOOK_MS_MAX
         self._schedule(case)
         if not case.queries:
             self._looked(case, now)
 
-    def _viewed(self, view: m.View, now: Moment) -> None:
-        case = self.cases.get(self._queries.pop(view.query_id, ""))
-        if case is None or case.phase != "looking" or view.query_id not in case.queries:
+    def _viewed(self, site: str, view: m.View, now: Moment) -> None:
+        """A site is believed about its own resources only."""
+        case = self.cases.get(self._queries.get(view.query_id, ""))
+        if case is None or case.phase != "looking" or case.queries.get(view.query_id) != site:
             return
-        del case.queries[view.query_id]
+        del case.queries[view.query_id], self._queries[view.query_id]
         for of_one in view.views:
+            if split_resource(of_one.resource)[0] != site:
+                continue
             case.free = {**case.free, of_one.resource: of_one.steps}
             if of_one.refusal is not None:
                 case.refusals.append(of_one.refusal)
@@ -510,6 +523,7 @@ class Coordinator:
         case = self.cases.get(op.record.rid if isinstance(op, r.Begin) else op.rid)
         if case is None:
             return
+        self._tell_watchers(case, op, result.won)
         match op:
             case r.Begin():
                 if not result.won:
@@ -530,7 +544,8 @@ class Coordinator:
                 else:
                     self._drop(case, result.record)
             case r.Finish():
-                if op.state == case.record.state:
+                cancel_follows = op.state == "commit" and case.cancel_wanted
+                if op.state == case.record.state and not cancel_follows:
                     self._over(case)
             case r.Note():
                 if not result.won:
@@ -565,6 +580,9 @@ class Coordinator:
     def _committed(self, case: Case, result: Registered, now: Moment) -> None:
         if result.won:
             case.record.state = "commit"
+            case.cancel_wanted = (
+                False  # A release that came too late: what is reserved is cancelled.
+            )
             case.enter("telling")
             self._answer(case)
             self._tell(case, now)
@@ -574,6 +592,7 @@ class Coordinator:
             self._drop(case, row)
             return
         case.record.chosen = {}
+        case.record.trail = case.record.trail[:-1]  # It was not reserved after all.
         error = Conflict(
             "the reservation was changed or cancelled meanwhile, or is not confirmed yet",
             remedy="look at it with `kalends show`, then try again",
@@ -802,6 +821,7 @@ class Coordinator:
 
     def _drop(self, case: Case, row: Record | None) -> None:
         """The register says that this is not ours (any more): answer with what it says."""
+        rid = case.rid
         if row is not None:
             case.record = row
         elif case.record.problem is None:
@@ -809,13 +829,14 @@ class Coordinator:
             error = LostRace("it was given up before it began", remedy="try again")
             case.record.problem = problem_of(error, case.record.reservation)
         self._answer(case)
-        self._over(case)
+        self._over(case, rid)
 
-    def _over(self, case: Case) -> None:
+    def _over(self, case: Case, rid: str = "") -> None:
+        """`rid` is given where the case's record has become another's."""
         case.phase = "over"
         for query_id in case.queries:
             self._queries.pop(query_id, None)
-        if self.cases.pop(case.rid, None) is not None:
+        if self.cases.pop(rid or case.rid, None) is not None:
             self._keys.pop((case.record.user, case.record.key), None)
             self._open[case.record.user] -= 1
 
@@ -832,7 +853,16 @@ class Coordinator:
             refusals=refusals,
         )
         record.trail = (*record.trail[-TRAIL_MAX + 1 :], event)
-        self._effects.events.append(Happened(record.user, event))
+        case.untold.append(event)
+
+    def _tell_watchers(self, case: Case, op: Operation, won: bool) -> None:
+        """What happened is told once the operation that it came with is durable, and only if it won."""
+        if isinstance(op, r.Begin | r.Finish | r.Read):
+            return
+        of_op = [each for each in case.untold if (each.kind == "held") is isinstance(op, r.Note)]
+        if won:
+            self._effects.events.extend(Happened(case.record.user, event) for event in of_op)
+        case.untold = [event for event in case.untold if event not in of_op]
 
 
 def key_reused(key: str) -> KeyReused:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from kalends.broker.case import by_site
@@ -70,6 +70,12 @@ class Looking(NamedTuple):
         named = {term.resource for term in request.alternatives[0].terms if term.resource}
         of_named = [refusal for refusal in refusals if refusal.where in named]
         return tuple(of_named) or (*refusals, *explain(request, infos, free))
+
+
+def batched(wants: tuple[Want, ...]) -> Iterator[tuple[Want, ...]]:
+    """`wants` in parts that each fit into one Query."""
+    for first in range(0, len(wants), limits.CLAIMS_MAX):
+        yield wants[first : first + limits.CLAIMS_MAX]
 
 
 def _named(request: Request, directory: Directory) -> tuple[set[str], list[Refusal]]:

@@ -13,7 +13,8 @@ Raise     open at this attempt                     attempt + 1, owned by the rai
 Commit    open at this attempt, and the request    commit; the replaced one is `replaced`
           that it replaces is a finished commit
 Close     open at this attempt                     closed: the outcome is abort
-Cancel    commit                                   cancelled: its sites are told until done
+Cancel    commit                                   cancelled, owned by the canceller, who tells the
+                                                   sites until they are done
 Finish    this state                               all its sites have said Done
 Adopt     this state, not done                     owned by the adopter
 Read      always                                   -
@@ -123,6 +124,7 @@ class Close(msgspec.Struct, frozen=True):
 
 class Cancel(msgspec.Struct, frozen=True):
     rid: str
+    owner: str
     body: bytes
 
 

@@ -46,7 +46,7 @@ create index request_pending on request (owner) where done = 0;
 create index request_reservation on request (reservation);
 create index request_client on request (client, rid);
 create table replica (owner text primary key, lease_until_ms integer not null) without rowid;
-create table meta (name text primary key, value integer not null) without rowid;
+create table meta (name text primary key, value not null) without rowid;
 """
 
 _COLUMNS: Final = "rid, att, state, owner, done, body"
@@ -130,9 +130,9 @@ def _cancel(connection: sqlite3.Connection, op: Cancel) -> Registered:
     return _settle(
         connection,
         op,
-        "update request set state = 'cancelled', done = 0, body = ?"
+        "update request set state = 'cancelled', done = 0, owner = ?, body = ?"
         " where rid = ? and state = 'commit'",
-        (op.body, op.rid),
+        (op.owner, op.body, op.rid),
     )
 
 
@@ -266,6 +266,16 @@ def beat(connection: sqlite3.Connection, owner: str, lease_until_ms: int, clock:
         " value = max(value, excluded.value)",
         (clock,),
     )
+
+
+def resign(connection: sqlite3.Connection, me: str) -> None:
+    """End the lease of `me`: others may take over at once what it leaves."""
+    connection.execute("delete from replica where owner = ?", (me,))
+
+
+def leases(connection: sqlite3.Connection) -> dict[str, int]:
+    """Until when (milliseconds UTC) each owner's lease runs."""
+    return dict(connection.execute("select owner, lease_until_ms from replica"))
 
 
 def retire(connection: sqlite3.Connection, name: str, me: str) -> None:

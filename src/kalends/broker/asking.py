@@ -1,0 +1,74 @@
+"""Looking into the sites' calendars for a caller, beside the requests that are being decided."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from kalends.broker.looking import batched
+from kalends.core import messages as m
+from kalends.core.messages import FreeSteps, Principal, View, Want
+
+ASK_S_MAX: Final = 5.0
+"""As long as a request looks: who is silent longer is left out."""
+
+FIRST_QUERY_ID: Final = 1 << 40
+"""Query ids from here on are ours, those below the coordinator's."""
+
+
+class Asking:
+    """Queries on their way. `send` takes a site and a message; False means that it is not connected."""
+
+    def __init__(self, send: Callable[[str, m.Message], None]) -> None:
+        self._send = send
+        self._ids = itertools.count(FIRST_QUERY_ID)
+        self._waiting: dict[int, tuple[str, asyncio.Future[View | None]]] = {}
+
+    async def ask(
+        self,
+        principal: Principal,
+        wants_by_site: Mapping[str, tuple[Want, ...]],
+        *,
+        detail: bool = False,
+    ) -> dict[str, list[FreeSteps]]:
+        """What each site shows `principal` of `wants`; sites that do not answer all are missing."""
+        asked = [
+            (site, self._query(site, principal, part, detail))
+            for site, wants in wants_by_site.items()
+            for part in batched(wants)
+        ]
+        if asked:
+            await asyncio.wait([future for _, (_, future) in asked], timeout=ASK_S_MAX)
+        seen: dict[str, list[FreeSteps]] = {}
+        silent = set()
+        for site, (query_id, future) in asked:
+            self._waiting.pop(query_id, None)
+            view = future.result() if future.done() else None
+            if view is None:
+                silent.add(site)
+            else:
+                seen.setdefault(site, []).extend(view.views)
+        return {site: views for site, views in seen.items() if site not in silent}
+
+    def answered(self, site: str, view: View) -> None:
+        of_site, future = self._waiting.get(view.query_id, ("", None))
+        if future is not None and of_site == site and not future.done():
+            future.set_result(view)
+
+    def lost(self, site: str) -> None:
+        """Wait no longer for `site`."""
+        for of_site, future in self._waiting.values():
+            if of_site == site and not future.done():
+                future.set_result(None)
+
+    def _query(
+        self, site: str, principal: Principal, wants: tuple[Want, ...], detail: bool
+    ) -> tuple[int, asyncio.Future[View | None]]:
+        query_id = next(self._ids)
+        future: asyncio.Future[View | None] = asyncio.get_running_loop().create_future()
+        self._waiting[query_id] = (site, future)
+        query = m.Query(query_id=query_id, principal=principal, wants=wants, detail=detail)
+        self._send(site, query)
+        return query_id, future

@@ -1,0 +1,200 @@
+"""Book, change, lock, release and cancel: from a call to the coordinator, and back with its answer.
+
+Every call is idempotent: book and change by their key, the others by what they bring about. A call
+waits as long as it says; a request goes on without its caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from kalends.broker import register
+from kalends.broker.changing import changed_request, changed_wants
+from kalends.broker.coordinator import key_reused
+from kalends.broker.planner import executable, fixed_wants
+from kalends.broker.record import Record, Spec
+from kalends.broker.records import Records
+from kalends.broker.service import BrokerService, moment
+from kalends.core import api
+from kalends.core.errors import Conflict, LostRace, NotFound, error_from_problem
+from kalends.core.intervals import Moment
+from kalends.core.language import format_alternatives
+from kalends.serving.callers import Caller
+
+ELSEWHERE_EVERY_S: Final = 0.1
+"""How often the register is looked at for a request that another replica works on."""
+
+_ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
+
+
+class Booking:
+    """The calls that change something."""
+
+    def __init__(self, service: BrokerService, records: Records) -> None:
+        self._service = service
+        self._records = records
+
+    async def book(self, caller: Caller, body: api.Book) -> api.RequestView:
+        request = body.request
+        request.check()
+        executable(request)
+        spec = Spec(
+            request=request,
+            text=format_alternatives(request.alternatives),
+            hold=body.hold,
+            hold_s=body.hold_s if body.hold else 0,
+            wants=fixed_wants(request) or (),
+        )
+        digest = _digest("book", request, body.hold, body.hold_s)
+        return await self._decided(caller, body.key, digest, body.wait_ms, lambda: (spec, None))
+
+    async def change(self, caller: Caller, body: api.Change) -> api.RequestView:
+        """The reservation after the change; raises what stood in the way, and the old stands.
+
+        A repeated call finds its key, also when the change has made it senseless meanwhile.
+        """
+        old = self._records.of(caller, body.id)
+        digest = _digest("change", body.id, body.start, body.duration_s, body.units)
+
+        def changed() -> tuple[Spec, Record]:
+            if old.state != "commit":
+                raise Conflict(
+                    f"it is {old.public_state}, and only what is reserved can be changed",
+                    request_id=old.reservation,
+                )
+            wants = changed_wants(old, body)
+            request = changed_request(old, wants, body)
+            text = format_alternatives(request.alternatives)
+            return Spec(request=request, text=text, wants=wants), old
+
+        view = await self._decided(caller, body.key, digest, body.wait_ms, changed)
+        if view.state == "failed" and view.problem is not None:
+            raise error_from_problem(view.problem)
+        return view
+
+    async def lock(self, caller: Caller, body: api.Finish) -> api.RequestView:
+        record = self._records.of(caller, body.id)
+        if record.public_state in ("cancelled", "replaced"):
+            raise Conflict(
+                f"it is {record.public_state} and holds nothing",
+                remedy="hold or book it again",
+                request_id=record.reservation,
+            )
+        return await self._finished(record, body, self._service.coordinator.lock)
+
+    async def release(self, caller: Caller, body: api.Finish) -> api.RequestView:
+        record = self._records.of(caller, body.id)
+        if record.public_state == "reserved":
+            raise Conflict(
+                "it is reserved, not held",
+                remedy="cancel it to give it back",
+                request_id=record.reservation,
+            )
+        return await self._finished(record, body, self._service.coordinator.release)
+
+    async def cancel(self, caller: Caller, body: api.Finish) -> api.RequestView:
+        """Answers once every site has freed its slots, or when the time to wait is over."""
+        record = self._records.of(caller, body.id)
+        return await self._finished(record, body, self._service.coordinator.cancel)
+
+    async def _decided(
+        self,
+        caller: Caller,
+        key: str,
+        digest: str,
+        wait_ms: int,
+        asked: Callable[[], tuple[Spec, Record | None]],
+    ) -> api.RequestView:
+        """The answer to the request of this key, which is begun unless it is known already."""
+        service = self._service
+        user = caller.principal.user
+        coordinator = service.coordinator
+        if coordinator.working_on(user, key) is None:
+            known = service.store.read(register.by_key, user, key)
+            if known is not None:
+                if known.digest != digest:
+                    raise key_reused(key)
+                return await self._elsewhere(known, wait_ms / 1000)
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        spec, replaces = asked()
+        number, future = service.ticket()
+        try:
+            coordinator.submit(
+                caller.principal, key, digest, spec, number, moment(), replaces=replaces
+            )
+        except BaseException:
+            service.drop_ticket(number)
+            raise
+        service.stir()
+        view = await service.answer(number, future, wait_ms / 1000)
+        left_s = max(began_s + wait_ms / 1000 - loop.time(), 0)
+        if view is not None and view.state != "open":
+            service.measures.booking_seconds.observe(loop.time() - began_s)
+            return view
+        await service.settle()
+        record = service.store.read(register.by_key, user, key)
+        if record is None:
+            raise LostRace("it was given up before it began", remedy="try again")
+        return await self._elsewhere(record, left_s)
+
+    async def _elsewhere(self, record: Record, wait_s: float) -> api.RequestView:
+        """`record` once it is decided, or after `wait_s`; others, or nobody, may be working on it."""
+        service = self._service
+        if record.public_state == "open" and wait_s > 0:
+            coordinator = service.coordinator
+            number, future = service.ticket()
+            if coordinator.join(record.rid, number):
+                service.stir()
+                view = await service.answer(number, future, wait_s)
+                if view is not None:
+                    return view
+            else:
+                service.drop_ticket(number)
+                record = await self._polled(record, wait_s)
+            record = service.store.read(register.read, record.rid) or record
+        return self._records.view(self._records.standing(record))
+
+    async def _polled(self, record: Record, wait_s: float) -> Record:
+        deadline_s = asyncio.get_running_loop().time() + wait_s
+        while record.public_state == "open":
+            left_s = deadline_s - asyncio.get_running_loop().time()
+            if left_s <= 0:
+                break
+            await asyncio.sleep(min(ELSEWHERE_EVERY_S, left_s))
+            record = self._service.store.read(register.read, record.rid) or record
+        return record
+
+    async def _finished(
+        self,
+        record: Record,
+        body: api.Finish,
+        finish: Callable[[Record, int, Moment], None],
+    ) -> api.RequestView:
+        """The answer to `finish`, or the request as it is when the time to wait is over."""
+        service = self._service
+        number, future = service.ticket()
+        try:
+            finish(record, number, moment())
+        except BaseException:
+            service.drop_ticket(number)
+            raise
+        service.stir()
+        view = await service.answer(number, future, body.wait_ms / 1000)
+        if view is not None:
+            return view
+        await service.settle()
+        now = service.store.read(register.read, record.rid)
+        if now is None:
+            raise NotFound("there is no such request of yours", where="id")
+        return self._records.view(now)
+
+
+def _digest(*asked: object) -> str:
+    """The same for the same call, in any process and version of Python."""
+    return hashlib.blake2b(_ENCODER.encode(asked), digest_size=16).hexdigest()

@@ -1,0 +1,90 @@
+"""``POST /v1/inquire``: a site asks what was decided about a promise that has waited long.
+
+No token is asked for: the secret in the question proves that the asker takes part. The answer is the
+register's, written before it is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from kalends.core import messages as m
+from kalends.core import wire
+from kalends.core.errors import KalendsError, NotAllowed, Unavailable
+from kalends.serving.incoming import read_body
+from kalends.serving.limiting import RateLimiter, ServingLimits
+
+PATH: Final = "/v1/inquire"
+INQUIRE_BYTES_MAX: Final = 1024
+INQUIRE_S_MAX: Final = 10.0
+INQUIRIES_PER_S: Final = 500.0
+INQUIRIES_BURST: Final = 2_000
+"""A site that comes back after a crash asks about everything in doubt at once."""
+
+_PREFIX: Final = "inquiry:"
+_LIMITS: Final = ServingLimits(body_bytes_max=INQUIRE_BYTES_MAX)
+
+
+class Inquiries:
+    """Inquiries by HTTP that wait for the register. `inquire` hands one on, with where to answer."""
+
+    def __init__(
+        self, inquire: Callable[[str, m.Inquire], None], monotonic_s: Callable[[], float]
+    ) -> None:
+        self._inquire = inquire
+        self._monotonic_s = monotonic_s
+        self._numbers = itertools.count(1)
+        self._waiting: dict[str, asyncio.Future[m.Outcome]] = {}
+        self._limiter = RateLimiter(
+            per_s=INQUIRIES_PER_S, burst=INQUIRIES_BURST, tracked_max=10_000
+        )
+
+    def route(self) -> web.AbstractRouteDef:
+        return web.post(PATH, self._respond)
+
+    def answer(self, to: str, message: m.Message) -> None:
+        """The coordinator's answer; whatever else it says to an asker is for sessions only."""
+        future = self._waiting.get(to)
+        if future is not None and not future.done() and isinstance(message, m.Outcome):
+            future.set_result(message)
+
+    def settled(self, to: str) -> None:
+        """The register has been asked; when that brought no answer, the asker has no part in it."""
+        future = self._waiting.get(to)
+        if future is not None and not future.done():
+            future.set_exception(
+                NotAllowed("the secret is not that of this request", where="secret")
+            )
+
+    def fail(self, error: KalendsError) -> None:
+        """Nobody can be answered now."""
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(error)
+
+    async def _respond(self, request: web.Request) -> web.Response:
+        self._limiter.take(request.remote or "", self._monotonic_s())
+        body = await read_body(request, _LIMITS)
+        message = wire.decode_msgpack(body, m.Inquire, bytes_max=INQUIRE_BYTES_MAX)
+        outcome = await self._outcome(message)
+        return web.Response(body=msgspec.msgpack.encode(outcome), content_type=wire.MSGPACK)
+
+    async def _outcome(self, inquire: m.Inquire) -> m.Outcome:
+        to = f"{_PREFIX}{next(self._numbers)}"
+        self._waiting[to] = asyncio.get_running_loop().create_future()
+        try:
+            self._inquire(to, inquire)
+            async with asyncio.timeout(INQUIRE_S_MAX):
+                return await self._waiting[to]
+        except TimeoutError:
+            raise Unavailable(
+                "the register is busy", remedy="ask again later", retry_after_s=1.0
+            ) from None
+        finally:
+            del self._waiting[to]

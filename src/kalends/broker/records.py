@@ -1,0 +1,111 @@
+"""What the register knows, for those who may see it: show, list, why, by key, audit."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from kalends.broker import register
+from kalends.broker.case import view_of
+from kalends.broker.record import Record
+from kalends.broker.service import BrokerService
+from kalends.core import api
+from kalends.core.errors import NotFound
+from kalends.serving.callers import Caller
+from kalends.serving.clocks import Clock
+
+AUDIT_PAGE: Final = 1_000
+
+_SEE_ALL: Final = frozenset({"audit", "admin"})
+
+
+class Records:
+    """Reads only; a request is visible to its owner, and to the scopes ``audit`` and ``admin``."""
+
+    def __init__(self, service: BrokerService, clock: Clock) -> None:
+        self._service = service
+        self._clock = clock
+
+    def of(self, caller: Caller, request_id: str) -> Record:
+        """The record that stands for `request_id`; raises `NotFound` for one that is not visible."""
+        store = self._service.store
+        record = store.read(register.current, request_id) or store.read(register.read, request_id)
+        if record is None or not may_see(caller, record.user):
+            raise NotFound(
+                "there is no such request of yours",
+                where="id",
+                remedy="see `kalends list` for your requests",
+                request_id=request_id,
+            )
+        return record
+
+    def standing(self, record: Record) -> Record:
+        """`record`, or what has replaced it."""
+        if record.state != "replaced":
+            return record
+        return self._service.store.read(register.current, record.reservation) or record
+
+    def view(self, record: Record) -> api.RequestView:
+        """`record` with what this replica knows of its sites, and with a change that is under way."""
+        case = self._service.cases.get(record.rid)
+        confirmed = None
+        if case is not None and case.phase == "telling" and record.state == "commit":
+            confirmed = frozenset(site for site, part in case.parts.items() if part.done)
+        changing = self._service.store.read(register.changing, record.reservation)
+        return view_of(record, confirmed=confirmed, changing=changing)
+
+    def show(self, caller: Caller, body: api.ById) -> api.RequestView:
+        return self.view(self.of(caller, body.id))
+
+    def why(self, caller: Caller, body: api.ById) -> api.Story:
+        record = self.of(caller, body.id)
+        return api.Story(request=self.view(record), events=record.trail)
+
+    def by_key(self, caller: Caller, body: api.ByKey) -> api.RequestView:
+        record = self._service.store.read(register.by_key, caller.principal.user, body.key)
+        if record is None:
+            raise NotFound(
+                "no request of yours was made with this key",
+                where="key",
+                remedy="it never arrived: it is safe to send it again with the same key",
+            )
+        return self.view(self.standing(record))
+
+    async def list(self, caller: Caller, body: api.ListRequests) -> api.Requests:
+        if body.everyone:
+            caller.require("audit", self._clock.wall_s())
+        found = await self._service.store.read_slowly(
+            lambda connection: _listed(connection, caller.principal.user, body)
+        )
+        return api.Requests(requests=tuple(self.view(record) for record in found))
+
+    async def audit(self, caller: Caller, body: api.Audit) -> api.Audited:
+        """A page of the register; problems are what the protocol forbids and has happened since the start."""
+        page = await self._service.store.read_slowly(
+            lambda connection: register.page(connection, body.after, AUDIT_PAGE)
+        )
+        return api.Audited(
+            records=tuple(
+                api.AuditRecord(
+                    id=record.rid, att=record.att, state=record.state, chosen=record.chosen
+                )
+                for record in page
+            ),
+            problems=tuple(self._service.alarms),
+            more=len(page) == AUDIT_PAGE,
+        )
+
+
+def may_see(caller: Caller, user: str) -> bool:
+    return caller.principal.user == user or bool(_SEE_ALL & caller.scopes)
+
+
+def _listed(connection: sqlite3.Connection, user: str, body: api.ListRequests) -> list[Record]:
+    found: list[Record] = []
+    for first in register.of_user(connection, user, body.before, body.everyone):
+        record = register.current(connection, first.reservation) or first
+        if body.state in ("", record.public_state):
+            found.append(record)
+            if len(found) == body.count:
+                break
+    return found

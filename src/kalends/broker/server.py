@@ -1,0 +1,229 @@
+"""A broker from its configuration: the register, the links to its sites, and the calls of its users."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+import aiohttp
+from aiohttp import web
+
+import kalends
+from kalends.broker.booking import Booking
+from kalends.broker.directory import Directory
+from kalends.broker.finding import Finding
+from kalends.broker.measures import Measures
+from kalends.broker.records import Records
+from kalends.broker.replica import ReplicaLock
+from kalends.broker.service import BrokerService
+from kalends.broker.site_link import SiteLink
+from kalends.broker.store import BrokerStore
+from kalends.core import api
+from kalends.core.errors import InvalidInput
+from kalends.serving.application import build_application
+from kalends.serving.callers import USER_HEADER, Authenticator, Caller, OpenAccess, split_listen
+from kalends.serving.clocks import SystemClock
+from kalends.serving.configuration import BrokerConfiguration, PeerConfiguration
+from kalends.serving.dispatch import Handler
+from kalends.serving.keys import load_private_key, load_trusted_keys
+from kalends.serving.limiting import ServingLimits
+from kalends.serving.logs import get_logger
+from kalends.serving.metrics import Metrics
+from kalends.serving.tokens import KeyRing, mint
+
+TOKEN_S: Final = 300
+"""A token for a site is made for one connection: its life only has to cover clocks that differ."""
+
+QUIET_S_MAX: Final = 3.0
+"""At a stop, open requests get so long to end; the rest goes on at the next start, or elsewhere."""
+
+
+def build_broker(configuration: BrokerConfiguration) -> web.Application:
+    """The application of one broker replica; it opens its store and links when it starts.
+
+    Raises `InvalidInput` for keys and certificates that cannot be used. Its start raises `Conflict`
+    when the replica is served already, and what opening the store raises.
+    """
+    clock = SystemClock()
+    logger = get_logger(role="broker", name=configuration.name)
+    replica = replica_name(configuration)
+    directory = Directory({site.name: site.url for site in configuration.sites})
+    metrics = Metrics(role="broker", name=configuration.name, version=kalends.__version__)
+    service: BrokerService
+    measures = Measures(metrics, directory, lambda: service.cases)
+    service = BrokerService(
+        replica=replica,
+        coords=_coords(configuration),
+        open_store=lambda: BrokerStore.open(
+            configuration.store, configuration.name, measures.committed
+        ),
+        directory=directory,
+        open_per_user_max=configuration.limits.open_per_principal_max,
+        logger=logger,
+        measures=measures,
+    )
+    headers = _site_headers(configuration, replica, clock)
+    trust = {site.name: _trust(site) for site in configuration.sites}
+
+    async def running(application: web.Application) -> AsyncIterator[None]:
+        lock = ReplicaLock(configuration.store, replica)
+        try:
+            async with aiohttp.ClientSession() as http:
+                service.links = {
+                    site.name: SiteLink(
+                        site.name,
+                        site.url,
+                        source=replica,
+                        http=http,
+                        tls=trust[site.name],
+                        headers=headers(site.name),
+                        user=service,
+                        logger=logger,
+                        jitter=random.random,
+                    )
+                    for site in configuration.sites
+                }
+                await service.start()
+                links = [asyncio.create_task(link.run()) for link in service.links.values()]
+                yield
+                await service.stop(QUIET_S_MAX)
+                for link in links:
+                    link.cancel()
+                await asyncio.gather(*links, return_exceptions=True)
+        finally:
+            lock.release()
+
+    application = build_application(
+        role="broker",
+        name=configuration.name,
+        version=kalends.__version__,
+        handlers=_handlers(configuration, service, clock),
+        authenticator=_authenticator(configuration),
+        metrics=metrics,
+        logger=logger,
+        limits=ServingLimits(
+            calls_per_s=configuration.limits.calls_per_s,
+            calls_burst=configuration.limits.calls_burst,
+        ),
+        clock=clock,
+        routes=[service.inquiries.route()],
+        on_stop=service.events.stop,
+    )
+    application.cleanup_ctx.append(running)
+    return application
+
+
+def replica_name(configuration: BrokerConfiguration) -> str:
+    """What this replica is called by its sites and in the register."""
+    return f"{configuration.name}-{configuration.replica}"
+
+
+def _handlers(
+    configuration: BrokerConfiguration, service: BrokerService, clock: SystemClock
+) -> dict[str, Handler]:
+    records = Records(service, clock)
+    booking = Booking(service, records)
+    finding = Finding(service.directory, service.asking, clock)
+
+    def health(caller: Caller, body: api.Nothing) -> api.Health:
+        return api.Health(
+            status="failing" if service.failure else "draining" if service.draining else "ok",
+            role="broker",
+            name=configuration.name,
+            version=kalends.__version__,
+            detail=service.failure,
+        )
+
+    async def watch(caller: Caller, body: api.Watch) -> api.Events:
+        user = records.of(caller, body.id).user if body.id else caller.principal.user
+        return await service.events.watch(user, body.id, body.after, body.wait_ms / 1000)
+
+    def drain(caller: Caller, body: api.Drain) -> api.Health:
+        service.drain(body.on)
+        return health(caller, api.Nothing())
+
+    return {
+        "health": health,
+        "resources": finding.resources,
+        "calendar": finding.calendar,
+        "find": finding.find,
+        "book": booking.book,
+        "by_key": records.by_key,
+        "list": records.list,
+        "show": records.show,
+        "why": records.why,
+        "lock": booking.lock,
+        "release": booking.release,
+        "cancel": booking.cancel,
+        "change": booking.change,
+        "watch": watch,
+        "audit": records.audit,
+        "drain": drain,
+    }
+
+
+def _authenticator(configuration: BrokerConfiguration) -> Authenticator:
+    if not configuration.keys:
+        return OpenAccess()
+    keys = [
+        key
+        for listed in configuration.keys
+        for key in load_trusted_keys(
+            listed.file, issuer=listed.issuer, scopes=frozenset(listed.scopes)
+        )
+    ]
+    return KeyRing(keys, configuration.name)
+
+
+def _site_headers(
+    configuration: BrokerConfiguration, replica: str, clock: SystemClock
+) -> Callable[[str], Callable[[], dict[str, str]]]:
+    """For each site what proves who we are: a fresh token, or our name where access is open."""
+    if configuration.key is None:
+        return lambda site: lambda: {USER_HEADER: replica}
+    key = load_private_key(configuration.key)
+
+    def of_site(site: str) -> Callable[[], dict[str, str]]:
+        def headers() -> dict[str, str]:
+            token = mint(
+                key,
+                user=replica,
+                groups=(),
+                audience=(site,),
+                scopes=("broker",),
+                issuer=configuration.name,
+                lifetime_s=TOKEN_S,
+                now_s=clock.wall_s(),
+            )
+            return {"Authorization": f"Bearer {token}"}
+
+        return headers
+
+    return of_site
+
+
+def _trust(site: PeerConfiguration) -> ssl.SSLContext | bool:
+    if site.ca is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=site.ca)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInput(
+            f"{site.ca} cannot be used: {error}",
+            where=f"broker.sites.{site.name}.ca",
+            remedy="name a file with certificates in PEM form",
+        ) from error
+
+
+def _coords(configuration: BrokerConfiguration) -> tuple[str, ...]:
+    """Where sites may inquire; nowhere when the port is still to be found and nobody was told."""
+    if configuration.coords:
+        return configuration.coords
+    _, port = split_listen(configuration.listen)
+    if not port and not configuration.url:
+        return ()
+    scheme = "https" if configuration.tls is not None else "http"
+    return (configuration.url_at(f"{scheme}://{configuration.listen}"),)

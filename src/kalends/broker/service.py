@@ -1,0 +1,448 @@
+"""A coordinator that runs: its effects are carried out, its deadlines kept, its replica kept alive.
+
+Effects leave in turns: what calls, sites and the register have caused in one turn of the event loop
+goes out together, operations to the group commit and messages to the sites' links. The coordinator
+itself sends what must wait for an operation only when it is told the operation's result.
+
+When the store fails, nobody knows which of the last operations were stored, and so the coordinator's
+memory is worth nothing: it is dropped with everything that waited, and a new one begins from the
+store, as after a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import random
+import secrets
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kalends.broker import register
+from kalends.broker.asking import FIRST_QUERY_ID, Asking
+from kalends.broker.case import Case
+from kalends.broker.coordinator import Coordinator, Identity
+from kalends.broker.directory import Directory
+from kalends.broker.inquiries import Inquiries
+from kalends.broker.measures import Measures
+from kalends.broker.record import Ask, Registered
+from kalends.broker.replica import BEAT_EVERY_S, CLOCK_AHEAD, LEASE_MS, Leases
+from kalends.broker.site_link import SiteLink
+from kalends.broker.store import Beat, BrokerStore, Resign, Result, Retire
+from kalends.broker.watching import EventRing
+from kalends.core import messages as m
+from kalends.core.api import RequestView
+from kalends.core.clock import LogicalClock
+from kalends.core.errors import KalendsError, OutcomeUnknown, Unavailable
+from kalends.core.identifiers import request_id
+from kalends.core.intervals import Moment
+from kalends.serving.group_commit import StoreFailed
+from kalends.serving.logs import Logger
+
+REOPEN_EVERY_S: Final = 1.0
+ORPHANS_MAX: Final = 500
+"""Taken over in one go: the rest follows with the next beat."""
+
+TIMER_S_MIN: Final = 0.02
+"""Deadlines are seconds long; one wake-up serves all that fall this close together."""
+
+ALARMS_MAX: Final = 100
+
+
+class Life(NamedTuple):
+    """What lasts from an opening of the store to its failure or the stop."""
+
+    store: BrokerStore
+    coordinator: Coordinator
+
+
+def moment() -> Moment:
+    """Now, on the clocks of this machine."""
+    return Moment(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
+
+
+class BrokerService:
+    """One replica of a broker. Made, used and stopped on one event loop.
+
+    `open_store` opens the store; `replica` is this replica's name on it; `coords` are where sites
+    may inquire.
+    """
+
+    def __init__(
+        self,
+        *,
+        replica: str,
+        coords: tuple[str, ...],
+        open_store: Callable[[], Coroutine[None, None, BrokerStore]],
+        directory: Directory,
+        open_per_user_max: int,
+        logger: Logger,
+        measures: Measures,
+    ) -> None:
+        self.directory = directory
+        self.logger = logger
+        self.links: Mapping[str, SiteLink] = {}
+        self.measures = measures
+        self.logical_clock = LogicalClock()
+        self.leases = Leases()
+        self.events = EventRing(0)
+        self.asking = Asking(self._send)
+        self.inquiries = Inquiries(self._inquire, time.monotonic)
+        self.alarms: list[str] = []
+        self.draining = False
+        self.failure = ""
+        self._replica = replica
+        self._coords = coords
+        self._open_store = open_store
+        self._open_per_user_max = open_per_user_max
+        self._life: Life | None = None
+        self._failed_store: BrokerStore | None = None
+        self._tickets: dict[int, asyncio.Future[RequestView | None]] = {}
+        self._ticket_numbers = itertools.count(1)
+        self._stirred = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms = 0
+        self._changed = asyncio.Event()
+        """Set when the heart should look: the store has failed."""
+        self._quiet: asyncio.Event | None = None
+        self._heart: asyncio.Task[None] | None = None
+
+    # Life
+
+    async def start(self) -> None:
+        """Begin from the store; raises what its opening raises."""
+        await self._begin()
+        self._heart = asyncio.create_task(self._beat_for_ever())
+        self._heart.add_done_callback(self._heart_stopped)
+
+    async def stop(self, wait_s: float) -> None:
+        """Finish what is open within `wait_s`, give the lease back, and close the store."""
+        if self._life is not None:
+            self._life.coordinator.draining = True
+            await self._wait_until_quiet(wait_s)
+        if self._heart is not None:
+            self._heart.cancel()
+            await asyncio.gather(self._heart, return_exceptions=True)
+        if self._timer is not None:
+            self._timer.cancel()
+        life, self._life = self._life, None
+        self._give_up_waiting()
+        if life is not None:
+            try:
+                await life.store.writer.run((Resign(life.coordinator.identity.owner),))
+            except StoreFailed as error:
+                self.logger.error("store_failed", reason=error.detail)
+            await life.store.close()
+        elif self._failed_store is not None:
+            await self._failed_store.close()
+
+    async def _begin(self) -> None:
+        store = await self._open_store()
+        owner = f"{self._replica}:{store.epoch}"
+        try:
+            bound = store.read(register.clock_bound)
+            self.logical_clock = LogicalClock(max(bound, self.logical_clock.value))
+            now = moment()
+            await store.writer.run((Retire(self._replica, owner), self._beat(owner, now)))
+            self.leases.look(store.read(register.leases))
+            orphans = store.read(register.orphans, owner, now.wall_ms, ORPHANS_MAX)
+        except BaseException:
+            await store.close()
+            raise
+        if not self.events.last:
+            self.events.last = self.logical_clock.value
+        coordinator = Coordinator(
+            Identity(self._replica, owner, self._coords),
+            self.directory,
+            self.logical_clock,
+            new_rid=lambda now: request_id(now.wall_ms, secrets.randbits(74)),
+            new_secret=lambda: secrets.token_urlsafe(18),
+            jitter=random.random,
+            open_per_user_max=self._open_per_user_max,
+            owner_alive=lambda owner: self.leases.alive(owner, moment().wall_ms),
+        )
+        coordinator.draining = self.draining
+        self._life = Life(store, coordinator)
+        self.failure = ""
+        for record in orphans:
+            coordinator.adopt(record, now)
+        self.stir()
+        self.logger.info("broker_begins", owner=owner, taken_over=len(orphans))
+
+    def _beat(self, owner: str, now: Moment) -> Beat:
+        return Beat(owner, now.wall_ms + LEASE_MS, self.logical_clock.value + CLOCK_AHEAD)
+
+    async def _beat_for_ever(self) -> None:
+        """Renew the lease, take over from the dead, and begin anew after a failure of the store."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), BEAT_EVERY_S)
+            self._changed.clear()
+            if self._life is None:
+                await self._begin_anew()
+            else:
+                await self._beat_once(self._life)
+
+    async def _beat_once(self, life: Life) -> None:
+        owner = life.coordinator.identity.owner
+        now = moment()
+        try:
+            await life.store.writer.run((self._beat(owner, now),))
+            self.leases.look(life.store.read(register.leases))
+            orphans = life.store.read(register.orphans, owner, now.wall_ms, ORPHANS_MAX)
+        except Unavailable as error:
+            self._fail(error)
+            return
+        for record in orphans:
+            self.step(lambda: life.coordinator.adopt(record, moment()))  # noqa: B023  called at once
+
+    async def _begin_anew(self) -> None:
+        failed, self._failed_store = self._failed_store, None
+        if failed is not None:
+            await failed.close()
+        try:
+            await self._begin()
+        except KalendsError as error:
+            self.failure = error.detail
+            self.logger.error("store_not_opened", reason=str(error))
+            await asyncio.sleep(REOPEN_EVERY_S)
+            self._changed.set()
+
+    def _heart_stopped(self, heart: asyncio.Task[None]) -> None:
+        if not heart.cancelled() and (error := heart.exception()) is not None:
+            self.logger.error("heart_stopped", exc_info=error)
+
+    def _fail(self, error: Exception) -> None:
+        """What this replica remembers may not be what is stored: forget it all, and begin anew."""
+        life, self._life = self._life, None
+        if life is None:
+            return
+        self.failure = str(error)
+        self.logger.error("broker_begins_anew", exc_info=error)
+        self._failed_store = life.store
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._give_up_waiting()
+        for link in self.links.values():
+            link.drop()
+        self._changed.set()
+
+    def _give_up_waiting(self) -> None:
+        for future in self._tickets.values():
+            if not future.done():
+                future.set_exception(
+                    OutcomeUnknown(
+                        "the broker lost its store, or stopped, while this was being decided",
+                        remedy="ask again by the same key",
+                    )
+                )
+        self._tickets.clear()
+        self.inquiries.fail(self._unavailable())
+
+    def _unavailable(self) -> Unavailable:
+        return Unavailable(
+            "this broker's store cannot be used now",
+            where="store",
+            remedy="try again in a moment, or ask another replica",
+            retry_after_s=1.0,
+        )
+
+    # For the calls of users
+
+    @property
+    def coordinator(self) -> Coordinator:
+        """Raises `Unavailable` while the store cannot be used."""
+        if self._life is None:
+            raise self._unavailable()
+        return self._life.coordinator
+
+    @property
+    def store(self) -> BrokerStore:
+        """Raises `Unavailable` while the store cannot be used."""
+        if self._life is None:
+            raise self._unavailable()
+        return self._life.store
+
+    @property
+    def cases(self) -> Mapping[str, Case]:
+        return self._life.coordinator.cases if self._life is not None else {}
+
+    def drain(self, on: bool) -> None:
+        """Take no new requests, or take them again; until the next start."""
+        self.coordinator.draining = self.draining = on
+
+    def ticket(self) -> tuple[int, asyncio.Future[RequestView | None]]:
+        """A ticket for the coordinator, and what will be its answer."""
+        number = next(self._ticket_numbers)
+        future: asyncio.Future[RequestView | None] = asyncio.get_running_loop().create_future()
+        self._tickets[number] = future
+        return number, future
+
+    def drop_ticket(self, number: int) -> None:
+        self._tickets.pop(number, None)
+
+    async def answer(
+        self, number: int, future: asyncio.Future[RequestView | None], wait_s: float
+    ) -> RequestView | None:
+        """The answer to a ticket; None when there is none within `wait_s`."""
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(wait_s, _none_yet, future)
+        try:
+            return await future
+        finally:
+            timer.cancel()
+            self._tickets.pop(number, None)
+
+    async def settle(self) -> None:
+        """Return when everything up to now is durable; raises `Unavailable`."""
+        store = self.store
+        self._carry_out()
+        await store.writer.run(())
+
+    def stir(self) -> None:
+        """The coordinator was given something: carry out its effects at the end of this turn."""
+        if not self._stirred:
+            self._stirred = True
+            asyncio.get_running_loop().call_soon(self._carry_out)
+
+    def step(self, call: Callable[[], object]) -> None:
+        """Give the coordinator something that no caller waits for; a fault of its own ends its life."""
+        try:
+            call()
+        except Exception as error:
+            # The boundary: after a step that broke off half way, nothing it knows can be trusted.
+            self._fail(error)
+        else:
+            self.stir()
+
+    # Effects
+
+    def _carry_out(self) -> None:
+        self._stirred = False
+        life = self._life
+        if life is None:
+            return
+        effects = life.coordinator.take_effects()
+        if effects.operations:
+            life.store.writer.submit(effects.operations, self._registered, self._fail)
+        for send in effects.sends:
+            if send.to in self.links:
+                self.links[send.to].send(send.message)
+            else:
+                self.inquiries.answer(send.to, send.message)
+        for answer in effects.answers:
+            future = self._tickets.get(answer.ticket)
+            if future is not None and not future.done():
+                future.set_result(answer.view)
+        if effects.events:
+            self.events.publish(effects.events)
+            for happened in effects.events:
+                self.measures.happened.labels(happened.event.kind).inc()
+        for alarm in effects.alarms:
+            self._alarmed(alarm)
+        self._keep_time(life.coordinator)
+        if self._quiet is not None and self._is_quiet():
+            self._quiet.set()
+
+    def _alarmed(self, alarm: str) -> None:
+        self.logger.error("alarm", detail=alarm)
+        self.alarms = [*self.alarms[-ALARMS_MAX + 1 :], alarm]
+        self.measures.alarms.inc()
+
+    def _registered(self, results: Sequence[Result]) -> None:
+        life = self._life
+        if life is None:
+            return
+        now = moment()
+        mine: list[Registered] = [result for result in results if result is not None]
+        try:
+            for result in mine:
+                life.coordinator.registered(result, now)
+        except Exception as error:
+            # As in `step`.
+            self._fail(error)
+            return
+        self._carry_out()
+        for result in mine:
+            if isinstance(result.operation, Ask):
+                self.inquiries.settled(result.operation.reply_to)
+
+    def _keep_time(self, coordinator: Coordinator) -> None:
+        """One timer, for the next deadline of the coordinator."""
+        due_ms = coordinator.next_deadline_ms()
+        if due_ms is None:
+            return
+        if self._timer is not None:
+            if self._timer_due_ms <= due_ms:
+                return
+            self._timer.cancel()
+        self._timer_due_ms = due_ms
+        in_s = max((due_ms - moment().monotonic_ms) / 1000, TIMER_S_MIN)
+        self._timer = asyncio.get_running_loop().call_later(in_s, self._advance)
+
+    def _advance(self) -> None:
+        self._timer = None
+        if self._life is not None:
+            coordinator = self._life.coordinator
+            self.step(lambda: coordinator.advance(moment()))
+
+    def _is_quiet(self) -> bool:
+        return all(case.phase in ("held", "waiting") for case in self.cases.values())
+
+    async def _wait_until_quiet(self, wait_s: float) -> None:
+        self._carry_out()
+        self._quiet = asyncio.Event()
+        if self._is_quiet():
+            return
+        try:
+            await asyncio.wait_for(self._quiet.wait(), wait_s)
+        except TimeoutError:
+            self.logger.warning("stopped_with_open_requests", count=len(self.cases))
+
+    # Links (`kalends.broker.site_link.LinkUser`)
+
+    def site_said(self, site: str, messages: Sequence[m.Message]) -> None:
+        """Messages of a site; what belongs to nobody any more is let go."""
+        self.step(lambda: self._take(site, messages))
+
+    def _take(self, site: str, messages: Sequence[m.Message]) -> None:
+        coordinator = self._life.coordinator if self._life is not None else None
+        now = moment()
+        for message in messages:
+            if isinstance(message, m.Hello) and message.site != site:
+                self._alarmed(f"{site} says that it is {message.site}")
+            elif isinstance(message, m.View) and message.query_id >= FIRST_QUERY_ID:
+                self.asking.answered(site, message)
+            elif coordinator is not None:
+                coordinator.receive(site, message, now)
+            elif isinstance(message, m.Hello):
+                self.directory.greet(message)
+
+    def site_lost(self, site: str, reason: str) -> None:
+        if self._life is not None:
+            self._life.coordinator.site_lost(site, reason)
+        else:
+            self.directory.lose(site, reason)
+        self.asking.lost(site)
+
+    def merge_clock(self, seen: int) -> None:
+        self.logical_clock.merge(seen, moment().wall_ms)
+
+    def clock(self) -> int:
+        return self.logical_clock.value
+
+    def _send(self, site: str, message: m.Message) -> None:
+        if site in self.links:
+            self.links[site].send(message)
+
+    def _inquire(self, reply_to: str, inquire: m.Inquire) -> None:
+        coordinator = self.coordinator
+        self.step(lambda: coordinator.receive(reply_to, inquire, moment()))
+
+
+def _none_yet(future: asyncio.Future[RequestView | None]) -> None:
+    if not future.done():
+        future.set_result(None)

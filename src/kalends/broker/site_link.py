@@ -1,0 +1,246 @@
+"""The WebSocket to one site, kept up: connected again whenever it is lost, with patience and jitter.
+
+The site speaks first: a Hello that says who it is. What is sent to a site in one turn of the event
+loop leaves in one frame. Nothing is kept for a site that is not connected: the protocol says it all
+again when it is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Protocol
+
+import aiohttp
+import msgspec
+
+from kalends.core import limits, wire
+from kalends.core import messages as m
+from kalends.core.errors import InvalidInput
+from kalends.serving.logs import Logger
+
+SESSION_PATH: Final = "/v1/session"
+HEARTBEAT_S: Final = 10.0
+"""A ping this often; a site that does not answer within half of it is lost."""
+
+CONNECT_S_MAX: Final = 10.0
+HELLO_S_MAX: Final = 10.0
+RETRY_S_MIN: Final = 0.2
+RETRY_S_MAX: Final = 5.0
+"""A site that is back is used again at most so much later."""
+
+OUTBOX_BYTES_MAX: Final = 32 * 1024 * 1024
+"""What a site that does not read can make us keep; beyond it the connection is dropped."""
+
+_FRAME_HEAD_BYTES_MAX: Final = 128
+
+
+class _FrameOut(msgspec.Struct, frozen=True):
+    """As `kalends.core.messages.FrameToSite`, of messages that are bytes already."""
+
+    v: int
+    source: str
+    lc: int
+    messages: list[msgspec.Raw]
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(m.FrameToBroker)
+
+
+class LinkLost(Exception):
+    """The connection is over; the text says why."""
+
+
+class LinkUser(Protocol):
+    """Who uses the links; called on the event loop."""
+
+    def site_said(self, site: str, messages: Sequence[m.Message]) -> None:
+        """Messages of a connected site, in order; the first ever of a connection is its Hello."""
+
+    def site_lost(self, site: str, reason: str) -> None:
+        """The site is not connected (any more)."""
+
+    def merge_clock(self, seen: int) -> None:
+        """Take note of the site's logical clock; raises `InvalidInput` when it is far ahead."""
+
+    def clock(self) -> int:
+        """The logical time to put on a frame."""
+
+
+class SiteLink:
+    """The link to site `name` at `url`; `run` keeps it until it is cancelled.
+
+    `headers` makes what proves who we are, anew for each connection; `jitter` gives numbers in
+    [0, 1); `tls` is what to trust for https.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        *,
+        source: str,
+        http: aiohttp.ClientSession,
+        tls: ssl.SSLContext | bool,
+        headers: Callable[[], dict[str, str]],
+        user: LinkUser,
+        logger: Logger,
+        jitter: Callable[[], float],
+    ) -> None:
+        self.name = name
+        self.connected = False
+        self._address = url.rstrip("/") + SESSION_PATH
+        self._source = source
+        self._http = http
+        self._tls = tls
+        self._headers = headers
+        self._user = user
+        self._logger = logger
+        self._jitter = jitter
+        self._outbox: deque[bytes] = deque()
+        self._outbox_bytes = 0
+        self._to_write = asyncio.Event()
+        self._drop = asyncio.Event()
+
+    def send(self, message: m.Message) -> None:
+        """Send `message` with the next frame; dropped while the site is not connected."""
+        if not self.connected:
+            return
+        packed = _ENCODER.encode(message)
+        self._outbox.append(packed)
+        self._outbox_bytes += len(packed)
+        if self._outbox_bytes > OUTBOX_BYTES_MAX:
+            self.drop()
+        self._to_write.set()
+
+    def drop(self) -> None:
+        """Give up this connection and make a new one."""
+        self._drop.set()
+
+    async def run(self) -> None:
+        """Connect, and connect again, for ever."""
+        wait_s = RETRY_S_MIN
+        while True:
+            was_up = False
+            try:
+                await self._connection()
+            except LinkLost as lost:
+                was_up, reason = self.connected, str(lost)
+            finally:
+                self._close()
+            if was_up:
+                wait_s = RETRY_S_MIN
+                self._logger.warning("site_lost", site=self.name, reason=reason)
+            self._user.site_lost(self.name, reason)
+            await asyncio.sleep(wait_s * (0.5 + self._jitter() / 2))
+            wait_s = min(wait_s * 2, RETRY_S_MAX)
+
+    def _close(self) -> None:
+        self.connected = False
+        self._outbox.clear()
+        self._outbox_bytes = 0
+        self._to_write.clear()
+        self._drop.clear()
+
+    async def _connection(self) -> None:
+        """One connection from its beginning to its end, which is always a `LinkLost`."""
+        try:
+            async with asyncio.timeout(CONNECT_S_MAX):
+                socket = await self._http.ws_connect(
+                    self._address,
+                    headers=self._headers(),
+                    heartbeat=HEARTBEAT_S,
+                    max_msg_size=limits.FRAME_BYTES_MAX,
+                    ssl=self._tls,
+                )
+        except TimeoutError:
+            raise LinkLost("it does not answer") from None
+        except aiohttp.WSServerHandshakeError as error:
+            raise LinkLost(f"it refuses us with status {error.status}") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise LinkLost(f"it cannot be reached: {error}") from error
+        tasks = [
+            asyncio.create_task(self._read(socket)),
+            asyncio.create_task(self._write(socket)),
+            asyncio.create_task(self._dropped()),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            with contextlib.suppress(aiohttp.ClientError, OSError):
+                await socket.close()
+
+    async def _read(self, socket: aiohttp.ClientWebSocketResponse[bool]) -> None:
+        try:
+            async with asyncio.timeout(HELLO_S_MAX):
+                messages = await self._frame(socket)
+        except TimeoutError:
+            raise LinkLost("it did not say who it is") from None
+        hello = messages[0] if messages else None
+        if not isinstance(hello, m.Hello) or hello.site != self.name:
+            said = f"site {hello.site!r}" if isinstance(hello, m.Hello) else "not a site"
+            self._logger.error("wrong_site", site=self.name, url=self._address, is_=said)
+            raise LinkLost(f"at its address is {said}")
+        self.connected = True
+        self._logger.info("site_connected", site=self.name, epoch=hello.epoch)
+        while True:
+            self._user.site_said(self.name, messages)
+            messages = await self._frame(socket)
+
+    async def _frame(self, socket: aiohttp.ClientWebSocketResponse[bool]) -> Sequence[m.Message]:
+        message = await socket.receive()
+        if message.type is not aiohttp.WSMsgType.BINARY:
+            code = f" ({socket.close_code})" if socket.close_code else ""
+            reason = f": {message.extra}" if message.extra else ""
+            raise LinkLost(f"the connection was closed{code}{reason}")
+        try:
+            frame = _DECODER.decode(message.data)
+            self._user.merge_clock(frame.lc)
+        except (msgspec.DecodeError, RecursionError) as error:
+            detail, where = wire.detail_and_path(error)
+            self._logger.error("not_a_frame", site=self.name, where=where, detail=detail)
+            raise LinkLost("it sent something that is not a frame") from error
+        except InvalidInput as error:
+            self._logger.error("clock_far_ahead", site=self.name, detail=error.detail)
+            raise LinkLost(error.detail) from error
+        if frame.source != self.name:
+            raise LinkLost(f"it sent a frame of {frame.source}")
+        return frame.messages
+
+    async def _write(self, socket: aiohttp.ClientWebSocketResponse[bool]) -> None:
+        while True:
+            await self._to_write.wait()
+            self._to_write.clear()
+            for frame in self._frames():
+                try:
+                    await socket.send_bytes(frame)
+                except (aiohttp.ClientError, OSError) as error:
+                    raise LinkLost(f"the connection broke: {error}") from error
+
+    def _frames(self) -> Iterator[bytes]:
+        """All that waits, in as few frames as the limits allow."""
+        while self._outbox:
+            taken: list[msgspec.Raw] = []
+            size = _FRAME_HEAD_BYTES_MAX
+            while self._outbox and len(taken) < limits.FRAME_MESSAGES_MAX:
+                size += len(self._outbox[0])
+                if taken and size > limits.FRAME_BYTES_MAX:
+                    break
+                packed = self._outbox.popleft()
+                self._outbox_bytes -= len(packed)
+                taken.append(msgspec.Raw(packed))
+            frame = _FrameOut(m.WIRE_VERSION, self._source, self._user.clock(), taken)
+            yield _ENCODER.encode(frame)
+
+    async def _dropped(self) -> None:
+        await self._drop.wait()
+        raise LinkLost("the connection was given up: the site reads too slowly, or we began anew")
