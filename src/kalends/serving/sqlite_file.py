@@ -120,7 +120,7 @@ def check(path: Path, kind: StoreKind, owner: str = "") -> None:
             copied = read_meta(connection, "copied")
         except sqlite3.Error as error:
             raise _damaged(path, f"it is damaged: {error}") from error
-    if owner and named != owner:
+    if owner and str(named) != owner:
         raise StoreDamaged(
             f"it belongs to {named!r}, not to {owner!r}",
             where=str(path),
@@ -272,19 +272,15 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
             shared_memory.unlink(missing_ok=True)
 
 
-def in_use(path: Path) -> bool:
-    """Whether a process has the store at `path` open."""
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Nobody else has the store at `path` open meanwhile; raises `Conflict` when somebody has."""
+    lock = _lock(path, shared=False)
     try:
-        descriptor = os.open(lock_path(path), os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        with _directory_locked(path):
+            yield
     finally:
-        os.close(descriptor)
-    return False
+        os.close(lock)
 
 
 def _lock(path: Path, *, shared: bool) -> int:

@@ -1,0 +1,152 @@
+"""A site's store against a dictionary: what was applied is what is loaded, after any restart."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import msgspec
+import pytest
+from store_support import fact, rid, stake
+
+from kalends.resource_servers.stakes import HorizonRaised, Stake, StakeDropped, stored
+from kalends.resource_servers.store import DRAINING, Prune, Setting, SiteStore
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "sdsc.sqlite"
+
+
+@pytest.fixture
+def store(path: Path) -> SiteStore:
+    return SiteStore.open(path, "sdsc", sync="off")
+
+
+def reopened(store: SiteStore) -> SiteStore:
+    store.close()
+    return SiteStore.open(store.file.path, "sdsc", sync="off")
+
+
+def by_rid(store: SiteStore) -> dict[str, Stake]:
+    return {each.rid: each for each in store.load().stakes}
+
+
+def test_stakes_come_back_as_they_were_stored_last(store: SiteStore) -> None:
+    locked = stake(1, "locked", chosen={"sdsc": (2,)}, refused=1)
+    store.apply([fact(0), fact(1)], 1)
+    store.apply([stored(locked, "commit-chosen")], 2)
+    store = reopened(store)
+    assert by_rid(store) == {rid(0): stake(0), rid(1): locked}
+    store.check()
+
+
+def test_within_one_transaction_the_last_fact_of_a_stake_stands(store: SiteStore) -> None:
+    store.apply([fact(0), fact(0, "locked"), StakeDropped(rid(1)), fact(1)], 1)
+    store.apply([fact(2), StakeDropped(rid(2))], 2)
+    store = reopened(store)
+    assert {key: each.claims[0].state for key, each in by_rid(store).items()} == {
+        rid(0): "locked",
+        rid(1): "prepared",
+    }
+    store.check()
+
+
+def test_a_dropped_stake_is_gone_and_its_history_is_not(store: SiteStore) -> None:
+    store.apply([fact(0)], 1)
+    store.apply([StakeDropped(rid(0))], 2)
+    assert by_rid(store) == {}
+    events = store.file.connection.execute("select event from journal order by seq").fetchall()
+    assert events == [("visit-vote",), ("dropped",)]
+    store.check()
+
+
+def test_the_horizon_never_goes_back(store: SiteStore) -> None:
+    store.apply([HorizonRaised(500)], 1)
+    store.apply([HorizonRaised(400)], 1)
+    store = reopened(store)
+    assert store.load().horizon_s == 500
+
+
+def test_settings_are_kept(store: SiteStore) -> None:
+    assert store.setting(DRAINING) == 0
+    connection = store.file.connection
+    connection.execute("begin")
+    assert store.carry_out(connection, [Setting(DRAINING, 1), fact(0)], 1) == [None, None]
+    connection.execute("commit")
+    store = reopened(store)
+    assert store.setting(DRAINING) == 1
+    assert by_rid(store).keys() == {rid(0)}
+
+
+def test_a_transaction_that_fails_stores_nothing_and_the_next_one_works(store: SiteStore) -> None:
+    broken = msgspec.structs.replace(fact(1), event=None)
+    with pytest.raises(sqlite3.IntegrityError):
+        store.apply([fact(0), broken], 1)
+    assert by_rid(store) == {}
+    store.apply([fact(2)], 2)
+    store = reopened(store)
+    assert by_rid(store).keys() == {rid(2)}
+    store.check()
+
+
+def test_pruning_keeps_what_is_true_and_what_is_young(store: SiteStore) -> None:
+    store.apply([fact(0), fact(1), fact(2)], 1_000)
+    store.apply([fact(0, "locked"), StakeDropped(rid(1))], 2_000)
+    store.apply([fact(2, "locked")], 9_000)
+    assert store.prune(keep_ms=5_000, now_ms=10_000) == 4
+    rows = store.file.connection.execute("select rid, at_ms from journal order by seq").fetchall()
+    assert rows == [(rid(0), 2_000), (rid(2), 9_000)]
+    store.check()
+
+
+def test_pruning_goes_through_all_rows_in_bounded_steps(
+    store: SiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kalends.resource_servers.store.PRUNE_ROWS_MAX", 7)
+    for at_ms in range(10):
+        store.apply([fact(number) for number in range(5)], at_ms)
+    connection = store.file.connection
+    removed = []
+    while True:
+        connection.execute("begin")
+        (step,) = store.carry_out(connection, [Prune(100)], 100)
+        connection.execute("commit")
+        if step is None:
+            break
+        removed.append(step)
+        store.check()
+    assert sum(removed) == 45
+    assert max(removed) <= 7
+    assert len(by_rid(store)) == 5
+
+
+def test_a_clock_that_was_set_back_makes_pruning_stop_early_and_harms_nothing(
+    store: SiteStore,
+) -> None:
+    store.apply([fact(0)], 9_000)
+    store.apply([StakeDropped(rid(0))], 1_000)
+    assert store.prune(keep_ms=0, now_ms=5_000) == 0
+    store.check()
+    assert by_rid(store) == {}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "update stake set seq = seq - 1",
+        "update stake set ends_at = ends_at + 1",
+        "update journal set body = x'c1' where seq = 3",
+        "delete from stake",
+        "delete from journal where seq = 3",
+        "update stake set rid = rid || 'x'",
+    ],
+)
+def test_check_notices_tables_that_are_not_what_the_journal_says(
+    store: SiteStore, damage: str
+) -> None:
+    store.apply([fact(0), fact(1), fact(0, "locked")], 1)
+    store.check()
+    store.file.connection.execute(damage)
+    with pytest.raises(AssertionError):
+        store.check()
