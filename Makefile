@@ -56,7 +56,7 @@ simulation: setup-test ## Simulated networks with faults, and fuzzing of everyth
 
 # One at a time: these kill, stop and cut off real processes, and must not disturb one another.
 processes: setup-test ## Real processes and the examples
-	$(PYTEST) -p no:xdist tests/processes examples $(ARGS)
+	$(PYTEST) -p no:xdist tests/processes tests/examples $(ARGS)
 
 soak: setup-test ## Simulated faults with fresh seeds for SECONDS=600
 	$(IN_VENV)/python -m tests.simulation.soak --seconds $(SECONDS) $(ARGS)

@@ -39,7 +39,7 @@ def draw_all(
 def _title(view: CalendarView) -> str:
     resource = view.resource
     units = "1 unit" if resource.capacity == 1 else f"{resource.capacity} units"
-    hours = f", open {resource.hours} ({resource.zone})" if resource.hours else ""
+    hours = f", open {resource.hours}" if resource.hours else ""
     return f"{resource.name}  {units}{hours}"
 
 

@@ -19,7 +19,7 @@ from kalends.client.demo.together import all_of
 from kalends.client.demo.workload import JobBooking, job_bookings
 from kalends.core.api import CalendarView, Candidate, RequestView, Story
 from kalends.core.errors import NoCommonTime, Unavailable
-from kalends.core.intervals import Interval
+from kalends.core.intervals import Interval, align_up
 from kalends.core.requests import Alternative, Request, Term
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ async def play(
             raise NoCommonTime("no common time for the demo", refusals=found.refusals)
         candidate = found.candidates[0]
         teller.found(candidate)
-        shown = Interval(now_s // 3_600 * 3_600, candidate.end + MARGIN_S)
+        shown = Interval(align_up(now_s, 3_600), candidate.end + MARGIN_S)
 
         before = await _calendars(client, shown)
         teller.before(before)

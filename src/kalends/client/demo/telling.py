@@ -53,7 +53,7 @@ class TextTeller:
         _output.say(f"{view.state} {short_id(view.id)}; free again at that time:")
         body = [(name, units, UNITS[name]) for name, units in free.items()]
         for line in _output.rows(
-            ("RESOURCE", "FREE FOR YOU", "HAD BEEN"), body, right=("FREE FOR YOU", "HAD BEEN")
+            ("RESOURCE", "FREE FOR YOU", "HAD TAKEN"), body, right=("FREE FOR YOU", "HAD TAKEN")
         ):
             _output.say(line)
 
