@@ -73,7 +73,7 @@ def services_of(configuration: Configuration) -> list[Service]:
         # Only those who run a broker wait for its parts to be imported.
         from kalends.broker.server import build_broker
 
-        services.append(_service("broker", broker, build_broker(broker)))
+        services.append(_service("broker", broker, build_broker(broker, version=__version__)))
     return services
 
 

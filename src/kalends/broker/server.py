@@ -11,7 +11,6 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 
-import kalends
 from kalends.broker.booking import Booking
 from kalends.broker.directory import Directory
 from kalends.broker.finding import Finding
@@ -41,7 +40,7 @@ QUIET_S_MAX: Final = 3.0
 """At a stop, open requests get so long to end; the rest goes on at the next start, or elsewhere."""
 
 
-def build_broker(configuration: BrokerConfiguration) -> web.Application:
+def build_broker(configuration: BrokerConfiguration, *, version: str) -> web.Application:
     """The application of one broker replica; it opens its store and links when it starts.
 
     Raises `InvalidInput` for keys and certificates that cannot be used. Its start raises `Conflict`
@@ -51,7 +50,7 @@ def build_broker(configuration: BrokerConfiguration) -> web.Application:
     logger = get_logger(role="broker", name=configuration.name)
     replica = replica_name(configuration)
     directory = Directory({site.name: site.url for site in configuration.sites})
-    metrics = Metrics(role="broker", name=configuration.name, version=kalends.__version__)
+    metrics = Metrics(role="broker", name=configuration.name, version=version)
     service: BrokerService
     measures = Measures(metrics, directory, lambda: service.cases)
     service = BrokerService(
@@ -99,8 +98,8 @@ def build_broker(configuration: BrokerConfiguration) -> web.Application:
     application = build_application(
         role="broker",
         name=configuration.name,
-        version=kalends.__version__,
-        handlers=_handlers(configuration, service, clock),
+        version=version,
+        handlers=_handlers(configuration.name, version, service, clock),
         authenticator=_authenticator(configuration),
         metrics=metrics,
         logger=logger,
@@ -122,7 +121,7 @@ def replica_name(configuration: BrokerConfiguration) -> str:
 
 
 def _handlers(
-    configuration: BrokerConfiguration, service: BrokerService, clock: SystemClock
+    name: str, version: str, service: BrokerService, clock: SystemClock
 ) -> dict[str, Handler]:
     records = Records(service, clock)
     booking = Booking(service, records)
@@ -132,8 +131,8 @@ def _handlers(
         return api.Health(
             status="failing" if service.failure else "draining" if service.draining else "ok",
             role="broker",
-            name=configuration.name,
-            version=kalends.__version__,
+            name=name,
+            version=version,
             detail=service.failure,
         )
 
