@@ -52,6 +52,8 @@ RequestId = Annotated[str, Meta(pattern=ids.whole(ids.REQUEST_ID_PATTERN))]
 Attempt = Annotated[int, Meta(ge=1, le=1_000_000)]
 HoldId = Annotated[int, Meta(ge=1, le=(1 << 62))]
 """A claim's number at its site: store epoch << 40 | sequence; strictly increasing there."""
+Count = Annotated[int, Meta(ge=0, le=(1 << 62))]
+"""A whole number that every store and codec on the way can carry: clocks, epochs, positions."""
 SiteName = Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))]
 ResourceName = Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
 TimeS = Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
@@ -86,7 +88,7 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class HeldSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A claim that the site made for `want` number `index` of the visit."""
 
-    index: int
+    index: Count
     hold_id: HoldId
 
 
@@ -99,14 +101,14 @@ class Message(
 
 class Hello(Message, frozen=True, kw_only=True):
     site: SiteName
-    epoch: int
+    epoch: Count
     resources: tuple[ResourceInfo, ...]
 
 
 class Query(Message, frozen=True, kw_only=True):
     """`length_s` and `units` only bound the search to places that matter; 1 asks for everything."""
 
-    query_id: int
+    query_id: Count
     principal: Principal
     wants: Annotated[tuple[Want, ...], Meta(max_length=limits.CLAIMS_MAX)]
     detail: bool = False
@@ -123,14 +125,14 @@ class FreeSteps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
     resource: ResourceName
     until: TimeS
-    steps: tuple[tuple[int, int, int], ...] = ()
+    steps: tuple[tuple[TimeS, TimeS, Units], ...] = ()
     slots: tuple[Slot, ...] = ()
     refusal: Refusal | None = None
 
 
 class View(Message, frozen=True, kw_only=True):
-    query_id: int
-    epoch: int
+    query_id: Count
+    epoch: Count
     views: tuple[FreeSteps, ...]
 
 
@@ -143,7 +145,7 @@ class Visit(Message, frozen=True, kw_only=True):
 
     rid: RequestId
     att: Attempt
-    stamp: Annotated[int, Meta(ge=0)]
+    stamp: Count
     mode: Literal["hold", "vote"]
     principal: Principal
     wants: Annotated[tuple[Want, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
@@ -161,7 +163,7 @@ class Visited(Message, frozen=True, kw_only=True):
 
     rid: RequestId
     att: Attempt
-    epoch: int
+    epoch: Count
     vote: Literal["yes", "no", "none"]
     held: tuple[HeldSlot, ...] = ()
     refusals: tuple[Refusal, ...] = ()
@@ -179,12 +181,12 @@ class Prepare(Message, frozen=True, kw_only=True):
 class Voted(Message, frozen=True, kw_only=True):
     rid: RequestId
     att: Attempt
-    epoch: int
+    epoch: Count
     vote: Literal["yes", "no", "locked", "stale"]
     refusals: tuple[Refusal, ...] = ()
 
 
-Chosen = dict[str, tuple[int, ...]]
+Chosen = dict[str, tuple[HoldId, ...]]
 """Site to the hold ids that the decision chose there."""
 
 
@@ -231,13 +233,13 @@ class Renew(Message, frozen=True, kw_only=True):
 
 class RecallNotice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hold_id: HoldId
-    left_ms: int
+    left_ms: Count
 
 
 class Renewed(Message, frozen=True, kw_only=True):
     rid: RequestId
     att: Attempt
-    epoch: int
+    epoch: Count
     kept: tuple[HoldId, ...] = ()
     lost: tuple[HoldId, ...] = ()
     recalls: tuple[RecallNotice, ...] = ()
@@ -249,14 +251,14 @@ class Stale(Message, frozen=True, kw_only=True):
 
     rid: RequestId
     att: Attempt
-    seen: int
+    seen: Count
 
 
 class Recall(Message, frozen=True, kw_only=True):
     rid: RequestId
     att: Attempt
     hold_id: HoldId
-    left_ms: int
+    left_ms: Count
 
 
 class Give(Message, frozen=True, kw_only=True):
@@ -269,13 +271,13 @@ class Grant(Message, frozen=True, kw_only=True):
     rid: RequestId
     att: Attempt
     slot: HeldSlot
-    ttl_ms: int
+    ttl_ms: Count
 
 
 class Locked(Message, frozen=True, kw_only=True):
     rid: RequestId
     att: Attempt
-    index: int
+    index: Count
 
 
 class Inquire(Message, frozen=True, kw_only=True):
@@ -326,12 +328,12 @@ class FrameToSite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     v: Literal[1]
     source: SiteName
-    lc: Annotated[int, Meta(ge=0)]
+    lc: Count
     messages: Annotated[list[ToSite], Meta(max_length=limits.FRAME_MESSAGES_MAX)]
 
 
 class FrameToBroker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     v: Literal[1]
     source: SiteName
-    lc: Annotated[int, Meta(ge=0)]
+    lc: Count
     messages: Annotated[list[ToBroker], Meta(max_length=limits.FRAME_MESSAGES_MAX)]
