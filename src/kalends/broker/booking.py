@@ -26,8 +26,9 @@ from kalends.core.intervals import Moment
 from kalends.core.language import format_alternatives
 from kalends.serving.callers import Caller
 
-ELSEWHERE_EVERY_S: Final = 0.1
-"""How often the register is looked at for a request that another replica works on."""
+POLL_S_MIN: Final = 0.01
+POLL_S_MAX: Final = 0.2
+"""How often the register is looked at for what another replica, or a site, is about to settle."""
 
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 
@@ -58,7 +59,7 @@ class Booking:
 
         A repeated call finds its key, also when the change has made it senseless meanwhile.
         """
-        old = self._records.of(caller, body.id)
+        old = await self._confirmed(self._records.of(caller, body.id), body.wait_ms / 1000)
         digest = _digest("change", body.id, body.start, body.duration_s, body.units)
 
         def changed() -> tuple[Spec, Record]:
@@ -156,17 +157,30 @@ class Booking:
                     return view
             else:
                 service.drop_ticket(number)
-                record = await self._polled(record, wait_s)
+                record = await self._polled(
+                    record, wait_s, lambda record: record.public_state != "open"
+                )
             record = service.store.read(register.read, record.rid) or record
         return self._records.view(self._records.standing(record))
 
-    async def _polled(self, record: Record, wait_s: float) -> Record:
-        deadline_s = asyncio.get_running_loop().time() + wait_s
-        while record.public_state == "open":
-            left_s = deadline_s - asyncio.get_running_loop().time()
-            if left_s <= 0:
-                break
-            await asyncio.sleep(min(ELSEWHERE_EVERY_S, left_s))
+    async def _confirmed(self, record: Record, wait_s: float) -> Record:
+        """`record` once all its sites have said Done: only then can it be replaced."""
+        if record.state != "commit" or record.done:
+            return record
+        return await self._polled(
+            record, wait_s, lambda record: record.done or record.state != "commit"
+        )
+
+    async def _polled(
+        self, record: Record, wait_s: float, enough: Callable[[Record], bool]
+    ) -> Record:
+        """`record` from the register once it is `enough`, or after `wait_s`."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + wait_s
+        step_s = POLL_S_MIN
+        while not enough(record) and (left_s := deadline_s - loop.time()) > 0:
+            await asyncio.sleep(min(step_s, left_s))
+            step_s = min(step_s * 2, POLL_S_MAX)
             record = self._service.store.read(register.read, record.rid) or record
         return record
 

@@ -58,8 +58,14 @@ class Records:
         return self.view(self.of(caller, body.id))
 
     def why(self, caller: Caller, body: api.ById) -> api.Story:
+        """The whole story, with that of every change that was made or refused."""
         record = self.of(caller, body.id)
-        return api.Story(request=self.view(record), events=record.trail)
+        history = self._service.store.read(register.history, record.reservation)
+        events = [event for each in history for event in each.trail]
+        return api.Story(
+            request=self.view(record),
+            events=tuple(sorted(events, key=lambda event: event.number)),
+        )
 
     def by_key(self, caller: Caller, body: api.ByKey) -> api.RequestView:
         record = self._service.store.read(register.by_key, caller.principal.user, body.key)

@@ -213,6 +213,14 @@ def current(connection: sqlite3.Connection, reservation: str) -> Record | None:
     )
 
 
+def history(connection: sqlite3.Connection, reservation: str) -> list[Record]:
+    """All records of `reservation`, the request and every change of it, oldest first."""
+    rows = connection.execute(
+        f"select {_COLUMNS} from request where reservation = ? order by rid", (reservation,)
+    ).fetchall()
+    return [_record(row) for row in rows]
+
+
 def changing(connection: sqlite3.Connection, reservation: str) -> str:
     """The id of an open move, extend or shrink of `reservation`, or ""."""
     row = connection.execute(
