@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from kalends.calendars import Booking, ResourceCalendar, State, unknown_resource
 from kalends.core.errors import Refusal
@@ -41,6 +41,7 @@ class SiteBook:
         self._placed: dict[str, list[Placed]] = {}
         self._changers: dict[str, str] = {}
         self._counts: Counter[tuple[str, State]] = Counter()
+        self._counted: dict[str, tuple[str, State, int]] = {}
         self._expires_ms: dict[str, int] = {}
         self._expiries: list[tuple[int, str]] = []
 
@@ -131,18 +132,25 @@ class SiteBook:
     def restate(self, stake: Stake, state: State, expires_ms: int | None) -> None:
         """The bookings of `stake` are now in `state`; a hold ends at `expires_ms` (monotonic)."""
         for resource, booking_id in self._placed[stake.rid]:
-            calendar = self.calendars[resource]
-            before = calendar.calendar.get(booking_id).state
-            calendar.change_state(booking_id, state, expires_ms)
-            self._counts[stake.principal.user, before] -= 1
-            self._counts[stake.principal.user, state] += 1
+            self.calendars[resource].change_state(booking_id, state, expires_ms)
+        self._count(stake, state)
         self._set_expiry(stake, expires_ms)
+
+    def keep_only(self, stake: Stake, hold_ids: Collection[int]) -> None:
+        """Give up the holds of `stake` that are not among `hold_ids`; the others run on."""
+        if all(claim.hold_id in hold_ids for claim in stake.claims):
+            return
+        expires_ms = self._expires_ms.get(stake.rid)
+        self.vacate(stake)
+        stake.claims = [claim for claim in stake.claims if claim.hold_id in hold_ids]
+        full = self.occupy(stake, "held", expires_ms)
+        assert not full, "a part of what was booked must fit"
 
     def vacate(self, stake: Stake) -> None:
         """Take everything of `stake` off the calendars."""
         for resource, booking_id in self._placed.pop(stake.rid, ()):
-            gone = self.calendars[resource].release(booking_id)
-            self._counts[gone.holder, gone.state] -= 1
+            self.calendars[resource].release(booking_id)
+        self._uncount(stake)
         self._expires_ms.pop(stake.rid, None)
         if self._changers.get(stake.replaces) == stake.rid:
             del self._changers[stake.replaces]
@@ -221,8 +229,20 @@ class SiteBook:
         self._placed[stake.rid] = [
             (resource, booking.id) for resource, booking in zip(resources, bookings, strict=True)
         ]
-        self._counts[stake.principal.user, state] += len(bookings)
+        self._count(stake, state)
         self._set_expiry(stake, expires_ms)
+
+    def _count(self, stake: Stake, state: State) -> None:
+        """Claims, not bookings: of a change only the pieces beyond the old are booked."""
+        self._uncount(stake)
+        user, number = stake.principal.user, len(stake.claims)
+        self._counted[stake.rid] = (user, state, number)
+        self._counts[user, state] += number
+
+    def _uncount(self, stake: Stake) -> None:
+        if stake.rid in self._counted:
+            user, state, number = self._counted.pop(stake.rid)
+            self._counts[user, state] -= number
 
     def _set_expiry(self, stake: Stake, expires_ms: int | None) -> None:
         if expires_ms is None:

@@ -112,9 +112,10 @@ class Participant:
             case m.Renew():
                 self._renew(source, message, now)
             case m.Release():
-                self._release(message)
+                self._release(message.rid, message.att, message.hold_ids)
             case m.Forget():
-                self._forgettable.add(message.rid)
+                if message.rid in self.book.stakes:
+                    self._forgettable.add(message.rid)
             case m.Cancel():
                 self._cancel(source, message)
             case m.Outcome():
@@ -124,7 +125,8 @@ class Participant:
             case m.PeerSays():
                 self._peer_says(message)
             case m.Give():
-                self._release(m.Release(rid=message.rid, att=message.att))
+                if message.hold_ids:
+                    self._release(message.rid, message.att, message.hold_ids)
             case _:
                 self._alarm(f"{type(message).__name__} from {source} is not for a site")
 
@@ -173,7 +175,7 @@ class Participant:
                 self._repeat_visit(source, stake, visit, now)
                 return
             if stake.att < visit.att:
-                self._supersede(stake)
+                self._supersede(stake, visit.att)
         refusals = self._why_not(visit, now)
         if refusals and stake is not None:
             self._clear(stake)
@@ -188,13 +190,20 @@ class Participant:
     def _repeat_visit(self, source: str, stake: Stake, visit: m.Visit, now: Moment) -> None:
         """The answer follows from the state: a vote that found only a hold promises it now."""
         if visit.mode == "vote" and stake.has("held"):
+            named = {claim.hold_id for claim in stake.claims}
+            refusals = self._why_not_promise(stake, named, now)
+            if refusals:
+                self._answer_visit(source, visit, "no", (), refusals)
+                return
             self.book.restate(stake, "prepared", None)
             self._promise(stake, "visit-vote", now)
         self._accept(source, stake, visit)
 
-    def _supersede(self, stake: Stake) -> None:
-        """A higher attempt exists, so this one can never be committed: its promise is void."""
+    def _supersede(self, stake: Stake, att: int) -> None:
+        """Attempt `att` exists, so the one before can never be committed: its promise is void."""
+        self._forget_doubt(stake)
         stake.refused = max(stake.refused, stake.att)
+        stake.att = att
         if stake.claims:
             self.book.vacate(stake)
             if stake.has("prepared"):
@@ -322,7 +331,7 @@ class Participant:
         refusals = self._why_not_promise(stake, named, now)
         if refusals:
             return "no", refusals
-        self._keep_only(stake, named)
+        self.book.keep_only(stake, named)
         self.book.restate(stake, "prepared", None)
         stake.parts, stake.need = prepare.parts, prepare.need
         self._promise(stake, "prepare", now)
@@ -339,15 +348,6 @@ class Participant:
             if claim.hold_id in named
         ]
         return tuple(self.book.refusals(stake.principal, wants, ("lock",), now.wall_s))
-
-    def _keep_only(self, stake: Stake, named: set[int]) -> None:
-        """A Prepare gives up the request's other holds at this site."""
-        if all(claim.hold_id in named for claim in stake.claims):
-            return
-        self.book.vacate(stake)
-        stake.claims = [claim for claim in stake.claims if claim.hold_id in named]
-        full = self.book.occupy(stake, "held", None)
-        assert not full, "a part of what was booked must fit"
 
     def _promise(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
         self._move(stake, event)
@@ -380,7 +380,7 @@ class Participant:
             return False
         stake.chosen = chosen
         self._forget_doubt(stake)
-        if not stake.replaces and mine == promised:
+        if mine and mine == promised and not stake.replaces:
             self.book.restate(stake, "locked", None)
             self._move(stake, "commit-chosen")
             self._store(stake, "commit-chosen")
@@ -394,8 +394,9 @@ class Participant:
         for claim in stake.claims:
             claim.move("commit-chosen" if claim.hold_id in mine else "commit-other")
         stake.claims = stake.claims_in("locked")
-        full = self.book.occupy(stake, "locked", None)
-        assert not full, f"{rid}: what was promised must fit on {full}"
+        if stake.claims:
+            full = self.book.occupy(stake, "locked", None)
+            assert not full, f"{rid}: what was promised must fit on {full}"
         self._store(stake, "commit-chosen" if mine else "commit-other")
         return True
 
@@ -405,7 +406,8 @@ class Participant:
         if stake.decided:
             self._alarm(f"{stake.rid}: abort of attempt {att}, which was committed here")
             return False
-        self._refuse_attempt(stake, att, "abort")
+        if stake.claims or stake.refused < att:
+            self._refuse_attempt(stake, att, "abort")
         return True
 
     def _refuse_attempt(self, stake: Stake, att: int, event: ClaimEvent) -> None:
@@ -430,10 +432,14 @@ class Participant:
 
     # Holds
 
-    def _release(self, release: m.Release) -> None:
-        """Promises are not released by their holder, only decided."""
-        stake = self.book.stakes.get(release.rid)
-        if stake is None or release.att < stake.att or not stake.has("held"):
+    def _release(self, rid: str, att: int, hold_ids: tuple[int, ...]) -> None:
+        """Give up these holds, or all when none is named; promises are only decided, not released."""
+        stake = self.book.stakes.get(rid)
+        if stake is None or att < stake.att or not stake.has("held"):
+            return
+        kept = {claim.hold_id for claim in stake.claims} - set(hold_ids)
+        if hold_ids and kept:
+            self.book.keep_only(stake, kept)
             return
         self.book.vacate(stake)
         self._move(stake, "release")
@@ -507,7 +513,7 @@ class Participant:
             says = "locked"
         elif stake.has("prepared") and stake.att == ask.att:
             says = "prepared"
-        elif stake.att <= ask.att and stake.refused < ask.att:
+        elif stake.att <= ask.att and stake.refused < ask.att and not stake.decided:
             self._refuse_attempt(stake, ask.att, "abort")
         answer = m.PeerSays(
             rid=ask.rid,

@@ -1,0 +1,225 @@
+"""One site under test: the real participant, its durable facts, and a clock that tests move.
+
+After every step the facts are applied and all invariants checked, so that a restart at any moment
+starts from exactly what a store would have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kalends.calendars import AccessList, ResourceCalendar, Rule
+from kalends.core import messages as m
+from kalends.core.identifiers import request_id
+from kalends.core.intervals import Moment
+from kalends.core.resources import ResourceInfo
+from kalends.resource_servers.effects import Effects
+from kalends.resource_servers.participant import DEFAULT_LIMITS, Participant, ParticipantLimits
+from kalends.resource_servers.stakes import (
+    Fact,
+    HorizonRaised,
+    Stake,
+    StakeDropped,
+    StakeStored,
+    decode_stake,
+)
+
+T0 = 1_800_000_000
+"""When every test begins (UTC seconds)."""
+
+DAY = 86_400
+ANN = m.Principal("ann")
+BOB = m.Principal("bob")
+SECRET = "a secret of the request"
+HERE = "here"
+PARTS = (m.Part(HERE, "http://here"), m.Part("there", "http://there"))
+COORDS = ("http://broker-a", "http://broker-b")
+
+OPEN_RULES = (Rule("all", "everyone", ("see", "hold", "lock")),)
+
+
+def rid(number: int) -> str:
+    """Always the same request id for the same number."""
+    return request_id(1_000 * T0, number)
+
+
+def resource(
+    name: str, capacity: int = 1, rules: Iterable[Rule] = OPEN_RULES, grain_s: int = 1
+) -> ResourceCalendar:
+    info = ResourceInfo(name=name, capacity=capacity, grain_s=grain_s)
+    return ResourceCalendar(info, AccessList(rules))
+
+
+def want(local: str, start: int, end: int, units: int = 1) -> m.Want:
+    """A slot at this site; times are seconds after noon of the next day, as it were."""
+    return m.Want(f"{HERE}/{local}", T0 + DAY + start, T0 + DAY + end, units)
+
+
+class Site:
+    """A participant with two instruments and a pool of three units, and what it has made durable."""
+
+    def __init__(
+        self,
+        *,
+        rules: dict[str, tuple[Rule, ...]] | None = None,
+        limits: ParticipantLimits = DEFAULT_LIMITS,
+    ) -> None:
+        self.rules = rules or {}
+        self.limits = limits
+        self.stored: dict[str, bytes] = {}
+        self.horizon_s = 0
+        self.epoch = 0
+        self.ms = 1_000
+        self.restart()
+
+    @property
+    def now(self) -> Moment:
+        return Moment(self.ms, T0 * 1_000 + self.ms)
+
+    def restart(self) -> None:
+        """Only what was durable is left."""
+        self.epoch += 1
+        capacities = {"one": 1, "two": 1, "pool": 3}
+        self.participant = Participant(
+            HERE,
+            "http://here",
+            {
+                f"{HERE}/{name}": resource(
+                    f"{HERE}/{name}", capacity, self.rules.get(name, OPEN_RULES)
+                )
+                for name, capacity in capacities.items()
+            },
+            epoch=self.epoch,
+            jitter=lambda: 0.0,
+            limits=self.limits,
+            stakes=[decode_stake(body) for body in self.stored.values()],
+            horizon_s=self.horizon_s,
+            now=self.now,
+        )
+        self.participant.check()
+
+    def receive(self, message: m.Message, source: str = "broker") -> Effects:
+        self.participant.receive(source, message, self.now)
+        return self._settle()
+
+    def answers(self, message: m.Message, source: str = "broker") -> list[m.Message]:
+        return [send.message for send in self.receive(message, source).sends]
+
+    def answer(self, message: m.Message, source: str = "broker") -> m.Message:
+        (answer,) = self.answers(message, source)
+        return answer
+
+    def advance(self, ms: int) -> Effects:
+        self.ms += ms
+        self.participant.advance(self.now)
+        return self._settle()
+
+    def stake(self, number: int) -> Stake | None:
+        return self.participant.book.stakes.get(rid(number))
+
+    def states(self, number: int) -> list[str]:
+        """The states of all claims of a request, in order."""
+        stake = self.stake(number)
+        return [claim.state for claim in stake.claims] if stake is not None else []
+
+    def ids(self, number: int) -> tuple[int, ...]:
+        stake = self.stake(number)
+        return tuple(claim.hold_id for claim in stake.claims) if stake is not None else ()
+
+    def free(self, local: str, start: int, end: int) -> int:
+        calendar = self.participant.book.calendars[f"{HERE}/{local}"]
+        return calendar.free(T0 + DAY + start, T0 + DAY + end)
+
+    def _settle(self) -> Effects:
+        effects = self.participant.take_effects()
+        for fact in effects.facts:
+            self._apply(fact)
+        self.participant.check()
+        return effects
+
+    def _apply(self, fact: Fact) -> None:
+        match fact:
+            case StakeStored():
+                self.stored[fact.rid] = fact.body
+            case StakeDropped():
+                self.stored.pop(fact.rid, None)
+            case HorizonRaised():
+                self.horizon_s = fact.horizon_s
+
+
+# Messages, with everything that a test does not care about filled in
+
+
+def visit(
+    number: int,
+    *wants: m.Want,
+    att: int = 1,
+    mode: str = "hold",
+    principal: m.Principal = ANN,
+    replaces: int | None = None,
+    hold_ms: int = 30_000,
+    parts: tuple[m.Part, ...] = PARTS,
+    need: int | None = None,
+    coords: tuple[str, ...] = COORDS,
+) -> m.Visit:
+    assert mode in ("hold", "vote")
+    return m.Visit(
+        rid=rid(number),
+        att=att,
+        stamp=number,
+        mode="vote" if mode == "vote" else "hold",
+        principal=principal,
+        wants=wants,
+        parts=parts,
+        need=len(parts) if need is None else need,
+        coords=coords,
+        secret=SECRET,
+        hold_ms=hold_ms,
+        replaces="" if replaces is None else rid(replaces),
+    )
+
+
+def vote(number: int, *wants: m.Want, att: int = 1, replaces: int | None = None) -> m.Visit:
+    return visit(number, *wants, att=att, mode="vote", replaces=replaces)
+
+
+def prepare(number: int, *hold_ids: int, att: int = 1) -> m.Prepare:
+    return m.Prepare(rid=rid(number), att=att, hold_ids=hold_ids, parts=PARTS, need=len(PARTS))
+
+
+def commit(number: int, *hold_ids: int, att: int = 1) -> m.Decide:
+    return m.Decide(rid=rid(number), att=att, outcome="commit", chosen=chosen(*hold_ids))
+
+
+def abort(number: int, att: int = 1) -> m.Decide:
+    return m.Decide(rid=rid(number), att=att, outcome="abort")
+
+
+def chosen(*hold_ids: int) -> m.Chosen:
+    return {"there": (7,)} | ({HERE: hold_ids} if hold_ids else {})
+
+
+def peer_ask(number: int, att: int = 1, secret: str = SECRET) -> m.PeerAsk:
+    return m.PeerAsk(rid=rid(number), att=att, site="there", secret=secret, until=T0 + DAY + 100)
+
+
+def peer_says(
+    number: int, says: str, *hold_ids: int, att: int = 1, site: str = "there"
+) -> m.PeerSays:
+    assert says in ("locked", "prepared", "never")
+    return m.PeerSays(
+        rid=rid(number),
+        att=att,
+        site=site,
+        says="locked" if says == "locked" else "prepared" if says == "prepared" else "never",
+        chosen=chosen(*hold_ids) if says == "locked" else {},
+    )
+
+
+def lock(site: Site, number: int, *wants: m.Want, replaces: int | None = None) -> None:
+    """A whole reservation, from vote to commit."""
+    visited = site.answer(vote(number, *wants, replaces=replaces))
+    assert isinstance(visited, m.Visited)
+    assert visited.vote == "yes", visited
+    site.receive(commit(number, *(slot.hold_id for slot in visited.held)))
+    assert set(site.states(number)) == {"locked"}
