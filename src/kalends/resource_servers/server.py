@@ -14,64 +14,36 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
 from typing import Final, Literal
 
-import msgspec
-from aiohttp import WSCloseCode, WSMsgType, web
+from aiohttp import WSCloseCode, web
 
-from kalends.core import api, limits, wire
+from kalends.core import api
 from kalends.core import messages as m
-from kalends.core.clock import LogicalClock
-from kalends.core.errors import (
-    InvalidInput,
-    KalendsError,
-    LimitExceeded,
-    NotAllowed,
-    NotAuthenticated,
-    StoreDamaged,
-    TooLarge,
-    Unavailable,
-)
+from kalends.core.errors import KalendsError, StoreDamaged, Unavailable
 from kalends.core.intervals import Moment
 from kalends.resource_servers.assembly import calendars_of, limits_of
+from kalends.resource_servers.broker_sessions import SESSION_PATH, BrokerSessions
 from kalends.resource_servers.effects import Send
 from kalends.resource_servers.engine import SiteEngine, unavailable
-from kalends.resource_servers.links import BrokerLink
+from kalends.resource_servers.measures import SiteMeasures, State
 from kalends.resource_servers.operations import SiteOperations
 from kalends.resource_servers.participant import Participant
+from kalends.resource_servers.peer_questions import SOURCE, PeerQuestions
 from kalends.resource_servers.peers import PEERS_PATH, PeerCalls
 from kalends.resource_servers.store import DRAINING, SiteStore
-from kalends.serving.application import build_application, caller_of, open_socket
-from kalends.serving.callers import Authenticator, Caller, OpenAccess
+from kalends.serving.application import build_application
+from kalends.serving.callers import Authenticator, OpenAccess
 from kalends.serving.configuration import KeyConfiguration, SiteConfiguration
-from kalends.serving.group_commit import Committed, StoreFailed
-from kalends.serving.incoming import read_body
+from kalends.serving.group_commit import StoreFailed
 from kalends.serving.keys import load_trusted_keys
-from kalends.serving.limiting import RateLimiter, ServingLimits
+from kalends.serving.limiting import ServingLimits
 from kalends.serving.logs import Logger, get_logger
 from kalends.serving.metrics import Metrics
 from kalends.serving.tokens import KeyRing
 
-SESSION_PATH: Final = "/v1/session"
-
 REOPEN_EVERY_S: Final = 1.0
 ALARMS_KEPT_MAX: Final = 1_000
-SESSIONS_MAX: Final = 256
-"""Brokers' replicas with a session at once: far more than would ever serve one site."""
-
-BEHIND_MAX: Final = 64
-"""Frames whose facts wait for the disk; beyond it no further frame is read."""
-
-PEER_BYTES_MAX: Final = 4_096
-PEER_ASKS_PER_S: Final = 50.0
-PEER_ASKS_BURST: Final = 200
-"""For each address: peers ask a few times a minute about each promise that nobody decides."""
-
-PEER_SOURCE: Final = "peer#"
-"""Where the answer to a peer's question goes; no broker can have such a name."""
-
-BATCH_BUCKETS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000, 20_000)
 
 
 def now() -> Moment:
@@ -101,8 +73,8 @@ def build_site(
         logger=logger,
         limits=site.limits,
         routes=[
-            web.get(SESSION_PATH, site.session, allow_head=False),
-            web.post(PEERS_PATH, site.peer_asks),
+            web.get(SESSION_PATH, site.sessions.respond, allow_head=False),
+            web.post(PEERS_PATH, site.questions.respond),
         ],
         on_stop=site.begin_stop,
     )
@@ -141,22 +113,22 @@ class SiteServer:
         self._version = version
         self._moment = moment
         self._logger = logger
-        self._clock = LogicalClock(moment().wall_ms)
         self._engine: SiteEngine | None = None
         self._state: Literal["ok", "starting", "failing"] = "starting"
         self._detail = ""
         self._stopping = False
-        self._links: dict[str, BrokerLink] = {}
-        self._open: set[BrokerLink] = set()
         self._peers: PeerCalls | None = None
-        self._waiters: dict[str, asyncio.Future[m.Message]] = {}
-        self._asked = 0
-        self._peer_limits = msgspec.structs.replace(self.limits, body_bytes_max=PEER_BYTES_MAX)
-        self._peer_limiter = RateLimiter(
-            per_s=PEER_ASKS_PER_S, burst=PEER_ASKS_BURST, tracked_max=10_000
+        self.sessions = BrokerSessions(
+            configuration.name,
+            self.engine,
+            moment,
+            self.limits,
+            lambda count: self._measures.messages(count),
+            logger,
         )
+        self.questions = PeerQuestions(self.engine, moment, self.limits)
+        self._measures = SiteMeasures(metrics, self.sessions.__len__, self._total)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._make_metrics(metrics)
 
     # Life
 
@@ -189,7 +161,8 @@ class SiteServer:
         if self._engine is not None:
             with contextlib.suppress(StoreFailed):
                 await self._engine.settle()
-        await self._close_links(WSCloseCode.GOING_AWAY, "the site is stopping")
+        reason = "the site is stopping"
+        await self.sessions.close(WSCloseCode.GOING_AWAY, reason, stopping=True)
 
     async def _begin(self) -> SiteEngine:
         """Open the store and take over what it knows."""
@@ -208,7 +181,7 @@ class SiteServer:
             deliver=self._deliver,
             alarmed=self._alarmed,
             failed=self._failed,
-            observe=self._observe,
+            observe=self._measures.committed,
         )
 
     def _restore(self, store: SiteStore) -> Participant:
@@ -260,14 +233,12 @@ class SiteServer:
         engine, self._engine = self._engine, None
         self._state, self._detail = "failing", failure.detail
         self._logger.error("store_failed", detail=failure.detail, exc_info=failure.__cause__)
-        for waiter in self._waiters.values():
-            if not waiter.done():
-                waiter.set_exception(unavailable())
+        self.questions.fail(unavailable())
         if engine is not None:
             self._spawn(self._recover(engine))
 
     async def _recover(self, engine: SiteEngine) -> None:
-        await self._close_links(WSCloseCode.TRY_AGAIN_LATER, "the site's store has failed")
+        await self.sessions.close(WSCloseCode.TRY_AGAIN_LATER, "the site's store has failed")
         await engine.close()
         while not self._stopping:
             await asyncio.sleep(REOPEN_EVERY_S)
@@ -285,15 +256,13 @@ class SiteServer:
 
     def _deliver(self, sends: Sequence[Send]) -> None:
         """To a session, to a peer that waits for its answer, or to an address; else it is lost."""
-        links = self._links
+        link_of = self.sessions.link
         for to, message in sends:
-            link = links.get(to)
+            link = link_of(to)
             if link is not None:
                 link.push(message)
-            elif to.startswith(PEER_SOURCE):
-                waiter = self._waiters.get(to)
-                if waiter is not None and not waiter.done():
-                    waiter.set_result(message)
+            elif to.startswith(SOURCE):
+                self.questions.answer(to, message)
             elif "://" in to and self._peers is not None:
                 self._peers.ask(to, message)
 
@@ -312,162 +281,13 @@ class SiteServer:
 
     def _alarmed(self, alarm: str) -> None:
         self.alarms.append(alarm)
-        self._alarm_count.inc()
+        self._measures.alarm()
         self._logger.error("alarm", detail=alarm)
-
-    # Sessions with brokers
-
-    async def session(self, request: web.Request) -> web.StreamResponse:
-        """The WebSocket of one broker replica, authenticated at the upgrade."""
-        caller = caller_of(request, "broker")
-        self.engine()
-        if self._stopping:
-            raise Unavailable("the site is stopping", retry_after_s=1.0)
-        if len(self._open) >= SESSIONS_MAX:
-            raise LimitExceeded(
-                f"{SESSIONS_MAX} sessions are open, the most that a site keeps", retry_after_s=1.0
-            )
-        socket = await open_socket(request, self.limits)
-        transport = request.transport
-        link = BrokerLink(
-            socket,
-            self._configuration.name,
-            lambda: self._clock.tick(self._moment().wall_ms),
-            transport.abort if transport else lambda: None,
-        )
-        self._open.add(link)
-        writer = asyncio.create_task(link.write())
-        try:
-            link.push(self.engine().participant.hello())
-            await self._read(link, caller)
-        except Unavailable as error:
-            await link.close(WSCloseCode.TRY_AGAIN_LATER, error.detail)
-        finally:
-            self._open.discard(link)
-            if self._links.get(link.name) is link:
-                del self._links[link.name]
-            link.closing = True
-            writer.cancel()
-            await asyncio.gather(writer, return_exceptions=True)
-        return socket
-
-    async def _read(self, link: BrokerLink, caller: Caller) -> None:
-        """Take frames until the session is over, whoever ends it."""
-        while not link.closing:
-            message = await link.socket.receive()
-            if message.type is WSMsgType.TEXT:
-                reason = "frames are binary: MessagePack"
-                await link.close(WSCloseCode.UNSUPPORTED_DATA, reason)
-            elif message.type is not WSMsgType.BINARY:
-                return
-            elif not link.closing:
-                try:
-                    frame = wire.decode_msgpack(
-                        message.data, m.FrameToSite, bytes_max=limits.FRAME_BYTES_MAX
-                    )
-                    self._accept(link, caller, frame)
-                except (InvalidInput, TooLarge, NotAllowed, NotAuthenticated) as error:
-                    self._logger.warning("session_refused", broker=link.name, detail=str(error))
-                    await link.close(_close_code(error), f"{error.where}: {error.detail}")
-                    return
-                if (engine := self.engine()).behind > BEHIND_MAX:
-                    await engine.settle()
-
-    def _accept(self, link: BrokerLink, caller: Caller, frame: m.FrameToSite) -> None:
-        """Take one frame, whole or not at all."""
-        moment = self._moment()
-        caller.require("broker", moment.wall_s)
-        if frame.source != link.name:
-            self._identify(link, caller, frame.source)
-        self._clock.merge(frame.lc, moment.wall_ms)
-        self._message_count.inc(len(frame.messages))
-        self.engine().receive(link.name, frame.messages)
-
-    def _identify(self, link: BrokerLink, caller: Caller, source: str) -> None:
-        """The first frame says who the broker is, and its token must agree."""
-        if link.name:
-            raise NotAllowed(
-                f"this session is that of {link.name}, not of {source}", where="source"
-            )
-        if caller.token_id != "open" and caller.principal.user != source:
-            raise NotAllowed(
-                f"the token is that of {caller.principal.user}, not of {source}",
-                where="source",
-                remedy="give every broker a token with its own name as user",
-            )
-        older = self._links.get(source)
-        link.name = source
-        self._links[source] = link
-        if older is not None:
-            reason = "a newer session of this broker took its place"
-            self._spawn(older.close(WSCloseCode.POLICY_VIOLATION, reason))
-
-    async def _close_links(self, code: int, reason: str) -> None:
-        await asyncio.gather(
-            *(link.close(code, reason) for link in list(self._open)), return_exceptions=True
-        )
-
-    # Peers
-
-    async def peer_asks(self, request: web.Request) -> web.Response:
-        """A fellow site asks what is known of an attempt; its secret proves that it takes part."""
-        self._peer_limiter.take(request.remote or "", self._moment().monotonic_ms / 1000)
-        body = await read_body(request, self._peer_limits)
-        ask = wire.decode_msgpack(body, m.PeerAsk, bytes_max=PEER_BYTES_MAX)
-        if ask.until > self._moment().wall_s + limits.WINDOW_S_MAX:
-            raise InvalidInput("no slot ends so late", where="until")
-        engine = self.engine()
-        self._asked += 1
-        source = f"{PEER_SOURCE}{self._asked}"
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters[source] = waiter
-        try:
-            if not any(send.to == source for send in engine.receive(source, (ask,))):
-                raise NotAllowed(
-                    "the secret is not that of this request",
-                    where="secret",
-                    remedy="only sites that take part in a request can ask about it",
-                )
-            says = await waiter
-        finally:
-            del self._waiters[source]
-        return web.Response(body=wire.encode_msgpack(says), content_type=wire.MSGPACK)
-
-    # Bookkeeping
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _observe(self, committed: Committed) -> None:
-        self._fact_count.inc(committed.operations)
-        self._batch_sizes.observe(committed.operations)
-        self._commit_seconds.observe(committed.seconds)
-
-    def _make_metrics(self, metrics: Metrics) -> None:
-        self._fact_count = metrics.counter("kalends_facts", "Facts stored.")
-        self._message_count = metrics.counter("kalends_messages", "Messages of brokers taken.")
-        self._alarm_count = metrics.counter("kalends_alarms", "What the protocol forbids, seen.")
-        self._batch_sizes = metrics.histogram(
-            "kalends_commit_facts", "Facts in one transaction.", buckets=BATCH_BUCKETS
-        )
-        self._commit_seconds = metrics.histogram("kalends_commit_seconds", "Seconds to a commit.")
-        metrics.gauge(
-            "kalends_broker_sessions", "Brokers' sessions.", value=lambda: len(self._open)
-        )
-        claims = metrics.gauge("kalends_claims", "Bookings on the calendars.", ("state",))
-        states: tuple[Literal["held", "prepared", "locked"], ...] = ("held", "prepared", "locked")
-        for state in states:
-            claims.labels(state).set_function(partial(self._total, state))
-
-    def _total(self, state: Literal["held", "prepared", "locked"]) -> int:
+    def _total(self, state: State) -> int:
         return self._engine.participant.book.totals()[state] if self._engine else 0
-
-
-def _close_code(error: KalendsError) -> int:
-    if isinstance(error, TooLarge):
-        return WSCloseCode.MESSAGE_TOO_BIG
-    if isinstance(error, InvalidInput) and error.where != "lc":
-        return WSCloseCode.INVALID_TEXT
-    return WSCloseCode.POLICY_VIOLATION

@@ -1,0 +1,172 @@
+"""The sessions of a site with its brokers: who is connected, and every frame that comes in.
+
+A frame is taken whole or not at all. One that cannot be understood ends its session with a close
+code: 1007 and the path of what is malformed, 1008 for who or when, 1009 for size, 1013 while the
+site's store does not work. The broker connects again, and repeats what was not answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from kalends.core import limits, wire
+from kalends.core import messages as m
+from kalends.core.clock import LogicalClock
+from kalends.core.errors import (
+    InvalidInput,
+    KalendsError,
+    LimitExceeded,
+    NotAllowed,
+    NotAuthenticated,
+    TooLarge,
+    Unavailable,
+)
+from kalends.core.intervals import Moment
+from kalends.resource_servers.engine import SiteEngine
+from kalends.resource_servers.links import BrokerLink
+from kalends.serving.application import caller_of, open_socket
+from kalends.serving.callers import Caller
+from kalends.serving.limiting import ServingLimits
+from kalends.serving.logs import Logger
+
+SESSION_PATH: Final = "/v1/session"
+
+SESSIONS_MAX: Final = 256
+"""Brokers' replicas with a session at once: far more than would ever serve one site."""
+
+BEHIND_MAX: Final = 64
+"""Frames whose facts wait for the disk; beyond it no further frame is read."""
+
+
+class BrokerSessions:
+    """`engine` gives the running site, or raises `Unavailable`; `taken` counts messages."""
+
+    def __init__(
+        self,
+        site: str,
+        engine: Callable[[], SiteEngine],
+        moment: Callable[[], Moment],
+        serving_limits: ServingLimits,
+        taken: Callable[[int], None],
+        logger: Logger,
+    ) -> None:
+        self._site = site
+        self._engine = engine
+        self._moment = moment
+        self._limits = serving_limits
+        self._taken = taken
+        self._logger = logger
+        self._clock = LogicalClock(moment().wall_ms)
+        self._links: dict[str, BrokerLink] = {}
+        self._open: set[BrokerLink] = set()
+        self._replaced: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def link(self, broker: str) -> BrokerLink | None:
+        """The session of `broker`, if it is connected."""
+        return self._links.get(broker)
+
+    async def respond(self, request: web.Request) -> web.StreamResponse:
+        """The WebSocket of one broker replica, authenticated at the upgrade."""
+        caller = caller_of(request, "broker")
+        self._engine()
+        if self._stopping:
+            raise Unavailable("the site is stopping", retry_after_s=1.0)
+        if len(self._open) >= SESSIONS_MAX:
+            raise LimitExceeded(
+                f"{SESSIONS_MAX} sessions are open, the most that a site keeps", retry_after_s=1.0
+            )
+        socket = await open_socket(request, self._limits)
+        transport = request.transport
+        link = BrokerLink(
+            socket,
+            self._site,
+            lambda: self._clock.tick(self._moment().wall_ms),
+            transport.abort if transport else lambda: None,
+        )
+        self._open.add(link)
+        writer = asyncio.create_task(link.write())
+        try:
+            link.push(self._engine().participant.hello())
+            await self._read(link, caller)
+        except Unavailable as error:
+            await link.close(WSCloseCode.TRY_AGAIN_LATER, error.detail)
+        finally:
+            self._open.discard(link)
+            if self._links.get(link.name) is link:
+                del self._links[link.name]
+            link.closing = True
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+        return socket
+
+    async def close(self, code: int, reason: str, *, stopping: bool = False) -> None:
+        """Close every session, after what waits has been sent; `stopping`: and open none any more."""
+        self._stopping = self._stopping or stopping
+        closing = [link.close(code, reason) for link in list(self._open)]
+        await asyncio.gather(*closing, *self._replaced, return_exceptions=True)
+
+    async def _read(self, link: BrokerLink, caller: Caller) -> None:
+        """Take frames until the session is over, whoever ends it."""
+        while not link.closing:
+            message = await link.socket.receive()
+            if message.type is WSMsgType.TEXT:
+                await link.close(WSCloseCode.UNSUPPORTED_DATA, "frames are binary: MessagePack")
+                return
+            if message.type is not WSMsgType.BINARY or link.closing:
+                return
+            try:
+                self._accept(link, caller, message.data)
+            except (InvalidInput, TooLarge, NotAllowed, NotAuthenticated) as error:
+                self._logger.warning("session_refused", broker=link.name, detail=str(error))
+                await link.close(_close_code(error), f"{error.where}: {error.detail}")
+                return
+            if (engine := self._engine()).behind > BEHIND_MAX:
+                await engine.settle()
+
+    def _accept(self, link: BrokerLink, caller: Caller, packed: bytes) -> None:
+        """Take one frame, whole or not at all."""
+        frame = wire.decode_msgpack(packed, m.FrameToSite, bytes_max=limits.FRAME_BYTES_MAX)
+        moment = self._moment()
+        caller.require("broker", moment.wall_s)
+        if frame.source != link.name:
+            self._identify(link, caller, frame.source)
+        self._clock.merge(frame.lc, moment.wall_ms)
+        self._taken(len(frame.messages))
+        self._engine().receive(link.name, frame.messages)
+
+    def _identify(self, link: BrokerLink, caller: Caller, source: str) -> None:
+        """The first frame says who the broker is, and its token must agree."""
+        if link.name:
+            raise NotAllowed(
+                f"this session is that of {link.name}, not of {source}", where="source"
+            )
+        if caller.token_id != "open" and caller.principal.user != source:
+            raise NotAllowed(
+                f"the token is that of {caller.principal.user}, not of {source}",
+                where="source",
+                remedy="give every broker a token with its own name as user",
+            )
+        older = self._links.get(source)
+        link.name = source
+        self._links[source] = link
+        if older is not None:
+            reason = "a newer session of this broker took its place"
+            task = asyncio.create_task(older.close(WSCloseCode.POLICY_VIOLATION, reason))
+            self._replaced.add(task)
+            task.add_done_callback(self._replaced.discard)
+
+
+def _close_code(error: KalendsError) -> int:
+    if isinstance(error, TooLarge):
+        return WSCloseCode.MESSAGE_TOO_BIG
+    if isinstance(error, InvalidInput) and error.where != "lc":
+        return WSCloseCode.INVALID_TEXT
+    return WSCloseCode.POLICY_VIOLATION

@@ -1,0 +1,83 @@
+"""What fellow sites ask of this one, without a session and without a token.
+
+The secret in the question proves that the asker takes part in the request. The answer may be a
+refusal for ever, so it leaves only when that is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from kalends.core import limits, wire
+from kalends.core import messages as m
+from kalends.core.errors import InvalidInput, KalendsError, NotAllowed
+from kalends.core.intervals import Moment
+from kalends.resource_servers.engine import SiteEngine
+from kalends.serving.incoming import read_body
+from kalends.serving.limiting import RateLimiter, ServingLimits
+
+ASK_BYTES_MAX: Final = 4_096
+ASKS_PER_S: Final = 50.0
+ASKS_BURST: Final = 200
+"""For each address: peers ask a few times a minute about each promise that nobody decides."""
+
+SOURCE: Final = "peer#"
+"""How sources of questions begin; no broker can have such a name."""
+
+
+class PeerQuestions:
+    """Questions that are being answered; `engine` gives the running site, or raises `Unavailable`."""
+
+    def __init__(
+        self,
+        engine: Callable[[], SiteEngine],
+        moment: Callable[[], Moment],
+        serving_limits: ServingLimits,
+    ) -> None:
+        self._engine = engine
+        self._moment = moment
+        self._limits = msgspec.structs.replace(serving_limits, body_bytes_max=ASK_BYTES_MAX)
+        self._limiter = RateLimiter(per_s=ASKS_PER_S, burst=ASKS_BURST, tracked_max=10_000)
+        self._waiters: dict[str, asyncio.Future[m.Message]] = {}
+        self._count = 0
+
+    async def respond(self, request: web.Request) -> web.Response:
+        """Answer one `PeerAsk` with one `PeerSays`, both as the whole body."""
+        self._limiter.take(request.remote or "", self._moment().monotonic_ms / 1000)
+        body = await read_body(request, self._limits)
+        ask = wire.decode_msgpack(body, m.PeerAsk, bytes_max=ASK_BYTES_MAX)
+        if ask.until > self._moment().wall_s + limits.WINDOW_S_MAX:
+            raise InvalidInput("no slot ends so late", where="until")
+        engine = self._engine()
+        self._count += 1
+        source = f"{SOURCE}{self._count}"
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters[source] = waiter
+        try:
+            if not any(send.to == source for send in engine.receive(source, (ask,))):
+                raise NotAllowed(
+                    "the secret is not that of this request",
+                    where="secret",
+                    remedy="only sites that take part in a request can ask about it",
+                )
+            says = await waiter
+        finally:
+            del self._waiters[source]
+        return web.Response(body=wire.encode_msgpack(says), content_type=wire.MSGPACK)
+
+    def answer(self, source: str, message: m.Message) -> None:
+        """`message` is durable: whoever asked as `source` may hear it."""
+        waiter = self._waiters.get(source)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(message)
+
+    def fail(self, error: KalendsError) -> None:
+        """No question under way will be answered."""
+        for waiter in self._waiters.values():
+            if not waiter.done():
+                waiter.set_exception(error)
