@@ -1,0 +1,493 @@
+"""The judge: keeps its own books of what was stored, said and answered, and finds broken promises.
+
+It reads facts and rows as bytes, rows by its own statements, and messages where they enter the
+network; it asks nothing of the code under test. Whatever a node does in the wrong order is seen here,
+because what is durable is learned from the disks and what is said from the network.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from kalends.core import messages as m
+from kalends.core.api import RequestView
+from kalends.core.errors import KalendsError
+from kalends.resource_servers.stakes import Fact, HorizonRaised, StakeDropped, StakeStored
+from kalends.resource_servers.store import Loaded
+from tests.simulation.kernel import Kernel, Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.nodes import BrokerNode, Call, Node, SiteNode
+
+COMMITTED = ("commit", "cancelled", "replaced")
+NEXT_STATES = {
+    "open": ("open", "commit", "closed"),
+    "commit": COMMITTED,
+    "closed": ("closed",),
+    "cancelled": ("cancelled",),
+    "replaced": ("replaced",),
+}
+
+
+class Row(NamedTuple):
+    """A row of the register, as it is durable."""
+
+    client: str
+    key: str
+    att: int
+    state: str
+    owner: str
+    done: bool
+    body: dict[str, Any]
+
+    def committed(self, att: int) -> bool:
+        return self.state in COMMITTED and self.att == att
+
+    def dead(self, att: int) -> bool:
+        """Attempt `att` can never be committed any more."""
+        return self.att > att or self.state == "closed" or (self.state in COMMITTED and self.att < att)
+
+    def chosen(self, site: str) -> set[int]:
+        return set(self.body.get("chosen", {}).get(site, ()))
+
+
+class Piece(NamedTuple):
+    """A claim that takes room; `rid` asked for it."""
+
+    rid: str
+    hold_id: int
+    resource: str
+    start: int
+    end: int
+    units: int
+    state: str
+
+
+class Auditor:
+    """`capacities` by resource; `barred` holds who may not (user, resource, "hold" or "lock")."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self.connection: sqlite3.Connection | None = None
+        self.capacities: dict[str, int] = {}
+        self.barred: set[tuple[str, str, str]] = set()
+        self.rows: dict[str, Row] = {}
+        self.stored: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
+        self.bodies: dict[str, dict[str, bytes]] = defaultdict(dict)
+        self.dropped: set[tuple[str, str]] = set()
+        self.horizons: dict[str, int] = defaultdict(int)
+        self._torn: dict[str, Sequence[Fact]] = {}
+        self._epochs: dict[str, int] = defaultdict(int)
+        self._rid_of_key: dict[tuple[str, str], str] = {}
+        self._outcomes: dict[tuple[str, int], str] = {}
+        self._hold_ids: dict[tuple[str, int], tuple[Any, ...]] = {}
+        self._stamps: dict[str, dict[int, int]] = defaultdict(dict)
+        self._seen: dict[str, Any] = {}
+        self.given_up: set[str] = set()
+        """Requests whose users were told, without a row, that they never began."""
+        self.answers = 0
+        self.checks = 0
+
+    # What sites store
+
+    def site_opened(self, node: SiteNode, loaded: Loaded, epoch: int) -> None:
+        """A life begins: what is loaded must be what was stored, no more and no less."""
+        site = node.name
+        if epoch <= self._epochs[site]:
+            self._wrong(f"{site}: epoch {epoch} follows {self._epochs[site]}")
+        self._epochs[site] = epoch
+        found = {stake.rid: msgspec.msgpack.encode(stake) for stake in loaded.stakes}
+        torn = self._torn.pop(site, None)
+        if torn is not None and found != self.bodies[site]:
+            self.site_stored(site, torn)
+        if found != self.bodies[site]:
+            self._wrong(f"{site}: the store has lost or invented {found.keys() ^ self.bodies[site]}")
+        if loaded.horizon_s != self.horizons[site]:
+            self._wrong(f"{site}: horizon {loaded.horizon_s}, stored was {self.horizons[site]}")
+
+    def tearing(self, site: str, facts: Sequence[Fact]) -> None:
+        """A loss of power while `facts` are written: they may be there later, all or none."""
+        self._torn[site] = facts
+
+    def site_stored(self, site: str, facts: Sequence[Fact]) -> None:
+        for fact in facts:
+            if isinstance(fact, StakeStored):
+                after = msgspec.msgpack.decode(fact.body)
+                self._stake_changed(site, fact.rid, self.stored[site].get(fact.rid), after)
+                self.stored[site][fact.rid] = after
+                self.bodies[site][fact.rid] = fact.body
+            elif isinstance(fact, StakeDropped):
+                self._stake_dropped(site, fact.rid)
+            elif isinstance(fact, HorizonRaised):
+                if fact.horizon_s < self.horizons[site]:
+                    self._wrong(f"{site}: the horizon went back")
+                self.horizons[site] = fact.horizon_s
+        self._fits(f"{site} as stored", self.stored[site])
+
+    def _stake_changed(
+        self, site: str, rid: str, before: dict[str, Any] | None, after: dict[str, Any]
+    ) -> None:
+        if before is not None:
+            if after["att"] < before["att"] or after["refused"] < before["refused"]:
+                self._wrong(f"{site}: the attempt of {rid} went back")
+            self._nothing_left_without_proof(site, rid, before, after)
+        already = {c["hold_id"]: c["state"] for c in before["claims"]} if before else {}
+        row = self.rows.get(rid)
+        for claim in after["claims"]:
+            user = after["principal"]["user"]
+            if (user, claim["resource"], "lock") in self.barred:
+                self._wrong(f"{site}: {user} has {claim['resource']} {claim['state']}")
+            if claim["state"] == "locked" and already.get(claim["hold_id"]) != "locked":
+                named = row is not None and row.committed(after["att"])
+                if row is None or not named or claim["hold_id"] not in row.chosen(site):
+                    self._wrong(f"{site}: {rid} is locked, but the register has {_brief(row)}")
+
+    def _nothing_left_without_proof(
+        self, site: str, rid: str, before: dict[str, Any], after: dict[str, Any]
+    ) -> None:
+        """A promise, and a lock, is left only by the register's outcome or proof of it."""
+        row = self.rows.get(rid)
+        att = before["att"]
+        now = {c["hold_id"]: c["state"] for c in after["claims"]}
+        for claim in before["claims"]:
+            hold_id, was, is_now = claim["hold_id"], claim["state"], now.get(claim["hold_id"])
+            if was == "prepared" and (is_now != "prepared" or after["att"] != att):
+                decided = row is not None and (
+                    row.dead(att)
+                    or (row.committed(att) and (is_now == "locked") == (hold_id in row.chosen(site)))
+                )
+                if not decided and not self._peers_refused(site, rid, before):
+                    self._wrong(
+                        f"{site}: the promise of {rid} attempt {att} became {is_now}"
+                        f" without proof; the register has {_brief(row)}"
+                    )
+            proof = {"cancelled": "cancelled", "replaced": "replaced"}
+            if (
+                was == "locked"
+                and is_now != "locked"
+                and (row is None or is_now is None or proof.get(is_now) != row.state)
+            ):
+                self._wrong(f"{site}: the lock of {rid} became {is_now}; {_brief(row)}")
+
+    def _peers_refused(self, site: str, rid: str, stake: Mapping[str, Any]) -> bool:
+        """So many others durably refuse this attempt that it never had, and never gets, enough."""
+        refusing = 0
+        for part in stake["parts"]:
+            peer = self.stored[part["site"]].get(rid)
+            if part["site"] != site and peer is not None and peer["refused"] >= stake["att"]:
+                refusing += 1
+        return bool(refusing > len(stake["parts"]) - stake["need"])
+
+    def _stake_dropped(self, site: str, rid: str) -> None:
+        before = self.stored[site].pop(rid, None)
+        self.bodies[site].pop(rid, None)
+        self.dropped.add((site, rid))
+        if before is None:
+            return
+        if before["ends_at"] > self.horizons[site]:
+            self._wrong(f"{site}: {rid} was dropped before the horizon was raised over it")
+        if any(claim["state"] == "prepared" for claim in before["claims"]):
+            self._wrong(f"{site}: the promise of {rid} was dropped")
+        for peer in before["chosen"] or {}:
+            stake = self.stored[peer].get(rid)
+            if stake is not None and stake["chosen"] is None:
+                self._wrong(f"{site}: dropped {rid}, of which {peer} is still in doubt")
+
+    # What the register stores
+
+    def register_changed(self, rids: Iterable[str]) -> None:
+        assert self.connection is not None
+        changed = []
+        for rid in sorted(rids):
+            found = self.connection.execute(
+                "select client, key, att, state, owner, done, body from request where rid = ?",
+                (rid,),
+            ).fetchone()
+            before = self.rows.get(rid)
+            if found is None:
+                if before is not None:
+                    self._wrong(f"the row of {rid} is gone")
+                continue
+            body = msgspec.msgpack.decode(found[6]) if found[6] is not None else {}
+            row = Row(*found[:5], bool(found[5]), body)
+            self.rows[rid] = row
+            changed.append((rid, before, row))
+        for rid, before, row in changed:
+            self._row_changed(rid, before, row)
+
+    def _row_changed(self, rid: str, before: Row | None, row: Row) -> None:
+        if before is None:
+            self._row_appeared(rid, row)
+        else:
+            if row.state not in NEXT_STATES[before.state]:
+                self._wrong(f"{rid} went from {before.state} to {row.state}")
+            if row.att < before.att or (before.state != "open" and row.att != before.att):
+                self._wrong(f"{rid} went from attempt {before.att} to {row.att} in {row.state}")
+            if before.state in COMMITTED and before.body["chosen"] != row.body["chosen"]:
+                self._wrong(f"what {rid} chose has changed")
+        if row.state == "commit" and (before is None or before.state != "commit"):
+            self._row_committed(rid, row)
+
+    def _row_appeared(self, rid: str, row: Row) -> None:
+        if not row.client:
+            return
+        if self._rid_of_key.setdefault((row.client, row.key), rid) != rid:
+            self._wrong(f"key {row.key} has two requests")
+        if rid in self.given_up:
+            self._wrong(f"{rid} has begun after its user was told that it never did")
+        name, _, start = row.owner.partition(":")
+        lives = self._stamps[name]
+        stamp = row.body["stamp"]
+        if stamp <= max((last for life, last in lives.items() if life < int(start)), default=0):
+            self._wrong(f"the stamps of {name} went back with {rid}")
+        lives[int(start)] = max(lives.get(int(start), 0), stamp)
+
+    def _row_committed(self, rid: str, row: Row) -> None:
+        """Every chosen claim must be promised, durably and for this very attempt."""
+        self._outcome(rid, row.att, "commit")
+        wanted = sorted((w["resource"], w["start"], w["end"], w["units"]) for w in row.body["wants"])
+        promised = []
+        for site in row.body["chosen"]:
+            stake = self.stored[site].get(rid)
+            if stake is None or stake["att"] != row.att:
+                self._wrong(f"{rid} is committed, but {site} has not promised attempt {row.att}")
+            ids = row.chosen(site)
+            claims = [c for c in stake["claims"] if c["hold_id"] in ids and c["state"] == "prepared"]
+            if len(claims) != len(ids):
+                self._wrong(f"{rid} is committed, but {site} has promised only {claims}")
+            promised += [(c["resource"], c["start"], c["end"], c["units"]) for c in claims]
+        if sorted(promised) != wanted:
+            self._wrong(f"{rid} is committed with {promised}, wanted was {wanted}")
+        old = row.body.get("replaces", "")
+        if old and self.rows[old].state != "replaced":
+            self._wrong(f"{rid} is committed in place of {old}, which is {self.rows[old].state}")
+
+    def _outcome(self, rid: str, att: int, outcome: str) -> None:
+        if self._outcomes.setdefault((rid, att), outcome) != outcome:
+            self._wrong(f"attempt {att} of {rid} has two outcomes")
+
+    # What is said
+
+    def sent(self, node: Node, to: str, message: m.Message) -> None:
+        """A message leaves `node`: what it promises must be durable already."""
+        self.checks += 1
+        match message:
+            case m.Visited() if message.vote == "yes":
+                held = {slot.hold_id for slot in message.held}
+                self._is_promised(node.name, message.rid, message.att, held)
+            case m.Voted() if message.vote == "yes":
+                self._is_promised(node.name, message.rid, message.att)
+            case m.Done() if message.of != "abort":
+                self._is_done(node.name, message)
+            case m.PeerSays():
+                self._peer_says(node.name, message)
+            case m.Visit() if message.att > 1:
+                row = self.rows.get(message.rid)
+                if row is None or row.att < message.att:
+                    self._wrong(f"a visit of attempt {message.att} left before it was raised")
+            case m.Decide() | m.Outcome() if message.outcome != "pending":
+                self._decision(message)
+            case m.Cancel():
+                row = self.rows.get(message.rid)
+                if row is None or row.state != "cancelled":
+                    self._wrong(f"a cancel left, but the register has {_brief(row)}")
+
+    def _is_promised(
+        self, site: str, rid: str, att: int, held: frozenset[int] | set[int] = frozenset()
+    ) -> None:
+        stake = self.stored[site].get(rid)
+        promised = stake is not None and stake["att"] == att and (
+            stake["chosen"] is not None or any(c["state"] == "prepared" for c in stake["claims"])
+        ) and held <= _ids(stake)  # fmt: skip
+        row = self.rows.get(rid)
+        # A yes that waited behind later facts may be overtaken by the outcome of its attempt.
+        if not promised and not (row is not None and (row.dead(att) or row.committed(att))):
+            self._wrong(f"{site} says yes to attempt {att} of {rid}, which is not stored")
+
+    def _is_done(self, site: str, done: m.Done) -> None:
+        stake = self.stored[site].get(done.rid)
+        row = self.rows.get(done.rid)
+        if row is None:
+            self._wrong(f"{site} is done with {done.rid}, of which there is no row")
+        if stake is None:
+            if row.chosen(site) and (site, done.rid) not in self.dropped:
+                self._wrong(f"{site} is done with {done.rid}, of which it has stored nothing")
+            return
+        if done.of == "commit" and row.chosen(site) and stake["chosen"] is None:
+            self._wrong(f"{site} is done with {done.rid}, but its lock is not stored")
+        if done.of == "cancel" and any(c["state"] == "locked" for c in stake["claims"]):
+            self._wrong(f"{site} is done with cancelling {done.rid}, but the lock still stands")
+
+    def _peer_says(self, site: str, says: m.PeerSays) -> None:
+        stake = self.stored[site].get(says.rid)
+        row = self.rows.get(says.rid)
+        if says.says == "never":
+            refused = stake is not None and stake["refused"] >= says.att
+            if not refused and not (row is not None and row.dead(says.att)):
+                self._wrong(f"{site} says never to {says.rid}, but has not stored that")
+        if says.says == "locked" and (stake is None or stake["chosen"] is None):
+            self._wrong(f"{site} says locked of {says.rid}, but has not stored that")
+
+    def _decision(self, said: m.Decide | m.Outcome) -> None:
+        row = self.rows.get(said.rid)
+        self._outcome(said.rid, said.att, said.outcome)
+        if said.outcome == "commit":
+            if row is None or not row.committed(said.att):
+                self._wrong(f"commit of {said.rid} was said, but the register has {_brief(row)}")
+            if {site: list(ids) for site, ids in said.chosen.items()} != row.body["chosen"]:
+                self._wrong(f"commit of {said.rid} was said with {said.chosen}: {_brief(row)}")
+        elif row is not None and not row.dead(said.att):
+            self._wrong(f"abort of {said.rid} was said, but the register has {_brief(row)}")
+
+    def told(self, node: BrokerNode, call: Call, answer: RequestView | KalendsError) -> None:
+        """A user is answered: it must be true, and stay true."""
+        self.answers += 1
+        said = answer.state if isinstance(answer, RequestView) else type(answer).__name__
+        self._kernel.note(f"{node.name} answers {call.kind} {call.key or call.rid[-6:]}: {said}")
+        if isinstance(answer, KalendsError):
+            return
+        rid = self._rid_of_key.get((call.user, call.key), "") if call.key else call.rid
+        row = self.rows.get(rid)
+        state = row.state if row is not None else ""
+        if row is None:
+            if answer.state != "failed":
+                self._wrong(f"{call.key} was told {answer.state}, but nothing is stored")
+            if not call.replaces:
+                self.given_up.add(answer.id)
+            return
+        true = {
+            "open": True,
+            "held": state != "open" or bool(row.body.get("held_until_ms")),
+            "reserved": state in COMMITTED,
+            "failed": state == "closed",
+            "cancelled": state in ("closed", "cancelled"),
+            "replaced": state == "replaced",
+        }[answer.state]
+        if not true:
+            self._wrong(f"{call.kind} of {rid} was told {answer.state}, the register has {state}")
+        claims = [(c.resource, c.start, c.end, c.units) for c in answer.claims]
+        wants = [(w["resource"], w["start"], w["end"], w["units"]) for w in row.body.get("wants", ())]
+        firm = answer.state == "reserved" or (answer.state == "held" and state == "open")
+        if firm and sorted(claims) != sorted(wants):
+            self._wrong(f"{rid} was told {claims}, the register has {wants}")
+
+    # What sites have in memory
+
+    def site_stepped(self, node: SiteNode, alarms: Sequence[str]) -> None:
+        if alarms:
+            self._wrong(f"{node.name} raises the alarm: {alarms}")
+        stakes = node.participant.book.stakes
+        seen = [(rid, s.att, len(s.claims), s.claims and s.claims[0].state) for rid, s in stakes.items()]
+        if self._seen.get(node.name) == seen:
+            return
+        self._seen[node.name] = seen
+        plain = {rid: msgspec.to_builtins(stake) for rid, stake in stakes.items()}
+        for rid, stake in plain.items():
+            user = stake["principal"]["user"]
+            for claim in stake["claims"]:
+                if claim["state"] == "held" and (user, claim["resource"], "hold") in self.barred:
+                    self._wrong(f"{node.name}: {user} holds {claim['resource']}")
+                what = (rid, claim["resource"], claim["start"], claim["end"], claim["units"])
+                if self._hold_ids.setdefault((node.name, claim["hold_id"]), what) != what:
+                    self._wrong(f"{node.name}: hold id {claim['hold_id']} was used twice")
+        self._fits(node.name, plain)
+
+    def broker_stepped(self, node: BrokerNode, alarms: Sequence[str]) -> None:
+        if alarms:
+            self._wrong(f"{node.name} raises the alarm: {alarms}")
+
+    def _fits(self, where: str, stakes: Mapping[str, Mapping[str, Any]]) -> None:
+        """At every instant, what is taken is no more than there is; a change counts as the larger."""
+        self.checks += 1
+        taken: dict[str, list[tuple[Piece, list[Mapping[str, Any]]]]] = defaultdict(list)
+        for rid, stake in stakes.items():
+            for claim in stake["claims"]:
+                if claim["state"] not in ("held", "prepared", "locked"):
+                    continue
+                old = stakes.get(stake["replaces"]) if stake["chosen"] is None else None
+                credit = [c for c in old["claims"] if c["state"] == "locked"] if old else []
+                taken[claim["resource"]].append((Piece(rid=rid, **claim), credit))
+        for resource, pieces in taken.items():
+            times = sorted({t for piece, _ in pieces for t in (piece.start, piece.end)}
+                           | {t for _, credit in pieces for c in credit
+                              for t in (c["start"], c["end"])})  # fmt: skip
+            for start, end in pairwise(times):
+                units = _units_between(resource, start, end, pieces)
+                if units > self.capacities[resource]:
+                    over = [piece for piece, _ in pieces if piece.start < end and start < piece.end]
+                    self._wrong(f"{where}: {units} units of {resource} are taken: {over}")
+
+    # The end
+
+    def finish(self, sites: Sequence[SiteNode]) -> None:
+        """All is quiet: all of it or nothing, everywhere; nothing is held or promised any more."""
+        for site in sites:
+            for rid, stake in site.participant.book.stakes.items():
+                states = {claim.state for claim in stake.claims}
+                if states & {"held", "prepared", "queued"}:
+                    self._wrong(f"{site.name}: {rid} is still {states} when all is quiet")
+        for rid, row in self.rows.items():
+            if not row.done:
+                self._wrong(f"{rid} is {row.state} and not finished when all is quiet")
+            for site in sites:
+                stake = self.stored[site.name].get(rid)
+                locked = {
+                    claim["hold_id"]
+                    for claim in (stake["claims"] if stake else ())
+                    if claim["state"] == "locked"
+                }
+                expected = row.chosen(site.name) if row.state == "commit" else set()
+                if locked != expected and (site.name, rid) not in self.dropped:
+                    self._wrong(f"{site.name} has {locked} of {rid} locked, not {expected}")
+        for site in sites:
+            for rid, stake in self.stored[site.name].items():
+                if rid not in self.rows and stake["claims"]:
+                    self._wrong(f"{site.name} has claims of {rid}, of which there is no row")
+        for rid in self.given_up:
+            if rid in self.rows and self.rows[rid].state in COMMITTED:
+                self._wrong(f"{rid} is committed, but its user was told that it never began")
+
+    def _wrong(self, text: str) -> Any:
+        raise Violation(text)
+
+
+def _units_between(
+    resource: str,
+    start: int,
+    end: int,
+    pieces: Sequence[tuple[Piece, Sequence[Mapping[str, Any]]]],
+) -> int:
+    total = 0
+    wanted: dict[str, int] = defaultdict(int)
+    credits: dict[str, Sequence[Mapping[str, Any]]] = {}
+    for piece, credit in pieces:
+        if piece.start < end and start < piece.end:
+            if credit:
+                wanted[piece.rid] += piece.units
+                credits[piece.rid] = credit
+            else:
+                total += piece.units
+    for rid, units in wanted.items():
+        old = sum(
+            c["units"]
+            for c in credits[rid]
+            if c["resource"] == resource and c["start"] < end and start < c["end"]
+        )
+        total += max(0, units - old)
+    return total
+
+
+def _ids(stake: Mapping[str, Any]) -> set[int]:
+    return {claim["hold_id"] for claim in stake["claims"]} | {
+        hold_id for ids in (stake["chosen"] or {}).values() for hold_id in ids
+    }
+
+
+def _brief(row: Row | None) -> str:
+    return "no row" if row is None else f"{row.state} at attempt {row.att}, chosen {row.body.get('chosen')}"

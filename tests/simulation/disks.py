@@ -1,0 +1,176 @@
+"""Durable storage: sites' stores and the brokers' register, both the shipped code on real SQLite.
+
+A batch becomes durable in one commit or not at all. A commit may fail (disk full: nothing is stored;
+failed sync: stored or not, nobody knows): the node then starts again from what is there. In file mode
+a crash may tear the log: the store's files are copied as a loss of power would leave them, with the
+log cut at any byte of the last commit, and the node goes on with the copy.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from kalends.broker import record as r
+from kalends.broker import register
+from kalends.core.messages import Message
+from kalends.resource_servers.stakes import Fact
+from kalends.resource_servers.store import KIND, Loaded, SiteStore
+from kalends.serving.sqlite_file import StoreFile
+from tests.simulation.kernel import Kernel
+
+if TYPE_CHECKING:
+    from tests.simulation.nodes import Node
+
+
+class DiskFailed(Exception):
+    """The batch was not reported as stored: only starting again tells whether it is."""
+
+
+class Watcher(Protocol):
+    """Who is told of everything durable (the auditor)."""
+
+    def site_stored(self, site: str, facts: Sequence[Fact]) -> None: ...
+    def register_changed(self, rids: set[str]) -> None: ...
+    def sent(self, node: Node, to: str, message: Message) -> None: ...
+
+
+class SiteDisk:
+    """What one site keeps over its lives."""
+
+    def __init__(self, kernel: Kernel, watcher: Watcher, site: str, *, files: bool) -> None:
+        self._kernel = kernel
+        self._watcher = watcher
+        self._site = site
+        self._epoch = 0
+        self._directory = _temporary() if files else None
+        self._store: SiteStore | None = None
+        self._connection = None if files else _memory()
+        if self._connection is not None:
+            self._connection.executescript(KIND.schema)
+
+    def open(self) -> tuple[Loaded, int]:
+        """Begin a life; returns what is stored, and the new epoch."""
+        if self._directory is not None:
+            if self._store is not None:
+                self._store.close()
+            path = Path(self._directory.name) / "site.db"
+            self._store = SiteStore.open(path, self._site, sync="off")
+        else:
+            assert self._connection is not None
+            self._epoch += 1
+            self._store = SiteStore(StoreFile(Path(), self._connection, self._epoch, None))
+        self._store.check()
+        return self._store.load(), self._store.epoch
+
+    def store(self, facts: Sequence[Fact], wall_ms: int, *, full: float, sync: float) -> None:
+        """Make `facts` durable together; raises `DiskFailed`."""
+        assert self._store is not None
+        if self._kernel.chance(full):
+            self._kernel.fault("disk full", self._site)
+            raise DiskFailed
+        self._store.apply(facts, wall_ms)
+        self._watcher.site_stored(self._site, facts)
+        if self._kernel.chance(sync):
+            self._kernel.fault("failed sync", self._site)
+            raise DiskFailed
+
+    def tear(self, facts: Sequence[Fact], wall_ms: int) -> None:
+        """Lose power while `facts` are being written; the log is cut at any byte of them."""
+        assert self._store is not None
+        self._kernel.fault("torn write", self._site)
+        if self._directory is None:
+            return
+        path = Path(self._directory.name) / "site.db"
+        log = path.with_name(path.name + "-wal")
+        before = log.stat().st_size if log.exists() else 0
+        self._store.apply(facts, wall_ms)
+        written = log.stat().st_size
+        image = _temporary()
+        for file in sorted(Path(self._directory.name).iterdir()):
+            if not file.name.endswith(("-shm", ".lock")):
+                shutil.copy(file, image.name)
+        # A log that begins anew overwrites old frames: then any byte may be the last that is right.
+        floor = before if before < written else 0
+        cut = self._kernel.random.randrange(floor, written) if written > floor else floor
+        with (Path(image.name) / log.name).open("r+b") as torn:
+            torn.truncate(cut)
+        self._store.close()
+        self._store = None
+        self._directory.cleanup()
+        self._directory = image
+        self._kernel.fault("torn log", f"{self._site} at {cut - floor} of {written - floor}")
+
+    def close(self) -> None:
+        if self._directory is not None:
+            if self._store is not None:
+                self._store.close()
+            self._directory.cleanup()
+        elif self._connection is not None:
+            self._connection.close()
+
+
+class RegisterDisk:
+    """The register that all replicas share; a transaction is one event, so they never interleave."""
+
+    def __init__(self, kernel: Kernel, watcher: Watcher) -> None:
+        self._kernel = kernel
+        self._watcher = watcher
+        self.connection = _memory()
+        self.connection.executescript(register.SCHEMA)
+
+    def apply(
+        self, operations: Sequence[r.Operation], who: str, *, full: float, sync: float
+    ) -> list[r.Registered]:
+        """Carry out `operations` in one transaction; raises `DiskFailed`."""
+        if self._kernel.chance(full):
+            self._kernel.fault("register disk full", who)
+            raise DiskFailed
+        self.connection.execute("begin immediate")
+        results = register.apply(self.connection, operations)
+        self.connection.execute("commit")
+        for result in results:
+            op = result.operation
+            self._kernel.note(f"{who} {type(op).__name__} {rid_of(op)[-6:]} won={result.won}")
+        self._watcher.register_changed(touched(operations))
+        if self._kernel.chance(sync):
+            self._kernel.fault("register failed sync", who)
+            raise DiskFailed
+        return results
+
+    def foresee(self, operations: Sequence[r.Operation]) -> list[r.Registered]:
+        """What `apply` would answer now; nothing is stored. Only a broken broker believes it."""
+        self.connection.execute("begin immediate")
+        try:
+            return register.apply(self.connection, operations)
+        finally:
+            self.connection.execute("rollback")
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def rid_of(operation: r.Operation) -> str:
+    return operation.record.rid if isinstance(operation, r.Begin) else operation.rid
+
+
+def touched(operations: Sequence[r.Operation]) -> set[str]:
+    """The requests whose rows may have changed."""
+    rids = {rid_of(operation) for operation in operations}
+    rids |= {op.replaces for op in operations if isinstance(op, r.Commit) and op.replaces}
+    return rids
+
+
+def _memory() -> sqlite3.Connection:
+    return sqlite3.connect(":memory:", isolation_level=None)
+
+
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    shared_memory = Path("/dev/shm")
+    return tempfile.TemporaryDirectory(
+        prefix="kalends-simulation-", dir=shared_memory if shared_memory.is_dir() else None
+    )

@@ -1,0 +1,530 @@
+"""Sites and broker replicas: the shipped state machines with the rules of their shipped shells.
+
+A site stores the facts of a step, and of all steps before, before a message of that step leaves. A
+broker's results of the register are handed over after they are durable. A node may crash between any
+two of these effects; then its memory is gone, and it starts again from what is stored.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from kalends.broker import record as r
+from kalends.broker import register
+from kalends.broker.coordinator import Coordinator, Identity
+from kalends.broker.directory import Directory
+from kalends.calendars import ResourceCalendar
+from kalends.core import messages as m
+from kalends.core.api import RequestView
+from kalends.core.clock import LogicalClock
+from kalends.core.identifiers import request_id
+from kalends.resource_servers.effects import Effects as SiteEffects
+from kalends.resource_servers.effects import Send
+from kalends.resource_servers.participant import Participant
+from tests.simulation.clocks import NodeClock
+from tests.simulation.disks import DiskFailed, SiteDisk
+from tests.simulation.network import Session
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+HEARTBEAT_MS: Final = 3_000
+LEASE_MS: Final = 10_000
+ADOPT_MAX: Final = 100
+CLOCK_BLOCK: Final = 60_000
+"""Logical times that are reserved in the register before they are given out."""
+
+
+class Crashed(Exception):
+    """Power is lost in the middle of a step."""
+
+
+@dataclass
+class Trouble:
+    """How likely each fault of a node is, at each chance for it."""
+
+    crash: float = 0.0
+    torn: float = 0.0
+    full: float = 0.0
+    sync: float = 0.0
+    commit_ms_max: int = 20
+    down_ms_max: int = 20_000
+
+
+class Node:
+    """What sites and brokers share: lives, pauses, crashes."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.kernel = world.kernel
+        self.network = world.network
+        self.name = name
+        self.url = f"sim://{name}"
+        self.clock = NodeClock(world.kernel)
+        self.trouble = Trouble()
+        self.up = False
+        self.life = 0
+        self.paused_until_ms = 0
+        self.sessions: dict[str, Session] = {}
+        self._waking_ms: int | None = None
+        world.network.nodes[name] = self
+
+    def enter(self, action: Callable[..., None], *arguments: Any) -> None:
+        """Run an event of this node, if it is up (and not paused: then later)."""
+        self._enter(self.life, action, arguments)
+
+    def later(self, delay_ms: int, action: Callable[..., None], *arguments: Any) -> None:
+        """As `enter`, in `delay_ms`, unless this life is over then."""
+        self.kernel.after(delay_ms, self._enter, self.life, action, arguments)
+
+    def _enter(self, life: int, action: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        if not self.up or life != self.life:
+            return
+        if self.paused_until_ms > self.kernel.now_ms:
+            wait_ms = self.paused_until_ms - self.kernel.now_ms
+            self.kernel.after(wait_ms, self._enter, life, action, arguments)
+            return
+        try:
+            action(*arguments)
+        except (Crashed, DiskFailed):
+            self.crash()
+
+    def point(self, kind: str) -> None:
+        """A place where power may be lost: raises `Crashed`."""
+        self.world.points += 1
+        if self.world.crash_at == self.world.points or self.kernel.chance(self.trouble.crash):
+            self.kernel.fault(f"crash {kind}", self.name)
+            raise Crashed
+
+    def crash(self) -> None:
+        """Memory is gone; start again after a while."""
+        if not self.up:
+            return
+        self.up = False
+        self.life += 1
+        self.kernel.note(f"{self.name} is down")
+        self.network.lose(self)
+        self.sessions = {}
+        self.forget()
+        self.kernel.after(self.kernel.random.randrange(1, self.trouble.down_ms_max), self.start)
+
+    def start(self) -> None:
+        if self.up:
+            return
+        self.up = True
+        self.paused_until_ms = 0
+        self.clock.boot()
+        self._waking_ms = None
+        self.kernel.note(f"{self.name} is up")
+        self.boot()
+
+    def wake(self, deadline_ms: int | None) -> None:
+        """Call `advance` when the monotonic clock shows `deadline_ms`."""
+        if deadline_ms is None or (self._waking_ms is not None and self._waking_ms <= deadline_ms):
+            return
+        self._waking_ms = deadline_ms
+        self.later(self.clock.until(deadline_ms), self._woken, deadline_ms)
+
+    def _woken(self, deadline_ms: int) -> None:
+        if self._waking_ms == deadline_ms:
+            self._waking_ms = None
+            self.advance()
+
+    def boot(self) -> None:
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        raise NotImplementedError
+
+    def advance(self) -> None:
+        raise NotImplementedError
+
+    def asked(self, token: str, message: m.Message) -> None:
+        raise NotImplementedError
+
+    def answered(self, url: str, message: m.Message) -> None:
+        raise NotImplementedError
+
+    def session_lost(self, session: Session) -> None:
+        raise NotImplementedError
+
+
+class SiteNode(Node):
+    """`calendars` makes the site's calendars anew: empty, with the owner's rules."""
+
+    participant: Participant
+    persist_first = True
+    """False only in a broken site: its messages leave before its facts are stored."""
+
+    def __init__(
+        self, world: World, name: str, calendars: Callable[[], dict[str, ResourceCalendar]]
+    ) -> None:
+        super().__init__(world, name)
+        self._calendars = calendars
+        self.disk = SiteDisk(world.kernel, world.auditor, name, files=world.files)
+        self._queue: list[SiteEffects] = []
+        self._storing = False
+
+    def boot(self) -> None:
+        loaded, epoch = self.disk.open()
+        self.world.auditor.site_opened(self, loaded, epoch)
+        now = self.clock.moment()
+        self.logical = LogicalClock()
+        self.participant = self.world.make_participant(
+            self.name,
+            self.url,
+            self._calendars(),
+            epoch=epoch,
+            jitter=self.kernel.random.random,
+            stakes=loaded.stakes,
+            horizon_s=loaded.horizon_s,
+            now=now,
+        )
+        self.enter(self._carry_out)
+
+    def forget(self) -> None:
+        self._queue = []
+        self._storing = False
+
+    def accept(self, session: Session) -> None:
+        self.sessions[session.name] = session
+        self._send_frame(session, [self.participant.hello()])
+
+    def session_lost(self, session: Session) -> None:
+        self.sessions.pop(session.name, None)
+
+    def receive(self, source: str, frame: m.FrameToSite) -> None:
+        self.logical.merge(frame.lc, self.clock.moment().wall_ms)
+        for message in frame.messages:
+            self.participant.receive(source, message, self.clock.moment())
+        self._carry_out()
+
+    def asked(self, token: str, message: m.Message) -> None:
+        self.participant.receive(token, message, self.clock.moment())
+        self._carry_out()
+
+    def answered(self, url: str, message: m.Message) -> None:
+        self.participant.receive(url, message, self.clock.moment())
+        self._carry_out()
+
+    def advance(self) -> None:
+        self.participant.advance(self.clock.moment())
+        self._carry_out()
+
+    @property
+    def idle(self) -> bool:
+        return not self._queue and not self._storing
+
+    def _carry_out(self) -> None:
+        effects = self.participant.take_effects()
+        self.world.auditor.site_stepped(self, effects.alarms)
+        if effects:
+            self._queue.append(effects)
+        self.wake(self.participant.next_deadline_ms())
+        self._pump()
+
+    def _pump(self) -> None:
+        while not self._storing and self._queue:
+            if not self._queue[0].facts:
+                self._send_all(self._queue.pop(0).sends)
+                continue
+            batch, self._queue = self._queue, []
+            self._storing = True
+            if not self.persist_first:
+                for effects in batch:
+                    self._send_all(effects.sends)
+            delay_ms = self.kernel.random.randrange(1, self.trouble.commit_ms_max)
+            self.later(delay_ms, self._store, batch)
+
+    def _store(self, batch: list[SiteEffects]) -> None:
+        facts = [fact for effects in batch for fact in effects.facts]
+        wall_ms = self.clock.moment().wall_ms
+        self.point("before a site stores")
+        if self.kernel.chance(self.trouble.torn):
+            self.world.auditor.tearing(self.name, facts)
+            self.disk.tear(facts, wall_ms)
+            raise Crashed
+        self.kernel.note(f"{self.name} stores {' '.join(map(_shown_fact, facts))}")
+        self.disk.store(facts, wall_ms, full=self.trouble.full, sync=self.trouble.sync)
+        self.point("after a site stored")
+        self._storing = False
+        if self.persist_first:
+            for effects in batch:
+                self._send_all(effects.sends)
+        self._pump()
+
+    def _send_all(self, sends: Sequence[Send]) -> None:
+        """Neighbours to the same end share a frame, now and then."""
+        for to, group in itertools.groupby(sends, key=lambda send: send.to):
+            messages = [send.message for send in group]
+            if self.kernel.random.random() < 0.5:
+                self._send_to(to, messages)
+            else:
+                for message in messages:
+                    self._send_to(to, [message])
+
+    def _send_to(self, to: str, messages: list[Any]) -> None:
+        self.point("before a site sends")
+        for message in messages:
+            self.world.auditor.sent(self, to, message)
+        if to.startswith("sim://"):
+            for message in messages:
+                self.network.post(self, to, message)
+        elif to.startswith("call:"):
+            for message in messages:
+                self.network.reply(to, message)
+        elif to in self.sessions:
+            self._send_frame(self.sessions[to], messages)
+        else:
+            self._send_again(to, messages)
+
+    def _send_again(self, to: str, messages: list[Any]) -> None:
+        """The session is gone; a broker that has come back has another, by which it answers to."""
+        broker = to.partition("~")[0]
+        for session in self.sessions.values():
+            if session.broker.name == broker:
+                self._send_frame(session, messages)
+                return
+
+    def _send_frame(self, session: Session, messages: list[Any]) -> None:
+        lc = self.logical.value
+        frame = m.FrameToBroker(v=1, source=self.name, lc=lc, messages=messages)
+        self.network.send(session, frame)
+
+
+@dataclass
+class Call:
+    """What a client wants of a broker; `reply` takes a view or an error."""
+
+    kind: str
+    user: str
+    key: str = ""
+    rid: str = ""
+    spec: r.Spec | None = None
+    replaces: str = ""
+    groups: tuple[str, ...] = ()
+    number: int = 0
+    reply: Callable[[Any], None] = field(default=lambda answer: None)
+
+
+class BrokerNode(Node):
+    """A replica; all replicas share the register of the world."""
+
+    coordinator: Coordinator
+    decide_first = True
+    """False only in a broken broker: it believes results before they are durable."""
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.register = world.register
+        self._starts = 0
+        self._operations: list[r.Operation] = []
+        self._writing = False
+        self._tickets: dict[int, Call] = {}
+        self._ticket_numbers = itertools.count(1)
+
+    def boot(self) -> None:
+        self._starts += 1
+        self.owner = f"{self.name}:{self._starts}"
+        connection = self.register.connection
+        connection.execute("begin immediate")
+        register.retire(connection, self.name, self.owner)
+        connection.execute("commit")
+        self.logical = LogicalClock(register.clock_bound(connection))
+        self._bound = 0
+        directory = Directory({site.name: site.url for site in self.world.sites})
+        coords = tuple(f"sim://{name}" for name in self.world.broker_names)
+        self.coordinator = self.world.make_coordinator(
+            Identity(self.name, self.owner, coords),
+            directory,
+            self.logical,
+            new_rid=lambda now: request_id(now.wall_ms, self.kernel.random.getrandbits(74)),
+            new_secret=lambda: f"{self.kernel.random.getrandbits(128):032x}",
+            jitter=self.kernel.random.random,
+            owner_alive=self._owner_alive,
+        )
+        self.enter(self._beat)
+        for site in self.world.sites:
+            self.later(self.kernel.random.randrange(200), self._connect, site)
+
+    def forget(self) -> None:
+        self._operations = []
+        self._writing = False
+        self._tickets = {}
+
+    # Sites
+
+    def _connect(self, site: SiteNode) -> None:
+        if site.name not in self.sessions:
+            self.network.connect(self, site)
+        self.later(1_000 + self.kernel.random.randrange(1_000), self._connect, site)
+
+    def session_lost(self, session: Session) -> None:
+        if self.sessions.get(session.site.name) is session:
+            del self.sessions[session.site.name]
+            self.coordinator.site_lost(session.site.name, "the session broke")
+            self._carry_out()
+
+    def receive(self, session: Session, frame: m.FrameToBroker) -> None:
+        now = self.clock.moment()
+        self.logical.merge(frame.lc, now.wall_ms)
+        for message in frame.messages:
+            self.coordinator.receive(frame.source, message, now)
+        self._carry_out()
+
+    def asked(self, token: str, message: m.Message) -> None:
+        self.coordinator.receive(token, message, self.clock.moment())
+        self._carry_out()
+
+    # Clients
+
+    def call(self, call: Call) -> None:
+        """Serve one call of a client, as the HTTP shell does."""
+        connection = self.register.connection
+        now = self.clock.moment()
+        ticket = next(self._ticket_numbers)
+        self._tickets[ticket] = call
+        try:
+            view = self._serve(call, ticket, now, connection)
+        except Exception as error:
+            if not self.world.is_answer(error):
+                raise
+            del self._tickets[ticket]
+            self._answer(call, error)
+        else:
+            if view is not None:
+                del self._tickets[ticket]
+                self._answer(call, view)
+        self._carry_out()
+
+    def _serve(self, call: Call, ticket: int, now: Any, connection: Any) -> RequestView | None:
+        coordinator = self.coordinator
+        if call.kind == "submit":
+            assert call.spec is not None
+            known = register.by_key(connection, call.user, call.key)
+            if known is not None:
+                if coordinator.join(known.rid, ticket):
+                    return None
+                return self.world.view_of(known)
+            replaced = None
+            if call.replaces:
+                replaced = register.read(connection, call.replaces)
+                if replaced is None or replaced.state != "commit":
+                    return self.world.not_changeable(replaced)
+            coordinator.submit(
+                m.Principal(call.user, call.groups), call.key, call.key, call.spec, ticket, now,
+                replaces=replaced,
+            )  # fmt: skip
+            return None
+        record = register.read(connection, call.rid)
+        if record is None or call.kind == "show":
+            return self.world.view_of(record)
+        if call.kind == "lock":
+            coordinator.lock(record, ticket, now)
+        elif call.kind == "release":
+            coordinator.release(record, ticket, now)
+        else:
+            coordinator.cancel(record, ticket, now)
+        return None
+
+    def _answer(self, call: Call, answer: Any) -> None:
+        self.point("before a broker answers")
+        self.world.auditor.told(self, call, answer)
+        self.network.carry(None, call.reply, answer)
+
+    # Time
+
+    def advance(self) -> None:
+        self.coordinator.advance(self.clock.moment())
+        self._carry_out()
+
+    def _beat(self) -> None:
+        now = self.clock.moment()
+        connection = self.register.connection
+        self._store_lease(now.wall_ms)
+        for record in register.orphans(connection, self.owner, now.wall_ms, ADOPT_MAX):
+            self.kernel.note(f"{self.name} adopts {record.rid[-6:]} of {record.owner}")
+            self.coordinator.adopt(record, now)
+        self._carry_out()
+        self.later(HEARTBEAT_MS, self._beat)
+
+    def _store_lease(self, wall_ms: int) -> None:
+        self._bound = max(self.logical.value, wall_ms) + CLOCK_BLOCK
+        connection = self.register.connection
+        connection.execute("begin immediate")
+        register.beat(connection, self.owner, wall_ms + LEASE_MS, self._bound)
+        connection.execute("commit")
+
+    def _owner_alive(self, owner: str) -> bool:
+        row = self.register.connection.execute(
+            "select lease_until_ms from replica where owner = ?", (owner,)
+        ).fetchone()
+        return row is not None and row[0] > self.clock.moment().wall_ms
+
+    # Effects
+
+    @property
+    def idle(self) -> bool:
+        return not self._operations and not self._writing
+
+    def _carry_out(self) -> None:
+        if self.logical.value >= self._bound:
+            self._store_lease(self.clock.moment().wall_ms)
+        effects = self.coordinator.take_effects()
+        self.world.auditor.broker_stepped(self, effects.alarms)
+        self._operations += effects.operations
+        for to, group in itertools.groupby(effects.sends, key=lambda send: send.to):
+            messages: list[Any] = [send.message for send in group]
+            self._send_to(to, messages)
+        for answer in effects.answers:
+            call = self._tickets.pop(answer.ticket, None)
+            if call is not None:
+                self._answer(call, answer.view)
+        self.wake(self.coordinator.next_deadline_ms())
+        self._pump()
+
+    def _send_to(self, to: str, messages: list[Any]) -> None:
+        self.point("before a broker sends")
+        for message in messages:
+            self.world.auditor.sent(self, to, message)
+        if to.startswith("call:"):
+            for message in messages:
+                self.network.reply(to, message)
+        elif to in self.sessions:
+            lc = self.logical.value
+            frame = m.FrameToSite(v=1, source=self.name, lc=lc, messages=messages)
+            self.network.send(self.sessions[to], frame)
+
+    def _pump(self) -> None:
+        if self._writing or not self._operations:
+            return
+        batch, self._operations = self._operations, []
+        self._writing = True
+        if not self.decide_first:
+            foreseen = self.register.foresee(batch)
+            for result in foreseen:
+                self.coordinator.registered(result, self.clock.moment())
+        delay_ms = self.kernel.random.randrange(1, self.trouble.commit_ms_max)
+        self.later(delay_ms, self._write, batch)
+        if not self.decide_first:
+            self._carry_out()
+
+    def _write(self, batch: list[r.Operation]) -> None:
+        self.point("before the register stores")
+        results = self.register.apply(
+            batch, self.name, full=self.trouble.full, sync=self.trouble.sync
+        )
+        self.point("after the register stored")
+        self._writing = False
+        if self.decide_first:
+            now = self.clock.moment()
+            for result in results:
+                self.coordinator.registered(result, now)
+        self._carry_out()
+
+
+def _shown_fact(fact: Any) -> str:
+    return f"{type(fact).__name__}({getattr(fact, 'rid', '')[-6:]},{getattr(fact, 'event', '')})"

@@ -1,0 +1,93 @@
+"""One schedule: a safety phase with every fault, then healing, then everything must come to an end."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from tests.simulation.kernel import Violation
+from tests.simulation.workload import Size
+from tests.simulation.world import Faults, World
+
+FAULTS_MS: Final = 90_000
+"""How long faults strike."""
+
+QUIET_MS_MAX: Final = 420_000
+"""After healing: the longest late message, hold, inquiry and request, one after the other."""
+
+FILES_EVERY: Final = 25
+"""One schedule in so many keeps its sites' stores in files, whose logs get torn."""
+
+
+class Report(NamedTuple):
+    """`violation` is "" when every promise was kept."""
+
+    seed: int
+    trace_hash: str
+    faults: Counter[str]
+    violation: str
+    events: int
+    checks: int
+    answers: int
+    reserved: int
+    simulated_ms: int
+    trace: list[str] | None
+
+
+def run(
+    seed: int,
+    *,
+    size: Size | None = None,
+    world_type: type[World] = World,
+    keep_trace: bool = False,
+    hard: float = 1.0,
+    prepare: Callable[[World], None] | None = None,
+) -> Report:
+    """Run the schedule of `seed`."""
+    size = size or Size(sites=3 + seed % 3)
+    world = world_type(seed, size=size, files=seed % FILES_EVERY == 0, keep_trace=keep_trace)
+    kernel = world.kernel
+    violation = ""
+    try:
+        faults = Faults(world, until_ms=FAULTS_MS, hard=hard)
+        if prepare is not None:
+            prepare(world)
+        world.start()
+        kernel.run(FAULTS_MS)
+        kernel.note("HEAL")
+        faults.heal()
+        if not kernel.run(FAULTS_MS + QUIET_MS_MAX, world.quiet):
+            raise Violation(f"no end: {world.unquiet()}")
+        world.auditor.finish(world.sites)
+    except Violation as found:
+        violation = str(found)
+    except Exception:
+        # Whatever the shipped code raises here would have ended a server.
+        violation = traceback.format_exc()
+    finally:
+        world.close()
+    if violation:
+        kernel.note(f"VIOLATION {violation}")
+    rows = world.auditor.rows.values()
+    return Report(
+        seed=seed,
+        trace_hash=kernel.trace_hash,
+        faults=kernel.faults,
+        violation=violation,
+        events=kernel.events,
+        checks=world.auditor.checks,
+        answers=world.auditor.answers,
+        reserved=sum(1 for row in rows if row.state not in ("open", "closed")),
+        simulated_ms=kernel.now_ms,
+        trace=kernel.trace,
+    )
+
+
+def complaint(report: Report) -> str:
+    """What a failing test says."""
+    return (
+        f"seed {report.seed}: {report.violation}\n"
+        f"replay: python -m tests.simulation.replay {report.seed}"
+    )

@@ -1,0 +1,250 @@
+"""Clients: they book, hold, lock, release, move, extend, shrink and cancel, and repeat what is unanswered.
+
+A client makes one call at a time, by any replica, and repeats it with the same key (or request id)
+until it has a final answer. Some walk away in the middle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kalends.broker.record import Spec
+from kalends.core.api import RequestView
+from kalends.core.errors import KalendsError, NotFound
+from kalends.core.messages import Want
+from kalends.core.requests import Alternative, Attribute, Request, Term
+from tests.simulation.clocks import EPOCH_S
+from tests.simulation.nodes import Call
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+HOUR_S: Final = 3_600
+PATIENCE_MS: Final = 4_000
+"""How long a client waits for an answer before it asks again, at least."""
+
+
+class Size(NamedTuple):
+    """How much there is to do in one schedule."""
+
+    sites: int = 4
+    clients: int = 4
+    sagas: int = 3
+    hours: int = 3
+    """Slots are in so few hours that requests meet."""
+    begin_s: int = 2 * HOUR_S
+    slot_s: int = HOUR_S
+
+
+class Client:
+    """One user's program: `sagas` one after the other."""
+
+    def __init__(self, world: World, number: int, user: str, size: Size) -> None:
+        self._world = world
+        self._kernel = world.kernel
+        self._random = world.kernel.random
+        self._size = size
+        self.name = f"client{number}"
+        self._user = user
+        self._sagas = size.sagas
+        self._keys = 0
+        self._calls = 0
+        self._waiting: Call | None = None
+        self.finished = False
+
+    def start(self) -> None:
+        self._kernel.after(self._random.randrange(1, 20_000), self._next)
+
+    # Sagas
+
+    def _next(self) -> None:
+        if self._sagas == 0:
+            self.finished = True
+            return
+        self._sagas -= 1
+        kind = self._random.choices(
+            ("book", "hold", "window", "pick", "quit"), (40, 20, 20, 15, 5)
+        )[0]
+        hold = kind == "hold" or (kind == "window" and self._random.random() < 0.3)
+        spec = self._pick() if kind == "pick" else self._named(fixed=kind != "window", hold=hold)
+        key = self._new_key()
+        if kind == "quit":
+            call = Call("submit", self._user, key=key, spec=spec)
+            broker = self._world.any_broker()
+            self._world.network.carry(broker, broker.call, call)
+            self._pause()
+            return
+        self._call(Call("submit", self._user, key=key, spec=spec), self._began(key, spec))
+
+    def _pause(self) -> None:
+        self._kernel.after(self._random.randrange(1, 15_000), self._next)
+
+    def _began(self, key: str, spec: Spec) -> Callable[[Any], None]:
+        def go_on(answer: Any) -> None:
+            if not isinstance(answer, RequestView):
+                self._pause()
+            elif answer.state == "held":
+                self._consider(answer)
+            elif answer.state == "reserved":
+                self._use(answer.id, spec)
+            else:
+                self._pause()
+
+        return go_on
+
+    def _consider(self, view: RequestView) -> None:
+        """Lock it, release it, or forget about it."""
+        kind = self._random.choices(("lock", "release", "forget"), (60, 25, 15))[0]
+        if kind == "forget":
+            self._pause()
+            return
+        call = Call(kind, self._user, rid=view.id)
+        think_ms = self._random.randrange(1, 20_000)
+
+        def locked(answer: Any) -> None:
+            if isinstance(answer, RequestView) and answer.state == "reserved":
+                self._call(Call("cancel", self._user, rid=view.id), lambda _: self._pause())
+            else:
+                self._pause()
+
+        self._kernel.after(think_ms, self._call, call, locked)
+
+    def _use(self, rid: str, spec: Spec) -> None:
+        """What people do with a reservation."""
+        kind = self._random.choices(("keep", "cancel", "change"), (35, 25, 40))[0]
+        wait_ms = self._random.randrange(1, 15_000)
+        if kind == "keep":
+            self._kernel.after(wait_ms, self._next)
+        elif kind == "cancel":
+            call = Call("cancel", self._user, rid=rid)
+            self._kernel.after(wait_ms, self._call, call, lambda _: self._pause())
+        else:
+            self._kernel.after(wait_ms, self._change, rid)
+
+    def _change(self, rid: str) -> None:
+        """Move, extend or shrink; sometimes while a cancel is on its way, too."""
+        row = self._world.auditor.rows[rid]
+        wants = tuple(Want(**want) for want in row.body["wants"])
+        half_s = max(self._size.slot_s // 2, 60)
+        start_s, end_s = self._random.choice(
+            ((half_s, half_s), (-half_s, -half_s), (0, half_s), (0, -half_s), (2 * half_s, 2 * half_s))
+        )
+        fewer = self._random.random() < 0.3
+        wants = tuple(
+            Want(w.resource, w.start + start_s, w.end + end_s, max(1, w.units - fewer))
+            for w in wants
+        )
+        key = self._new_key()
+        spec = Spec(request=_request(wants), wants=wants)
+        call = Call("submit", self._user, key=key, spec=spec, replaces=rid)
+        if self._random.random() < 0.15:
+            broker = self._world.any_broker()
+            self._world.network.carry(broker, broker.call, Call("cancel", self._user, rid=rid))
+
+        def changed(answer: Any) -> None:
+            new = self._world.rid_of(self._user, key)
+            if isinstance(answer, RequestView) and answer.state == "reserved" and new:
+                again = self._random.random()
+                if again < 0.4:
+                    cancel = Call("cancel", self._user, rid=new)
+                    self._kernel.after(3_000, self._call, cancel, lambda _: self._pause())
+                    return
+                if again < 0.6:
+                    self._kernel.after(3_000, self._change, new)
+                    return
+            self._pause()
+
+        self._call(call, changed)
+
+    # Requests
+
+    def _named(self, *, fixed: bool, hold: bool) -> Spec:
+        world, random = self._world, self._random
+        count = min(random.choice((1, 2, 2, 3, 3)), len(world.sites))
+        sites = random.sample(world.site_names, count)
+        start = self._start()
+        wants = []
+        for site in sites:
+            for name in random.sample(("x", "n"), random.choice((1, 1, 1, 2))):
+                units = random.randrange(1, 4) if name == "n" else 1
+                wants.append(Want(f"{site}/{name}", start, start + self._size.slot_s, units))
+        window_s = 0 if fixed else self._size.hours * self._size.slot_s
+        hold_s = random.choice((5, 30, 60, 120)) if hold else 0
+        request = _request(tuple(wants), window_s)
+        return Spec(request=request, hold=hold, hold_s=hold_s, wants=tuple(wants) if fixed else ())
+
+    def _pick(self) -> Spec:
+        """N of the nodes of all sites."""
+        random = self._random
+        start = self._start()
+        node = Attribute(name="kind", operator="=", value="node")
+        count = random.randrange(1, min(3, len(self._world.sites)) + 1)
+        term = Term(attributes=(node,), count=count, units=random.randrange(1, 3))
+        request = Request(
+            alternatives=(Alternative(terms=(term,)),),
+            duration_s=self._size.slot_s,
+            not_before=start,
+            not_after=start + self._size.hours * self._size.slot_s,
+        )
+        return Spec(request=request)
+
+    def _start(self) -> int:
+        size = self._size
+        begin_s = EPOCH_S + size.begin_s + self._kernel.now_ms // 60_000 * 60 * (size.slot_s < HOUR_S)
+        return begin_s + self._random.randrange(size.hours) * size.slot_s
+
+    # Calls, repeated until they are answered
+
+    def _call(self, call: Call, then: Callable[[Any], None]) -> None:
+        self._calls += 1
+        number = self._calls
+
+        def replied(answer: Any) -> None:
+            if number != self._calls or self._waiting is not call:
+                return
+            if self._is_final(call, answer):
+                self._waiting = None
+                then(answer)
+
+        call.reply = replied
+        self._waiting = call
+        self._ask(call)
+
+    def _ask(self, call: Call) -> None:
+        if self._waiting is not call:
+            return
+        broker = self._world.any_broker()
+        if self._world.network_is_up(broker):
+            self._world.network.carry(broker, broker.call, call)
+        wait_ms = PATIENCE_MS + self._random.randrange(8_000)
+        self._kernel.after(wait_ms, self._ask, call)
+
+    def _is_final(self, call: Call, answer: Any) -> bool:
+        if isinstance(answer, NotFound):
+            return False
+        if isinstance(answer, KalendsError):
+            return call.kind != "cancel" or bool(call.rid)
+        if call.kind == "lock":
+            return answer.state not in ("open", "held")
+        if call.kind == "release":
+            return answer.state not in ("open", "held")
+        if call.kind == "cancel":
+            return answer.state in ("cancelled", "replaced")
+        return answer.state != "open"
+
+    def _new_key(self) -> str:
+        self._keys += 1
+        return f"{self.name}-key-{self._keys}"
+
+
+def _request(wants: tuple[Want, ...], window_s: int = 0) -> Request:
+    """The request for `wants` by name; all of them are of one length."""
+    start, end = wants[0].start, wants[0].end
+    terms = tuple(Term(resource=want.resource, units=want.units) for want in wants)
+    return Request(
+        alternatives=(Alternative(terms=terms),),
+        duration_s=end - start,
+        not_before=start,
+        not_after=start + max(window_s, end - start),
+    )

@@ -1,0 +1,306 @@
+"""One simulated world: sites, broker replicas, clients, network, and the faults of one schedule."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from kalends.broker.case import view_of
+from kalends.broker.coordinator import Coordinator
+from kalends.broker.record import Record
+from kalends.calendars import AccessList, ResourceCalendar, Rule, open_access
+from kalends.core.errors import Conflict, IllegalEvent, KalendsError, NotFound
+from kalends.core.resources import ResourceInfo
+from kalends.resource_servers.participant import Participant
+from tests.simulation.auditor import Auditor
+from tests.simulation.clocks import SKEW_MS_MAX
+from tests.simulation.disks import RegisterDisk
+from tests.simulation.kernel import Kernel
+from tests.simulation.network import Network, Weather
+from tests.simulation.nodes import BrokerNode, Node, SiteNode
+from tests.simulation.workload import Client, Size
+
+SITES = ("argo", "bode", "cray", "dune", "echo")
+USERS = ("ann", "bob", "eve", "cyd")
+
+
+class World:
+    """Everything of one schedule. `crash_at` loses power at that point (see `Node.point`)."""
+
+    make_participant: Any = Participant
+    make_coordinator: Any = Coordinator
+    site_node = SiteNode
+    broker_node = BrokerNode
+
+    def __init__(
+        self, seed: int | str, *, size: Size, files: bool = False, keep_trace: bool = False
+    ) -> None:
+        self.kernel = Kernel(seed, keep_trace=keep_trace)
+        self.auditor = Auditor(self.kernel)
+        self.network = Network(self.kernel)
+        self.files = files
+        self.points = 0
+        self.crash_at = 0
+        self.register = RegisterDisk(self.kernel, self.auditor)
+        self.auditor.connection = self.register.connection
+        self.site_names = list(SITES[: size.sites])
+        self.broker_names = ["red", "blue"]
+        self._rules()
+        self.sites = [
+            self.site_node(self, name, self._calendars(name)) for name in self.site_names
+        ]
+        self.brokers = [self.broker_node(self, name) for name in self.broker_names]
+        self.nodes: list[Node] = [*self.sites, *self.brokers]
+        self.clients = [
+            Client(self, number, USERS[number % len(USERS)], size)
+            for number in range(size.clients)
+        ]
+
+    def start(self) -> None:
+        for node in self.nodes:
+            node.start()
+        for client in self.clients:
+            client.start()
+
+    def close(self) -> None:
+        for site in self.sites:
+            site.disk.close()
+        self.register.close()
+
+    # Owners' rules
+
+    def _rules(self) -> None:
+        """One owner bars eve altogether; another lets her hold, but not lock."""
+        random = self.kernel.random
+        self._capacity = {name: random.choice((3, 4, 6)) for name in self.site_names}
+        self._bars = self.site_names[0]
+        self._hold_only = self.site_names[1]
+        for name in self.site_names:
+            self.auditor.capacities[f"{name}/x"] = 1
+            self.auditor.capacities[f"{name}/n"] = self._capacity[name]
+        self.auditor.barred = {
+            ("eve", f"{self._bars}/x", "hold"),
+            ("eve", f"{self._bars}/x", "lock"),
+            ("eve", f"{self._hold_only}/x", "lock"),
+        }
+
+    def _calendars(self, site: str) -> Any:
+        def make() -> dict[str, ResourceCalendar]:
+            single = ResourceInfo(name=f"{site}/x", attributes={"kind": "single"})
+            nodes = ResourceInfo(
+                name=f"{site}/n", capacity=self._capacity[site], attributes={"kind": "node"}
+            )
+            return {
+                single.name: ResourceCalendar(single, self._access(site)),
+                nodes.name: ResourceCalendar(nodes, open_access()),
+            }
+
+        return make
+
+    def _access(self, site: str) -> AccessList:
+        if site not in (self._bars, self._hold_only):
+            return open_access()
+        rules = [
+            Rule(user, f"user:{user}", ("see", "hold", "lock")) for user in USERS if user != "eve"
+        ]
+        if site == self._hold_only:
+            rules.append(Rule("eve", "user:eve", ("see", "hold")))
+        return AccessList(rules)
+
+    # What clients and brokers ask
+
+    def any_broker(self) -> BrokerNode:
+        return self.kernel.random.choice(self.brokers)
+
+    def network_is_up(self, broker: BrokerNode) -> bool:
+        """Clients see a refused connection at once and try later."""
+        return broker.up
+
+    def rid_of(self, user: str, key: str) -> str:
+        row = self.register.connection.execute(
+            "select rid from request where client = ? and key = ?", (user, key)
+        ).fetchone()
+        return row[0] if row else ""
+
+    def view_of(self, record: Record | None) -> Any:
+        return view_of(record) if record is not None else NotFound("no such request")
+
+    def not_changeable(self, record: Record | None) -> KalendsError:
+        return Conflict("only a reservation can be changed")
+
+    def is_answer(self, error: Exception) -> bool:
+        return isinstance(error, KalendsError) and not isinstance(error, IllegalEvent)
+
+    # Quiet
+
+    def quiet(self) -> bool:
+        """Nothing is going on any more, and nothing is left to do."""
+        if not all(client.finished for client in self.clients):
+            return False
+        if not all(node.up for node in self.nodes):
+            return False
+        if any(broker.coordinator.cases or not broker.idle for broker in self.brokers):
+            return False
+        for site in self.sites:
+            if not site.idle:
+                return False
+            for stake in site.participant.book.stakes.values():
+                if stake.claims and stake.claims[0].state in ("held", "prepared", "queued"):
+                    return False
+        return all(row.done for row in self.auditor.rows.values())
+
+    def unquiet(self) -> str:
+        """What is still going on, for people."""
+        found = [f"{client.name} waits for {client._waiting}" for client in self.clients
+                 if not client.finished]  # fmt: skip
+        found += [f"{node.name} is down" for node in self.nodes if not node.up]
+        for broker in self.brokers:
+            if broker.up:
+                for case in broker.coordinator.cases.values():
+                    found.append(f"{broker.name} has {case.rid} {case.phase}")
+                if not broker.idle:
+                    found.append(f"{broker.name} is writing")
+        for site in self.sites:
+            if site.up:
+                for stake in site.participant.book.stakes.values():
+                    states = {claim.state for claim in stake.claims}
+                    if states & {"held", "prepared", "queued"}:
+                        found.append(f"{site.name} has {stake.rid} {states}")
+        found += [
+            f"the register has {rid} {row.state}, not done, of {row.owner}"
+            for rid, row in self.auditor.rows.items() if not row.done
+        ]  # fmt: skip
+        return "; ".join(found)
+
+
+class Faults:
+    """The faults of one schedule: which kinds, how often; drawn from the seed."""
+
+    def __init__(self, world: World, *, until_ms: int, hard: float = 1.0) -> None:
+        self._world = world
+        self._kernel = world.kernel
+        self._until_ms = until_ms
+        random = self._kernel.random
+
+        def maybe(rate: float, chance: float = 0.5) -> float:
+            return rate * hard * random.random() if random.random() < chance else 0.0
+
+        world.network.stream = random.random() < 0.5
+        world.network.weather = Weather(
+            loss=maybe(0.25),
+            duplicate=maybe(0.3),
+            late=maybe(0.06),
+            break_session=maybe(0.04),
+            delay_ms_max=random.choice((10, 100, 1_000)),
+        )
+        for node in world.nodes:
+            node.trouble.crash = maybe(0.02)
+            node.trouble.torn = maybe(0.04, 0.3)
+            node.trouble.full = maybe(0.04, 0.3)
+            node.trouble.sync = maybe(0.04, 0.3)
+            node.trouble.commit_ms_max = random.choice((3, 30, 300))
+            node.trouble.down_ms_max = random.choice((500, 5_000, 40_000))
+        self._kinds = [
+            kind
+            for kind in ("partition", "one-way", "flap", "crash", "pause", "jump", "drift")
+            if random.random() < 0.5 * hard
+        ]
+        if random.random() < 0.5 * hard:
+            self._skew()
+        if self._kinds:
+            self._plan()
+
+    def heal(self) -> None:
+        """No more faults; clocks are set, and what is down starts again."""
+        world = self._world
+        world.network.heal()
+        for node in world.nodes:
+            trouble = node.trouble
+            trouble.crash = trouble.torn = trouble.full = trouble.sync = 0.0
+            trouble.commit_ms_max = 20
+            node.paused_until_ms = 0
+            node.clock.heal()
+            node.start()
+
+    @property
+    def _random(self) -> Random:
+        return self._kernel.random
+
+    def _plan(self) -> None:
+        self._kernel.after(self._random.randrange(1, 12_000), self._strike)
+
+    def _strike(self) -> None:
+        if self._kernel.now_ms >= self._until_ms:
+            return
+        kind = self._random.choice(self._kinds)
+        getattr(self, f"_{kind.replace('-', '_')}")()
+        self._plan()
+
+    def _ends(self) -> tuple[str, str]:
+        first, second = self._random.sample(self._world.nodes, 2)
+        return first.name, second.name
+
+    def _partition(self) -> None:
+        """One node, or one pair, is cut off."""
+        if self._random.random() < 0.5:
+            self._cut(*self._ends(), both=True)
+            return
+        alone = self._random.choice(self._world.nodes)
+        length_ms = self._length_ms()
+        for node in self._world.nodes:
+            if node is not alone:
+                self._cut(alone.name, node.name, both=True, length_ms=length_ms)
+
+    def _one_way(self) -> None:
+        self._cut(*self._ends(), both=False)
+
+    def _flap(self) -> None:
+        ends = self._ends()
+        self._kernel.fault("flapping", str(ends))
+        at_ms = 0
+        for _ in range(self._random.randrange(2, 8)):
+            length_ms = self._random.randrange(1, 1_500)
+            self._kernel.after(at_ms, self._cut_quietly, ends, length_ms)
+            at_ms += length_ms + self._random.randrange(1, 1_500)
+
+    def _cut_quietly(self, ends: tuple[str, str], length_ms: int) -> None:
+        if self._kernel.now_ms < self._until_ms:
+            self._world.network.cut(*ends, both=True)
+            self._kernel.after(length_ms, self._mend, ends, True)
+
+    def _cut(self, one: str, other: str, *, both: bool, length_ms: int = 0) -> None:
+        self._kernel.fault("partition" if both else "one-way partition", f"{one} {other}")
+        self._world.network.cut(one, other, both=both)
+        self._kernel.after(length_ms or self._length_ms(), self._mend, (one, other), both)
+
+    def _mend(self, ends: tuple[str, str], both: bool) -> None:
+        self._world.network.mend(*ends, both=both)
+
+    def _length_ms(self) -> int:
+        return self._random.choice((500, 5_000, 30_000, 90_000))
+
+    def _crash(self) -> None:
+        node = self._random.choice(self._world.nodes)
+        if node.up:
+            self._kernel.fault("crash", node.name)
+            node.crash()
+
+    def _pause(self) -> None:
+        node = self._random.choice(self._world.nodes)
+        self._kernel.fault("pause", node.name)
+        node.paused_until_ms = self._kernel.now_ms + self._random.choice((2_000, 20_000, 60_000))
+
+    def _jump(self) -> None:
+        node = self._random.choice(self._world.nodes)
+        self._kernel.fault("clock jump", node.name)
+        node.clock.skew_ms = self._random.randrange(-SKEW_MS_MAX, SKEW_MS_MAX)
+
+    def _drift(self) -> None:
+        node = self._random.choice(self._world.nodes)
+        self._kernel.fault("clock drift", node.name)
+        node.clock.drift(self._random.uniform(0.9, 1.1))
+
+    def _skew(self) -> None:
+        for node in self._world.nodes:
+            self._kernel.fault("clock skew", node.name)
+            node.clock.skew_ms = self._random.randrange(-SKEW_MS_MAX, SKEW_MS_MAX)
