@@ -1,0 +1,303 @@
+"""The register in SQLite against a twin of dictionaries, with two replicas on one file."""
+
+from __future__ import annotations
+
+import copy
+import sqlite3
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from kalends.broker import record as r
+from kalends.broker import register
+from kalends.broker.record import Record, Registered, Spec, encode_record
+from kalends.core.identifiers import request_id
+from kalends.core.requests import Alternative, Request, Term
+
+REQUEST = Request(
+    alternatives=(Alternative(terms=(Term(resource="sdsc/sp2"),)),),
+    duration_s=3_600,
+    not_before=1_800_000_000,
+)
+RIDS = tuple(request_id(1_800_000_000_000 + number, number) for number in range(4))
+KEYS = ("key-one!", "key-two!")
+OWNERS = ("npaci-1:1", "npaci-2:2")
+TOLD = ("commit", "cancelled")
+"""States whose sites are told: the only ones that are finished or adopted."""
+
+
+def record_of(rid: str, key: str, owner: str = OWNERS[0], *, reservation: str = "") -> Record:
+    return Record(
+        rid=rid,
+        user="anna",
+        key=key,
+        digest="d",
+        stamp=1,
+        owner=owner,
+        reservation=reservation or rid,
+        secret="s" * 16,
+        created_ms=1_800_000_000_000,
+        spec=Spec(request=REQUEST),
+    )
+
+
+class Twin:
+    """The table of `kalends.broker.record`, word for word, on a dictionary."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Record | None] = {}
+        """None: a tombstone that `Ask` has written."""
+
+    def apply(self, op: r.Operation) -> Registered:
+        return getattr(self, f"do_{type(op).__name__.lower()}")(op)
+
+    def answer(self, op: Any, won: bool) -> Registered:
+        return Registered(op, won, None if won else copy.copy(self.rows.get(op.rid)))
+
+    def body(self, op: Any, **changes: Any) -> None:
+        row = self.rows[op.rid]
+        assert row is not None
+        kept = {"att": row.att, "state": row.state, "owner": row.owner, "done": row.done}
+        self.rows[op.rid] = msgspec.structs.replace(
+            r.decode_record(op.body) if hasattr(op, "body") else row, **{**kept, **changes}
+        )
+
+    def open_at(self, op: Any) -> bool:
+        row = self.rows.get(op.rid)
+        return row is not None and row.state == "open" and row.att == op.att
+
+    def do_begin(self, op: r.Begin) -> Registered:
+        new = op.record
+        of_key = [
+            row
+            for row in self.rows.values()
+            if row is not None and (row.user, row.key) == (new.user, new.key)
+        ]
+        if of_key:
+            return Registered(op, False, copy.copy(of_key[0]))
+        if new.rid in self.rows:
+            return Registered(op, False, copy.copy(self.rows[new.rid]))
+        self.rows[new.rid] = msgspec.structs.replace(new, done=False)
+        return Registered(op, True)
+
+    def do_note(self, op: r.Note) -> Registered:
+        won = self.open_at(op)
+        if won:
+            self.body(op)
+        return self.answer(op, won)
+
+    def do_raise(self, op: r.Raise) -> Registered:
+        won = self.open_at(op)
+        if won:
+            self.body(op, att=op.att + 1, owner=op.owner)
+        return self.answer(op, won)
+
+    def do_commit(self, op: r.Commit) -> Registered:
+        won = self.open_at(op)
+        if won and op.replaces:
+            old = self.rows.get(op.replaces)
+            won = old is not None and old.state == "commit" and old.done
+            if won:
+                assert old is not None
+                old.state = "replaced"
+        if won:
+            self.body(op, state="commit")
+        return self.answer(op, won)
+
+    def do_close(self, op: r.Close) -> Registered:
+        won = self.open_at(op)
+        if won:
+            self.body(op, state="closed", done=True)
+        return self.answer(op, won)
+
+    def do_cancel(self, op: r.Cancel) -> Registered:
+        row = self.rows.get(op.rid)
+        won = row is not None and row.state == "commit"
+        if won:
+            self.body(op, state="cancelled", done=False, owner=op.owner)
+        return self.answer(op, won)
+
+    def do_finish(self, op: r.Finish) -> Registered:
+        row = self.rows.get(op.rid)
+        won = row is not None and row.state == op.state
+        if won:
+            self.body(op, done=True)
+        return self.answer(op, won)
+
+    def do_adopt(self, op: r.Adopt) -> Registered:
+        row = self.rows.get(op.rid)
+        won = row is not None and row.state == op.state and not row.done
+        if won:
+            self.body(op, owner=op.owner)
+        return self.answer(op, won)
+
+    def do_read(self, op: r.Read) -> Registered:
+        return Registered(op, True, copy.copy(self.rows.get(op.rid)))
+
+    def do_ask(self, op: r.Ask) -> Registered:
+        standing = copy.copy(self.rows.setdefault(op.rid, None))
+        return Registered(op, True, standing)
+
+
+attempts = st.integers(1, 3)
+rids = st.sampled_from(RIDS)
+owners = st.sampled_from(OWNERS)
+notes = st.sampled_from(("", "another note"))
+
+
+@st.composite
+def operations(draw: st.DrawFn) -> r.Operation:
+    rid = draw(rids)
+    att = draw(attempts)
+    owner = draw(owners)
+    key = KEYS[RIDS.index(rid) % 2] if draw(st.booleans()) else f"own-key-{rid}"
+    written = record_of(rid, key, owner)
+    written.problem = None
+    written.stamp = draw(st.integers(1, 9))
+    body = encode_record(written)
+    replaces = draw(st.sampled_from(("", *(other for other in RIDS if other != rid))))
+    state = draw(st.sampled_from(TOLD))
+    return draw(
+        st.sampled_from(
+            (
+                r.Begin(written),
+                r.Note(rid, att, body),
+                r.Raise(rid, att, owner, body),
+                r.Commit(rid, att, replaces, body),
+                r.Close(rid, att, body),
+                r.Cancel(rid, owner, body),
+                r.Finish(rid, state),  # type: ignore[arg-type]  # one of TOLD
+                r.Adopt(rid, state, owner),  # type: ignore[arg-type]  # as above
+                r.Read(rid),
+                r.Ask(rid, att, "s" * 16, "site"),
+            )
+        )
+    )
+
+
+class RegisterMachine(RuleBasedStateMachine):
+    """Two replicas take turns on one file; each answer and the whole table are the twin's."""
+
+    @initialize()
+    def open(self) -> None:
+        self.directory = tempfile.TemporaryDirectory()
+        path = Path(self.directory.name) / "register.sqlite"
+        self.replicas = [sqlite3.connect(path, isolation_level=None, timeout=5) for _ in range(2)]
+        self.replicas[0].execute("pragma journal_mode = wal")
+        for replica in self.replicas:
+            replica.execute("pragma synchronous = off")
+        self.replicas[0].executescript(register.SCHEMA)
+        self.twin = Twin()
+
+    @rule(replica=st.integers(0, 1), batch=st.lists(operations(), min_size=1, max_size=6))
+    def apply(self, replica: int, batch: list[r.Operation]) -> None:
+        connection = self.replicas[replica]
+        connection.execute("begin immediate")
+        results = register.apply(connection, batch)
+        connection.execute("commit")
+        assert results == [self.twin.apply(operation) for operation in batch]
+
+    @rule(replica=st.integers(0, 1), batch=st.lists(operations(), min_size=1, max_size=3))
+    def fail(self, replica: int, batch: list[r.Operation]) -> None:
+        """A transaction that is rolled back leaves nothing behind."""
+        connection = self.replicas[replica]
+        connection.execute("begin immediate")
+        register.apply(connection, batch)
+        connection.rollback()
+
+    @invariant()
+    def tables_agree(self) -> None:
+        for connection in self.replicas:
+            for rid in RIDS:
+                assert register.read(connection, rid) == self.twin.rows.get(rid)
+            page = register.page(connection, "", 10)
+            assert page == [row for _, row in sorted(self.twin.rows.items()) if row is not None]
+
+    def teardown(self) -> None:
+        for connection in self.replicas:
+            connection.close()
+        self.directory.cleanup()
+
+
+TestRegister = RegisterMachine.TestCase
+TestRegister.settings = settings(max_examples=25, stateful_step_count=20)
+
+
+@pytest.fixture
+def connection() -> sqlite3.Connection:
+    made = sqlite3.connect(":memory:", isolation_level=None)
+    made.executescript(register.SCHEMA)
+    return made
+
+
+def test_a_request_without_a_living_owner_is_an_orphan_until_it_is_done(
+    connection: sqlite3.Connection,
+) -> None:
+    mine, theirs = (record_of(RIDS[0], KEYS[0], OWNERS[0]), record_of(RIDS[1], KEYS[1], OWNERS[1]))
+    register.apply(connection, [r.Begin(mine), r.Begin(theirs)])
+    register.beat(connection, OWNERS[1], 10_000, 0)
+    assert register.orphans(connection, OWNERS[0], 9_999, 10) == []
+    assert register.orphans(connection, OWNERS[0], 10_000, 10) == [theirs]
+    register.apply(connection, [r.Close(theirs.rid, 1, encode_record(theirs))])
+    assert register.orphans(connection, OWNERS[0], 10_000, 10) == []
+
+
+def test_what_is_cancelled_belongs_to_the_canceller(connection: sqlite3.Connection) -> None:
+    record = record_of(RIDS[0], KEYS[0], OWNERS[0])
+    body = encode_record(record)
+    register.apply(
+        connection,
+        [r.Begin(record), r.Commit(record.rid, 1, "", body), r.Finish(record.rid, "commit"),
+         r.Cancel(record.rid, OWNERS[1], body)],
+    )  # fmt: skip
+    register.beat(connection, OWNERS[0], 10_000, 0)
+    assert [row.rid for row in register.orphans(connection, OWNERS[0], 5_000, 10)] == [record.rid]
+
+
+def test_retiring_ends_the_leases_of_earlier_starts_of_the_same_replica_only(
+    connection: sqlite3.Connection,
+) -> None:
+    for owner in ("npaci_1-1:1", "npaci_1-1:2", "npaci_1-11:3", "npacix1-1:4"):
+        register.beat(connection, owner, 10_000, 0)
+    register.retire(connection, "npaci_1-1", "npaci_1-1:2")
+    assert set(register.leases(connection)) == {"npaci_1-1:2", "npaci_1-11:3", "npacix1-1:4"}
+    register.resign(connection, "npaci_1-1:2")
+    assert set(register.leases(connection)) == {"npaci_1-11:3", "npacix1-1:4"}
+
+
+def test_the_bound_of_the_logical_clock_never_goes_back(connection: sqlite3.Connection) -> None:
+    register.beat(connection, OWNERS[0], 1, 500)
+    register.beat(connection, OWNERS[1], 1, 400)
+    assert register.clock_bound(connection) == 500
+
+
+def test_the_current_record_of_a_reservation_is_the_committed_one_and_a_change_shows(
+    connection: sqlite3.Connection,
+) -> None:
+    first = record_of(RIDS[0], KEYS[0])
+    change = record_of(RIDS[1], KEYS[1], reservation=first.rid)
+    body = encode_record(first)
+    register.apply(
+        connection,
+        [r.Begin(first), r.Commit(first.rid, 1, "", body), r.Finish(first.rid, "commit")],
+    )
+    register.apply(connection, [r.Begin(change)])
+    current = register.current(connection, first.rid)
+    assert current is not None
+    assert current.rid == first.rid
+    assert register.changing(connection, first.rid) == change.rid
+    commit = r.Commit(change.rid, 1, first.rid, encode_record(change))
+    assert register.apply(connection, [commit])[0].won
+    current = register.current(connection, first.rid)
+    assert current is not None
+    assert current.rid == change.rid
+    assert register.changing(connection, first.rid) == ""
+    assert [row.state for row in register.history(connection, first.rid)] == ["replaced", "commit"]
+    listed = list(register.of_user(connection, "anna", "", everyone=False))
+    assert [row.rid for row in listed] == [first.rid]
