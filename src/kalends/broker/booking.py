@@ -115,6 +115,10 @@ class Booking:
         service = self._service
         user = caller.principal.user
         coordinator = service.coordinator
+        if (case := coordinator.working_on(user, key)) is not None:
+            standing = service.store.read(register.read, case.rid)
+            if standing is not None:
+                coordinator.notice(standing)
         if coordinator.working_on(user, key) is None:
             known = service.store.read(register.by_key, user, key)
             if known is not None:

@@ -55,6 +55,9 @@ ROUNDS_MAX: Final = 8
 """Plans that turn out to be taken before the request gives up: each costs two round trips."""
 TRAIL_MAX: Final = 64
 
+OPEN_PHASES: Final = ("looking", "voting", "holding", "held", "preparing")
+"""Undecided, and no answer of the register is on its way that would tell of another owner."""
+
 
 class Identity(NamedTuple):
     """Who this replica is: `owner` is unique to this start, `coords` are the URLs of all replicas."""
@@ -162,6 +165,12 @@ class Coordinator:
             case.tickets.append(ticket)
         return True
 
+    def notice(self, record: Record) -> None:
+        """Take `record` from the register: what another replica has taken over ends here."""
+        case = self.cases.get(record.rid)
+        if case is not None and case.phase in OPEN_PHASES and record.owner != self.identity.owner:
+            self._drop(case, record)
+
     def lock(self, record: Record, ticket: int, now: Moment) -> None:
         """Promise and commit what `record` holds; takes the request over when nobody works on it."""
         case = self._case_to_finish(record, ticket, now)
@@ -183,13 +192,19 @@ class Coordinator:
     def cancel(self, record: Record, ticket: int, now: Moment) -> None:
         """Cancel a reservation; answered once every site has freed its slots.
 
-        Raises `Conflict` unless it is reserved (or cancelled already).
+        Raises `Conflict` unless it is reserved (or cancelled already), and `Unavailable` while the
+        register's answer about it is still on its way here.
         """
         if record.state not in ("commit", "cancelled"):
             raise Conflict(
                 f"it is {record.public_state}, not reserved", request_id=record.reservation
             )
+        self.notice(record)
         case = self.cases.get(record.rid)
+        if case is not None and case.phase not in ("telling", "cancelling"):
+            raise Unavailable(
+                "it was decided this very moment", remedy="try again", retry_after_s=0.1
+            )
         if record.state == "cancelled" and case is None:
             self._effects.answers.append(Answer(ticket, view_of(record)))
             return
@@ -207,6 +222,7 @@ class Coordinator:
 
     def adopt(self, record: Record, now: Moment) -> None:
         """Take over a request whose owner is gone: a new attempt, or telling its sites."""
+        self.notice(record)
         if record.rid in self.cases or record.done:
             return
         case = self._open_case(record, now)
@@ -620,8 +636,7 @@ class Coordinator:
 
     def _reread(self, case: Case, row: Record | None, now: Moment) -> None:
         """A site called us stale, or time passed: are we still the owner of a live attempt?"""
-        open_phases = ("looking", "voting", "holding", "held", "preparing")
-        if case.phase not in open_phases:
+        if case.phase not in OPEN_PHASES:
             return
         if row is None or row.state != "open" or row.att != case.record.att:
             self._drop(case, row)
@@ -808,6 +823,7 @@ class Coordinator:
         if record.state != "open":
             self._effects.answers.append(Answer(ticket, view_of(record)))
             return None
+        self.notice(record)
         if record.rid not in self.cases:
             self.adopt(record, now)
         case = self.cases[record.rid]

@@ -1,0 +1,202 @@
+"""Real ``kalends serve`` processes: started, waited for, killed, stopped, and started again.
+
+All waiting for processes is done here, bounded, on what a process prints, on its end, or on what it
+answers (`until`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import re
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+import aiohttp
+
+START_S_MAX: Final = 30.0
+STOP_S_MAX: Final = 20.0
+LOOK_EVERY_S: Final = 0.02
+
+LISTENING: Final = re.compile(r"listening (?:site|broker) \S+ (http://\S+)")
+
+PORTS: Final = range(20_000, 32_000)
+"""Below the ports that outgoing connections take: none of them can sit on a port between two lives."""
+
+T = TypeVar("T")
+
+
+class StartFailed(Exception):
+    """The process ended, with `code` and what it wrote to its standard error, before it listened."""
+
+    def __init__(self, name: str, code: int, errors: str) -> None:
+        super().__init__(f"{name} did not start (exit code {code}):\n{errors[-3000:]}")
+        self.code = code
+        self.errors = errors
+
+
+class Server:
+    """One server by its configuration file; `url` and the store stay the same over its lives.
+
+    `inside` are the words of a command to run it under, such as ``ip netns exec NAME``.
+    """
+
+    def __init__(
+        self, name: str, configuration: Path, url: str, *, inside: tuple[str, ...] = ()
+    ) -> None:
+        self.name = name
+        self.configuration = configuration
+        self.url = url
+        self._inside = inside
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    async def spawn(self) -> None:
+        """Start the process; returns before it listens."""
+        assert not self.running, f"{self.name} is running"
+        with self._log_path.open("ab") as log:
+            self._log_from = log.tell()
+            self._process = await asyncio.create_subprocess_exec(
+                *self._inside, sys.executable, "-m", "kalends", "serve", str(self.configuration),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+            )  # fmt: skip
+
+    async def listening(self) -> None:
+        """Return once it says that it listens; raises `StartFailed` when it ends instead."""
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        async with asyncio.timeout(START_S_MAX):
+            while line := await process.stdout.readline():
+                if LISTENING.search(line.decode()):
+                    return
+            raise StartFailed(self.name, await process.wait(), self.log())
+
+    async def start(self) -> None:
+        """Start the process and wait until it is healthy."""
+        await self.spawn()
+        await self.listening()
+        await self.healthy()
+
+    async def healthy(self) -> None:
+        """Return once the server says that it is well."""
+
+        async def is_healthy() -> bool:
+            return await health(self.url) == "ok"
+
+        await until(is_healthy, f"{self.name} is healthy", within_s=START_S_MAX)
+
+    async def kill(self) -> None:
+        """SIGKILL: the process ends in the middle of whatever it does."""
+        process = self._process
+        assert process is not None
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+    async def stop(self) -> int:
+        """SIGTERM, and its exit code; a process that does not end is killed, and `TimeoutError` raised."""
+        process = self._process
+        assert process is not None
+        try:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+            return await asyncio.wait_for(process.wait(), STOP_S_MAX)
+        finally:
+            await self.kill()
+
+    def log(self) -> str:
+        """What the present life has written to its standard error."""
+        return self._log_path.read_bytes()[self._log_from :].decode(errors="replace")
+
+    def memory_bytes(self) -> int:
+        """Resident memory of the process (Linux)."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert found is not None
+        return int(found.group(1)) * 1024
+
+    @property
+    def _log_path(self) -> Path:
+        return self.configuration.with_suffix(".log")
+
+
+async def until(
+    holds: Callable[[], Awaitable[T]],
+    what: str,
+    *,
+    within_s: float,
+    explain: Callable[[], object] = lambda: "",
+) -> T:
+    """Ask again and again until the answer of `holds` is true, and return it.
+
+    Raises `AssertionError`, which says `what` did not come true and what `explain` says.
+    """
+    try:
+        async with asyncio.timeout(within_s):
+            while not (answer := await holds()):  # noqa: ASYNC110  the other side is a process
+                await asyncio.sleep(LOOK_EVERY_S)
+            return answer
+    except TimeoutError:
+        raise AssertionError(f"not within {within_s:g} s: {what}: {explain()}") from None
+
+
+async def health(url: str) -> str:
+    """The status that the server at `url` gives itself; "" when it does not answer."""
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2.0)) as http,
+            http.get(url + "/healthz") as answer,
+        ):
+            return str((await answer.json()).get("status", ""))
+    except (TimeoutError, aiohttp.ClientError, ValueError):
+        return ""
+
+
+@contextlib.asynccontextmanager
+async def running(*servers: Server) -> AsyncIterator[None]:
+    """All of `servers` started, healthy within, and killed at the end, whatever happens."""
+    try:
+        for server in servers:
+            await server.spawn()
+        for server in servers:
+            await server.listening()
+        for server in servers:
+            await server.healthy()
+        yield
+    finally:
+        for server in servers:
+            if server.running:
+                await server.kill()
+
+
+def free_urls(count: int) -> list[str]:
+    """`count` addresses of loopback where nobody listens."""
+    found: list[int] = []
+    for port in random.sample(PORTS, len(PORTS)):
+        with socket.socket() as probe:
+            # As servers do it, so that a port with old connections in TIME_WAIT counts as free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            break
+    return [f"http://127.0.0.1:{port}" for port in found]
