@@ -142,8 +142,11 @@ def _taken_named(
             longest_s = _longest_stretch_s(free[name], need.units, window)
             detail = (
                 f"{_count(need.units, 'unit', 'units')} for {format_duration(need.length_s)} "
-                "are needed; the longest time with that much free is "
-                f"{format_duration(longest_s)}"
+                "are needed; "
+            ) + (
+                f"the longest time with that much free is {format_duration(longest_s)}"
+                if longest_s
+                else f"at no time are more than {_most_free(free[name], window)} free for you"
             )
         yield Refusal(where=name, code=RefusalCode.BUSY, detail=detail)
 
@@ -232,6 +235,13 @@ def _longest_stretch_s(steps: Sequence[Step], units: int, window: Range) -> int:
         end = step_end
         longest_s = max(longest_s, min(end, window[1]) - begin)
     return longest_s
+
+
+def _most_free(steps: Sequence[Step], window: Range) -> int:
+    """The most units that are free at any one time of the window."""
+    return max(
+        (units for begin, end, units in steps if begin < window[1] and window[0] < end), default=0
+    )
 
 
 def _count(number: int, one: str, several: str) -> str:

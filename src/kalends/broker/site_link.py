@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import ssl
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -162,7 +163,7 @@ class SiteLink:
         except aiohttp.WSServerHandshakeError as error:
             raise LinkLost(f"it refuses us with status {error.status}") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise LinkLost(f"it cannot be reached: {error}") from error
+            raise LinkLost(f"it cannot be reached: {_reason(error)}") from error
         tasks = [
             asyncio.create_task(self._read(socket)),
             asyncio.create_task(self._write(socket)),
@@ -224,7 +225,7 @@ class SiteLink:
                 try:
                     await socket.send_bytes(frame)
                 except (aiohttp.ClientError, OSError) as error:
-                    raise LinkLost(f"the connection broke: {error}") from error
+                    raise LinkLost(f"the connection broke: {_reason(error)}") from error
 
     def _frames(self) -> Iterator[bytes]:
         """All that waits, in as few frames as the limits allow."""
@@ -244,3 +245,13 @@ class SiteLink:
     async def _dropped(self) -> None:
         await self._drop.wait()
         raise LinkLost("the connection was given up: the site reads too slowly, or we began anew")
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong with a connection, in words that a user may read: no addresses, no internals."""
+    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {cause.verify_message}"
+    if isinstance(cause, OSError) and cause.errno and cause.errno > 0:
+        return os.strerror(cause.errno).lower()
+    return str(cause) or type(cause).__name__

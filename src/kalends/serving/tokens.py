@@ -131,7 +131,7 @@ class KeyRing:
                 if not kind
                 else "the Authorization header carries no bearer token",
                 where="Authorization",
-                remedy="send Authorization: Bearer TOKEN",
+                remedy="send Authorization: Bearer TOKEN; on the command line --token-file FILE",
             )
         return self.verify(token, now_s)
 
