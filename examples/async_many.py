@@ -34,8 +34,7 @@ async def book(broker: kalends.Client, text: str, at: str) -> RequestView:
             return await broker.book(wanted, key=key)  # It never arrived: safe to send again.
 
 
-async def main() -> None:
-    token = Path(os.environ["KALENDS_TOKEN_FILE"]).read_text().strip()
+async def main(token: str) -> None:
     zone = "America/Los_Angeles"
     async with kalends.connect(os.environ["KALENDS_BROKER"], token=token, zone=zone) as broker:
         outcomes = await asyncio.gather(
@@ -49,7 +48,9 @@ async def main() -> None:
             elif isinstance(outcome, BaseException):
                 raise outcome
             else:
-                print(f"{name}: {outcome.state} {kalends.as_datetime(outcome.start, zone):%a %H:%M}")
+                print(
+                    f"{name}: {outcome.state} {kalends.as_datetime(outcome.start, zone):%a %H:%M}"
+                )
 
         booked = [view for view in outcomes if not isinstance(view, BaseException)]
         await asyncio.gather(*(broker.cancel(view.id) for view in booked))
@@ -57,4 +58,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(Path(os.environ["KALENDS_TOKEN_FILE"]).read_text().strip()))

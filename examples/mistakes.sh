@@ -6,7 +6,7 @@ export KALENDS_ZONE=America/Los_Angeles
 kalends book sdsc/sp2:64 --for 2
 
 # A unit that there is not.
-kalends book sdsc/sp2:64 --for 2hrs
+kalends book sdsc/sp2:64 --for 2x
 
 # Units have no unit: it is 64, not 64 nodes.
 kalends book 'sdsc/sp2:64nodes' --for 2h

@@ -33,7 +33,7 @@ def empty_facility(everyones_facility: Facility) -> Iterator[Facility]:
 
 @pytest.fixture
 def own_facility(tmp_path: Path) -> Iterator[Facility]:
-    """One that an example may damage."""
+    """One that an example may damage, and whose lists show only what the example did."""
     yield from _running(tmp_path / "own")
 
 

@@ -21,9 +21,9 @@ def test_the_script_prints_what_is_stored(name: str, empty_facility: Facility) -
     check(name, comparable(printed, str(empty_facility.directory)))
 
 
-def test_the_terminal_session_prints_what_is_stored(empty_facility: Facility) -> None:
-    printed = run_session(EXAMPLES / "cli-session.sh", empty_facility.environment())
-    check("cli-session", comparable(printed, str(empty_facility.directory)))
+def test_the_terminal_session_prints_what_is_stored(own_facility: Facility) -> None:
+    printed = run_session(EXAMPLES / "cli-session.sh", own_facility.environment())
+    check("cli-session", comparable(printed, str(own_facility.directory)))
 
 
 def test_first_mistakes_are_answered_as_is_stored(own_facility: Facility) -> None:

@@ -41,7 +41,7 @@ def test_its_commands_work_as_they_stand(document: str, tmp_path: Path) -> None:
 def run_block(kind: str, block: str, directory: Path) -> None:
     enter = f". {directory}/environment\n"
     if kind == "python":
-        command = [enter + f"exec {sys.executable} -c \"$0\"", block]
+        command = [enter + f'exec {sys.executable} -c "$0"', block]
     else:
         block = block.replace("$PWD/.venv/bin", str(Path(sys.executable).parent))
         command = ["set -e\n" + (enter if kind == "the second terminal, again" else "") + block]

@@ -59,7 +59,7 @@ def _draw(view: CalendarView, zone: ZoneInfo) -> None:
     _output.say(f"from {format_time(view.start, zone)}")
     _output.say(f"to   {format_time(view.end, zone)}")
     if view.resource.hours:
-        _output.say(f"open {view.resource.hours} ({view.resource.zone})")
+        _output.say(f"open {view.resource.hours}")
     if view.until < view.end:
         _output.say(f"known only until {format_time(view.until, zone)}")
     _output.say("")
