@@ -38,7 +38,7 @@ def start_server(configuration: Path) -> Server:
     """Start ``kalends serve`` and wait for its address; raises `RuntimeError` with its log."""
     log = configuration.with_suffix(".log").open("w+")
     process = subprocess.Popen(
-        [sys.executable, "-m", "kalends.client.cli", "serve", str(configuration)],
+        [sys.executable, "-m", "kalends", "serve", str(configuration)],
         stdout=subprocess.PIPE,
         stderr=log,
         text=True,

@@ -20,7 +20,11 @@ async def _carry(
 
 async def main(target_port: int, delay_s: float) -> None:
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", target_port)
+        try:
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", target_port)
+        except OSError:  # The server is gone; so is this connection.
+            writer.close()
+            return
         await asyncio.gather(
             _carry(reader, far_writer, delay_s), _carry(far_reader, writer, delay_s)
         )
