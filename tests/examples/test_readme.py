@@ -21,7 +21,7 @@ from transcripts import ROOT, environment
 
 START_S_MAX = 60
 BLOCK = re.compile(
-    r"<!-- (.+): tests/examples/test_readme\.py runs it -->\n```[a-z]+\n(.*?)```\n", re.DOTALL
+    r"<!-- ([^:\n]+): tests/examples/test_readme\.py runs it -->\n```[a-z]+\n(.*?)```\n", re.DOTALL
 )
 
 

@@ -1,0 +1,130 @@
+"""`kalends demo`: it does what it says, and however it ends, nothing is left running."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from transcripts import environment
+
+from kalends.client.demo.facility import make_keys, servers, write_configurations
+from kalends.core.errors import Unavailable
+
+END_S_MAX = 60
+UNITS = {"sdsc/sp2": 64, "caltech/beamline": 1, "ncsa/cave": 1}
+SERVERS = ["caltech", "ncsa", "npaci", "sdsc"]
+
+
+@contextmanager
+def demo(directory: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "kalends", "demo", "--directory", str(directory), *options]
+    with subprocess.Popen(
+        command, env=environment({}), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def assert_all_stopped(directory: Path) -> None:
+    for path in directory.glob("*.pid"):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(path.read_text()), 0)
+
+
+def started(directory: Path) -> list[str]:
+    return sorted(path.stem for path in directory.glob("*.pid"))
+
+
+def test_it_reserves_all_three_for_the_same_time_and_gives_them_back(tmp_path: Path) -> None:
+    with demo(tmp_path / "demo", "--json") as process:
+        printed, told = process.communicate(timeout=END_S_MAX)
+    assert process.returncode == 0, told
+    assert started(tmp_path / "demo") == SERVERS
+    assert_all_stopped(tmp_path / "demo")
+    document = json.loads(printed)
+    assert (document["version"], document["kind"]) == (1, "demo")
+    report = document["data"]
+    assert report["jobs_booked"] > 100
+    reserved = report["reservation"]
+    assert {claim["resource"]: claim["units"] for claim in reserved["claims"]} == UNITS
+    times = {(claim["start"], claim["end"]) for claim in reserved["claims"]}
+    assert times == {(reserved["start"], reserved["start"] + 7_200)}
+    assert reserved["start"] == report["found"]["start"]
+
+    def has_it(view: dict[str, list[dict[str, str]]]) -> bool:
+        return any(slot["reservation"] == reserved["id"] for slot in view["slots"])
+
+    assert [has_it(view) for view in report["before"]] == [False] * 3
+    assert [has_it(view) for view in report["after"]] == [True] * 3
+    assert report["cancelled"]["state"] == "cancelled"
+    assert all(report["free_again"][name] >= units for name, units in UNITS.items())
+
+
+def test_in_text_it_shows_each_step_and_what_to_try_next(tmp_path: Path) -> None:
+    with demo(tmp_path / "demo") as process:
+        printed, told = process.communicate(timeout=END_S_MAX)
+    assert process.returncode == 0, told
+    steps = [line for line in printed.splitlines() if line.startswith("== ")]
+    assert steps == [
+        "== When could all three start?",
+        "== Their calendars now",
+        "== Book all three, or none",
+        "== Their calendars with the reservation",
+        "== What happened to it",
+        "== Cancel it",
+    ]
+    assert printed.count("▲ yours") == 3
+    assert "demo --keep" in printed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", ["starting the sites", "sdsc listens", "booking the jobs"])
+def test_a_signal_at_any_moment_stops_everything(
+    number: signal.Signals, moment: str, tmp_path: Path
+) -> None:
+    with demo(tmp_path / "demo") as process:
+        assert process.stderr is not None
+        while moment not in (line := process.stderr.readline()):
+            assert line, "it ended before the signal"
+        process.send_signal(number)
+        process.communicate(timeout=END_S_MAX)
+    assert process.returncode == 130
+    assert_all_stopped(tmp_path / "demo")
+
+
+def test_a_server_that_does_not_start_is_named_with_the_end_of_its_log(tmp_path: Path) -> None:
+    write_configurations(tmp_path)
+    make_keys(tmp_path, int(time.time()))
+    broken = tmp_path / "site-caltech.toml"
+    broken.write_text(broken.read_text().replace('grain = "30m"', 'grain = "30"'))
+
+    async def start() -> None:
+        async with servers(tmp_path):
+            raise AssertionError("it started")
+
+    with pytest.raises(Unavailable) as caught:
+        asyncio.run(start())
+    first, *log = caught.value.detail.splitlines()
+    assert first == "the server caltech did not start: it ended with exit code 2"
+    assert "'30' has no unit" in "\n".join(log)
+    assert_all_stopped(tmp_path)
+
+
+def test_a_directory_with_something_in_it_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    with demo(tmp_path) as process:
+        _, told = process.communicate(timeout=END_S_MAX)
+    assert process.returncode == 1
+    assert "there is something in this directory already" in told
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]

@@ -1,0 +1,48 @@
+"""examples/facility works as its README says: keys by its script, servers from its configurations."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from pathlib import Path
+
+from transcripts import EXAMPLES, environment
+
+from kalends.client.demo.facility import BROKER, SITES, USER, Facility, servers
+
+
+def test_the_script_makes_keys_and_tokens_that_all_servers_believe(tmp_path: Path) -> None:
+    directory = tmp_path / "my-facility"
+    shutil.copytree(EXAMPLES / "facility", directory)
+    subprocess.run(
+        [directory / "make-keys.sh"], env=environment({}), capture_output=True, check=True
+    )
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (directory / "tokens").iterdir())
+
+    async def book_as_the_readme_says() -> subprocess.CompletedProcess[str]:
+        async with servers(directory) as running:
+            assert set(running) == {BROKER, *SITES}
+            facility = Facility(directory, running)
+            command = ["kalends", "book", "sdsc/sp2:64 + caltech/beamline + ncsa/cave", "--for=2h"]
+            return await asyncio.to_thread(
+                subprocess.run, command,
+                env=environment(facility.environment()), capture_output=True, text=True,
+            )  # fmt: skip
+
+    booked = asyncio.run(book_as_the_readme_says())
+    assert booked.returncode == 0, booked.stderr
+    assert booked.stdout.startswith("reserved")
+    assert f"user     {USER}" in booked.stdout
+
+
+def test_the_script_overwrites_no_key(tmp_path: Path) -> None:
+    directory = tmp_path / "my-facility"
+    shutil.copytree(EXAMPLES / "facility", directory)
+    script = [directory / "make-keys.sh"]
+    subprocess.run(script, env=environment({}), capture_output=True, check=True)
+    key = (directory / "keys" / "people").read_bytes()
+    again = subprocess.run(script, env=environment({}), capture_output=True, text=True, check=False)
+    assert again.returncode == 1
+    assert "never overwritten" in again.stderr
+    assert (directory / "keys" / "people").read_bytes() == key
