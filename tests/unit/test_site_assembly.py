@@ -1,0 +1,114 @@
+"""A site's configuration becomes the calendars its owner meant; views are cut to what a frame carries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kalends.core import limits, wire
+from kalends.core import messages as m
+from kalends.core.errors import InvalidInput
+from kalends.core.messages import Principal
+from kalends.resource_servers.assembly import auditor, calendars_of, limits_of
+from kalends.resource_servers.links import shortened
+from kalends.serving.configuration import SiteConfiguration, load_configuration
+from kalends.serving.example_configuration import example
+
+DAY_S = 86_400
+MONDAY = 1_700_438_400
+"""2023-11-20 00:00 UTC."""
+
+ANNA = Principal("anna")
+STAFF = Principal("bert", ("staff",))
+
+
+def site(text: str) -> SiteConfiguration:
+    whole = f'[site]\nname = "sdsc"\nstore = "s"\n[[site.resources]]\nname = "sp2"\n{text}'
+    found = load_configuration(whole, Path()).site
+    assert found is not None
+    return found
+
+
+def refusal(text: str, who: Principal, start: int, units: int = 1) -> str:
+    calendar = calendars_of(site(text))["sdsc/sp2"]
+    found = calendar.refusal(who, ("hold", "lock"), start, start + 3_600, units, MONDAY - DAY_S)
+    return f"{found.code} {found.rule}".strip() if found else ""
+
+
+def test_the_example_that_is_printed_can_be_served() -> None:
+    configuration = load_configuration(example(), Path()).site
+    assert configuration is not None
+    calendars = calendars_of(configuration)
+    assert list(calendars) == ["sdsc/sp2", "sdsc/microscope"]
+    assert calendars["sdsc/sp2"].info.grain_s == 900
+    assert "08:00-18:00" in calendars["sdsc/sp2"].info.hours
+    assert limits_of(configuration).hold_ms_max == 3_600_000
+
+
+def test_without_access_rules_everyone_may_book_and_nobody_sees_holders() -> None:
+    calendar = calendars_of(site(""))["sdsc/sp2"]
+    assert refusal("", ANNA, MONDAY) == ""
+    assert not calendar.access.sees_detail(ANNA)
+    assert calendar.access.sees_detail(auditor(ANNA))
+
+
+def test_each_step_of_may_includes_those_before() -> None:
+    for may, actions in (
+        ("see", {"see"}), ("hold", {"see", "hold"}), ("lock", {"see", "hold", "lock"}),
+    ):  # fmt: skip
+        access = calendars_of(site(f'access = [{{ who = "everyone", may = "{may}" }}]'))
+        allowed = {
+            each
+            for each in ("see", "hold", "lock", "detail")
+            if access["sdsc/sp2"].access.may_ever(ANNA, each)
+        }
+        assert allowed == actions
+
+
+def test_nothing_refuses_whatever_other_rules_allow() -> None:
+    text = """access = [
+        { who = "everyone", may = "lock" }, { who = "group:staff", may = "nothing" },
+    ]"""
+    assert refusal(text, ANNA, MONDAY) == ""
+    assert refusal(text, STAFF, MONDAY) == "unknown-resource"
+
+
+def test_rules_keep_their_names_hours_and_amounts() -> None:
+    text = """capacity = 10
+    zone = "Europe/Berlin"
+    access = [
+        { who = "everyone", may = "see" },
+        { name = "Guests at night", who = "everyone", may = "lock", units_max = 2, hours = NIGHT },
+    ]""".replace("NIGHT", '[{ rrule = "FREQ=DAILY", start = "20:00", duration = "4h" }]')
+    assert refusal(text, ANNA, MONDAY + 19 * 3_600) == ""
+    assert refusal(text, ANNA, MONDAY + 18 * 3_600) == "not-allowed guests-at-night"
+    assert refusal(text, ANNA, MONDAY + 19 * 3_600, 3) == "not-allowed guests-at-night"
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ('access = [{ who = "everyone", may = "nothing", units_max = 1 }]', "access[0]"),
+        ('access = [{ name = "ä", who = "everyone", may = "see" }]', "access"),
+        ('hours = [{ rrule = "FREQ=OFTEN", start = "08:00", duration = "1h" }]', "rrule"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_resource(text: str, where: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        calendars_of(site(text))
+    assert caught.value.where.startswith("site.resources[0].")
+    assert where in caught.value.where
+
+
+def test_a_view_too_large_for_a_frame_is_cut_and_says_up_to_where_it_is_complete() -> None:
+    steps = tuple((start, start + 1, 1) for start in range(100_000, 120_000, 2))
+    part = m.FreeSteps(resource="sdsc/sp2", until=120_000, steps=steps)
+    view = m.View(query_id=1, epoch=1, views=(part,) * 50)
+    assert len(wire.encode_msgpack(view)) > limits.FRAME_BYTES_MAX
+    short = shortened(view)
+    assert len(wire.encode_msgpack(short)) <= limits.FRAME_BYTES_MAX
+    assert len(short.views) == 50
+    for each in short.views:
+        assert 0 < each.until < part.until
+        assert list(each.steps) == [step for step in steps if step[0] < each.until]
