@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kalends.broker.case import by_site
 from kalends.broker.directory import Directory
@@ -13,10 +13,13 @@ from kalends.broker.record import Record
 from kalends.broker.refusals import error_of, site_down
 from kalends.calendars import unknown_resource
 from kalends.core import limits
-from kalends.core.errors import Refusal
+from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.messages import Want
 from kalends.core.requests import Request
+
+_NOBODY_HAS: Final = frozenset({RefusalCode.UNKNOWN_RESOURCE, RefusalCode.TOO_MUCH})
+"""Refusals that can only be given by one who knows all sites."""
 
 
 class Looking(NamedTuple):
@@ -69,7 +72,22 @@ class Looking(NamedTuple):
             return found[0]
         named = {term.resource for term in request.alternatives[0].terms if term.resource}
         of_named = [refusal for refusal in refusals if refusal.where in named]
-        return tuple(of_named) or (*refusals, *explain(request, infos, free))
+        return tuple(of_named) or (*refusals, *_explained(request, directory, free))
+
+
+def _explained(request: Request, directory: Directory, free: Free) -> tuple[Refusal, ...]:
+    """Why there is no plan; what is picked by attributes may be at a site that is not heard."""
+    explained = explain(request, directory.resources, free)
+    named = {term.resource for term in request.alternatives[0].terms if term.resource}
+    if len(named) == len(request.alternatives[0].terms):
+        return explained
+    unheard = [
+        site_down(site.name, site.detail) for site in directory.sites.values() if not site.up
+    ]
+    if not unheard:
+        return explained
+    known = [each for each in explained if each.where in named or each.code not in _NOBODY_HAS]
+    return (*known, *unheard)
 
 
 def batched(wants: tuple[Want, ...]) -> Iterator[tuple[Want, ...]]:
