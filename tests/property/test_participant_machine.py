@@ -86,6 +86,8 @@ class Known:
     decided: bool = False
     expires_ms: int = 0
     ends: int = 0
+    brokers: bool = True
+    """Whether the site knows whom to ask for leave to forget."""
 
     @property
     def alive(self) -> bool:
@@ -482,7 +484,7 @@ class Machine(RuleBasedStateMachine):
             return
         assert isinstance(answer, m.PeerSays)
         if known is None:
-            self.model.known[number] = Known(att, ends=T0 + DAY + 100)
+            self.model.known[number] = Known(att, ends=T0 + DAY + 100, brokers=False)
             self.refuse(number, att)
             assert answer.says == "never"
         elif known.att == att and known.decided:
@@ -537,7 +539,7 @@ class Machine(RuleBasedStateMachine):
         over = []
         for number, known in model.known.items():
             changed = any(k.alive and model.standing(k) == number for k in model.known.values())
-            waits = known.decided and number not in model.forgettable
+            waits = known.decided and known.brokers and number not in model.forgettable
             busy = known.state in ("held", "prepared") or changed or waits
             if known.ends <= limit_s and not busy:
                 over.append(number)

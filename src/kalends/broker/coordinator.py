@@ -226,6 +226,7 @@ class Coordinator:
         if record.rid in self.cases or record.done:
             return
         case = self._open_case(record, now)
+        case.cancel_wanted = record.state == "cancelled"
         if record.state == "open":
             self._raise(case, "taken over from a broker that is gone", (), now)
         else:
@@ -566,7 +567,7 @@ class Coordinator:
             case r.Note():
                 if not result.won:
                     self._drop(case, result.record)
-                else:
+                elif case.phase == "held":  # Else who waits is told what comes of it.
                     self._answer(case)
             case r.Read():
                 self._reread(case, result.record, now)
@@ -588,6 +589,7 @@ class Coordinator:
         case.record.att += 1
         case.record.owner = self.identity.owner
         case.parts = {}
+        case.stale = False
         if case.record.held_until_ms and case.record.held_until_ms <= now.wall_ms:
             self._close(case, hold_ran_out(), "expired", now)
             return
@@ -734,11 +736,13 @@ class Coordinator:
         """A hold that is lost (a restart, or our silence) is asked for again in a new attempt."""
         case = self._live(renewed.rid, renewed.att, ("held", "holding"))
         if case is not None and renewed.lost and site in case.parts:
+            if case.phase == "held":
+                case.deadline_ms = now.monotonic_ms + REQUEST_MS_MAX
             self._raise(case, f"{site} has lost the hold", (), now)
 
     def _stale(self, stale: m.Stale) -> None:
-        case = self.cases.get(stale.rid)
-        if case is not None and stale.att == case.record.att:
+        case = self._live(stale.rid, stale.att, ("voting", "holding", "held", "preparing"))
+        if case is not None:
             case.stale = True
             self._effects.operations.append(r.Read(stale.rid))
 
