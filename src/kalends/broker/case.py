@@ -89,6 +89,8 @@ class Case:
     """Resources and sites that refuse this user for good: not asked again."""
     untold: list[Event] = field(default_factory=list)
     """What has happened, but is not durable yet: nobody has been told."""
+    noted: bool = False
+    """What is held has been written down: who asks may be told."""
     cancel_wanted: bool = False
     lock_wanted: bool = False
     stale: bool = False

@@ -159,7 +159,7 @@ class Coordinator:
         case = self.cases.get(rid)
         if case is None:
             return False
-        if case.phase in ("held", "telling"):
+        if case.phase == "telling" or (case.phase == "held" and case.noted):
             self._effects.answers.append(Answer(ticket, self.view(case)))
         else:
             case.tickets.append(ticket)
@@ -433,6 +433,7 @@ class Coordinator:
             self._close(case, None, "released", now)
         elif record.spec.hold and not case.lock_wanted:
             case.enter("held")
+            case.noted = False
             if not record.held_until_ms:
                 record.held_until_ms = now.wall_ms + record.spec.hold_s * 1_000
                 self._happened(case, "held", "", now)
@@ -568,6 +569,7 @@ class Coordinator:
                 if not result.won:
                     self._drop(case, result.record)
                 elif case.phase == "held":  # Else who waits is told what comes of it.
+                    case.noted = True
                     self._answer(case)
             case r.Read():
                 self._reread(case, result.record, now)
