@@ -1,0 +1,67 @@
+"""What the simulation has found in the shipped code, each as the shortest script that shows it."""
+
+from __future__ import annotations
+
+import itertools
+
+from kalends.broker import record as r
+from kalends.broker.coordinator import Coordinator, Identity
+from kalends.broker.directory import Directory
+from kalends.core import messages as m
+from kalends.core.clock import LogicalClock
+from kalends.core.identifiers import request_id
+from kalends.core.intervals import Moment
+from kalends.core.requests import Alternative, Request, Term
+from kalends.core.resources import ResourceInfo
+
+NOW = Moment(1_000, 1_800_000_000_000)
+START = 1_800_003_600
+WANTS = (m.Want("argo/x", START, START + 3_600, 1),)
+HOLD = r.Spec(
+    request=Request(
+        alternatives=(Alternative(terms=(Term(resource="argo/x"),)),),
+        duration_s=3_600,
+        not_before=START,
+        not_after=START + 3_600,
+    ),
+    hold=True,
+    hold_s=60,
+    wants=WANTS,
+)
+
+
+def broker() -> Coordinator:
+    numbers = itertools.count(1)
+    coordinator = Coordinator(
+        Identity("red", "red:1", ()),
+        Directory({"argo": "sim://argo"}),
+        LogicalClock(),
+        new_rid=lambda now: request_id(now.wall_ms, next(numbers)),
+        new_secret=lambda: "0123456789abcdef",
+        jitter=lambda: 0.0,
+    )
+    resources = (ResourceInfo(name="argo/x"),)
+    coordinator.receive("argo", m.Hello(site="argo", epoch=1, resources=resources), NOW)
+    return coordinator
+
+
+def test_nobody_is_told_of_a_hold_that_is_not_written_down_yet() -> None:
+    coordinator = broker()
+    rid = coordinator.submit(m.Principal("ann"), "key-1234", "digest", HOLD, 1, NOW)
+    (begin,) = coordinator.take_effects().operations
+    held = (m.HeldSlot(0, 1 << 40),)
+    visited = m.Visited(rid=rid, att=1, epoch=1, vote="none", held=held)
+    coordinator.receive("argo", visited, NOW)
+    (note,) = coordinator.take_effects().operations
+    assert isinstance(note, r.Note)
+
+    assert coordinator.join(rid, 2)
+    assert coordinator.take_effects().answers == []
+
+    coordinator.registered(r.Registered(begin, True), NOW)
+    coordinator.registered(r.Registered(note, True), NOW)
+    answers = coordinator.take_effects().answers
+    assert [(answer.ticket, answer.view.state) for answer in answers] == [(1, "held"), (2, "held")]
+
+    assert coordinator.join(rid, 3)
+    assert [answer.ticket for answer in coordinator.take_effects().answers] == [3]
