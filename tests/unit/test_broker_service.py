@@ -1,0 +1,135 @@
+"""A broker whose store fails: nothing undurable is told, and it goes on when the store works again."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+
+import kalends
+from kalends.broker.server import build_broker
+from kalends.client.retry import Backoff
+from kalends.core.errors import Conflict, NotFound, OutcomeUnknown, StoreDamaged, Unavailable
+from kalends.serving.configuration import BrokerConfiguration, load_configuration
+from kalends.serving.runner import Listening, Service, listen
+
+ONCE = Backoff(tries_max=1)
+WHEN = 4_000_000_000
+
+
+def configuration(directory: Path, replica: str = "1") -> BrokerConfiguration:
+    text = f'[broker]\nname = "npaci"\nreplica = "{replica}"\nstore = "npaci.sqlite"\n'
+    broker = load_configuration(text, directory).broker
+    assert broker is not None
+    return broker
+
+
+async def start(directory: Path, replica: str = "1") -> Listening:
+    application = build_broker(configuration(directory, replica), version="1")
+    return await listen(Service("broker npaci", application, "127.0.0.1:0"))
+
+
+@asynccontextmanager
+async def serving(directory: Path) -> AsyncIterator[kalends.Client]:
+    listening = await start(directory)
+    try:
+        async with kalends.connect(listening.url, user="anna", backoff=ONCE) as client:
+            yield client
+    finally:
+        await listening.stop()
+
+
+def administer(directory: Path, statement: str) -> None:
+    with closing(sqlite3.connect(directory / "npaci.sqlite", isolation_level=None)) as connection:
+        connection.execute(statement)
+
+
+def break_writes(directory: Path, table: str) -> None:
+    administer(
+        directory,
+        f"create trigger broken_{table} before insert on {table}"
+        " begin select raise(abort, 'the disk is full'); end",
+    )
+
+
+def mend_writes(directory: Path, table: str) -> None:
+    administer(directory, f"drop trigger broken_{table}")
+
+
+async def book(client: kalends.Client, key: str) -> None:
+    """No site is known, so that it is refused; which needs the store, as everything does."""
+    await client.book("sdsc/sp2", duration="1h", at=WHEN, key=key)
+
+
+async def test_what_the_store_does_not_take_is_unknown_and_can_be_sent_again(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as client:
+        break_writes(tmp_path, "request")
+        with pytest.raises(OutcomeUnknown):
+            await book(client, "first-key")
+        mend_writes(tmp_path, "request")
+        for _ in range(100):
+            try:
+                await client.resolve("first-key")
+            except NotFound:
+                break
+            except Unavailable:
+                continue
+        with pytest.raises(Unavailable, match="cannot be reached"):
+            await book(client, "first-key")
+        assert (await client.resolve("first-key")).state == "failed"
+
+
+async def test_without_its_store_a_broker_says_that_it_fails_until_it_is_back(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as client:
+        break_writes(tmp_path, "replica")
+        break_writes(tmp_path, "request")
+        with pytest.raises(OutcomeUnknown):
+            await book(client, "first-key")
+        health = await client.health()
+        while not health.detail.startswith("the store takes no writes"):
+            health = await client.health()
+        assert health.status == "failing"
+        for call in (book(client, "other-key"), client.list(), client.resolve("first-key")):
+            with pytest.raises(Unavailable):
+                await call
+        mend_writes(tmp_path, "replica")
+        mend_writes(tmp_path, "request")
+        while (await client.health()).status != "ok":
+            pass
+        with pytest.raises(NotFound):
+            await client.resolve("first-key")
+
+
+async def test_a_stop_gives_the_lease_back(tmp_path: Path) -> None:
+    listening = await start(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "npaci.sqlite")) as connection:
+        owners = connection.execute("select owner from replica").fetchall()
+        assert owners == [("npaci-1:1",)]
+        await listening.stop()
+        assert connection.execute("select owner from replica").fetchall() == []
+
+
+async def test_a_second_process_of_the_same_replica_is_refused_and_another_replica_is_not(
+    tmp_path: Path,
+) -> None:
+    first = await start(tmp_path)
+    with pytest.raises(Conflict):
+        await start(tmp_path)
+    second = await start(tmp_path, "2")
+    await second.stop()
+    await first.stop()
+    await (await start(tmp_path)).stop()
+
+
+async def test_a_file_that_is_no_brokers_store_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "npaci.sqlite").write_bytes(b"a letter")
+    with pytest.raises(StoreDamaged):
+        await start(tmp_path)
+    assert (tmp_path / "npaci.sqlite").read_bytes() == b"a letter"
