@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,9 +38,20 @@ def main(config_path: Path, *, out: TextIO | None = None, err: TextIO | None = N
         return error.exit_code
 
     async def services() -> Sequence[Service]:
-        return services_of(configuration)
+        made = services_of(configuration)
+        _spare_the_collector()
+        return made
 
     return run(services, out=out, err=err)
+
+
+def _spare_the_collector() -> None:
+    """Look for garbage cycles rarely: what servers keep is many, long-lived and free of cycles.
+
+    A tenth of a busy server's time otherwise goes into walking bookings that are not garbage.
+    """
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 1_000)
 
 
 def read_configuration(path: Path) -> Configuration:

@@ -21,6 +21,12 @@ from kalends.core.errors import Unavailable
 OPERATIONS_MAX: Final = 20_000
 """One transaction takes no further submission beyond this many operations: bounds what one costs."""
 
+SPACING_S_MAX: Final = 0.006
+SPACING_PER_OPERATION_S: Final = 0.000_5
+"""A commit of several operations is followed by so much time to gather the next ones, counted from its
+begin: every commit costs a sync and two changes of thread, whatever is in it. One of a single
+operation is followed by none, so that a lone caller never waits for company."""
+
 Op = TypeVar("Op")
 Result = TypeVar("Result")
 
@@ -67,6 +73,7 @@ class GroupCommit(Generic[Op, Result]):
         self.unreported = 0
         """Submissions that have not been reported yet."""
         self._failure: StoreFailed | None = None
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._write, name="group-commit", daemon=True)
         self._thread.start()
 
@@ -109,6 +116,7 @@ class GroupCommit(Generic[Op, Result]):
         The connection is its owner's to close. Submitting afterwards fails nobody: it is never done.
         """
         self._queue.put(None)
+        self._closing.set()
         await asyncio.to_thread(self._thread.join)
         # What the thread has handed over before its end is reported before this goes on.
         await asyncio.sleep(0)
@@ -118,7 +126,11 @@ class GroupCommit(Generic[Op, Result]):
     def _write(self) -> None:
         submissions: list[_Submission[Op, Result]] = []
         while self._collect(submissions):
+            began_s = time.perf_counter()
             self._commit(submissions)
+            count = sum(len(submission.operations) for submission in submissions)
+            gather_s = min((count - 1) * SPACING_PER_OPERATION_S, SPACING_S_MAX)
+            self._closing.wait(max(began_s + gather_s - time.perf_counter(), 0))
             submissions = []
         if submissions:
             self._commit(submissions)
