@@ -1,5 +1,5 @@
 # First mistakes, and what each prints. Run it while `kalends demo --keep` runs, with the environment
-# that it prints. Every command fails, books nothing, and says what to do.
+# that it prints. Nothing is booked, and every refusal says what to do.
 export KALENDS_ZONE=America/Los_Angeles
 
 # A number without a unit is no duration.
