@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
+import msgspec
+
 from kalends.broker import register
-from kalends.broker.record import Operation, Registered
+from kalends.broker.record import COMMITTED, Operation, Registered, decode_record
 from kalends.core.errors import Unavailable
 from kalends.serving.group_commit import Committed, GroupCommit
 from kalends.serving.sqlite_file import StoreFile, StoreKind, open_store
@@ -127,3 +129,25 @@ def unreadable(error: sqlite3.Error) -> Unavailable:
         remedy="try again in a moment; the operator of the broker sees why in its log",
         retry_after_s=1.0,
     )
+
+
+PROBLEMS_MAX: Final = 100
+
+
+def problems_of(connection: sqlite3.Connection) -> list[str]:
+    """What is wrong with the register's rows, at most `PROBLEMS_MAX` lines; empty when nothing is."""
+    problems: list[str] = []
+    rows = connection.execute("select rid, state, body from request where body is not null")
+    for rid, state, body in rows:
+        try:
+            record = decode_record(body)
+        except msgspec.MsgspecError as error:
+            problems.append(f"{rid}: its record cannot be read: {error}")
+        else:
+            if record.rid != rid:
+                problems.append(f"{rid}: its record is of {record.rid}")
+            elif state in COMMITTED and not record.chosen:
+                problems.append(f"{rid}: {state}, but nothing was chosen")
+        if len(problems) == PROBLEMS_MAX:
+            break
+    return problems

@@ -13,6 +13,7 @@ COMMANDS = {
     "undrain": "Let a server take new claims again.",
     "backup": "Copy a store while its server runs.",
     "doctor": "Check a store file.",
+    "reconcile": "Accept a restored store as the truth.",
 }
 
 command = LazyGroup(
