@@ -440,7 +440,7 @@ async def test_what_cannot_be_booked_is_refused_with_the_reason(tmp_path: Path) 
         start = tomorrow()
         expected: list[tuple[str, int, type[KalendsError]]] = [
             ("site0/nothing", start, NotFound),
-            ("nowhere/cluster", start, KalendsError),
+            ("nowhere/cluster", start, NotFound),
             (f"site0/cluster:{CAPACITY + 1}", start, InvalidInput),
             ("site0/cluster", start + 1, InvalidInput),
             ("site0/cluster | site0/cluster:2", start, InvalidInput),

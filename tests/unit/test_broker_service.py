@@ -79,7 +79,7 @@ async def test_what_the_store_does_not_take_is_unknown_and_can_be_sent_again(
                 break
             except Unavailable:
                 continue
-        with pytest.raises(Unavailable, match="cannot be reached"):
+        with pytest.raises(NotFound, match="no such resource"):
             await book(client, "first-key")
         assert (await client.resolve("first-key")).state == "failed"
 

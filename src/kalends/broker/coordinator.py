@@ -25,7 +25,7 @@ from kalends.broker.effects import Answer, Effects, Happened, Send
 from kalends.broker.looking import Looking, batched
 from kalends.broker.planner import Plan
 from kalends.broker.record import Operation, Record, Registered, Spec
-from kalends.broker.refusals import PERMANENT, error_of, site_down
+from kalends.broker.refusals import PERMANENT, error_of, site_down, site_unknown
 from kalends.core import messages as m
 from kalends.core.api import Event, RequestView
 from kalends.core.clock import LogicalClock
@@ -378,7 +378,7 @@ class Coordinator:
         down = [
             site_down(site, self.directory.sites[site].detail or "not connected")
             if site in self.directory.sites
-            else site_down(site, "this broker does not know that site")
+            else site_unknown(site)
             for site in grouped
             if not self.directory.is_up(site)
         ]

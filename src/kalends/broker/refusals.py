@@ -68,3 +68,11 @@ def error_of(refusals: Iterable[Refusal]) -> KalendsError:
 
 def site_down(site: str, detail: str) -> Refusal:
     return Refusal(where=site, code=RefusalCode.SITE_DOWN, detail=detail)
+
+
+def site_unknown(site: str) -> Refusal:
+    return Refusal(
+        where=site,
+        code=RefusalCode.UNKNOWN_RESOURCE,
+        detail="this broker does not know that site",
+    )

@@ -125,6 +125,7 @@ class SiteLink:
     async def run(self) -> None:
         """Connect, and connect again, for ever."""
         wait_s = RETRY_S_MIN
+        logged = ""
         while True:
             was_up = False
             try:
@@ -135,6 +136,8 @@ class SiteLink:
                 self._close()
             if was_up:
                 wait_s = RETRY_S_MIN
+            if was_up or reason != logged:
+                logged = reason
                 self._logger.warning("site_lost", site=self.name, reason=reason)
             self._user.site_lost(self.name, reason)
             await asyncio.sleep(wait_s * (0.5 + self._jitter() / 2))
