@@ -1,0 +1,91 @@
+"""Every route of a site and of a broker, driven by its own OpenAPI document, in both forms.
+
+The document says what is right and what is wrong; real servers must take the one, refuse the other,
+and answer as the document says. Whatever is refused has changed nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+import pytest
+import schemathesis
+from fuzz_servers import Answer, Facility, Server, check_answer
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis.checks import CHECKS
+
+from kalends.serving.callers import OpenAccess
+from kalends.serving.dispatch import Role
+from kalends.serving.openapi import build
+
+
+
+def _schema(role: Role) -> schemathesis.openapi.OpenApiSchema:
+    """The document without the way in, which is tested by itself (`test_fuzz_authorisation`)."""
+    document = build(role, role, "1", OpenAccess())
+    del document["components"]["securitySchemes"]
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            del operation["security"]
+    return schemathesis.openapi.from_dict(document)
+
+
+SITE = _schema("site")
+BROKER = _schema("broker")
+
+LEFT_OUT = {"positive_data_acceptance"}
+"""What is well-formed may still be refused: no such request, no such resource, no time in common."""
+
+WAIT_MS_MAX = 120_000
+
+pytestmark = pytest.mark.usefixtures("untouched")
+
+FEW = settings(
+    max_examples=8, deadline=None, derandomize=True, database=None,
+    suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.generate],
+)  # fmt: skip
+
+
+@schemathesis.serializer("application/msgpack")
+def as_messagepack(context: Any, value: Any) -> bytes:
+    """Lets the driver send MessagePack too; what it cannot carry becomes bytes that are never valid."""
+    try:
+        return bytes(msgpack.packb(value))
+    except (OverflowError, TypeError, ValueError):
+        return b"\xc1"
+
+
+def _waits(wait_ms: Any) -> bool:
+    """Whether `wait_ms` is a valid wait: tests have no time for it."""
+    whole = isinstance(wait_ms, int) or (isinstance(wait_ms, float) and wait_ms.is_integer())
+    return whole and wait_ms is not True and 0 < wait_ms <= WAIT_MS_MAX
+
+
+def drive(case: schemathesis.Case, place: Facility, server: Server) -> None:
+    """Send `case` as mallory, who owns nothing, and look at the answer and at everyone's bookings."""
+    if isinstance(case.body, dict) and _waits(case.body.get("wait_ms", WAIT_MS_MAX)):
+        case.body["wait_ms"] = 0
+    headers = place.headers("mallory", server, "use", "audit", "admin")
+    response = case.call(base_url=server.url, headers=headers, timeout=60)
+    names = {name.lower(): ", ".join(values) for name, values in response.headers.items()}
+    answer = Answer(response.status_code, names, response.content)
+    check_answer(place, answer, headers)
+    checks = [check for check in CHECKS.get_all() if check.__name__ not in LEFT_OUT]
+    case.validate_response(response, checks=checks)
+    if answer.status == 200 and case.operation.label == "POST /v1/requests":
+        place.accepted.add(answer.value()["id"])
+    if answer.status == 200 and case.operation.label == "POST /v1/drain":
+        server.post("/v1/drain", {"on": False}, headers)
+
+
+@SITE.parametrize()
+@FEW
+def test_a_site_answers_as_its_document_says(case: schemathesis.Case, facilities: Any) -> None:
+    drive(case, facilities["tokens"], facilities["tokens"].sites[0])
+
+
+@BROKER.parametrize()
+@FEW
+def test_a_broker_answers_as_its_document_says(case: schemathesis.Case, facilities: Any) -> None:
+    drive(case, facilities["tokens"], facilities["tokens"].broker)
