@@ -36,6 +36,15 @@ RETRY_S_MAX: Final = 5.0
 OUTBOX_BYTES_MAX: Final = 32 * 1024 * 1024
 """What a site that does not read can make us keep; beyond it the connection is dropped."""
 
+SPACING_S_MAX: Final = 0.003
+SPACING_PER_MESSAGE_S: Final = 0.000_5
+"""After a frame of several messages the next one waits so long for company: a frame costs both sides
+more than the messages in it. One of a single message is followed by none, so that a lone booking
+never waits."""
+
+IDLE_S_MAX: Final = 1.0
+"""A Forget has nobody waiting for it: it leaves with the next frame, or after this time."""
+
 _FRAME_HEAD_BYTES_MAX: Final = 128
 
 
@@ -106,6 +115,7 @@ class SiteLink:
         self._outbox_bytes = 0
         self._to_write = asyncio.Event()
         self._drop = asyncio.Event()
+        self._idle: asyncio.TimerHandle | None = None
 
     def send(self, message: m.Message) -> None:
         """Send `message` with the next frame; dropped while the site is not connected."""
@@ -116,7 +126,10 @@ class SiteLink:
         self._outbox_bytes += len(packed)
         if self._outbox_bytes > OUTBOX_BYTES_MAX:
             self.drop()
-        self._to_write.set()
+        if not isinstance(message, m.Forget):
+            self._to_write.set()
+        elif self._idle is None:
+            self._idle = asyncio.get_running_loop().call_later(IDLE_S_MAX, self._to_write.set)
 
     def drop(self) -> None:
         """Give up this connection and make a new one."""
@@ -149,6 +162,12 @@ class SiteLink:
         self._outbox_bytes = 0
         self._to_write.clear()
         self._drop.clear()
+        self._no_longer_idle()
+
+    def _no_longer_idle(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
 
     async def _connection(self) -> None:
         """One connection from its beginning to its end, which is always a `LinkLost`."""
@@ -224,11 +243,15 @@ class SiteLink:
         while True:
             await self._to_write.wait()
             self._to_write.clear()
+            self._no_longer_idle()
+            count = len(self._outbox)
             for frame in self._frames():
                 try:
                     await socket.send_bytes(frame)
                 except (aiohttp.ClientError, OSError) as error:
                     raise LinkLost(f"the connection broke: {_reason(error)}") from error
+            if count > 1:
+                await asyncio.sleep(min((count - 1) * SPACING_PER_MESSAGE_S, SPACING_S_MAX))
 
     def _frames(self) -> Iterator[bytes]:
         """All that waits, in as few frames as the limits allow."""
