@@ -7,6 +7,7 @@ what it has: `reserved`, by id. What it was told is what an auditor holds agains
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import random
 import time
@@ -35,7 +36,7 @@ DAY_S: Final = 86_400
 STARTS: Final = 48
 """Customers meet in as many grains: few enough to get in one another's way."""
 
-SETTLE_S_MAX: Final = 100.0
+SETTLE_S_MAX: Final = 40.0
 """Longer than any request stays open, and than the chain of restarts that a test makes."""
 
 _REFUSED: Final = (NoCommonTime, LostRace, Conflict, Expired)
@@ -78,6 +79,7 @@ class Customer:
         self._base_s = base_s
         self._chance = chance
         self._token = token
+        self._booked = asyncio.Event()
         self._open = contextlib.AsyncExitStack()
         self._clients: list[kalends.Client] = []
 
@@ -93,6 +95,12 @@ class Customer:
 
     async def __aexit__(self, *of_exit: object) -> None:
         await self._open.aclose()
+
+    async def booked_again(self, count: int) -> None:
+        """Return when this customer, at work elsewhere, has got `count` more bookings."""
+        for _ in range(count):
+            self._booked.clear()
+            await self._booked.wait()
 
     # What a customer does
 
@@ -230,8 +238,8 @@ class Customer:
                 return await send(self._client())
             except _REFUSED:
                 return "refused"
-            except (OutcomeUnknown, Unavailable):
-                return ""
+            except (OutcomeUnknown, Unavailable) as error:
+                return "refused" if is_final(error) else ""
 
         answer = await until(ask, f"{what} {key} is settled", within_s=SETTLE_S_MAX)
         return answer if isinstance(answer, RequestView) else None
@@ -254,19 +262,19 @@ class Customer:
         self, what: str, send: Callable[[kalends.Client], Awaitable[RequestView]]
     ) -> RequestView | None:
         """Send until it is answered: lock, release and cancel say the same again."""
-        refused: list[Exception] = []
+        errors: list[Exception] = []
 
         async def attempt() -> RequestView | Literal["refused"] | None:
             try:
                 return await send(self._client())
-            except (OutcomeUnknown, Unavailable):
-                return None
-            except _REFUSED as error:
-                refused.append(error)
+            except (OutcomeUnknown, Unavailable) as error:
+                errors.append(error)
+                return "refused" if is_final(error) else None
+            except _REFUSED:
                 return "refused"
 
         answer = await until(
-            attempt, f"{what} is answered", within_s=SETTLE_S_MAX, explain=lambda: refused
+            attempt, f"{what} is answered", within_s=SETTLE_S_MAX, explain=lambda: errors[-4:]
         )
         return answer if isinstance(answer, RequestView) else None
 
@@ -293,18 +301,25 @@ class Customer:
         id = self._chance.choice(sorted(self.reserved))
         key = self._new_key()
         refused: list[str] = []
+        errors: list[Exception] = []
 
         async def attempt() -> bool:
             try:
                 await send(self._client(), id, key)
-            except (OutcomeUnknown, Unavailable):
+            except (OutcomeUnknown, Unavailable) as error:
                 self.counts[f"{what} repeated"] += 1
-                return False
+                errors.append(error)
+                if not is_final(error):
+                    return False
+                refused.append(error.code)
             except (*_REFUSED, InvalidInput) as error:
                 refused.append(error.code)
             return True
 
-        await until(attempt, f"{what} of {id} is answered", within_s=SETTLE_S_MAX)
+        await until(
+            attempt, f"{what} of {id} is answered", within_s=SETTLE_S_MAX,
+            explain=lambda: errors[-4:],
+        )  # fmt: skip
         view = await self._decided(id)
         self._expect(view.state == "reserved", f"{what} of {id} left it {view.state}")
         before, after = self.reserved[id], claims_of(view)
@@ -327,6 +342,7 @@ class Customer:
             known = self.reserved.setdefault(view.id, claims_of(view))
             self._expect(known == claims_of(view), f"{what}: {view.id} is told in two ways")
             self.counts["booked"] += 1
+            self._booked.set()
             return view.id
         self._expect(view.state in ("failed", "cancelled"), f"{what} ended as {view.state}")
         self._forget(view.id, f"{what}: {view.state}")
@@ -366,6 +382,11 @@ class Customer:
 def base_now_s() -> int:
     """A start of a grain some hours from now, so that no slot begins while a test runs."""
     return (int(time.time()) // GRAIN_S + 12) * GRAIN_S
+
+
+def is_final(error: OutcomeUnknown | Unavailable) -> bool:
+    """Whether it says how a request ended, and not only that nobody could be asked now."""
+    return isinstance(error, Unavailable) and bool(error.request_id)
 
 
 def claims_of(view: RequestView) -> tuple[Claim, ...]:

@@ -83,7 +83,7 @@ async def kill_loop(directory: Path, *, kills: int, seed: int) -> Report:
         for customer in customers:
             await opened.enter_async_context(customer)
         killer = Killer(facility, chance, base_s + DAY_S, report)
-        await _while_working(customers, killer.kill_many(kills))
+        await while_working(customers, killer.kill_many(kills))
         healed_s = time.monotonic()
         for customer in customers:
             await customer.settle_everything()
@@ -97,7 +97,7 @@ async def kill_loop(directory: Path, *, kills: int, seed: int) -> Report:
     return report
 
 
-async def _while_working(customers: list[Customer], killing: Awaitable[None]) -> None:
+async def while_working(customers: list[Customer], killing: Awaitable[None]) -> None:
     """Let `customers` work until `killing` ends, and then end what they are doing."""
     over = asyncio.Event()
 
