@@ -61,9 +61,11 @@ class Site:
     def __init__(
         self,
         *,
+        name: str = HERE,
         rules: dict[str, tuple[Rule, ...]] | None = None,
         limits: ParticipantLimits = DEFAULT_LIMITS,
     ) -> None:
+        self.name = name
         self.rules = rules or {}
         self.limits = limits
         self.stored: dict[str, bytes] = {}
@@ -81,13 +83,13 @@ class Site:
         self.epoch += 1
         capacities = {"one": 1, "two": 1, "pool": 3}
         self.participant = Participant(
-            HERE,
-            "http://here",
+            self.name,
+            f"http://{self.name}",
             {
-                f"{HERE}/{name}": resource(
-                    f"{HERE}/{name}", capacity, self.rules.get(name, OPEN_RULES)
+                f"{self.name}/{local}": resource(
+                    f"{self.name}/{local}", capacity, self.rules.get(local, OPEN_RULES)
                 )
-                for name, capacity in capacities.items()
+                for local, capacity in capacities.items()
             },
             epoch=self.epoch,
             jitter=lambda: 0.0,
