@@ -830,3 +830,109 @@ def test_brokers_are_named_in_every_visit() -> None:
     assert visit.coords == COORDS
     assert visit.wants == WANTS[:1]
     assert visit.need == 2
+
+
+# What another replica does meanwhile
+
+
+def test_a_cancel_while_a_take_over_is_refused_is_carried_out() -> None:
+    register = new_register()
+    gone = Broker(register)
+    rid = gone.submit()
+    gone.visited(rid)
+    heir = Broker(register, name="b", at_once=False)
+    heir.adopt(rid)
+    gone.done(rid)
+    heir.cancel(rid, 3)
+    heir.write()
+    assert heir.kinds() == [("here", "Cancel"), ("there", "Cancel")]
+    heir.done(rid, "cancel")
+    heir.write()
+    assert heir.answers[3].state == "cancelled"
+    assert heir.row(rid).done
+
+
+def test_a_cancel_here_of_what_another_replica_took_over_and_committed() -> None:
+    register = new_register()
+    gone, heir = Broker(register), Broker(register, name="b")
+    rid = gone.submit()
+    heir.adopt(rid)
+    heir.visited(rid, att=2, vote=False)
+    heir.voted(rid, att=2)
+    gone.cancel(rid, 2)
+    assert gone.answers[1].state == "reserved"
+    gone.done(rid, att=2)
+    gone.done(rid, "cancel", att=2)
+    assert gone.answers[2].state == "cancelled"
+
+
+def test_a_cancel_before_the_answer_to_the_commit_is_asked_to_come_again() -> None:
+    broker = Broker(at_once=False)
+    rid = broker.submit()
+    broker.write()
+    broker.visited(rid)
+    record = broker.row(rid)
+    record.state = "commit"
+    with pytest.raises(Unavailable):
+        broker.coordinator.cancel(record, 2, broker.now)
+    broker.write()
+    assert broker.answers[1].state == "reserved"
+
+
+def test_a_hold_and_its_end_that_the_register_refuses_are_left_to_the_heir() -> None:
+    register = new_register()
+    gone, heir = Broker(register, at_once=False), Broker(register, name="b")
+    rid = gone.submit(hold_s=600)
+    gone.write()
+    heir.adopt(rid)
+    gone.visited(rid, vote=False)
+    gone.write()
+    assert not gone.coordinator.cases
+    other = gone.submit(2, hold_s=600, key="another-key")
+    gone.write()
+    gone.release(other, 3)
+    heir.adopt(other)
+    gone.write()
+    assert gone.answers[3].state == "open"
+    assert not gone.coordinator.cases
+
+
+def test_sites_that_are_no_part_are_left_alone() -> None:
+    broker = Broker()
+    broker.submit(wants=WANTS[:1], hold_s=600)
+    broker.sent()
+    broker.receive("there", hello("there", 2))
+    assert broker.sent() == []
+
+
+def test_a_site_is_believed_about_its_own_resources_and_queries_only() -> None:
+    broker = Broker()
+    rid = broker.ask("here/one")
+    ((site, query),) = broker.sent()
+    assert isinstance(query, m.Query)
+    steps = ((START, START + 600, 1),)
+    for_other = m.FreeSteps(resource="there/one", until=START + 600, steps=steps)
+    view = m.View(query_id=query.query_id, epoch=1, views=(for_other,))
+    broker.receive("there", view)
+    assert broker.case(rid).phase == "looking"
+    broker.receive(site, view)
+    assert broker.answers[1].state == "failed"
+
+
+def test_a_request_that_no_resource_fits_fails_without_asking() -> None:
+    broker = Broker()
+    broker.ask("1 of {kind=sgi}")
+    assert broker.sent() == []
+    assert broker.answers[1].state == "failed"
+
+
+def test_a_hold_that_is_lost_before_all_is_held_starts_the_next_attempt() -> None:
+    broker = Broker()
+    rid = broker.submit(hold_s=600)
+    held = (m.HeldSlot(0, 11),)
+    broker.receive("here", m.Visited(rid=rid, att=1, epoch=1, vote="none", held=held))
+    broker.sent()
+    broker.advance(9_999)
+    assert ("here", "Renew") not in broker.kinds()
+    broker.receive("here", m.Renewed(rid=rid, att=1, epoch=2, lost=(11,)))
+    assert broker.row(rid).att == 2

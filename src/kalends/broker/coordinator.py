@@ -429,9 +429,7 @@ class Coordinator:
 
     def _all_held(self, case: Case, now: Moment) -> None:
         record = case.record
-        if case.cancel_wanted:
-            self._close(case, None, "released", now)
-        elif record.spec.hold and not case.lock_wanted:
+        if record.spec.hold and not case.lock_wanted:
             case.enter("held")
             case.noted = False
             if not record.held_until_ms:
@@ -555,12 +553,7 @@ class Coordinator:
             case r.Cancel():
                 self._cancelled(case, result, now)
             case r.Adopt():
-                if result.won:
-                    case.phase = "telling" if case.record.state == "commit" else "cancelling"
-                    self._tell_parts(case)
-                    self._tell(case, now)
-                else:
-                    self._drop(case, result.record)
+                self._adopted(case, result, now)
             case r.Finish():
                 cancel_follows = op.state == "commit" and case.cancel_wanted
                 if op.state == case.record.state and not cancel_follows:
@@ -573,6 +566,19 @@ class Coordinator:
                     self._answer(case)
             case r.Read():
                 self._reread(case, result.record, now)
+
+    def _adopted(self, case: Case, result: Registered, now: Moment) -> None:
+        """Tell the sites, unless another has done so already; a cancel that is on its way goes on."""
+        row = result.record
+        if result.won:
+            case.phase = "telling" if case.record.state == "commit" else "cancelling"
+            self._tell_parts(case)
+            self._tell(case, now)
+        elif row is not None and row.state == "commit" and case.cancel_wanted:
+            case.record = row
+            self._tell_parts(case)
+        else:
+            self._drop(case, row)
 
     def _lost_begin(self, case: Case, standing: Record | None) -> None:
         """Another replica has this key already: undo ours, which was never committed."""
