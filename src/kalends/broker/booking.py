@@ -42,7 +42,7 @@ class Booking:
 
     async def book(self, caller: Caller, body: api.Book) -> api.RequestView:
         request = body.request
-        request.check()
+        request.check(from_wire=True)
         executable(request)
         spec = Spec(
             request=request,

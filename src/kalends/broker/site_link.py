@@ -20,7 +20,7 @@ import msgspec
 
 from kalends.core import limits, wire
 from kalends.core import messages as m
-from kalends.core.errors import InvalidInput
+from kalends.core.errors import InvalidInput, TooLarge
 from kalends.serving.logs import Logger
 
 SESSION_PATH: Final = "/v1/session"
@@ -226,12 +226,12 @@ class SiteLink:
             reason = f": {message.extra}" if message.extra else ""
             raise LinkLost(f"the connection was closed{code}{reason}")
         try:
-            frame = _DECODER.decode(message.data)
-            self._user.merge_clock(frame.lc)
-        except (msgspec.DecodeError, RecursionError) as error:
-            detail, where = wire.detail_and_path(error)
-            self._logger.error("not_a_frame", site=self.name, where=where, detail=detail)
+            frame = wire.decode_frame(message.data, _DECODER)
+        except (InvalidInput, TooLarge) as error:
+            self._logger.error("not_a_frame", site=self.name, detail=str(error))
             raise LinkLost("it sent something that is not a frame") from error
+        try:
+            self._user.merge_clock(frame.lc)
         except InvalidInput as error:
             self._logger.error("clock_far_ahead", site=self.name, detail=error.detail)
             raise LinkLost(error.detail) from error

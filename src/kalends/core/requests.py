@@ -92,14 +92,14 @@ class Request(_Value, frozen=True, kw_only=True):
     agent: Annotated[str, Meta(max_length=128)] = ""
     note: Annotated[str, Meta(max_length=200)] = ""
 
-    def check(self) -> None:
+    def check(self, *, from_wire: bool = False) -> None:
         """Raise `InvalidInput` for what can never be right, whoever made the request.
 
         `where` is the path of what is wrong, such as ``alternatives[0].terms[1].units``. Types and
-        single values are held to their declarations (Python code may have ignored them); then what
-        belongs together is compared.
+        single values are held to their declarations (Python code may have ignored them; what comes
+        `from_wire` was already); then what belongs together is compared.
         """
-        declared = _declared(self)
+        declared = self if from_wire else _declared(self)
         for number, alternative in enumerate(declared.alternatives):
             check_alternative(alternative, f"alternatives[{number}]")
             _check_window(declared, alternative, f"alternatives[{number}]")

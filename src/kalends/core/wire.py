@@ -25,8 +25,11 @@ NESTING_MAX: Final = 32
 T = TypeVar("T")
 
 
+_MSGPACK = msgspec.msgpack.Encoder()
+
+
 def encode_msgpack(value: object) -> bytes:
-    return bytes(msgpack.packb(msgspec.to_builtins(value)))
+    return _MSGPACK.encode(value)
 
 
 def encode_json(value: object) -> bytes:
@@ -45,6 +48,20 @@ def decode_msgpack(body: bytes, kind: type[T], *, bytes_max: int = limits.BODY_B
     except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
         raise InvalidInput("the body is not valid MessagePack", where="body") from error
     return convert(raw, kind)
+
+
+def decode_frame(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
+    """One frame between servers, in one pass: at most `limits.FRAME_BYTES_MAX`, checked as it is built.
+
+    For types without free-form parts, of which a hostile body can make us build nothing else. Raises
+    as `decode_msgpack`.
+    """
+    check_size(body, limits.FRAME_BYTES_MAX)
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        detail, where = detail_and_path(error)
+        raise InvalidInput(detail, where=where or "body") from error
 
 
 def decode_json(body: bytes, kind: type[T], *, bytes_max: int = limits.BODY_BYTES_MAX) -> T:

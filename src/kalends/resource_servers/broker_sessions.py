@@ -11,10 +11,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from kalends.core import limits, wire
 from kalends.core import messages as m
+from kalends.core import wire
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import (
     InvalidInput,
@@ -37,6 +38,8 @@ SESSION_PATH: Final = "/v1/session"
 
 SESSIONS_MAX: Final = 256
 """Brokers' replicas with a session at once: far more than would ever serve one site."""
+
+_FRAMES: Final = msgspec.msgpack.Decoder(m.FrameToSite)
 
 BEHIND_MAX: Final = 64
 """Frames whose facts wait for the disk; beyond it no further frame is read."""
@@ -133,7 +136,7 @@ class BrokerSessions:
 
     def _accept(self, link: BrokerLink, caller: Caller, packed: bytes) -> None:
         """Take one frame, whole or not at all."""
-        frame = wire.decode_msgpack(packed, m.FrameToSite, bytes_max=limits.FRAME_BYTES_MAX)
+        frame = wire.decode_frame(packed, _FRAMES)
         moment = self._moment()
         caller.require("broker", moment.wall_s)
         if frame.source != link.name:
