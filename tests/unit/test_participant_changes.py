@@ -265,3 +265,11 @@ def test_the_view_of_a_change_counts_the_old_as_free_to_its_owner() -> None:
     site.receive(vote(2, SHRUNK, replaces=1))
     assert look(site, DAY_VIEW, replaces=1)[0].steps != whole
     site.participant.check()
+
+
+def test_the_totals_are_those_of_all_users() -> None:
+    site = Site()
+    lock(site, 1, OLD)
+    site.receive(visit(2, want("pool", 0, 60), want("two", 0, 60), principal=BOB))
+    site.receive(vote(3, EXTENDED, replaces=1))
+    assert site.participant.book.totals() == {"locked": 1, "held": 2, "prepared": 1}

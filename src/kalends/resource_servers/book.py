@@ -104,7 +104,7 @@ class SiteBook:
         return self._counts[user, state]
 
     def totals(self) -> Counter[State]:
-        """How many bookings are in each state, of all users."""
+        """How many claims are in each state, of all users."""
         totals: Counter[State] = Counter()
         for (_, state), count in self._counts.items():
             totals[state] += count
@@ -167,8 +167,7 @@ class SiteBook:
             self.vacate(changer)
         self.vacate(old)
         if changer is not None:
-            full = self._occupy_alone(changer, state, expires_ms)
-            assert not full, f"{changer.rid} does not fit in place of {old.rid}"
+            self._occupy_alone(changer, state, expires_ms)
 
     def expire(self, now_ms: int) -> list[Stake]:
         """Take off the calendars every stake whose hold has run out; returns them."""
@@ -210,13 +209,12 @@ class SiteBook:
         old = self.stakes.get(stake.replaces) if stake.replaces and not stake.decided else None
         return old.claims if old is not None and old.has("locked") else None
 
-    def _occupy_alone(self, stake: Stake, state: State, expires_ms: int | None) -> str:
+    def _occupy_alone(self, stake: Stake, state: State, expires_ms: int | None) -> None:
         bookings = [booking_of(stake, claim, state, expires_ms) for claim in stake.claims]
         resources = [claim.resource for claim in stake.claims]
         full = place(self.calendars, bookings, resources)
-        if not full:
-            self._note(stake, bookings, resources, state, expires_ms)
-        return full
+        assert not full, f"{stake.rid} does not fit in place of {stake.replaces}"
+        self._note(stake, bookings, resources, state, expires_ms)
 
     def _note(
         self,
