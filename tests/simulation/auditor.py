@@ -51,7 +51,9 @@ class Row(NamedTuple):
 
     def dead(self, att: int) -> bool:
         """Attempt `att` can never be committed any more."""
-        return self.att > att or self.state == "closed" or (self.state in COMMITTED and self.att < att)
+        return (
+            self.att > att or self.state == "closed" or (self.state in COMMITTED and self.att < att)
+        )
 
     def chosen(self, site: str) -> set[int]:
         return set(self.body.get("chosen", {}).get(site, ()))
@@ -89,6 +91,8 @@ class Auditor:
         self._hold_ids: dict[tuple[str, int], tuple[Any, ...]] = {}
         self._stamps: dict[str, dict[int, int]] = defaultdict(dict)
         self._seen: dict[str, Any] = {}
+        self._refused_begin: set[str] = set()
+        """Requests that the register did not take, for another has their key."""
         self.given_up: set[str] = set()
         """Requests whose users were told, without a row, that they never began."""
         self.answers = 0
@@ -107,7 +111,9 @@ class Auditor:
         if torn is not None and found != self.bodies[site]:
             self.site_stored(site, torn)
         if found != self.bodies[site]:
-            self._wrong(f"{site}: the store has lost or invented {found.keys() ^ self.bodies[site]}")
+            self._wrong(
+                f"{site}: the store has lost or invented {found.keys() ^ self.bodies[site]}"
+            )
         if loaded.horizon_s != self.horizons[site]:
             self._wrong(f"{site}: horizon {loaded.horizon_s}, stored was {self.horizons[site]}")
 
@@ -158,9 +164,10 @@ class Auditor:
         for claim in before["claims"]:
             hold_id, was, is_now = claim["hold_id"], claim["state"], now.get(claim["hold_id"])
             if was == "prepared" and (is_now != "prepared" or after["att"] != att):
-                decided = row is not None and (
-                    row.dead(att)
-                    or (row.committed(att) and (is_now == "locked") == (hold_id in row.chosen(site)))
+                decided = self._dead(rid, att) or (
+                    row is not None
+                    and row.committed(att)
+                    and (is_now == "locked") == (hold_id in row.chosen(site))
                 )
                 if not decided and not self._peers_refused(site, rid, before):
                     self._wrong(
@@ -213,6 +220,7 @@ class Auditor:
             if found is None:
                 if before is not None:
                     self._wrong(f"the row of {rid} is gone")
+                self._refused_begin.add(rid)
                 continue
             body = msgspec.msgpack.decode(found[6]) if found[6] is not None else {}
             row = Row(*found[:5], bool(found[5]), body)
@@ -237,6 +245,8 @@ class Auditor:
     def _row_appeared(self, rid: str, row: Row) -> None:
         if not row.client:
             return
+        if rid in self._refused_begin:
+            self._wrong(f"{rid} has begun after the register had refused it")
         if self._rid_of_key.setdefault((row.client, row.key), rid) != rid:
             self._wrong(f"key {row.key} has two requests")
         if rid in self.given_up:
@@ -251,14 +261,18 @@ class Auditor:
     def _row_committed(self, rid: str, row: Row) -> None:
         """Every chosen claim must be promised, durably and for this very attempt."""
         self._outcome(rid, row.att, "commit")
-        wanted = sorted((w["resource"], w["start"], w["end"], w["units"]) for w in row.body["wants"])
+        wanted = sorted(
+            (w["resource"], w["start"], w["end"], w["units"]) for w in row.body["wants"]
+        )
         promised = []
         for site in row.body["chosen"]:
             stake = self.stored[site].get(rid)
             if stake is None or stake["att"] != row.att:
                 self._wrong(f"{rid} is committed, but {site} has not promised attempt {row.att}")
             ids = row.chosen(site)
-            claims = [c for c in stake["claims"] if c["hold_id"] in ids and c["state"] == "prepared"]
+            claims = [
+                c for c in stake["claims"] if c["hold_id"] in ids and c["state"] == "prepared"
+            ]
             if len(claims) != len(ids):
                 self._wrong(f"{rid} is committed, but {site} has promised only {claims}")
             promised += [(c["resource"], c["start"], c["end"], c["units"]) for c in claims]
@@ -307,7 +321,8 @@ class Auditor:
         ) and held <= _ids(stake)  # fmt: skip
         row = self.rows.get(rid)
         # A yes that waited behind later facts may be overtaken by the outcome of its attempt.
-        if not promised and not (row is not None and (row.dead(att) or row.committed(att))):
+        decided = self._dead(rid, att) or (row is not None and row.committed(att))
+        if not promised and not decided:
             self._wrong(f"{site} says yes to attempt {att} of {rid}, which is not stored")
 
     def _is_done(self, site: str, done: m.Done) -> None:
@@ -326,10 +341,9 @@ class Auditor:
 
     def _peer_says(self, site: str, says: m.PeerSays) -> None:
         stake = self.stored[site].get(says.rid)
-        row = self.rows.get(says.rid)
         if says.says == "never":
             refused = stake is not None and stake["refused"] >= says.att
-            if not refused and not (row is not None and row.dead(says.att)):
+            if not refused and not self._dead(says.rid, says.att):
                 self._wrong(f"{site} says never to {says.rid}, but has not stored that")
         if says.says == "locked" and (stake is None or stake["chosen"] is None):
             self._wrong(f"{site} says locked of {says.rid}, but has not stored that")
@@ -342,7 +356,7 @@ class Auditor:
                 self._wrong(f"commit of {said.rid} was said, but the register has {_brief(row)}")
             if {site: list(ids) for site, ids in said.chosen.items()} != row.body["chosen"]:
                 self._wrong(f"commit of {said.rid} was said with {said.chosen}: {_brief(row)}")
-        elif row is not None and not row.dead(said.att):
+        elif row is not None and not self._dead(said.rid, said.att):
             self._wrong(f"abort of {said.rid} was said, but the register has {_brief(row)}")
 
     def told(self, node: BrokerNode, call: Call, answer: RequestView | KalendsError) -> None:
@@ -372,7 +386,9 @@ class Auditor:
         if not true:
             self._wrong(f"{call.kind} of {rid} was told {answer.state}, the register has {state}")
         claims = [(c.resource, c.start, c.end, c.units) for c in answer.claims]
-        wants = [(w["resource"], w["start"], w["end"], w["units"]) for w in row.body.get("wants", ())]
+        wants = [
+            (w["resource"], w["start"], w["end"], w["units"]) for w in row.body.get("wants", ())
+        ]
         firm = answer.state == "reserved" or (answer.state == "held" and state == "open")
         if firm and sorted(claims) != sorted(wants):
             self._wrong(f"{rid} was told {claims}, the register has {wants}")
@@ -383,7 +399,9 @@ class Auditor:
         if alarms:
             self._wrong(f"{node.name} raises the alarm: {alarms}")
         stakes = node.participant.book.stakes
-        seen = [(rid, s.att, len(s.claims), s.claims and s.claims[0].state) for rid, s in stakes.items()]
+        seen = [
+            (rid, s.att, len(s.claims), s.claims and s.claims[0].state) for rid, s in stakes.items()
+        ]
         if self._seen.get(node.name) == seen:
             return
         self._seen[node.name] = seen
@@ -453,6 +471,11 @@ class Auditor:
             if rid in self.rows and self.rows[rid].state in COMMITTED:
                 self._wrong(f"{rid} is committed, but its user was told that it never began")
 
+    def _dead(self, rid: str, att: int) -> bool:
+        """Attempt `att` of `rid` was never committed, and never can be."""
+        row = self.rows.get(rid)
+        return row.dead(att) if row is not None else rid in self._refused_begin
+
     def _wrong(self, text: str) -> Any:
         raise Violation(text)
 
@@ -490,4 +513,8 @@ def _ids(stake: Mapping[str, Any]) -> set[int]:
 
 
 def _brief(row: Row | None) -> str:
-    return "no row" if row is None else f"{row.state} at attempt {row.att}, chosen {row.body.get('chosen')}"
+    return (
+        "no row"
+        if row is None
+        else f"{row.state} at attempt {row.att}, chosen {row.body.get('chosen')}"
+    )

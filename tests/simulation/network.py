@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,9 +19,6 @@ from tests.simulation.kernel import Kernel
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import BrokerNode, Node, SiteNode
-
-LATE_MS_MAX: Final = 150_000
-"""Delays beyond every timer of the protocol."""
 
 _ENCODE = msgspec.msgpack.Encoder().encode
 _TO_SITE = msgspec.msgpack.Decoder(m.FrameToSite)
@@ -37,6 +34,8 @@ class Weather:
     late: float = 0.0
     break_session: float = 0.0
     delay_ms_max: int = 60
+    late_ms_max: int = 150_000
+    """Beyond every timer of the protocol."""
 
 
 class Session:
@@ -119,11 +118,15 @@ class Network:
                 weather.break_session
             ):
                 self._kernel.fault("session broken", session.name)
-                self._kernel.after(self._kernel.random.randrange(3_000), self.break_session, session)
+                self._kernel.after(
+                    self._kernel.random.randrange(3_000), self.break_session, session
+                )
                 return
             arrives_ms = max(session.last_ms[to_site], self._kernel.now_ms + self._delay_ms())
             session.last_ms[to_site] = arrives_ms + 1
-            self._kernel.after(arrives_ms - self._kernel.now_ms, self._arrive, session, to_site, body)
+            self._kernel.after(
+                arrives_ms - self._kernel.now_ms, self._arrive, session, to_site, body
+            )
             return
         copies = 1
         if self._kernel.chance(weather.duplicate):
@@ -146,7 +149,7 @@ class Network:
             self._kernel.fault("lost in a partition", f"{source.name} > {target.name}")
             return
         if to_site:
-            session.site.enter(session.site.receive, session.name, _TO_SITE.decode(body))
+            session.site.enter(session.site.receive, session, _TO_SITE.decode(body))
         else:
             session.broker.enter(session.broker.receive, session, _TO_BROKER.decode(body))
 
@@ -217,7 +220,7 @@ class Network:
     def _delay_ms(self) -> int:
         if self._kernel.chance(self.weather.late):
             self._kernel.fault("late")
-            return self._kernel.random.randrange(LATE_MS_MAX)
+            return self._kernel.random.randrange(self.weather.late_ms_max)
         return self._kernel.random.randrange(1, self.weather.delay_ms_max)
 
 

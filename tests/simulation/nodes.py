@@ -16,10 +16,12 @@ from kalends.broker import record as r
 from kalends.broker import register
 from kalends.broker.coordinator import Coordinator, Identity
 from kalends.broker.directory import Directory
+from kalends.broker.replica import BEAT_EVERY_S, CLOCK_AHEAD, LEASE_MS
 from kalends.calendars import ResourceCalendar
 from kalends.core import messages as m
 from kalends.core.api import RequestView
 from kalends.core.clock import LogicalClock
+from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import request_id
 from kalends.resource_servers.effects import Effects as SiteEffects
 from kalends.resource_servers.effects import Send
@@ -31,11 +33,8 @@ from tests.simulation.network import Session
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-HEARTBEAT_MS: Final = 3_000
-LEASE_MS: Final = 10_000
+HEARTBEAT_MS: Final = int(BEAT_EVERY_S * 1_000)
 ADOPT_MAX: Final = 100
-CLOCK_BLOCK: Final = 60_000
-"""Logical times that are reserved in the register before they are given out."""
 
 
 class Crashed(Exception):
@@ -56,6 +55,8 @@ class Trouble:
 
 class Node:
     """What sites and brokers share: lives, pauses, crashes."""
+
+    logical: LogicalClock
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -133,6 +134,15 @@ class Node:
             self._waking_ms = None
             self.advance()
 
+    def merge(self, session: Session, lc: int) -> bool:
+        """Take note of the sender's clock; a session whose clock is too far ahead is given up."""
+        try:
+            self.logical.merge(lc, self.clock.moment().wall_ms)
+        except InvalidInput:
+            self.network.break_session(session)
+            return False
+        return True
+
     def boot(self) -> None:
         raise NotImplementedError
 
@@ -172,7 +182,7 @@ class SiteNode(Node):
         loaded, epoch = self.disk.open()
         self.world.auditor.site_opened(self, loaded, epoch)
         now = self.clock.moment()
-        self.logical = LogicalClock()
+        self.logical = LogicalClock(now.wall_ms)
         self.participant = self.world.make_participant(
             self.name,
             self.url,
@@ -196,8 +206,10 @@ class SiteNode(Node):
     def session_lost(self, session: Session) -> None:
         self.sessions.pop(session.name, None)
 
-    def receive(self, source: str, frame: m.FrameToSite) -> None:
-        self.logical.merge(frame.lc, self.clock.moment().wall_ms)
+    def receive(self, session: Session, frame: m.FrameToSite) -> None:
+        if not self.merge(session, frame.lc):
+            return
+        source = session.name
         for message in frame.messages:
             self.participant.receive(source, message, self.clock.moment())
         self._carry_out()
@@ -369,8 +381,9 @@ class BrokerNode(Node):
             self._carry_out()
 
     def receive(self, session: Session, frame: m.FrameToBroker) -> None:
+        if not self.merge(session, frame.lc):
+            return
         now = self.clock.moment()
-        self.logical.merge(frame.lc, now.wall_ms)
         for message in frame.messages:
             self.coordinator.receive(frame.source, message, now)
         self._carry_out()
@@ -406,6 +419,7 @@ class BrokerNode(Node):
             assert call.spec is not None
             known = register.by_key(connection, call.user, call.key)
             if known is not None:
+                coordinator.notice(known)
                 if coordinator.join(known.rid, ticket):
                     return None
                 return self.world.view_of(known)
@@ -452,7 +466,7 @@ class BrokerNode(Node):
         self.later(HEARTBEAT_MS, self._beat)
 
     def _store_lease(self, wall_ms: int) -> None:
-        self._bound = max(self.logical.value, wall_ms) + CLOCK_BLOCK
+        self._bound = max(self.logical.value, wall_ms) + CLOCK_AHEAD
         connection = self.register.connection
         connection.execute("begin immediate")
         register.beat(connection, self.owner, wall_ms + LEASE_MS, self._bound)

@@ -17,7 +17,7 @@ FAULTS_MS: Final = 90_000
 QUIET_MS_MAX: Final = 420_000
 """After healing: the longest late message, hold, inquiry and request, one after the other."""
 
-FILES_EVERY: Final = 25
+FILES_EVERY: Final = 10
 """One schedule in so many keeps its sites' stores in files, whose logs get torn."""
 
 
@@ -44,21 +44,22 @@ def run(
     keep_trace: bool = False,
     hard: float = 1.0,
     prepare: Callable[[World], None] | None = None,
+    faults_ms: int = FAULTS_MS,
 ) -> Report:
-    """Run the schedule of `seed`."""
+    """Run the schedule of `seed`; `prepare` may change the world before it starts."""
     size = size or Size(sites=3 + seed % 3)
     world = world_type(seed, size=size, files=seed % FILES_EVERY == 0, keep_trace=keep_trace)
     kernel = world.kernel
     violation = ""
     try:
-        faults = Faults(world, until_ms=FAULTS_MS, hard=hard)
+        faults = Faults(world, until_ms=faults_ms, hard=hard)
         if prepare is not None:
             prepare(world)
         world.start()
-        kernel.run(FAULTS_MS)
+        kernel.run(faults_ms)
         kernel.note("HEAL")
         faults.heal()
-        if not kernel.run(FAULTS_MS + QUIET_MS_MAX, world.quiet):
+        if not kernel.run(faults_ms + QUIET_MS_MAX, world.quiet):
             raise Violation(f"no end: {world.unquiet()}")
         world.auditor.finish(world.sites)
     except Violation as found:

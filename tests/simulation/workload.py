@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 HOUR_S: Final = 3_600
+KINDS: Final = ("book", "hold", "window", "pick", "quit")
 PATIENCE_MS: Final = 4_000
 """How long a client waits for an answer before it asks again, at least."""
 
@@ -35,6 +36,10 @@ class Size(NamedTuple):
     """Slots are in so few hours that requests meet."""
     begin_s: int = 2 * HOUR_S
     slot_s: int = HOUR_S
+    pause_ms: int = 15_000
+    """How long clients pause between calls, at most."""
+    kinds: tuple[int, int, int, int, int] = (40, 20, 20, 15, 5)
+    """How often a client books fixed slots, holds, books in a window, picks by attributes, quits."""
 
 
 class Client:
@@ -54,7 +59,7 @@ class Client:
         self.finished = False
 
     def start(self) -> None:
-        self._kernel.after(self._random.randrange(1, 20_000), self._next)
+        self._kernel.after(self._random.randrange(1, self._size.pause_ms), self._next)
 
     # Sagas
 
@@ -63,9 +68,7 @@ class Client:
             self.finished = True
             return
         self._sagas -= 1
-        kind = self._random.choices(
-            ("book", "hold", "window", "pick", "quit"), (40, 20, 20, 15, 5)
-        )[0]
+        kind = self._random.choices(KINDS, self._size.kinds)[0]
         hold = kind == "hold" or (kind == "window" and self._random.random() < 0.3)
         spec = self._pick() if kind == "pick" else self._named(fixed=kind != "window", hold=hold)
         key = self._new_key()
@@ -78,7 +81,7 @@ class Client:
         self._call(Call("submit", self._user, key=key, spec=spec), self._began(key, spec))
 
     def _pause(self) -> None:
-        self._kernel.after(self._random.randrange(1, 15_000), self._next)
+        self._kernel.after(self._random.randrange(1, self._size.pause_ms), self._next)
 
     def _began(self, key: str, spec: Spec) -> Callable[[Any], None]:
         def go_on(answer: Any) -> None:
@@ -128,15 +131,24 @@ class Client:
         wants = tuple(Want(**want) for want in row.body["wants"])
         half_s = max(self._size.slot_s // 2, 60)
         start_s, end_s = self._random.choice(
-            ((half_s, half_s), (-half_s, -half_s), (0, half_s), (0, -half_s), (2 * half_s, 2 * half_s))
+            (
+                (half_s, half_s),
+                (-half_s, -half_s),
+                (0, half_s),
+                (0, -half_s),
+                (2 * half_s, 2 * half_s),
+            )
         )
         fewer = self._random.random() < 0.3
         wants = tuple(
             Want(w.resource, w.start + start_s, w.end + end_s, max(1, w.units - fewer))
             for w in wants
         )
+        if any(want.start >= want.end for want in wants):
+            self._pause()
+            return
         key = self._new_key()
-        spec = Spec(request=_request(wants), wants=wants)
+        spec = Spec(request=request_for(wants), wants=wants)
         call = Call("submit", self._user, key=key, spec=spec, replaces=rid)
         if self._random.random() < 0.15:
             broker = self._world.any_broker()
@@ -171,7 +183,7 @@ class Client:
                 wants.append(Want(f"{site}/{name}", start, start + self._size.slot_s, units))
         window_s = 0 if fixed else self._size.hours * self._size.slot_s
         hold_s = random.choice((5, 30, 60, 120)) if hold else 0
-        request = _request(tuple(wants), window_s)
+        request = request_for(tuple(wants), window_s)
         return Spec(request=request, hold=hold, hold_s=hold_s, wants=tuple(wants) if fixed else ())
 
     def _pick(self) -> Spec:
@@ -191,7 +203,9 @@ class Client:
 
     def _start(self) -> int:
         size = self._size
-        begin_s = EPOCH_S + size.begin_s + self._kernel.now_ms // 60_000 * 60 * (size.slot_s < HOUR_S)
+        begin_s = (
+            EPOCH_S + size.begin_s + self._kernel.now_ms // 60_000 * 60 * (size.slot_s < HOUR_S)
+        )
         return begin_s + self._random.randrange(size.hours) * size.slot_s
 
     # Calls, repeated until they are answered
@@ -214,9 +228,10 @@ class Client:
     def _ask(self, call: Call) -> None:
         if self._waiting is not call:
             return
-        broker = self._world.any_broker()
-        if self._world.network_is_up(broker):
-            self._world.network.carry(broker, broker.call, call)
+        hasty = self._random.random() < 0.15
+        for broker in self._world.brokers if hasty else [self._world.any_broker()]:
+            if broker.up:
+                self._world.network.carry(broker, broker.call, call)
         wait_ms = PATIENCE_MS + self._random.randrange(8_000)
         self._kernel.after(wait_ms, self._ask, call)
 
@@ -224,10 +239,8 @@ class Client:
         if isinstance(answer, NotFound):
             return False
         if isinstance(answer, KalendsError):
-            return call.kind != "cancel" or bool(call.rid)
-        if call.kind == "lock":
-            return answer.state not in ("open", "held")
-        if call.kind == "release":
+            return True
+        if call.kind in ("lock", "release"):
             return answer.state not in ("open", "held")
         if call.kind == "cancel":
             return answer.state in ("cancelled", "replaced")
@@ -238,7 +251,7 @@ class Client:
         return f"{self.name}-key-{self._keys}"
 
 
-def _request(wants: tuple[Want, ...], window_s: int = 0) -> Request:
+def request_for(wants: tuple[Want, ...], window_s: int = 0) -> Request:
     """The request for `wants` by name; all of them are of one length."""
     start, end = wants[0].start, wants[0].end
     terms = tuple(Term(resource=want.resource, units=want.units) for want in wants)

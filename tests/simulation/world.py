@@ -29,6 +29,7 @@ class World:
 
     make_participant: Any = Participant
     make_coordinator: Any = Coordinator
+    register_disk = RegisterDisk
     site_node = SiteNode
     broker_node = BrokerNode
 
@@ -41,19 +42,16 @@ class World:
         self.files = files
         self.points = 0
         self.crash_at = 0
-        self.register = RegisterDisk(self.kernel, self.auditor)
+        self.register = self.register_disk(self.kernel, self.auditor)
         self.auditor.connection = self.register.connection
         self.site_names = list(SITES[: size.sites])
         self.broker_names = ["red", "blue"]
         self._rules()
-        self.sites = [
-            self.site_node(self, name, self._calendars(name)) for name in self.site_names
-        ]
+        self.sites = [self.site_node(self, name, self._calendars(name)) for name in self.site_names]
         self.brokers = [self.broker_node(self, name) for name in self.broker_names]
         self.nodes: list[Node] = [*self.sites, *self.brokers]
         self.clients = [
-            Client(self, number, USERS[number % len(USERS)], size)
-            for number in range(size.clients)
+            Client(self, number, USERS[number % len(USERS)], size) for number in range(size.clients)
         ]
 
     def start(self) -> None:
@@ -111,10 +109,6 @@ class World:
 
     def any_broker(self) -> BrokerNode:
         return self.kernel.random.choice(self.brokers)
-
-    def network_is_up(self, broker: BrokerNode) -> bool:
-        """Clients see a refused connection at once and try later."""
-        return broker.up
 
     def rid_of(self, user: str, key: str) -> str:
         row = self.register.connection.execute(
@@ -195,7 +189,7 @@ class Faults:
         )
         for node in world.nodes:
             node.trouble.crash = maybe(0.02)
-            node.trouble.torn = maybe(0.04, 0.3)
+            node.trouble.torn = maybe(0.04, 1.0 if world.files else 0.3)
             node.trouble.full = maybe(0.04, 0.3)
             node.trouble.sync = maybe(0.04, 0.3)
             node.trouble.commit_ms_max = random.choice((3, 30, 300))
@@ -205,6 +199,8 @@ class Faults:
             for kind in ("partition", "one-way", "flap", "crash", "pause", "jump", "drift")
             if random.random() < 0.5 * hard
         ]
+        if random.random() < 0.25 * hard:
+            self._kernel.after(random.randrange(40_000), self._silence)
         if random.random() < 0.5 * hard:
             self._skew()
         if self._kinds:
@@ -284,6 +280,16 @@ class Faults:
         if node.up:
             self._kernel.fault("crash", node.name)
             node.crash()
+
+    def _silence(self) -> None:
+        """No broker can be reached by anybody, for so long that sites ask each other."""
+        self._kernel.fault("brokers silent")
+        length_ms = self._random.choice((10_000, 60_000))
+        for broker in self._world.brokers:
+            for site in self._world.sites:
+                self._world.network.cut(broker.name, site.name, both=True)
+                ends = (broker.name, site.name)
+                self._kernel.after(length_ms, self._mend, ends, True)
 
     def _pause(self) -> None:
         node = self._random.choice(self._world.nodes)

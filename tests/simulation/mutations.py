@@ -1,0 +1,381 @@
+"""Ways to get the protocol wrong, put into the shipped code at run time: the auditor must catch each.
+
+The first group is the list of mutations that model checking has shown to be fatal; the second swaps
+the order of storing and saying, and drops an owner's rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from kalends.broker import record as r
+from kalends.broker.coordinator import Coordinator
+from kalends.broker.effects import Send
+from kalends.core import messages as m
+from kalends.resource_servers import participant as shipped
+from kalends.resource_servers.participant import Participant
+from tests.simulation.disks import RegisterDisk
+from tests.simulation.network import Weather
+from tests.simulation.nodes import BrokerNode, SiteNode, Trouble
+from tests.simulation.schedule import FAULTS_MS, run
+from tests.simulation.workload import Size
+from tests.simulation.world import World
+
+
+class Mutation(NamedTuple):
+    """`world` runs the broken code; `size`, `climate` and `faults_ms` are what lets it show."""
+
+    name: str
+    world: type[World]
+    size: Size | None = None
+    climate: Callable[[World], None] | None = None
+    faults_ms: int = FAULTS_MS
+
+
+CROWD: Final = Size(sites=3, clients=8, sagas=4, hours=5, pause_ms=600, kinds=(0, 0, 60, 40, 0))
+"""So many for so little that most attempts are refused, and tried again."""
+
+SOON: Final = Size(sites=3, clients=4, sagas=3, hours=3, begin_s=120, slot_s=120)
+"""Slots that end while the schedule runs, so that records are dropped."""
+
+SILENCE_MS: Final = 120_000
+
+
+def late_answers(world: World) -> None:
+    """Most messages arrive twice, many of them some attempts later."""
+    world.network.stream = False
+    world.network.weather = Weather(
+        loss=0.05, duplicate=0.6, late=0.3, late_ms_max=20_000, delay_ms_max=200
+    )
+
+
+def brokers_silent(world: World) -> None:
+    """Sites lose sight of all brokers one by one, which then stop; sites still reach each other."""
+    _calm(world)
+    begin_ms = world.kernel.random.randrange(3_000, 30_000)
+    for site in world.sites:
+        delay_ms = begin_ms + world.kernel.random.randrange(2_000)
+        world.kernel.after(delay_ms, _silence, world, [site])
+    for broker in world.brokers:
+        world.kernel.after(
+            begin_ms + world.kernel.random.randrange(3_000), _pause, broker, SILENCE_MS
+        )
+
+
+def brokers_pause(world: World) -> None:
+    """Brokers stop in the middle for longer than their leases, and go on."""
+    _calm(world)
+    world.network.weather.delay_ms_max = 1_500
+    for broker in world.brokers:
+        for begin_ms in range(2_000, FAULTS_MS, 20_000):
+            delay_ms = begin_ms + world.kernel.random.randrange(20_000)
+            world.kernel.after(delay_ms, _pause, broker, 16_000)
+
+
+def _pause(broker: BrokerNode, length_ms: int) -> None:
+    broker.paused_until_ms = broker.kernel.now_ms + length_ms
+
+
+def site_cut_off(world: World) -> None:
+    """One site reaches no broker for four minutes; slots end, and others drop their records."""
+    _calm(world)
+    alone = world.kernel.random.choice(world.sites)
+    world.kernel.after(world.kernel.random.randrange(3_000, 30_000), _silence, world, [alone])
+
+
+def _calm(world: World) -> None:
+    """Messages and nodes are reliable, and clocks are right: what happens takes its time only."""
+    world.network.stream = True
+    world.network.weather = Weather(delay_ms_max=300)
+    for node in world.nodes:
+        node.trouble = Trouble(commit_ms_max=300)
+        node.clock.heal()
+
+
+def _silence(world: World, sites: list[SiteNode]) -> None:
+    for broker in world.brokers:
+        for site in sites:
+            world.network.cut(broker.name, site.name, both=True)
+
+
+def _with(
+    *,
+    participant: type[Participant] = Participant,
+    coordinator: type[Coordinator] = Coordinator,
+    register: type[RegisterDisk] = RegisterDisk,
+    site: type[SiteNode] = SiteNode,
+    broker: type[BrokerNode] = BrokerNode,
+) -> type[World]:
+    """A world of which one part is broken."""
+
+    class Broken(World):
+        make_participant = participant
+        make_coordinator = coordinator
+        register_disk = register
+        site_node = site
+        broker_node = broker
+
+    return Broken
+
+
+def _sites(name: str, broken: type[Participant]) -> Mutation:
+    return Mutation(name, _with(participant=broken))
+
+
+def _asking(name: str, broken: type[Participant]) -> Mutation:
+    """Broken in what sites ask of each other when all brokers are silent."""
+    return Mutation(name, _with(participant=broken), None, brokers_silent, SILENCE_MS)
+
+
+def _brokers(name: str, broken: type[Coordinator]) -> Mutation:
+    return Mutation(name, _with(coordinator=broken))
+
+
+# What model checking has shown to be fatal
+
+
+class InquiryAbortsWithoutRaising(Coordinator):
+    """An inquiry about an attempt that is still open is answered abort."""
+
+    def _answer_inquiry(self, ask: r.Ask, row: Any, now: Any) -> None:
+        if row is not None and row.state == "open":
+            answer = m.Outcome(rid=ask.rid, att=ask.att, outcome="abort")
+            self._effects.sends.append(Send(ask.reply_to, answer))
+            return
+        super()._answer_inquiry(ask, row, now)
+
+
+class HoldsCountAsVotes(Coordinator):
+    """What is held is committed without asking for promises."""
+
+    def _prepare(self, case: Any, now: Any) -> None:
+        case.enter("preparing")
+        for part in case.parts.values():
+            part.voted = True
+        self._commit(case, now)
+
+
+class PromisesExpire(Participant):
+    """A promise ends three seconds after it was made, as a hold would."""
+
+    def _promise(self, stake: Any, event: Any, now: Any) -> None:
+        super()._promise(stake, event, now)
+        self.ends_ms = {**getattr(self, "ends_ms", {}), stake.rid: now.monotonic_ms + 3_000}
+
+    def receive(self, source: str, message: m.Message, now: Any) -> None:
+        for rid, end_ms in list(getattr(self, "ends_ms", {}).items()):
+            stake = self.book.stakes.get(rid)
+            if end_ms <= now.monotonic_ms:
+                del self.ends_ms[rid]
+                if stake is not None and stake.has("prepared"):
+                    self._refuse_attempt(stake, stake.att, "abort")
+        super().receive(source, message, now)
+
+
+class PromisesAreReleased(Participant):
+    """The start of an inquiry gives the promise back, as a recall of a promise would."""
+
+    def _inquire(self, rid: str, att: int, count: int, now: Any) -> None:
+        stake = self.book.stakes.get(rid)
+        if stake is not None and stake.att == att and stake.has("prepared") and count == 1:
+            self._refuse_attempt(stake, att, "abort")
+            return
+        super()._inquire(rid, att, count, now)
+
+
+class CommitForgottenAfterFirstDone(Coordinator):
+    """The decision is finished as soon as one site has locked."""
+
+    def _all_done(self, case: Any) -> bool:
+        return any(part.done for part in case.parts.values())
+
+
+class VotesWithoutAttempt(Coordinator):
+    """An answer to any attempt counts for the present one."""
+
+    def _live(self, rid: str, att: int, phases: tuple[str, ...]) -> Any:
+        case = self.cases.get(rid)
+        return case if case is not None and case.phase in phases else None
+
+
+class RegisterWithoutCondition(RegisterDisk):
+    """A commit is written at whatever attempt the row has."""
+
+    def apply(self, operations: Any, who: str, **trouble: float) -> Any:
+        forced = [self._forced(op) if isinstance(op, r.Commit) else op for op in operations]
+        results = super().apply(forced, who, **trouble)
+        return [
+            msgspec.structs.replace(result, operation=op)
+            for result, op in zip(results, operations, strict=True)
+        ]
+
+    def _forced(self, op: r.Commit) -> r.Commit:
+        row = self.connection.execute("select att from request where rid = ?", (op.rid,)).fetchone()
+        return msgspec.structs.replace(op, att=row[0]) if row else op
+
+
+class PromiseNotStored(Participant):
+    """A yes that does not survive a crash."""
+
+    def _store(self, stake: Any, event: str) -> None:
+        if event not in ("visit-vote", "prepare"):
+            super()._store(stake, event)
+
+
+class TakeoverAtTheSameAttempt(Coordinator):
+    """A replica takes over without raising the attempt."""
+
+    def adopt(self, record: Any, now: Any) -> None:
+        self.notice(record)
+        if record.state != "open" or record.rid in self.cases:
+            super().adopt(record, now)
+        else:
+            self._begin_attempt(self._open_case(record, now), now)
+
+
+class PeersRefuseWithoutStoring(Participant):
+    """A peer says never, and forgets that it did."""
+
+    def _peer_ask(self, source: str, ask: m.PeerAsk) -> None:
+        stake = self.book.stakes.get(ask.rid)
+        if stake is None or (not stake.has("prepared") and not stake.decided):
+            says = m.PeerSays(rid=ask.rid, att=ask.att, site=self.site, says="never")
+            self._send(source, says)
+            return
+        super()._peer_ask(source, ask)
+
+
+class AllPreparedMeansCommit(Participant):
+    """When every peer is prepared, a site locks."""
+
+    def _peer_says(self, says: m.PeerSays) -> None:
+        stake = self.book.stakes.get(says.rid)
+        if stake is not None and says.says == "prepared" and stake.has("prepared"):
+            ids = tuple(claim.hold_id for claim in stake.claims)
+            says = msgspec.structs.replace(says, says="locked", chosen={self.site: ids})
+        super()._peer_says(says)
+
+
+class OnePreparedPeerMeansAbort(Participant):
+    """A peer that is prepared, too, is read as one that refuses."""
+
+    def _peer_says(self, says: m.PeerSays) -> None:
+        if says.says == "prepared":
+            says = msgspec.structs.replace(says, says="never")
+        super()._peer_says(says)
+
+
+class DroppedSoon(Participant):
+    """The shipped code with records that are kept for a minute, not a day, after their slots."""
+
+    def _collect(self, now: Any) -> None:
+        sooner_ms = (shipped.KEEP_AFTER_END_S - 60) * 1_000
+        super()._collect(now._replace(wall_ms=now.wall_ms + sooner_ms))
+
+
+class DroppedBeforeForget(DroppedSoon):
+    """A commit record goes as soon as its slots have ended, whoever is still in doubt."""
+
+    def _collect(self, now: Any) -> None:
+        self._forgettable |= set(self.book.stakes)
+        super()._collect(now)
+
+
+# Order, and rules
+
+
+class SendsBeforeStoring(SiteNode):
+    persist_first = False
+
+
+class BelievesBeforeStored(BrokerNode):
+    decide_first = False
+
+
+class LockNotChecked(Participant):
+    """An owner's list is asked about holding only."""
+
+    def _why_not_promise(self, stake: Any, named: Any, now: Any) -> Any:
+        return ()
+
+
+class OldStandsAlone(Participant):
+    """A commit of a change leaves the old claims locked."""
+
+    def _commit(self, stake: Any, rid: str, att: int, chosen: Any) -> bool:
+        if stake is not None and stake.replaces and not stake.decided:
+            stake.replaces = ""
+        return super()._commit(stake, rid, att, chosen)
+
+
+class CancelNotStored(Participant):
+    """A cancel that does not survive a crash."""
+
+    def _store(self, stake: Any, event: str) -> None:
+        if event != "cancel":
+            super()._store(stake, event)
+
+
+class AbortNotDurable(Coordinator):
+    """Sites are told abort before the register has closed the attempt."""
+
+    def _close(self, case: Any, error: Any, kind: str, now: Any) -> None:
+        super()._close(case, error, kind, now)
+        self._abort_parts(case, case.record.att)
+
+
+MUTATIONS: Final = (
+    _brokers("an inquiry aborts without raising", InquiryAbortsWithoutRaising),
+    _brokers("holds count as votes", HoldsCountAsVotes),
+    _sites("promises expire", PromisesExpire),
+    _sites("promises are given back", PromisesAreReleased),
+    _brokers("a commit is forgotten after the first Done", CommitForgottenAfterFirstDone),
+    Mutation("votes without attempt", _with(coordinator=VotesWithoutAttempt), CROWD, late_answers),
+    Mutation("commit without condition", _with(register=RegisterWithoutCondition)),
+    _sites("a promise is not stored", PromiseNotStored),
+    Mutation(
+        "takeover at the same attempt",
+        _with(coordinator=TakeoverAtTheSameAttempt),
+        CROWD,
+        brokers_pause,
+    ),
+    _asking("peers refuse without storing", PeersRefuseWithoutStoring),
+    _asking("all prepared is read as commit", AllPreparedMeansCommit),
+    _asking("a prepared peer is read as a refusal", OnePreparedPeerMeansAbort),
+    Mutation(
+        "records are dropped before Forget",
+        _with(participant=DroppedBeforeForget),
+        SOON,
+        site_cut_off,
+        300_000,
+    ),
+    Mutation("a site says before it stores", _with(site=SendsBeforeStoring)),
+    Mutation("a broker acts before it stores", _with(broker=BelievesBeforeStored)),
+    _sites("the lock rule is not checked", LockNotChecked),
+    _sites("a change leaves the old claims", OldStandsAlone),
+    _sites("a cancel is not stored", CancelNotStored),
+    _brokers("abort before the register says so", AbortNotDurable),
+)
+
+
+def seeds_to_catch(mutation: Mutation, seeds: range) -> tuple[int, str] | None:
+    """How many of `seeds` it took until `mutation` was caught, and what was said; None: never."""
+    for number, seed in enumerate(seeds, 1):
+        violation = run_with(mutation, seed)
+        if violation:
+            return number, violation
+    return None
+
+
+def run_with(mutation: Mutation, seed: int, world: type[World] | None = None) -> str:
+    """The violation that `seed` shows; `world` in place of the broken one, for comparison."""
+    return run(
+        seed,
+        size=mutation.size,
+        world_type=world or mutation.world,
+        prepare=mutation.climate,
+        faults_ms=mutation.faults_ms,
+    ).violation

@@ -1,0 +1,28 @@
+"""The auditor catches the protocol gone wrong in every way that we know; if not, it judges nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation import mutations
+from tests.simulation.mutations import MUTATIONS, Mutation, run_with, seeds_to_catch
+from tests.simulation.world import World
+
+SEEDS = 2_000
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_the_auditor_catches(mutation: Mutation) -> None:
+    assert seeds_to_catch(mutation, range(1, SEEDS + 1)) is not None
+
+
+class SoonWorld(World):
+    make_participant = mutations.DroppedSoon
+
+
+@pytest.mark.parametrize("mutation", [each for each in MUTATIONS if each.climate], ids=str)
+def test_the_shipped_code_keeps_its_promises_in_the_same_climate(mutation: Mutation) -> None:
+    world = SoonWorld if mutation.size is mutations.SOON else World
+    for seed in range(1, 60):
+        violation = run_with(mutation, seed, world)
+        assert not violation, f"{mutation.name}, seed {seed}: {violation}"
