@@ -148,6 +148,20 @@ class Customer:
         view = await self._settled("book", key, send)
         return self._conclude("book", view)
 
+    async def book_patiently(self, terms: str, number: int) -> str:
+        """Book the grain of this number, again and again until it is booked; the id.
+
+        For the time after a start: a broker is well before it is connected to its sites.
+        """
+        at = self._base_s + number * GRAIN_S
+
+        async def attempt() -> str:
+            return await self.book(terms, at=at, duration_s=GRAIN_S)
+
+        return await until(
+            attempt, f"{terms} is booked", within_s=SETTLE_S_MAX, explain=lambda: self.counts
+        )
+
     async def hold(self) -> None:
         """Hold, then lock, release, or forget about it."""
         key = self._new_key()
@@ -366,7 +380,7 @@ class Customer:
         return self._chance.choice(self._clients)
 
     def _new_key(self) -> str:
-        key = f"{self.user}-{len(self.keys):05}"
+        key = f"{self.user}-{self._chance.getrandbits(32):08x}-{len(self.keys)}"
         self.keys.add(key)
         return key
 

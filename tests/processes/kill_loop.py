@@ -25,14 +25,13 @@ from typing import Final
 from .auditing import audit
 from .customers import DAY_S, Customer, base_now_s
 from .facility import GRAIN_S, Facility, make_facility
-from .servers import Server, running, until
+from .servers import Server, running
 
 CUSTOMERS: Final = 6
 DOWN_S_MAX: Final = 0.8
 BETWEEN_S_MAX: Final = 1.5
 AGAIN_SHARE: Final = 0.1
 """So many of the restarted servers are killed again while they start."""
-BOOK_S_MAX: Final = 60.0
 
 
 @dataclass
@@ -180,13 +179,8 @@ class Killer:
             random.Random(self._chance.random()),
         )
         self.probes.append(probe)
-        at = self._probes_from_s + number * GRAIN_S
-
-        async def booked() -> str:
-            return await probe.book(self._chance.choice(probe.resources), at=at, duration_s=GRAIN_S)
-
         async with probe:
-            await until(booked, f"a booking after {server.name} was restarted", within_s=BOOK_S_MAX)
+            await probe.book_patiently(self._chance.choice(probe.resources), number)
         if self._lives[server.name] == life:
             taken_s = time.monotonic() - started_s
             self._report.until_booking_s.setdefault(_kind(server), []).append(taken_s)

@@ -13,7 +13,7 @@ from .auditing import audit
 from .customers import DAY_S, Customer, base_now_s
 from .facility import Facility, make_facility, site_text, write
 from .kill_loop import while_working
-from .servers import Server, StartFailed, free_urls, running, until
+from .servers import Server, StartFailed, free_urls, running
 
 BOOKINGS_BETWEEN = 4
 
@@ -93,18 +93,9 @@ async def test_a_second_signal_ends_a_server_at_once_and_breaks_nothing(tmp_path
         running(*facility.servers),
         Customer("ada", [url], facility.resources, base_s, random.Random(1)) as ada,
     ):
-        await booked(ada)
+        await ada.book_patiently("site0/cluster:3", 0)
         for server in facility.servers:
             await asyncio.gather(server.stop(), server.stop())
             await server.start()
         assert await audit(facility, [ada], start_s=base_s, end_s=base_s + DAY_S) == []
         assert len(ada.reserved) == 1
-
-
-async def booked(customer: Customer) -> None:
-    """A broker is well before it is connected to its sites: the first calls may come too early."""
-
-    async def attempt() -> str:
-        return await customer.book("site0/cluster:3", at=base_now_s())
-
-    await until(attempt, "a first booking", within_s=20)
