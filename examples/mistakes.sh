@@ -12,7 +12,7 @@ kalends book sdsc/sp2:64 --for 2x
 kalends book 'sdsc/sp2:64nodes' --for 2h
 
 # A time that has passed.
-kalends book sdsc/sp2:64 --for 2h --at 'yesterday 10:00'
+kalends book sdsc/sp2:64 --for 2h --at '2026-01-05 10:00'
 
 # A resource, a site and a command that there are not.
 kalends book sdsc/sp3:64 --for 2h

@@ -33,7 +33,8 @@ def demo(directory: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
         try:
             yield process
         finally:
-            process.kill()
+            process.terminate()
+            process.wait(timeout=END_S_MAX)
 
 
 def assert_all_stopped(directory: Path) -> None:
@@ -88,8 +89,15 @@ def test_in_text_it_shows_each_step_and_what_to_try_next(tmp_path: Path) -> None
     assert "demo --keep" in printed
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("moment", ["starting the sites", "sdsc listens", "booking the jobs"])
+@pytest.mark.parametrize(
+    ("number", "moment"),
+    [
+        (signal.SIGINT, "starting the sites"),
+        (signal.SIGTERM, "sdsc listens"),
+        (signal.SIGHUP, "npaci listens"),
+        (signal.SIGTERM, "booking the jobs"),
+    ],
+)
 def test_a_signal_at_any_moment_stops_everything(
     number: signal.Signals, moment: str, tmp_path: Path
 ) -> None:

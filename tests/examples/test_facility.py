@@ -9,7 +9,7 @@ from pathlib import Path
 
 from transcripts import EXAMPLES, environment
 
-from kalends.client.demo.facility import BROKER, SITES, USER, Facility, servers
+from kalends.client.demo.facility import BROKER, SITES, USER, Facility, all_sites_up, servers
 
 
 def test_the_script_makes_keys_and_tokens_that_all_servers_believe(tmp_path: Path) -> None:
@@ -24,6 +24,7 @@ def test_the_script_makes_keys_and_tokens_that_all_servers_believe(tmp_path: Pat
         async with servers(directory) as running:
             assert set(running) == {BROKER, *SITES}
             facility = Facility(directory, running)
+            await all_sites_up(facility)
             command = ["kalends", "book", "sdsc/sp2:64 + caltech/beamline + ncsa/cave", "--for=2h"]
             return await asyncio.to_thread(
                 subprocess.run, command,

@@ -67,7 +67,8 @@ def first_terminal(commands: str, directory: Path) -> Iterator[None]:
             demo.send_signal(signal.SIGINT)
             assert demo.wait(timeout=END_S_MAX) == 0
         finally:
-            demo.kill()
+            demo.terminate()
+            demo.wait(timeout=END_S_MAX)
     for pid in directory.glob("*.pid"):
         with pytest.raises(ProcessLookupError):
             os.kill(int(pid.read_text()), 0)

@@ -7,7 +7,6 @@ Tokens are in ``tokens/USER``, and the file ``environment`` makes a shell use th
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import shlex
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -16,9 +15,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+import kalends
 from kalends.client.demo import processes
 from kalends.client.demo.processes import Server
-from kalends.client.demo.together import all_of
+from kalends.client.demo.together import all_of, until
 from kalends.core.errors import Conflict
 from kalends.serving.keys import load_private_key, write_key_pair
 from kalends.serving.tokens import mint
@@ -66,7 +66,7 @@ async def facility(
     """A facility in `directory`, which is made or must be empty, until this context ends.
 
     `said` is told what goes on. Raises `Conflict` for a directory with something in it, and what
-    `servers` raises. However the context ends, no server is left running; the files stay.
+    `servers` and `all_sites_up` raise. However the context ends, no server is left running; the files stay.
     """
     make_directory(directory)
     said("writing configurations, making keys and tokens")
@@ -77,7 +77,19 @@ async def facility(
         (directory / "environment").write_text(
             "".join(f"export {name}={shlex.quote(v)}\n" for name, v in made.environment().items())
         )
+        await all_sites_up(made)
         yield made
+
+
+async def all_sites_up(running: Facility) -> None:
+    """Wait until the broker hears all of its sites; raises `Unavailable` when it does not."""
+    url, token = running.broker_url, running.token(OPERATOR)
+    async with kalends.connect(url, token=token) as client:
+        await until(
+            client.resources,
+            lambda answer: all(site.state == "up" for site in answer.sites),
+            "the broker does not hear all of its sites",
+        )
 
 
 def make_directory(directory: Path) -> None:
@@ -163,15 +175,3 @@ def _with_sites(directory: Path, sites: Mapping[str, Server]) -> Path:
 def _write(path: Path, text: str) -> Path:
     path.write_text(text, "utf-8")
     return path
-
-
-def program() -> str:
-    """How to call this program from a shell: by name where the shell finds it, else by its path."""
-    import shutil
-    import sys
-
-    beside = Path(sys.executable).with_name("kalends")
-    found = shutil.which("kalends")
-    if found is not None and (not beside.exists() or Path(found).samefile(beside)):
-        return "kalends"
-    return shlex.quote(os.path.relpath(beside) if beside.exists() else str(sys.argv[0]))

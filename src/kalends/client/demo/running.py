@@ -54,7 +54,7 @@ async def _demo(settings: Settings, directory: Path, *, keep: bool) -> bool:
             playing.cancel()
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, on_signal)
     with contextlib.suppress(asyncio.CancelledError):
         async with facility(directory, int(time.time()), _progress) as running:

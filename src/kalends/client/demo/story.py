@@ -5,24 +5,21 @@ Everything goes through the public client, as any user's program would do it; a 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 import msgspec
 
 import kalends
 from kalends.client.client import Client
 from kalends.client.demo.facility import OPERATOR, USER, Facility
-from kalends.client.demo.together import all_of
+from kalends.client.demo.together import all_of, until
 from kalends.client.demo.workload import JobBooking, job_bookings
 from kalends.core.api import CalendarView, Candidate, RequestView, Story
-from kalends.core.errors import NoCommonTime, Unavailable
+from kalends.core.errors import NoCommonTime
 from kalends.core.intervals import Interval, align_up
 from kalends.core.requests import Alternative, Request, Term
-
-T = TypeVar("T")
 
 MACHINE: Final = "sdsc/sp2"
 TEXT: Final = "sdsc/sp2:64 + caltech/beamline + ncsa/cave"
@@ -32,9 +29,6 @@ DURATION: Final = "2h"
 IN_FLIGHT_MAX: Final = 32
 MARGIN_S: Final = 4 * 3_600
 """Calendars are shown until this long after the reservation."""
-
-SETTLE_S_MAX: Final = 10.0
-"""Sites tell the broker within a moment that a decision is applied; longer is a fault."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,8 +79,10 @@ async def play(
         before = await _calendars(client, shown)
         teller.before(before)
         booked = await client.book(TEXT, duration=DURATION, note="the demo")
-        booked = await _until(
-            lambda: client.show(booked.id), lambda view: all(c.confirmed for c in view.claims)
+        booked = await until(
+            lambda: client.show(booked.id),
+            lambda view: all(claim.confirmed for claim in view.claims),
+            "the sites have not locked what the broker decided",
         )
         teller.booked(booked)
         reserved = Interval(booked.start, booked.end)
@@ -96,9 +92,10 @@ async def play(
         teller.why(story)
 
         cancelled = await client.cancel(booked.id)
-        again = await _until(
+        again = await until(
             lambda: _calendars(client, shown),
             lambda views: all(_without(view, booked.id) for view in views),
+            "the sites have not given back what was cancelled",
         )
         free = {view.resource.name: free_units(view, reserved) for view in again}
         teller.cancelled(cancelled, free)
@@ -145,16 +142,3 @@ async def _calendars(client: Client, shown: Interval) -> tuple[CalendarView, ...
 
 def _without(view: CalendarView, id: str) -> bool:
     return all(slot.reservation != id for slot in view.slots)
-
-
-async def _until(look: Callable[[], Awaitable[T]], settled: Callable[[T], bool]) -> T:
-    """Look until it is `settled`."""
-    try:
-        async with asyncio.timeout(SETTLE_S_MAX):
-            while not settled(seen := await look()):  # noqa: ASYNC110  no call waits for a site
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        raise Unavailable(
-            "the sites have not applied the broker's decision", remedy="look into their logs"
-        ) from None
-    return seen

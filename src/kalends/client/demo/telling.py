@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from kalends.client.cli import _drawing, _output, _words
 from kalends.client.cli.why import story_lines
 from kalends.client.demo.drawing import draw_all
-from kalends.client.demo.facility import Facility, program
+from kalends.client.demo.facility import Facility
 from kalends.client.demo.story import DURATION, MACHINE, TEXT, UNITS
 from kalends.core.api import CalendarView, Candidate, RequestView, Story
 from kalends.core.identifiers import short_id
@@ -129,3 +133,12 @@ def try_later() -> Iterator[str]:
     yield f"    {program()} demo --keep"
     yield ""
     yield "which prints what to enter in a second terminal."
+
+
+def program() -> str:
+    """How to call this program from a shell: by name where the shell finds it, else by its path."""
+    beside = Path(sys.executable).with_name("kalends")
+    found = shutil.which("kalends")
+    if found is not None and (not beside.exists() or Path(found).samefile(beside)):
+        return "kalends"
+    return shlex.quote(os.path.relpath(beside) if beside.exists() else sys.argv[0])

@@ -1,12 +1,19 @@
-"""Many calls in flight: all of them, or the first error."""
+"""Many calls in flight, all of them or the first error; and looking until something is so."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, Final, TypeVar
+
+from kalends.core.errors import Unavailable
 
 T = TypeVar("T")
+
+SETTLE_S_MAX: Final = 15.0
+"""Servers on one machine agree within a moment; longer is a fault."""
+
+LOOK_EVERY_S: Final = 0.05
 
 
 async def all_of(calls: Iterable[Coroutine[Any, Any, T]], at_once_max: int = 1_000) -> list[T]:
@@ -26,3 +33,19 @@ async def all_of(calls: Iterable[Coroutine[Any, Any, T]], at_once_max: int = 1_0
     except BaseExceptionGroup as failed:
         raise failed.exceptions[0] from None
     return [task.result() for task in tasks]
+
+
+async def until(
+    look: Callable[[], Awaitable[T]], settled: Callable[[T], bool], otherwise: str
+) -> T:
+    """What `look` sees once it is `settled`.
+
+    Raises what `look` raises, and `Unavailable` with the text `otherwise` after `SETTLE_S_MAX`.
+    """
+    try:
+        async with asyncio.timeout(SETTLE_S_MAX):
+            while not settled(seen := await look()):  # noqa: ASYNC110  no call waits for a site
+                await asyncio.sleep(LOOK_EVERY_S)
+    except TimeoutError:
+        raise Unavailable(otherwise, remedy="look into the logs of the servers") from None
+    return seen
