@@ -224,7 +224,7 @@ class Facility:
 
     def forbidden(self) -> list[str]:
         """Texts that belong to the operator: in no answer, in no log."""
-        texts = [str(self.directory), "Traceback", ".py\"", "site-packages", "PRIVATE KEY", "sqlite"]
+        texts = [str(self.directory), "Traceback", '.py"', "site-packages", "PRIVATE KEY", "sqlite"]
         if self.tokens:
             pem = (self.directory / "people").read_text().splitlines()
             texts += [line for line in pem if line and "-----" not in line]
@@ -303,6 +303,7 @@ name = "cluster"
 capacity = 8
 [[site.resources]]
 name = "vault"
+attributes = {{ kind = "vault" }}
 [[site.resources.access]]
 name = "staff only"
 who = "group:staff"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -17,7 +18,9 @@ CLOSED = [operation for operation in OPERATIONS if operation.scope]
 SESSIONS = [("alpha", "/v1/session"), ("alpha", "/v1/calls"), ("broker", "/v1/calls")]
 
 
-def ask(place: Facility, server: Server, path: str, token: str | None, fields: Any = None) -> Answer:
+def ask(
+    place: Facility, server: Server, path: str, token: str | None, fields: Any = None
+) -> Answer:
     """A GET, or a POST when there are `fields`; the answer is a proper one."""
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     if fields is None:
@@ -106,7 +109,9 @@ def test_headers_of_open_access_mean_nothing_where_tokens_are_asked_for(closed: 
 def test_open_access_is_for_this_machine_by_its_own_name(facilities: dict[str, Facility]) -> None:
     for server in facilities["open"].servers.values():
         for host in ("evil.example", "127.0.0.1.evil.example", "10.0.0.1", ""):
-            answer = server.call("GET", "/v1/resources", headers={"Kalends-User": "a", "Host": host})
+            answer = server.call(
+                "GET", "/v1/resources", headers={"Kalends-User": "a", "Host": host}
+            )
             assert answer.status == 401
             assert answer.problem().where == "Host"
 
@@ -170,22 +175,47 @@ def test_a_hidden_resource_is_as_one_that_is_not_there(role: str, closed: Facili
     assert b"vault" in ask(closed, server, "/v1/resources", staff).body
 
 
+def _named(*resources: str) -> list[dict[str, Any]]:
+    return [{"resource": resource} for resource in resources]
+
+
+def _picked(kind: str, units: int) -> list[dict[str, Any]]:
+    return [{"attributes": [{"name": "kind", "operator": "=", "value": kind}], "units": units}]
+
+
+ALIKE = {
+    "by name": (_named("alpha/vault"), _named("alpha/vapor")),
+    "beside what is there": (_named("alpha/vault", "alpha/cluster"),
+                             _named("alpha/vapor", "alpha/cluster")),
+    "beside what is not there": (_named("alpha/vault", "alpha/zero"),
+                                 _named("alpha/vapor", "alpha/zero")),
+    "by attributes": (_picked("vault", 1), _picked("vapor", 1)),
+    "by attributes, too much of it": (_picked("vault", 9), _picked("vapor", 9)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("window_s", [600, 7_200], ids=["fixed", "wide"])
 @pytest.mark.parametrize("path", ["/v1/find", "/v1/requests"])
+@pytest.mark.parametrize(("hidden", "missing"), ALIKE.values(), ids=ALIKE.keys())
 def test_asking_for_a_hidden_resource_is_as_asking_for_one_that_is_not_there(
-    path: str, closed: Facility
+    hidden: Any, missing: Any, path: str, window_s: int, closed: Facility
 ) -> None:
     token = closed.token("mallory", audience="broker")
     start = (int(time.time()) // 3_600 + 48) * 3_600
     answers = []
-    for resource in ("alpha/vault", "alpha/vapor"):
-        request = {"alternatives": [{"terms": [{"resource": resource}]}], "duration_s": 600,
-                   "not_before": start, "not_after": start + 3_600}  # fmt: skip
-        fields = {"request": request}
+    for terms in (hidden, missing):
+        request = {"alternatives": [{"terms": terms}], "duration_s": 600,
+                   "not_before": start, "not_after": start + window_s}  # fmt: skip
+        fields: dict[str, Any] = {"request": request}
         if path == "/v1/requests":
-            fields["key"] = f"mallory-{resource.replace('/', '-')}-{start}"
-        answers.append(ask(closed, closed.broker, path, token, fields).value())
-    plain = [_plain(answer) for answer in answers]
-    assert plain[0] == _renamed(plain[1], "vapor", "vault")
+            fields["key"] = token_hex(8)
+        answer = ask(closed, closed.broker, path, token, fields)
+        answers.append((answer.status, _plain(answer.value())))
+        if rid := answer.value().get("id", ""):
+            story = ask(closed, closed.broker, f"/v1/requests/{rid}/why", token).value()
+            answers.append((200, _plain(story)))
+    middle = len(answers) // 2
+    assert answers[:middle] == _renamed(answers[middle:], "vapor", "vault")
 
 
 def _annas(place: Facility) -> str:
@@ -199,7 +229,7 @@ def _annas(place: Facility) -> str:
 def _plain(answer: Any) -> Any:
     """`answer` without what every request has of its own: id and time."""
     if isinstance(answer, dict):
-        own = ("id", "request_id", "created_at")
+        own = ("id", "request_id", "created_at", "at_ms", "number")
         return {name: _plain(inner) for name, inner in answer.items() if name not in own}
     return [_plain(inner) for inner in answer] if isinstance(answer, list) else answer
 
@@ -207,6 +237,6 @@ def _plain(answer: Any) -> Any:
 def _renamed(value: Any, before: str, after: str) -> Any:
     if isinstance(value, dict):
         return {name: _renamed(inner, before, after) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_renamed(inner, before, after) for inner in value]
+    if isinstance(value, list | tuple):
+        return type(value)(_renamed(inner, before, after) for inner in value)
     return value.replace(before, after) if isinstance(value, str) else value

@@ -6,13 +6,12 @@ from typing import NoReturn
 
 from kalends.broker.asking import Asking
 from kalends.broker.directory import Directory
-from kalends.broker.explaining import explain
-from kalends.broker.looking import Looking
-from kalends.broker.planner import Plan, plan
+from kalends.broker.looking import Looking, plans, why_not
+from kalends.broker.planner import Plan
 from kalends.broker.refusals import error_of, site_down
 from kalends.calendars import unknown_resource
 from kalends.core import api, limits
-from kalends.core.errors import InvalidInput, Refusal
+from kalends.core.errors import InvalidInput, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import align_up
 from kalends.core.messages import Want
@@ -97,23 +96,29 @@ class Finding:
         return info
 
     async def find(self, caller: Caller, body: api.Find) -> api.Found:
-        """Starts that would suit now, or who stands in the way; not a promise of anything."""
+        """Starts that would suit now, or who stands in the way; not a promise of anything.
+
+        Raises `NotFound` for a named resource that the caller may not see, `Unavailable` without its
+        site, and `InvalidInput` for a request that can never be right.
+        """
         request = body.request
         request.check()
         looking = Looking.of_request(request, self._directory, (), self._clock.wall_s())
         seen = await self._asking.ask(caller.principal, looking.by_site)
         views = [view for views in seen.values() for view in views]
         free = {view.resource: view.steps for view in views}
-        infos = self._directory.resources
-        plans = plan(request, infos, free, count=body.count)
-        if plans:
-            return api.Found(candidates=tuple(_candidate(each) for each in plans))
-        named = {term.resource for term in request.alternatives[0].terms if term.resource}
+        found = plans(request, self._directory, free, count=body.count)
+        if found:
+            return api.Found(candidates=tuple(_candidate(each) for each in found))
         refusals = [
             *(site_down(site, SILENT) for site in looking.by_site.keys() - seen.keys()),
-            *(view.refusal for view in views if view.refusal and view.resource in named),
+            *(view.refusal for view in views if view.refusal),
         ]
-        return api.Found(candidates=(), refusals=tuple(refusals) or explain(request, infos, free))
+        told = why_not(request, self._directory, free, refusals)
+        named = {term.resource for term in request.alternatives[0].terms if term.resource}
+        if any(each.code == RefusalCode.UNKNOWN_RESOURCE and each.where in named for each in told):
+            raise error_of(told)
+        return api.Found(candidates=(), refusals=told)
 
 
 def _candidate(found: Plan) -> api.Candidate:

@@ -8,11 +8,12 @@ from typing import Final, NamedTuple
 from kalends.broker.case import by_site
 from kalends.broker.directory import Directory
 from kalends.broker.explaining import explain
-from kalends.broker.planner import Free, Plan, candidates, executable, plan
+from kalends.broker.planner import Free, Infos, Plan, candidates, executable, plan
 from kalends.broker.record import Record
 from kalends.broker.refusals import error_of, site_down
 from kalends.calendars import unknown_resource
 from kalends.core import limits
+from kalends.core.attributes import described, matches
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.messages import Want
@@ -31,7 +32,11 @@ class Looking(NamedTuple):
     def of(
         cls, record: Record, directory: Directory, shunned: Collection[str], wall_s: int
     ) -> Looking:
-        """Raises the error that refuses the request already, when a named resource cannot be asked."""
+        """Raises `Unavailable` when the site of a named resource cannot be asked.
+
+        A named resource that no site has is left out here and refused by `why_not`: whoever may not
+        see a resource must not learn from the difference that it is there.
+        """
         request = record.spec.request
         return cls.of_request(request, directory, shunned, wall_s)
 
@@ -40,13 +45,13 @@ class Looking(NamedTuple):
         cls, request: Request, directory: Directory, shunned: Collection[str], wall_s: int
     ) -> Looking:
         executable(request)
-        named, refusals = _named(request, directory)
-        if refusals:
-            raise error_of(refusals)
+        down = _down(request, directory)
+        if down:
+            raise error_of(down)
+        named = _named(request) & directory.resources.keys()
         picked = {
             name
-            for names in candidates(request, directory.resources).values()
-            for name in names
+            for name in _pickable(request, directory)
             if name not in shunned and split_resource(name)[0] not in shunned
         }
         asked = sorted(name for name in picked | named if directory.is_up(split_resource(name)[0]))
@@ -66,19 +71,49 @@ class Looking(NamedTuple):
     ) -> Plan | tuple[Refusal, ...]:
         """The earliest plan not in `excluded`, or the refusals that explain why there is none."""
         request = record.spec.request
-        infos = directory.resources
-        found = plan(request, infos, free, excluded=excluded)
-        if found:
-            return found[0]
-        named = {term.resource for term in request.alternatives[0].terms if term.resource}
-        of_named = [refusal for refusal in refusals if refusal.where in named]
-        return tuple(of_named) or (*refusals, *_explained(request, directory, free))
+        found = plans(request, directory, free, excluded=excluded)
+        return found[0] if found else why_not(request, directory, free, refusals)
 
 
-def _explained(request: Request, directory: Directory, free: Free) -> tuple[Refusal, ...]:
+def plans(
+    request: Request,
+    directory: Directory,
+    free: Free,
+    *,
+    count: int = 1,
+    excluded: Collection[int] = (),
+) -> Sequence[Plan]:
+    """As `planner.plan`; none where a named resource is not there."""
+    if _named(request) - directory.resources.keys():
+        return ()
+    return plan(request, directory.resources, free, count=count, excluded=excluded)
+
+
+def why_not(
+    request: Request, directory: Directory, free: Free, refusals: Sequence[Refusal]
+) -> tuple[Refusal, ...]:
+    """Why there is no plan, given what sites have refused to show.
+
+    A resource that the asker may not see is told of like one that is not there: when it is named, in
+    the same words and place; when attributes would pick it, not at all.
+    """
+    named = _named(request)
+    missing = [unknown_resource(name) for name in named - directory.resources.keys()]
+    of_named = [refusal for refusal in refusals if refusal.where in named]
+    if missing or of_named:
+        return tuple(sorted([*missing, *of_named], key=lambda refusal: refusal.where))
+    hidden = {each.where for each in refusals if each.code == RefusalCode.UNKNOWN_RESOURCE}
+    seen = {name: info for name, info in directory.resources.items() if name not in hidden}
+    told = [refusal for refusal in refusals if refusal.where not in hidden]
+    return (*told, *_explained(request, directory, seen, free))
+
+
+def _explained(
+    request: Request, directory: Directory, infos: Infos, free: Free
+) -> tuple[Refusal, ...]:
     """Why there is no plan; what is picked by attributes may be at a site that is not heard."""
-    explained = explain(request, directory.resources, free)
-    named = {term.resource for term in request.alternatives[0].terms if term.resource}
+    explained = explain(request, infos, free)
+    named = _named(request)
     if len(named) == len(request.alternatives[0].terms):
         return explained
     unheard = [
@@ -96,14 +131,36 @@ def batched(wants: tuple[Want, ...]) -> Iterator[tuple[Want, ...]]:
         yield wants[first : first + limits.CLAIMS_MAX]
 
 
-def _named(request: Request, directory: Directory) -> tuple[set[str], list[Refusal]]:
-    """The resources that are named, and why some of them cannot be asked for at all."""
-    named = {term.resource for term in request.alternatives[0].terms if term.resource}
-    refusals = []
-    for name in sorted(named):
-        site = split_resource(name)[0]
-        if site in directory.sites and not directory.is_up(site):
-            refusals.append(site_down(site, directory.sites[site].detail or "not connected"))
-        elif name not in directory.resources:
-            refusals.append(unknown_resource(name))
-    return named, refusals
+def _named(request: Request) -> set[str]:
+    return {term.resource for term in request.alternatives[0].terms if term.resource}
+
+
+def _down(request: Request, directory: Directory) -> list[Refusal]:
+    """A refusal for every named resource whose site is known and not connected."""
+    sites = [split_resource(name)[0] for name in sorted(_named(request))]
+    return [
+        site_down(site, directory.sites[site].detail or "not connected")
+        for site in sites
+        if site in directory.sites and not directory.is_up(site)
+    ]
+
+
+def _pickable(request: Request, directory: Directory) -> set[str]:
+    """What the terms could pick; where that is too little, also what is too small for them.
+
+    Those are asked to learn whether the asker may see them, before anybody counts them aloud.
+    """
+    terms = request.alternatives[0].terms
+    pickable: set[str] = set()
+    for number, names in candidates(request, directory.resources).items():
+        term = terms[number]
+        if term.resource:
+            continue
+        pickable.update(names)
+        if len(names) < term.count:
+            pickable.update(
+                name
+                for name, info in directory.resources.items()
+                if matches(described(info), term.attributes)
+            )
+    return pickable
