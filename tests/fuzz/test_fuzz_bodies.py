@@ -191,14 +191,19 @@ PATHS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "FOO"])
+@pytest.mark.parametrize(
+    "method", ["GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "FOO"]
+)
 def test_a_strange_path_or_method_is_refused(method: str, place: Facility) -> None:
     for role in ("site", "broker"):
         server = server_of(place, role)
         for path in PATHS:
             raw = _request_line(method, path, place.headers("mallory", server, "use"))
             answer = exchange(server, raw)
-            assert answer.startswith((b"HTTP/1.1 4", b"HTTP/1.1 200", b"HTTP/1.0 400")), (path, answer)
+            assert answer.startswith((b"HTTP/1.1 4", b"HTTP/1.1 200", b"HTTP/1.0 400")), (
+                path,
+                answer,
+            )
             assert b"Traceback" not in answer
 
 

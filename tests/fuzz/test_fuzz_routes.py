@@ -20,7 +20,6 @@ from kalends.serving.dispatch import Role
 from kalends.serving.openapi import build
 
 
-
 def _schema(role: Role) -> schemathesis.openapi.OpenApiSchema:
     """The document without the way in, which is tested by itself (`test_fuzz_authorisation`)."""
     document = build(role, role, "1", OpenAccess())

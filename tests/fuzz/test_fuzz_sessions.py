@@ -92,7 +92,9 @@ async def closing(socket: aiohttp.ClientWebSocketResponse) -> tuple[int, str]:
         assert message.type is WSMsgType.BINARY, message
 
 
-def close_after(place: Facility, server: Server, path: str, *frames: bytes | str) -> tuple[int, str]:
+def close_after(
+    place: Facility, server: Server, path: str, *frames: bytes | str
+) -> tuple[int, str]:
     async def talk(socket: aiohttp.ClientWebSocketResponse) -> tuple[int, str]:
         for each in frames:
             if isinstance(each, str):
@@ -112,7 +114,8 @@ def sessions(place: Facility) -> list[tuple[Server, str]]:
 
 def healthy(place: Facility) -> bool:
     return all(
-        server.call("GET", "/healthz").value()["status"] == "ok" for server in place.servers.values()
+        server.call("GET", "/healthz").value()["status"] == "ok"
+        for server in place.servers.values()
     )
 
 

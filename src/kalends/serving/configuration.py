@@ -188,7 +188,7 @@ def load_configuration(text: str, base: Path) -> Configuration:
         raise InvalidInput("the configuration is far too large", where="configuration")
     try:
         raw = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # Numbers of 5,000 digits are a bare ValueError.
         raise InvalidInput(f"this is not TOML: {error}", where="configuration") from error
     normalize(raw)
     _check_fields(raw, Configuration, "")
