@@ -9,7 +9,8 @@ import sqlite3
 
 from kalends.broker import register
 from kalends.broker.case import Case
-from kalends.broker.coordinator import Coordinator, Identity
+from kalends.broker.coordinator import Coordinator
+from kalends.broker.desk import Identity
 from kalends.broker.directory import Directory
 from kalends.broker.effects import Send
 from kalends.broker.record import Operation, Record, Spec

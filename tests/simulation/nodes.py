@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kalends.broker import record as r
 from kalends.broker import register
-from kalends.broker.coordinator import Coordinator, Identity
+from kalends.broker.coordinator import Coordinator
+from kalends.broker.desk import Identity
 from kalends.broker.directory import Directory
 from kalends.broker.replica import BEAT_EVERY_S, CLOCK_AHEAD, LEASE_MS
 from kalends.calendars import ResourceCalendar

@@ -9,7 +9,8 @@ from test_register import RIDS, record_of
 
 from kalends.broker import record as r
 from kalends.broker import register
-from kalends.broker.coordinator import Coordinator, Identity
+from kalends.broker.coordinator import Coordinator
+from kalends.broker.desk import Identity
 from kalends.broker.directory import Directory
 from kalends.broker.effects import Effects
 from kalends.broker.planner import fixed_wants

@@ -15,7 +15,7 @@ import msgspec
 
 from kalends.broker import register
 from kalends.broker.changing import changed_request, changed_wants
-from kalends.broker.coordinator import key_reused
+from kalends.broker.decisions import key_reused
 from kalends.broker.planner import executable, fixed_wants
 from kalends.broker.record import Record, Spec
 from kalends.broker.records import Records

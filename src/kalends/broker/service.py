@@ -23,7 +23,8 @@ from typing import Final, NamedTuple
 from kalends.broker import register
 from kalends.broker.asking import FIRST_QUERY_ID, Asking
 from kalends.broker.case import Case
-from kalends.broker.coordinator import Coordinator, Identity
+from kalends.broker.coordinator import Coordinator
+from kalends.broker.desk import Identity
 from kalends.broker.directory import Directory
 from kalends.broker.inquiries import Inquiries
 from kalends.broker.measures import Measures

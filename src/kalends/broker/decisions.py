@@ -1,0 +1,174 @@
+"""What the register answers: only here does a request become decided, and only after it is durable."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from kalends.broker import record as r
+from kalends.broker.attempts import Attempts
+from kalends.broker.case import Case, problem_of
+from kalends.broker.desk import OPEN_PHASES
+from kalends.broker.effects import Send
+from kalends.broker.record import Record, Registered
+from kalends.core import messages as m
+from kalends.core.errors import Conflict, Expired, KeyReused
+from kalends.core.intervals import Moment
+
+
+class Decisions(Attempts):
+    """One method for each register operation; one whose condition failed is no longer ours to go on."""
+
+    def registered(self, result: Registered, now: Moment) -> None:
+        """Take the durable answer to one of our register operations."""
+        op = result.operation
+        if isinstance(op, r.Ask):
+            self._answer_inquiry(op, result.record, now)
+            return
+        case = self.cases.get(op.record.rid if isinstance(op, r.Begin) else op.rid)
+        if case is None:
+            return
+        self._tell_watchers(case, op, result.won)
+        match op:
+            case r.Begin():
+                if not result.won:
+                    self._lost_begin(case, result.record)
+            case r.Raise():
+                self._raised(case, result, now)
+            case r.Commit():
+                self._committed(case, result, now)
+            case r.Close():
+                self._closed(case, result)
+            case r.Cancel():
+                self._cancelled(case, result, now)
+            case r.Adopt():
+                self._adopted(case, result, now)
+            case r.Finish():
+                cancel_follows = op.state == "commit" and case.cancel_wanted
+                if op.state == case.record.state and not cancel_follows:
+                    self._over(case)
+            case r.Note():
+                if not result.won:
+                    self._drop(case, result.record)
+                elif case.phase == "held":  # Else who waits is told what comes of it.
+                    case.noted = True
+                    self._answer(case)
+            case r.Read():
+                self._reread(case, result.record, now)
+
+    def _adopted(self, case: Case, result: Registered, now: Moment) -> None:
+        """Tell the sites, unless another has done so already; a cancel that is on its way goes on."""
+        row = result.record
+        if result.won:
+            case.phase = "telling" if case.record.state == "commit" else "cancelling"
+            self._tell_parts(case)
+            self._tell(case, now)
+        elif row is not None and row.state == "commit" and case.cancel_wanted:
+            case.record = row
+            self._tell_parts(case)
+        else:
+            self._drop(case, row)
+
+    def _lost_begin(self, case: Case, standing: Record | None) -> None:
+        """Another replica has this key already: undo ours, which was never committed."""
+        self._abort_parts(case, case.record.att)
+        if standing is not None and standing.digest != case.record.digest:
+            case.record.problem = problem_of(key_reused(case.record.key), standing.reservation)
+            case.record.state = "closed"
+            standing = None
+        self._drop(case, standing)
+
+    def _raised(self, case: Case, result: Registered, now: Moment) -> None:
+        if not result.won:
+            self._drop(case, result.record)
+            return
+        self._abort_parts(case, case.record.att)
+        case.record.att += 1
+        case.record.owner = self.identity.owner
+        case.parts = {}
+        case.stale = False
+        if case.record.held_until_ms and case.record.held_until_ms <= now.wall_ms:
+            self._close(case, hold_ran_out(), "expired", now)
+            return
+        self._begin_attempt(case, now)
+
+    def _committed(self, case: Case, result: Registered, now: Moment) -> None:
+        if result.won:
+            case.record.state = "commit"
+            case.cancel_wanted = (
+                False  # A release that came too late: what is reserved is cancelled.
+            )
+            case.enter("telling")
+            self._answer(case)
+            self._tell(case, now)
+            return
+        row = result.record
+        if row is None or row.state != "open" or row.att != case.record.att:
+            self._drop(case, row)
+            return
+        case.record.chosen = {}
+        case.record.trail = case.record.trail[:-1]  # It was not reserved after all.
+        error = Conflict(
+            "the reservation was changed or cancelled meanwhile, or is not confirmed yet",
+            remedy="look at it with `kalends show`, then try again",
+        )
+        self._close(case, error, "failed", now)
+
+    def _closed(self, case: Case, result: Registered) -> None:
+        if not result.won:
+            self._drop(case, result.record)
+            return
+        case.record.state = "closed"
+        case.record.done = True
+        self._abort_parts(case, case.record.att)
+        self._answer(case)
+        self._over(case)
+
+    def _cancelled(self, case: Case, result: Registered, now: Moment) -> None:
+        if not result.won and (result.record is None or result.record.state != "cancelled"):
+            self._drop(case, result.record)
+            return
+        case.record.state = "cancelled"
+        case.record.done = False
+        case.enter("cancelling")
+        self._tell(case, now)
+
+    def _reread(self, case: Case, row: Record | None, now: Moment) -> None:
+        """A site called us stale, or time passed: are we still the owner of a live attempt?"""
+        if case.phase not in OPEN_PHASES:
+            return
+        if row is None or row.state != "open" or row.att != case.record.att:
+            self._drop(case, row)
+        elif case.stale:
+            case.stale = False
+            self._refused(case, (), now)
+
+    def _answer_inquiry(self, ask: r.Ask, row: Record | None, now: Moment) -> None:
+        """Commit and abort never change once given; abort is given only where the row proves it."""
+        if row is not None and row.secret != ask.secret:
+            return
+        committed = row is not None and row.state in r.COMMITTED and row.att == ask.att
+        chosen: m.Chosen = {}
+        outcome: Literal["commit", "abort", "pending"] = "abort"
+        if row is not None and committed:
+            outcome, chosen = "commit", row.chosen
+        elif row is not None and row.state == "open" and row.att <= ask.att:
+            outcome = "pending"
+            mine = row.owner == self.identity.owner
+            if (mine and row.rid not in self.cases) or not (mine or self._owner_alive(row.owner)):
+                self.adopt(row, now)
+        answer = m.Outcome(rid=ask.rid, att=ask.att, outcome=outcome, chosen=chosen)
+        self._effects.sends.append(Send(ask.reply_to, answer))
+        if row is not None and committed and row.done:
+            self._effects.sends.append(Send(ask.reply_to, m.Forget(rid=ask.rid, att=ask.att)))
+
+
+def key_reused(key: str) -> KeyReused:
+    return KeyReused(
+        "this key was used before with another request",
+        where="key",
+        remedy=f"make a new key; `by_key {key}` shows the old request",
+    )
+
+
+def hold_ran_out() -> Expired:
+    return Expired("the hold has run out", remedy="hold or book it again")

@@ -1,0 +1,172 @@
+"""The desk of a broker replica: its open cases, and what every part of the coordinator does with them.
+
+Effects are gathered here in order; what has happened is kept back until it is durable.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from kalends.broker import record as r
+from kalends.broker.case import Case, problem_of, view_of
+from kalends.broker.directory import Directory
+from kalends.broker.effects import Answer, Effects, Happened
+from kalends.broker.record import Operation, Record
+from kalends.core.api import Event, RequestView
+from kalends.core.clock import LogicalClock
+from kalends.core.errors import LostRace, Refusal
+from kalends.core.intervals import Moment
+
+REQUEST_MS_MAX: Final = 60_000
+RESEND_AFTER_MS: Final = 1_000
+RESEND_EVERY_MS_MAX: Final = 8_000
+TRAIL_MAX: Final = 64
+
+OPEN_PHASES: Final = ("looking", "voting", "holding", "held", "preparing")
+"""Undecided, and no answer of the register is on its way that would tell of another owner."""
+
+
+class Identity(NamedTuple):
+    """Who this replica is: `owner` is unique to this start, `coords` are the URLs of all replicas."""
+
+    name: str
+    owner: str
+    coords: tuple[str, ...]
+
+
+class Desk:
+    """All requests that this broker replica works on. Not thread-safe.
+
+    `new_rid` and `new_secret` bring randomness; `jitter` gives numbers in [0, 1); `owner_alive` tells
+    whether another replica's lease runs.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        directory: Directory,
+        clock: LogicalClock,
+        *,
+        new_rid: Callable[[Moment], str],
+        new_secret: Callable[[], str],
+        jitter: Callable[[], float],
+        open_per_user_max: int = 256,
+        owner_alive: Callable[[str], bool] = lambda owner: False,
+    ) -> None:
+        self.identity = identity
+        self.directory = directory
+        self.clock = clock
+        self.cases: dict[str, Case] = {}
+        self.draining = False
+        self._new_rid = new_rid
+        self._new_secret = new_secret
+        self._jitter = jitter
+        self._open_per_user_max = open_per_user_max
+        self._owner_alive = owner_alive
+        self._open: Counter[str] = Counter()
+        self._keys: dict[tuple[str, str], str] = {}
+        self._due: list[tuple[int, str]] = []
+        self._query_ids = itertools.count(1)
+        self._queries: dict[int, str] = {}
+        self._effects = Effects()
+
+    def working_on(self, user: str, key: str) -> Case | None:
+        """The case of the request that `user` made with `key`, while this replica works on it."""
+        return self.cases.get(self._keys.get((user, key), ""))
+
+    def notice(self, record: Record) -> None:
+        """Take `record` from the register: what another replica has taken over ends here."""
+        case = self.cases.get(record.rid)
+        if case is not None and case.phase in OPEN_PHASES and record.owner != self.identity.owner:
+            self._drop(case, record)
+
+    def view(self, case: Case) -> RequestView:
+        done = frozenset(site for site, part in case.parts.items() if part.done)
+        return view_of(case.record, confirmed=done if case.phase == "telling" else None)
+
+    def next_deadline_ms(self) -> int | None:
+        return self._due[0][0] if self._due else None
+
+    def take_effects(self) -> Effects:
+        """All effects since the last call, in order."""
+        taken, self._effects = self._effects, Effects()
+        return taken
+
+    def _open_case(self, record: Record, now: Moment) -> Case:
+        case = Case(record, now.monotonic_ms + REQUEST_MS_MAX)
+        self.cases[record.rid] = case
+        self._keys[record.user, record.key] = record.rid
+        self._open[record.user] += 1
+        return case
+
+    def _live(self, rid: str, att: int, phases: tuple[str, ...]) -> Case | None:
+        """The case, if the message is about its current attempt and it waits for such a message."""
+        case = self.cases.get(rid)
+        if case is None or case.record.att != att or case.phase not in phases:
+            return None
+        return case
+
+    def _answer(self, case: Case) -> None:
+        view = self.view(case)
+        self._effects.answers.extend(Answer(ticket, view) for ticket in case.tickets)
+        case.tickets.clear()
+
+    def _drop(self, case: Case, row: Record | None) -> None:
+        """The register says that this is not ours (any more): answer with what it says."""
+        rid = case.rid
+        if row is not None:
+            case.record = row
+        elif case.record.problem is None:
+            case.record.state = "closed"
+            error = LostRace("it was given up before it began", remedy="try again")
+            case.record.problem = problem_of(error, case.record.reservation)
+        self._answer(case)
+        self._over(case, rid)
+
+    def _over(self, case: Case, rid: str = "") -> None:
+        """`rid` is given where the case's record has become another's."""
+        case.phase = "over"
+        for query_id in case.queries:
+            self._queries.pop(query_id, None)
+        if self.cases.pop(rid or case.rid, None) is not None:
+            self._keys.pop((case.record.user, case.record.key), None)
+            self._open[case.record.user] -= 1
+
+    def _happened(
+        self, case: Case, kind: str, detail: str, now: Moment, refusals: tuple[Refusal, ...] = ()
+    ) -> None:
+        record = case.record
+        event = Event(
+            number=self.clock.tick(now.wall_ms),
+            at_ms=now.wall_ms,
+            id=record.reservation,
+            kind=kind,
+            detail=detail,
+            refusals=refusals,
+        )
+        record.trail = (*record.trail[-TRAIL_MAX + 1 :], event)
+        case.untold.append(event)
+
+    def _tell_watchers(self, case: Case, op: Operation, won: bool) -> None:
+        """What happened is told once the operation that it came with is durable, and only if it won."""
+        if isinstance(op, r.Begin | r.Finish | r.Read):
+            return
+        of_op = [each for each in case.untold if (each.kind == "held") is isinstance(op, r.Note)]
+        if won:
+            self._effects.events.extend(Happened(case.record.user, event) for event in of_op)
+        case.untold = [event for event in case.untold if event not in of_op]
+
+    def _later(self, now: Moment, after_ms: int) -> int:
+        return now.monotonic_ms + int(after_ms * (1 + 0.2 * self._jitter()))
+
+    def _schedule(self, case: Case) -> None:
+        """One entry in the heap at the earliest time of the case; stale entries do no harm."""
+        times = [t for t in (case.phase_deadline_ms, case.resend_at_ms) if t]
+        if case.renew_at_ms and case.phase in ("holding", "held", "preparing"):
+            times.append(case.renew_at_ms)
+        if times:
+            heapq.heappush(self._due, (min(times), case.rid))

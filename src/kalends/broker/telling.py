@@ -1,0 +1,77 @@
+"""Telling the sites what was decided: phase two of two-phase commit, and the cancelling afterwards.
+
+A commit is told until every chosen site has durably locked; only then is a cancel told, and only then
+may the sites forget the decision.
+"""
+
+from __future__ import annotations
+
+from kalends.broker import record as r
+from kalends.broker.case import Case, SitePart, by_site
+from kalends.broker.desk import RESEND_AFTER_MS, Desk
+from kalends.broker.effects import Send
+from kalends.core import messages as m
+from kalends.core.intervals import Moment
+
+
+class Telling(Desk):
+    """Decide, Cancel and Forget, and the Done that answers the first two."""
+
+    def _tell_parts(self, case: Case) -> None:
+        """The sites of a decided record, when the attempt itself was another's or before a restart."""
+        for site, wants in by_site(case.record.wants).items():
+            hold_ids = case.record.chosen.get(site, ())
+            case.parts[site] = SitePart(site, wants, hold_ids, voted=True, done=case.record.done)
+
+    def _tell(self, case: Case, now: Moment) -> None:
+        case.resend_every_ms = RESEND_AFTER_MS
+        case.resend_at_ms = self._later(now, RESEND_AFTER_MS)
+        self._schedule(case)
+        for part in case.parts.values():
+            self._tell_one(case, part)
+
+    def _tell_one(self, case: Case, part: SitePart) -> None:
+        record = case.record
+        if not part.done:
+            decide = m.Decide(
+                rid=record.rid, att=record.att, outcome="commit", chosen=record.chosen
+            )
+            self._effects.sends.append(Send(part.site, decide))
+        elif case.phase == "cancelling" and not part.freed and self._all_done(case):
+            self._effects.sends.append(Send(part.site, m.Cancel(rid=record.rid, att=record.att)))
+
+    def _all_done(self, case: Case) -> bool:
+        return all(part.done for part in case.parts.values())
+
+    def _done(self, site: str, done: m.Done, now: Moment) -> None:
+        case = self._live(done.rid, done.att, ("telling", "cancelling"))
+        if case is None or (part := case.parts.get(site)) is None or done.of == "abort":
+            return
+        if done.of == "commit" and not part.done:
+            part.done = True
+            if self._all_done(case):
+                self._all_told(case, now)
+        elif done.of == "cancel" and case.phase == "cancelling" and not part.freed:
+            part.freed = True
+            if all(part.freed for part in case.parts.values()):
+                case.record.done = True
+                self._answer(case)
+                self._effects.operations.append(r.Finish(case.rid, "cancelled"))
+
+    def _all_told(self, case: Case, now: Moment) -> None:
+        """Locked everywhere: the sites may forget the decision, and a cancel may go out."""
+        if case.phase == "cancelling":
+            self._tell(case, now)
+            return
+        case.record.done = True
+        case.resend_at_ms = 0
+        self._effects.operations.append(r.Finish(case.rid, "commit"))
+        for part in case.parts.values():
+            forget = m.Forget(rid=case.rid, att=case.record.att)
+            self._effects.sends.append(Send(part.site, forget))
+
+    def _abort_parts(self, case: Case, att: int) -> None:
+        """Best effort: a site that misses this asks the register by itself."""
+        for part in case.parts.values():
+            decide = m.Decide(rid=case.rid, att=att, outcome="abort")
+            self._effects.sends.append(Send(part.site, decide))
