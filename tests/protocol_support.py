@@ -14,7 +14,8 @@ from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.effects import Effects
-from kalends.resource_servers.participant import DEFAULT_LIMITS, Participant, ParticipantLimits
+from kalends.resource_servers.participant import Participant
+from kalends.resource_servers.records import DEFAULT_LIMITS, ParticipantLimits
 from kalends.resource_servers.stakes import (
     Fact,
     HorizonRaised,

@@ -36,7 +36,7 @@ from tests.protocol_support import want as slot
 from kalends.calendars import Rule
 from kalends.core import messages as m
 from kalends.resource_servers.effects import Effects
-from kalends.resource_servers.participant import ParticipantLimits
+from kalends.resource_servers.records import ParticipantLimits
 
 LIMITS = ParticipantLimits(
     held_per_principal_max=3, promised_per_principal_max=3, hold_ms_max=60_000

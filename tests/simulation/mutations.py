@@ -15,7 +15,7 @@ from kalends.broker import record as r
 from kalends.broker.coordinator import Coordinator
 from kalends.broker.effects import Send
 from kalends.core import messages as m
-from kalends.resource_servers import participant as shipped
+from kalends.resource_servers import records as shipped
 from kalends.resource_servers.participant import Participant
 from tests.simulation.disks import RegisterDisk
 from tests.simulation.network import Weather

@@ -32,11 +32,11 @@ from tests.protocol_support import (
 from kalends.calendars import Rule
 from kalends.core import messages as m
 from kalends.core.errors import IllegalEvent, RefusalCode
-from kalends.resource_servers.participant import (
+from kalends.resource_servers.in_doubt import PEERS_AFTER_INQUIRIES
+from kalends.resource_servers.records import (
     COLLECT_EVERY_MS,
     INQUIRE_AFTER_MS,
     INQUIRE_EVERY_MS_MAX,
-    PEERS_AFTER_INQUIRIES,
     ParticipantLimits,
 )
 from kalends.resource_servers.stakes import Claim, decode_stake

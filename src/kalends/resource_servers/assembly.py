@@ -9,7 +9,7 @@ from kalends.calendars import AccessList, Recurrence, ResourceCalendar, Rule, Wi
 from kalends.core.errors import InvalidInput
 from kalends.core.messages import Principal
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.participant import ParticipantLimits
+from kalends.resource_servers.records import ParticipantLimits
 from kalends.serving.configuration import (
     AccessConfiguration,
     HoursConfiguration,

@@ -1,0 +1,86 @@
+"""Phase two at a site: the outcome of an attempt, and the cancelling of what was locked."""
+
+from __future__ import annotations
+
+from kalends.core import messages as m
+from kalends.resource_servers.records import Records
+from kalends.resource_servers.stakes import Stake
+from kalends.resource_servers.transitions import ClaimEvent
+
+
+class Deciding(Records):
+    """Commit and abort, whoever brings the news: a broker, the register's answer, or a peer."""
+
+    def _decide(self, source: str, decide: m.Decide) -> None:
+        stake = self.book.stakes.get(decide.rid)
+        if decide.outcome == "commit":
+            applied = self._commit(stake, decide.rid, decide.att, decide.chosen)
+        else:
+            applied = self._abort(stake, decide.att)
+        if applied:
+            self._send(source, m.Done(rid=decide.rid, att=decide.att, of=decide.outcome))
+
+    def _commit(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
+        """Lock what was chosen here; False (and an alarm) when this site has no such promise."""
+        mine = set(chosen.get(self.site, ()))
+        if stake is None or (stake.att != att and not mine):
+            if mine:
+                self._alarm(f"{rid}: commit of attempt {att}, of which nothing is known here")
+            return not mine
+        if stake.decided:
+            return True
+        promised = {claim.hold_id for claim in stake.claims_in("prepared")}
+        if stake.att != att or not mine <= promised:
+            self._alarm(f"{rid}: commit of attempt {att}, but that is not promised here")
+            return False
+        stake.chosen = chosen
+        self._forget_doubt(stake)
+        if mine and mine == promised and not stake.replaces:
+            self.book.restate(stake, "locked", None)
+            self._move(stake, "commit-chosen")
+            self._store(stake, "commit-chosen")
+            return True
+        self.book.vacate(stake)
+        old = self.book.stakes.get(stake.replaces)
+        if old is not None and old.has("locked"):
+            self.book.leave(old)
+            self._move(old, "replace")
+            self._store(old, "replace")
+        for claim in stake.claims:
+            claim.move("commit-chosen" if claim.hold_id in mine else "commit-other")
+        stake.claims = stake.claims_in("locked")
+        if stake.claims:
+            full = self.book.occupy(stake, "locked", None)
+            assert not full, f"{rid}: what was promised must fit on {full}"
+        self._store(stake, "commit-chosen" if mine else "commit-other")
+        return True
+
+    def _abort(self, stake: Stake | None, att: int) -> bool:
+        if stake is None or att < stake.att:
+            return True
+        if stake.decided:
+            self._alarm(f"{stake.rid}: abort of attempt {att}, which was committed here")
+            return False
+        if stake.claims or stake.refused < att:
+            self._refuse_attempt(stake, att, "abort")
+        return True
+
+    def _refuse_attempt(self, stake: Stake, att: int, event: ClaimEvent) -> None:
+        """Durably: nothing of attempt `att` or below will ever be promised here again."""
+        self._forget_doubt(stake)
+        self.book.vacate(stake)
+        self._move(stake, event)
+        stake.claims = []
+        stake.refused = max(stake.refused, att)
+        self._store(stake, event)
+
+    def _cancel(self, source: str, cancel: m.Cancel) -> None:
+        stake = self.book.stakes.get(cancel.rid)
+        if stake is not None and stake.has("prepared"):
+            self._alarm(f"{cancel.rid}: cancel of what is only promised here")
+            return
+        if stake is not None and stake.has("locked"):
+            self.book.leave(stake)
+            self._move(stake, "cancel")
+            self._store(stake, "cancel")
+        self._send(source, m.Done(rid=cancel.rid, att=cancel.att, of="cancel"))

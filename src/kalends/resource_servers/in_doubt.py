@@ -1,0 +1,98 @@
+"""Promises that wait long: asking brokers, and when they are silent the peers.
+
+Cooperative termination after Bernstein, Hadzilacos and Goodman 1987, section 7.4.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from kalends.core import messages as m
+from kalends.core.intervals import Moment
+from kalends.resource_servers.deciding import Deciding
+from kalends.resource_servers.stakes import Stake
+
+PEERS_AFTER_INQUIRIES: Final = 3
+"""Peers are asked once brokers have been silent for about 5 + 10 + 20 s."""
+
+
+class InDoubt(Deciding):
+    """A promise ends only by the outcome, or by proof of it."""
+
+    def _inquire(self, rid: str, att: int, count: int, now: Moment) -> None:
+        stake = self.book.stakes.get(rid)
+        if stake is None or stake.att != att or not stake.has("prepared"):
+            return
+        if stake.coords:
+            to = stake.coords[count % len(stake.coords)]
+            inquire = m.Inquire(rid=rid, att=att, site=self.site, secret=stake.secret)
+            self._send(to, inquire)
+        if count >= PEERS_AFTER_INQUIRIES or not stake.coords:
+            ask = m.PeerAsk(
+                rid=rid, att=att, site=self.site, secret=stake.secret, until=stake.ends_at
+            )
+            for part in stake.parts:
+                if part.site != self.site:
+                    self._send(part.url, ask)
+        self._inquire_later(stake, now, min(count + 1, 30))
+
+    def _outcome(self, outcome: m.Outcome) -> None:
+        stake = self.book.stakes.get(outcome.rid)
+        if stake is None or outcome.outcome == "pending":
+            return
+        if outcome.outcome == "commit":
+            self._commit(stake, outcome.rid, outcome.att, outcome.chosen)
+        elif not stake.decided:
+            self._abort(stake, outcome.att)
+
+    def _peer_ask(self, source: str, ask: m.PeerAsk) -> None:
+        """What this site knows of the attempt; where it has not promised it, it refuses it for ever."""
+        stake = self.book.stakes.get(ask.rid)
+        if stake is None:
+            stake = self._stake_of_refusal(ask)
+            self.book.stakes[ask.rid] = stake
+        elif stake.secret != ask.secret:
+            return
+        says: Literal["locked", "prepared", "never"] = "never"
+        if stake.decided and stake.att == ask.att:
+            says = "locked"
+        elif stake.has("prepared") and stake.att == ask.att:
+            says = "prepared"
+        elif stake.att <= ask.att and stake.refused < ask.att and not stake.decided:
+            self._refuse_attempt(stake, ask.att, "abort")
+        answer = m.PeerSays(
+            rid=ask.rid,
+            att=ask.att,
+            site=self.site,
+            says=says,
+            chosen=(stake.chosen or {}) if says == "locked" else {},
+        )
+        self._send(source, answer)
+
+    def _stake_of_refusal(self, ask: m.PeerAsk) -> Stake:
+        return Stake(
+            rid=ask.rid,
+            att=ask.att,
+            principal=m.Principal(""),
+            secret=ask.secret,
+            need=1,
+            parts=(),
+            coords=(),
+            claims=[],
+            ends_at=ask.until,
+        )
+
+    def _peer_says(self, says: m.PeerSays) -> None:
+        """A locked peer proves the commit; more than p - need refusals prove that there is none."""
+        stake = self.book.stakes.get(says.rid)
+        if stake is None or stake.att != says.att or not stake.has("prepared"):
+            return
+        if says.site not in {part.site for part in stake.parts}:
+            return
+        if says.says == "locked":
+            self._commit(stake, says.rid, says.att, says.chosen)
+        elif says.says == "never":
+            refusing = self._refusing_peers.setdefault(says.rid, set())
+            refusing.add(says.site)
+            if len(refusing) > len(stake.parts) - stake.need:
+                self._refuse_attempt(stake, says.att, "abort")

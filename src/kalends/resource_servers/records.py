@@ -1,0 +1,151 @@
+"""A site's stakes, and what is stored of them and for how long: what every part of the participant uses."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from kalends.calendars import ResourceCalendar
+from kalends.core import messages as m
+from kalends.core.errors import Refusal
+from kalends.core.intervals import Moment
+from kalends.resource_servers.book import SiteBook
+from kalends.resource_servers.effects import Effects, Send
+from kalends.resource_servers.stakes import HorizonRaised, Stake, StakeDropped, stored
+from kalends.resource_servers.transitions import ClaimEvent
+
+SEQUENCE_BITS: Final = 40
+"""Of a hold id: 10^12 claims between two restarts; the epoch is above."""
+
+INQUIRE_AFTER_MS: Final = 5_000
+INQUIRE_EVERY_MS_MAX: Final = 60_000
+
+COLLECT_EVERY_MS: Final = 60_000
+KEEP_AFTER_END_S: Final = 86_400
+"""Records outlive their slots by a day: more than any clock is wrong and any message is late."""
+
+
+class ParticipantLimits(NamedTuple):
+    """Per principal at this site; a client that votes and never decides is bounded by the second."""
+
+    held_per_principal_max: int = 64
+    promised_per_principal_max: int = 64
+    hold_ms_max: int = 3_600_000
+
+
+DEFAULT_LIMITS: Final = ParticipantLimits()
+
+
+class Records:
+    """What a site knows, in memory, and the facts that make it durable.
+
+    `epoch` must be higher than at any earlier start of this site; `jitter` gives numbers in [0, 1).
+    """
+
+    def __init__(
+        self,
+        site: str,
+        url: str,
+        calendars: Mapping[str, ResourceCalendar],
+        *,
+        epoch: int,
+        jitter: Callable[[], float],
+        limits: ParticipantLimits = DEFAULT_LIMITS,
+        stakes: Iterable[Stake] = (),
+        horizon_s: int = 0,
+        now: Moment,
+    ) -> None:
+        self.site = site
+        self.url = url
+        self.epoch = epoch
+        self.draining = False
+        self.horizon_s = horizon_s
+        self._limits = limits
+        self._jitter = jitter
+        self._sequence = 0
+        self._effects = Effects()
+        self._inquiries: list[tuple[int, str, int, int]] = []
+        self._refusing_peers: dict[str, set[str]] = {}
+        self._forgettable: set[str] = set()
+        self._collect_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
+        self.book = SiteBook(calendars, self._new_id)
+        self.book.restore(stakes)
+        for stake in self.book.stakes.values():
+            if stake.has("prepared"):
+                self._inquire_later(stake, now, 0, after_ms=0)
+
+    def take_effects(self) -> Effects:
+        """All effects since the last call, in order."""
+        taken, self._effects = self._effects, Effects()
+        return taken
+
+    def check(self) -> None:
+        """Raises `AssertionError` when an invariant of stakes or calendars does not hold."""
+        self.book.check()
+
+    def _inquire_later(
+        self, stake: Stake, now: Moment, count: int, *, after_ms: int | None = None
+    ) -> None:
+        if after_ms is None:
+            after_ms = min(INQUIRE_AFTER_MS << count, INQUIRE_EVERY_MS_MAX)
+        due_ms = now.monotonic_ms + int(after_ms * (1 + 0.2 * self._jitter()))
+        heapq.heappush(self._inquiries, (due_ms, stake.rid, stake.att, count))
+
+    def _collect(self, now: Moment) -> None:
+        """Drop records whose slots ended long ago, after closing that time durably.
+
+        A commit is kept until its broker says Forget; when that was lost, an inquiry brings it again.
+        """
+        limit_s = now.wall_s - KEEP_AFTER_END_S
+        ended = []
+        for stake in self.book.stakes.values():
+            if stake.ends_at > limit_s or stake.has("held") or stake.has("prepared"):
+                continue
+            if stake.decided and stake.rid not in self._forgettable and stake.coords:
+                to = stake.coords[0]
+                inquire = m.Inquire(
+                    rid=stake.rid, att=stake.att, site=self.site, secret=stake.secret
+                )
+                self._send(to, inquire)
+            elif not self.book.changer_of(stake.rid):
+                ended.append(stake)
+        if not ended:
+            return
+        self.horizon_s = max(self.horizon_s, *(stake.ends_at for stake in ended))
+        self._effects.facts.append(HorizonRaised(self.horizon_s))
+        for stake in ended:
+            if stake.claims:
+                self.book.vacate(stake)
+            del self.book.stakes[stake.rid]
+            self._forgettable.discard(stake.rid)
+            self._effects.facts.append(StakeDropped(stake.rid))
+
+    def _clear(self, stake: Stake) -> None:
+        """Nothing is claimed any more; remember the stake only when it refused an attempt."""
+        stake.claims = []
+        if not stake.refused:
+            del self.book.stakes[stake.rid]
+
+    def _forget_doubt(self, stake: Stake) -> None:
+        self._refusing_peers.pop(stake.rid, None)
+
+    def _move(self, stake: Stake, event: ClaimEvent) -> None:
+        for claim in stake.claims:
+            claim.move(event)
+
+    def _store(self, stake: Stake, event: str) -> None:
+        self._effects.facts.append(stored(stake, event))
+
+    def _send(self, to: str, message: m.Message) -> None:
+        self._effects.sends.append(Send(to, message))
+
+    def _alarm(self, text: str) -> None:
+        self._effects.alarms.append(text)
+
+    def _refuse(self, code: str, detail: str) -> Refusal:
+        return Refusal(where=self.site, code=code, detail=detail)
+
+    def _new_id(self) -> int:
+        self._sequence += 1
+        return self.epoch << SEQUENCE_BITS | self._sequence
