@@ -55,6 +55,8 @@ async def audit(
             unrest[:] = [str(error)]
             return None
         unrest[:] = _unrest(seen)
+        for customer in customers if not unrest else ():
+            unrest.extend(await _unconfirmed(facility.brokers[0], customer, connect))
         return None if unrest else seen
 
     seen = await until(
@@ -193,12 +195,21 @@ async def _views_as_told(broker: Server, customer: Customer, connect: Connect) -
             view = shown.get(id) or await client.show(id)
             if view.state != "reserved" or claims_of(view) != claims:
                 problems.append(f"LOST: {broker.name} says of {id} {view}; told was {claims}")
-            if not all(claim.confirmed for claim in view.claims):
-                problems.append(f"{broker.name}: {id} is not confirmed by all of its sites")
     problems += [
         f"{customer.user}: key {note} made {n} requests" for note, n in notes.items() if n > 1
     ]
     return problems
+
+
+async def _unconfirmed(broker: Server, customer: Customer, connect: Connect) -> list[str]:
+    """Reservations of which some site has not said yet that it has locked them."""
+    async with connect(broker, customer.user) as client:
+        views = [await client.show(id) for id in customer.reserved]
+    return [
+        f"{view.id} is not confirmed"
+        for view in views
+        if not all(claim.confirmed for claim in view.claims)
+    ]
 
 
 async def _all_requests(client: kalends.Client) -> dict[str, RequestView]:

@@ -2,7 +2,8 @@
 
     python -m tests.processes.kill_loop --kills 200 --seed 7
 
-Prints what happened as JSON. The exit code is 1 when a promise was broken.
+Prints what happened as JSON. The exit code is 1 when a promise was broken; then, and when a server
+failed, the stores and logs stay where it said.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import contextlib
 import json
 import random
+import shutil
 import statistics
 import sys
 import tempfile
@@ -205,11 +207,14 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     arguments = parser.parse_args()
-    print(f"seed {arguments.seed}", file=sys.stderr, flush=True)
-    with tempfile.TemporaryDirectory() as directory:
-        report = asyncio.run(kill_loop(Path(directory), kills=arguments.kills, seed=arguments.seed))
+    directory = Path(tempfile.mkdtemp(prefix="kalends-kill-loop-"))
+    print(f"seed {arguments.seed}, stores and logs in {directory}", file=sys.stderr, flush=True)
+    report = asyncio.run(kill_loop(directory, kills=arguments.kills, seed=arguments.seed))
     print(report.as_json())
-    return 1 if report.violations else 0
+    if report.violations:
+        return 1
+    shutil.rmtree(directory)
+    return 0
 
 
 if __name__ == "__main__":
