@@ -23,6 +23,7 @@ from kalends.core.errors import KalendsError, LostRace, Refusal
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
 from kalends.core.messages import Want
+from kalends.core.times import format_duration, format_time
 
 LOOK_MS_MAX: Final = 5_000
 VOTE_MS_MAX: Final = 10_000
@@ -221,7 +222,10 @@ class Attempts(Telling):
         record.wants = tuple(want for part in case.parts.values() for want in part.wants)
         record.decided_ms = now.wall_ms
         record.held_until_ms = 0
-        self._happened(case, "changed" if record.replaces else "reserved", "", now)
+        if record.replaces:
+            self._happened(case, "changed", f"to {_described(record.wants)}", now)
+        else:
+            self._happened(case, "reserved", "", now)
         op = r.Commit(case.rid, record.att, record.replaces, r.encode_record(record))
         self._effects.operations.append(op)
 
@@ -275,3 +279,13 @@ class Attempts(Telling):
         case.resend_at_ms = self._later(now, RESEND_AFTER_MS)
         case.renew_at_ms = now.monotonic_ms + RENEW_EVERY_MS
         self._schedule(case)
+
+
+def _described(wants: tuple[Want, ...]) -> str:
+    """What a reservation has become, for its story."""
+    parts = (
+        f"{want.units} of {want.resource} from {format_time(want.start, 'UTC')}"
+        f" for {format_duration(want.end - want.start)}"
+        for want in wants
+    )
+    return "; ".join(parts)
