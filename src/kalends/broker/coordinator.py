@@ -138,6 +138,7 @@ class Coordinator(Decisions):
             case.cancel_wanted = True
             self._happened(case, "cancelled", "", now)
             case.record.owner = self.identity.owner
+            case.record.told = case.record.done
             body = r.encode_record(case.record)
             self._effects.operations.append(r.Cancel(case.rid, self.identity.owner, body))
 
@@ -232,7 +233,7 @@ class Coordinator(Decisions):
         if _due(case.resend_at_ms, ms):
             case.resend_every_ms = min(case.resend_every_ms * 2, RESEND_EVERY_MS_MAX)
             case.resend_at_ms = self._later(now, case.resend_every_ms)
-            if working:
+            if working or case.phase in ("telling", "cancelling"):
                 self._effects.operations.append(r.Read(case.rid))
             for part in case.parts.values():
                 self._resend_to(case, part, now)

@@ -43,6 +43,8 @@ class Decisions(Attempts):
             case r.Adopt():
                 self._adopted(case, result, now)
             case r.Finish():
+                if result.won and op.state == "commit":
+                    self._forget(case)
                 cancel_follows = op.state == "commit" and case.cancel_wanted
                 if op.state == case.record.state and not cancel_follows:
                     self._over(case)
@@ -133,7 +135,14 @@ class Decisions(Attempts):
         self._tell(case, now)
 
     def _reread(self, case: Case, row: Record | None, now: Moment) -> None:
-        """A site called us stale, or time passed: are we still the owner of a live attempt?"""
+        """A site called us stale, or time passed: are we still the owner of a live attempt?
+
+        What another replica has told to its end is not told again: sites may have forgotten it.
+        """
+        if case.phase in ("telling", "cancelling") and row is not None and row.done:
+            if not case.record.done:
+                self._drop(case, row)
+            return
         if case.phase not in OPEN_PHASES:
             return
         if row is None or row.state != "open" or row.att != case.record.att:

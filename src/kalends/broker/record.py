@@ -73,6 +73,8 @@ class Record(msgspec.Struct, omit_defaults=True):
     chosen: Chosen = {}
     replaces: str = ""
     done: bool = False
+    told: bool = False
+    """When it was cancelled, all sites had locked and may have forgotten the commit since."""
     held_until_ms: int = 0
     decided_ms: int = 0
     problem: Problem | None = None

@@ -21,7 +21,8 @@ class Telling(Desk):
         """The sites of a decided record, when the attempt itself was another's or before a restart."""
         for site, wants in by_site(case.record.wants).items():
             hold_ids = case.record.chosen.get(site, ())
-            case.parts[site] = SitePart(site, wants, hold_ids, voted=True, done=case.record.done)
+            done = case.record.done or case.record.told
+            case.parts[site] = SitePart(site, wants, hold_ids, voted=True, done=done)
 
     def _tell(self, case: Case, now: Moment) -> None:
         case.resend_every_ms = RESEND_AFTER_MS
@@ -66,6 +67,9 @@ class Telling(Desk):
         case.record.done = True
         case.resend_at_ms = 0
         self._effects.operations.append(r.Finish(case.rid, "commit"))
+
+    def _forget(self, case: Case) -> None:
+        """Only once that is durable: a replica that does not know it would tell them again."""
         for part in case.parts.values():
             forget = m.Forget(rid=case.rid, att=case.record.att)
             self._effects.sends.append(Send(part.site, forget))
