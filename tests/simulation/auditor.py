@@ -396,8 +396,10 @@ class Auditor:
     # What sites have in memory
 
     def site_stepped(self, node: SiteNode, alarms: Sequence[str]) -> None:
-        if alarms:
-            self._wrong(f"{node.name} raises the alarm: {alarms}")
+        for alarm in alarms:
+            # A repeat of what was settled and forgotten is refused, and the operator told.
+            if (node.name, alarm.partition(":")[0]) not in self.dropped:
+                self._wrong(f"{node.name} raises the alarm: {alarm}")
         stakes = node.participant.book.stakes
         seen = [
             (rid, s.att, len(s.claims), s.claims and s.claims[0].state) for rid, s in stakes.items()

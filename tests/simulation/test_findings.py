@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 
 from kalends.broker import record as r
-from kalends.broker.coordinator import Coordinator, Identity
+from kalends.broker.coordinator import Coordinator
+from kalends.broker.desk import Identity
 from kalends.broker.directory import Directory
 from kalends.core import messages as m
 from kalends.core.clock import LogicalClock

@@ -20,7 +20,9 @@ class SoonWorld(World):
     make_participant = mutations.DroppedSoon
 
 
-@pytest.mark.parametrize("mutation", [each for each in MUTATIONS if each.climate], ids=str)
+@pytest.mark.parametrize(
+    "mutation", [each for each in MUTATIONS if each.climate], ids=lambda each: each.name
+)
 def test_the_shipped_code_keeps_its_promises_in_the_same_climate(mutation: Mutation) -> None:
     world = SoonWorld if mutation.size is mutations.SOON else World
     for seed in range(1, 60):
