@@ -193,6 +193,15 @@ async def test_a_later_refusal_does_not_hide_that_an_earlier_send_may_have_been_
     assert (await client.resolve(unknown.value.request_id)).state == "reserved"
 
 
+async def test_an_outcome_that_the_server_itself_does_not_know_names_the_key_too(
+    client: Client, broker: Broker
+) -> None:
+    broker.faults.append(OutcomeUnknown("the store was lost meanwhile"))
+    with pytest.raises(OutcomeUnknown, match="the store was lost meanwhile") as unknown:
+        await book(client, key="my-own-key")
+    assert unknown.value.request_id == "my-own-key"
+
+
 async def test_a_definite_answer_after_a_broken_send_settles_it(
     client: Client, broker: Broker
 ) -> None:

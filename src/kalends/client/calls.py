@@ -98,6 +98,8 @@ class Caller:
         changing = operation.name in _CHANGING
         if changing and sent and isinstance(error, _SAYS_NOTHING_OF_EARLIER_SENDS):
             return self._unknown(f"the answer was lost: {_detail(error)}", body)
+        if changing and isinstance(error, OutcomeUnknown):
+            return self._unknown(error.detail, body)
         if isinstance(error, ConnectionFailed):
             return Unavailable(
                 f"no answer: {error.detail}",
