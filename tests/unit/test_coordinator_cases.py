@@ -684,7 +684,12 @@ def test_a_cancel_while_the_end_of_telling_is_written_is_carried_out() -> None:
     broker.settle()
     broker.sent()
     broker.write()
-    assert broker.kinds() == [("here", "Cancel"), ("there", "Cancel")]
+    assert broker.kinds() == [
+        ("here", "Forget"),
+        ("there", "Forget"),
+        ("here", "Cancel"),
+        ("there", "Cancel"),
+    ]
     broker.done(rid, "cancel")
     broker.write()
     assert broker.answers[2].state == "cancelled"
