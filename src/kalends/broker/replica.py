@@ -18,7 +18,7 @@ LEASE_MS: Final = 10_000
 BEAT_EVERY_S: Final = 3.0
 """Three beats to a lease: one may be late without anybody taking over."""
 
-CLOCK_AHEAD: Final = 60_000
+CLOCK_AHEAD: Final = 20_000
 """The stored bound of the logical clock runs this far ahead, so that stamps never go back."""
 
 

@@ -173,7 +173,8 @@ class BrokerService:
         self.logger.info("broker_begins", owner=owner, taken_over=len(orphans))
 
     def _beat(self, owner: str, now: Moment) -> Beat:
-        return Beat(owner, now.wall_ms + LEASE_MS, self.logical_clock.value + CLOCK_AHEAD)
+        ahead = max(self.logical_clock.value, now.wall_ms) + CLOCK_AHEAD
+        return Beat(owner, now.wall_ms + LEASE_MS, ahead)
 
     async def _beat_for_ever(self) -> None:
         """Renew the lease, take over from the dead, and begin anew after a failure of the store."""
