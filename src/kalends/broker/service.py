@@ -144,8 +144,9 @@ class BrokerService:
         owner = f"{self._replica}:{store.epoch}"
         try:
             bound = store.read(register.clock_bound)
-            self.logical_clock = LogicalClock(max(bound, self.logical_clock.value))
             now = moment()
+            bound = max(bound, self.logical_clock.value)
+            self.logical_clock = LogicalClock.resumed(bound, now.wall_ms)
             await store.writer.run((Retire(self._replica, owner), self._beat(owner, now)))
             self.leases.look(store.read(register.leases))
             orphans = store.read(register.orphans, owner, now.wall_ms, ORPHANS_MAX)

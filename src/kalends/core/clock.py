@@ -27,6 +27,16 @@ class LogicalClock:
     def __init__(self, persisted: int = 0) -> None:
         self._value = persisted
 
+    @classmethod
+    def resumed(cls, persisted: int, wall_ms: int) -> LogicalClock:
+        """The clock of a new start: above `persisted`, but near enough to wall time to be accepted.
+
+        A bound is stored ahead of the clock, so each start begins ahead of the one before. Without an
+        end to that, a server that is restarted again and again would run away from all its peers,
+        which then refuse it.
+        """
+        return cls(min(persisted, wall_ms + SKEW_MS_MAX // 2))
+
     @property
     def value(self) -> int:
         return self._value
