@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from .servers import Server, free_urls
+import kalends
+
+from .servers import Server, free_urls, until
 
 CAPACITY: Final = 8
 GRAIN_S: Final = 600
@@ -78,6 +80,17 @@ def make_facility(
         for number, url in enumerate(coords, 1)
     ]
     return Facility(made, brokers)
+
+
+async def connected(facility: Facility) -> None:
+    """Return once every broker is connected to every site: it is well before that."""
+    for broker in facility.brokers:
+        async with kalends.connect(broker.url, user="tests", zone="UTC") as client:
+
+            async def all_up(client: kalends.Client = client) -> bool:
+                return all(site.state == "up" for site in (await client.resources()).sites)
+
+            await until(all_up, f"{broker.name} is connected to its sites", within_s=30)
 
 
 def site_text(

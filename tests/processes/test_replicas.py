@@ -11,7 +11,7 @@ import kalends
 from kalends.core.api import RequestView
 
 from .customers import base_now_s
-from .facility import GRAIN_S, make_facility
+from .facility import GRAIN_S, connected, make_facility
 from .servers import running
 
 TERMS = "site0/cluster:2 + site1/cluster:3"
@@ -26,6 +26,7 @@ async def replicas(tmp_path: Path) -> AsyncIterator[tuple[kalends.Client, kalend
         kalends.connect(first.url, user="ada", zone="UTC") as one,
         kalends.connect(second.url, user="ada", zone="UTC") as other,
     ):
+        await connected(facility)
         yield one, other
 
 
