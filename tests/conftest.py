@@ -33,7 +33,7 @@ WHY_NOT = pytest.StashKey[str]()
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "needs_root: makes network namespaces; left out, and listed, where that cannot be",
+        "needs_root: makes network namespaces or mounts; left out, and listed, where that cannot be",
     )
     config.stash[NOT_RUN] = []
     config.stash[WHY_NOT] = ""
@@ -80,6 +80,8 @@ def why_no_namespaces() -> str:
     ip = shutil.which("ip")
     if ip is None:
         return "they need the command `ip`: apt-get install iproute2"
+    if not os.path.exists("/dev/net/tun"):
+        return "they need /dev/net/tun"
     name = f"kalends-probe-{os.getpid()}"
     made = subprocess.run([ip, "netns", "add", name], capture_output=True, text=True, check=False)
     if made.returncode != 0:
