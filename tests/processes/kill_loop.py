@@ -31,6 +31,8 @@ from .servers import Server, running
 
 CUSTOMERS: Final = 6
 DOWN_S_MAX: Final = 0.8
+DOWN_MAX: Final = 2
+"""Servers that may be down at a time: with more, hardly anything is booked that could be lost."""
 BETWEEN_S_MAX: Final = 1.5
 AGAIN_SHARE: Final = 0.1
 """So many of the restarted servers are killed again while they start."""
@@ -138,7 +140,7 @@ class Killer:
                 # The moment is left to chance: it shall hit anything that can be going on.
                 await asyncio.sleep(self._chance.uniform(0, BETWEEN_S_MAX))
                 idle = [each for each in self._facility.servers if each.name not in self._busy]
-                if not idle:
+                if len(self._busy) >= DOWN_MAX:
                     continue
                 victim = self._chance.choice(idle)
                 self._busy.add(victim.name)
