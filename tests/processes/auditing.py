@@ -46,29 +46,29 @@ async def audit(
 
     All bookings lie within ``[start_s, end_s)``.
     """
-    unrest: list[str] = []
+    going_on: list[str] = []
 
     async def at_rest() -> Seen | None:
         try:
             seen = await look(facility, connect)
         except KalendsError as error:
-            unrest[:] = [str(error)]
+            going_on[:] = [str(error)]
             return None
-        unrest[:] = _unrest(seen)
-        for customer in customers if not unrest else ():
-            unrest.extend(await _unconfirmed(facility.brokers[0], customer, connect))
-        return None if unrest else seen
+        going_on[:] = unrest(seen)
+        for customer in customers if not going_on else ():
+            going_on.extend(await _unconfirmed(facility.brokers[0], customer, connect))
+        return None if going_on else seen
 
     seen = await until(
-        at_rest, "all is at rest", within_s=QUIET_S_MAX, explain=lambda: "; ".join(unrest[:20])
+        at_rest, "all is at rest", within_s=QUIET_S_MAX, explain=lambda: "; ".join(going_on[:20])
     )
     assert seen is not None
     problems = [problem for customer in customers for problem in customer.violations]
     problems += seen.problems
-    problems += _all_or_nothing(seen)
+    problems += broken_promises(seen)
     told = [claim for customer in customers for it in customer.reserved.values() for claim in it]
-    problems += _as_told(seen, told)
-    problems += _overbooked(seen, capacity)
+    problems += as_told(seen, told)
+    problems += overbooked(seen, capacity)
     for broker in facility.brokers:
         for customer in customers:
             problems += await _views_as_told(broker, customer, connect)
@@ -91,7 +91,10 @@ async def look(facility: Facility, connect: Connect) -> Seen:
                 found_claims.update(dict.fromkeys(page.claims))
                 found_records += page.records
                 problems += [f"{server.name} says: {problem}" for problem in page.problems]
-                ids = [item.id for item in (*page.claims, *page.records)]
+                ids = [
+                    *(claim.id for claim in page.claims),
+                    *(record.id for record in page.records),
+                ]
                 more = page.more and bool(ids)
                 after = max(ids, default="")
         if server in facility.sites:
@@ -101,7 +104,7 @@ async def look(facility: Facility, connect: Connect) -> Seen:
     return Seen(claims, records, problems)
 
 
-def _unrest(seen: Seen) -> list[str]:
+def unrest(seen: Seen) -> list[str]:
     """What is still on its way: open requests, holds, promises, and locks not yet told or freed."""
     on_its_way = [
         f"{site}: {claim.state} {claim.resource} of {claim.id} attempt {claim.att}"
@@ -111,10 +114,10 @@ def _unrest(seen: Seen) -> list[str]:
     ]
     for broker, records in seen.records.items():
         on_its_way += [f"{broker}: {each.id} is open" for each in records if each.state == "open"]
-    return on_its_way + _all_or_nothing(seen)
+    return on_its_way + broken_promises(seen)
 
 
-def _all_or_nothing(seen: Seen) -> list[str]:
+def broken_promises(seen: Seen) -> list[str]:
     """A committed request is locked on every chosen site, whole; any other one on none."""
     problems = []
     locked = {
@@ -151,7 +154,7 @@ def _all_or_nothing(seen: Seen) -> list[str]:
     return problems
 
 
-def _as_told(seen: Seen, told: Iterable[Claim]) -> list[str]:
+def as_told(seen: Seen, told: Iterable[Claim]) -> list[str]:
     """The sites have locked exactly what customers were told that they have."""
     actual = Counter(
         (claim.resource, claim.start, claim.end, claim.units)
@@ -166,7 +169,7 @@ def _as_told(seen: Seen, told: Iterable[Claim]) -> list[str]:
     ]
 
 
-def _overbooked(seen: Seen, capacity: int) -> list[str]:
+def overbooked(seen: Seen, capacity: int) -> list[str]:
     booked: dict[str, list[tuple[int, int, int]]] = {}
     for claims in seen.claims.values():
         for claim in claims:

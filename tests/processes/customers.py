@@ -207,8 +207,11 @@ class Customer:
         """Leave no hold behind."""
         for client in self._clients:
             for view in await client.list(state="held", count=1_000):
-                self._forget(view.id, "release")
-                await self._repeated("release", lambda c, id=view.id: c.release(id, wait_s=5))
+                await self._release(view.id)
+
+    async def _release(self, id: str) -> None:
+        await self._repeated("release", lambda client: client.release(id, wait_s=5))
+        self._forget(id, "release")
 
     # How outcomes are settled
 
@@ -301,8 +304,7 @@ class Customer:
             else:
                 self._conclude("lock", view)
         elif how == "release":
-            await self._repeated("release", lambda client: client.release(id, wait_s=5))
-            self._forget(id, "release")
+            await self._release(id)
         else:
             self._forget(id, "left to expire")
 
