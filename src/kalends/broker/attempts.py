@@ -282,10 +282,15 @@ class Attempts(Telling):
 
 
 def _described(wants: tuple[Want, ...]) -> str:
-    """What a reservation has become, for its story."""
-    parts = (
-        f"{want.units} of {want.resource} from {format_time(want.start, 'UTC')}"
-        f" for {format_duration(want.end - want.start)}"
-        for want in wants
+    """What a reservation has become, for its story: one time where all its parts have the same."""
+    amounts = ", ".join(f"{want.resource}:{want.units}" for want in wants)
+    times = {(want.start, want.end) for want in wants}
+    if len(times) == 1:
+        return f"{amounts} {_time(*times.pop())}"
+    return "; ".join(
+        f"{want.resource}:{want.units} {_time(want.start, want.end)}" for want in wants
     )
-    return "; ".join(parts)
+
+
+def _time(start: int, end: int) -> str:
+    return f"from {format_time(start, 'UTC')} for {format_duration(end - start)}"
