@@ -43,13 +43,16 @@ create table request (
     unique (client, key)
 ) without rowid;
 create index request_pending on request (owner) where done = 0;
-create index request_reservation on request (reservation);
+create index request_change on request (reservation) where reservation != rid;
 create index request_client on request (client, rid);
 create table replica (owner text primary key, lease_until_ms integer not null) without rowid;
 create table meta (name text primary key, value not null) without rowid;
 """
 
 _COLUMNS: Final = "rid, att, state, owner, done, body"
+
+_OF_RESERVATION: Final = "(rid = ? or (reservation = ? and reservation != rid))"
+"""The request and its changes: only changes are in an index of their own, for most are never changed."""
 
 
 def apply(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Registered]:
@@ -208,15 +211,16 @@ def current(connection: sqlite3.Connection, reservation: str) -> Record | None:
     """The newest record of `reservation` that was ever committed, else its first record."""
     return _first(
         connection,
-        "where reservation = ? order by state in ('commit', 'cancelled') desc, rid = ? desc, rid",
-        (reservation, reservation),
+        f"where {_OF_RESERVATION} order by state in ('commit', 'cancelled') desc, rid = ? desc, rid",
+        (reservation, reservation, reservation),
     )
 
 
 def history(connection: sqlite3.Connection, reservation: str) -> list[Record]:
     """All records of `reservation`, the request and every change of it, oldest first."""
     rows = connection.execute(
-        f"select {_COLUMNS} from request where reservation = ? order by rid", (reservation,)
+        f"select {_COLUMNS} from request where {_OF_RESERVATION} order by rid",
+        (reservation, reservation),
     ).fetchall()
     return [_record(row) for row in rows]
 
@@ -224,8 +228,8 @@ def history(connection: sqlite3.Connection, reservation: str) -> list[Record]:
 def changing(connection: sqlite3.Connection, reservation: str) -> str:
     """The id of an open move, extend or shrink of `reservation`, or ""."""
     row = connection.execute(
-        "select rid from request where reservation = ? and rid != ? and state = 'open'",
-        (reservation, reservation),
+        "select rid from request where reservation = ? and reservation != rid and state = 'open'",
+        (reservation,),
     ).fetchone()
     return row[0] if row else ""
 

@@ -36,8 +36,8 @@ RETRY_S_MAX: Final = 5.0
 OUTBOX_BYTES_MAX: Final = 32 * 1024 * 1024
 """What a site that does not read can make us keep; beyond it the connection is dropped."""
 
-SPACING_S_MAX: Final = 0.003
-SPACING_PER_MESSAGE_S: Final = 0.000_5
+SPACING_S_MAX: Final = 0.006
+SPACING_PER_MESSAGE_S: Final = 0.001
 """After a frame of several messages the next one waits so long for company: a frame costs both sides
 more than the messages in it. One of a single message is followed by none, so that a lone booking
 never waits."""

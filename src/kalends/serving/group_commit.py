@@ -21,8 +21,8 @@ from kalends.core.errors import Unavailable
 OPERATIONS_MAX: Final = 20_000
 """One transaction takes no further submission beyond this many operations: bounds what one costs."""
 
-SPACING_S_MAX: Final = 0.006
-SPACING_PER_OPERATION_S: Final = 0.000_5
+SPACING_S_MAX: Final = 0.008
+SPACING_PER_OPERATION_S: Final = 0.001
 """A commit of several operations is followed by so much time to gather the next ones, counted from its
 begin: every commit costs a sync and two changes of thread, whatever is in it. One of a single
 operation is followed by none, so that a lone caller never waits for company."""
