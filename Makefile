@@ -61,7 +61,7 @@ processes: setup-test ## Real processes and the examples
 soak: setup-test ## Simulated faults with fresh seeds for SECONDS=600
 	$(IN_VENV)/python -m tests.simulation.soak --seconds $(SECONDS) $(ARGS)
 
-bench: setup-test ## Bookings per second and their delay, as JSON
+bench: setup-test ## Bookings a second, beside what the line and the stores could do
 	@$(IN_VENV)/python benchmarks/booking.py $(ARGS)
 
 clean: ## Remove all that the other targets made, .venv too
