@@ -346,7 +346,8 @@ class BrokerNode(Node):
         connection.execute("begin immediate")
         register.retire(connection, self.name, self.owner)
         connection.execute("commit")
-        self.logical = LogicalClock(register.clock_bound(connection))
+        bound = register.clock_bound(connection)
+        self.logical = LogicalClock.resumed(bound, self.clock.moment().wall_ms)
         self._bound = 0
         directory = Directory({site.name: site.url for site in self.world.sites})
         coords = tuple(f"sim://{name}" for name in self.world.broker_names)

@@ -35,7 +35,7 @@ class LogicalClock:
         end to that, a server that is restarted again and again would run away from all its peers,
         which then refuse it.
         """
-        return cls(min(persisted, wall_ms + SKEW_MS_MAX // 2))
+        return cls(min(persisted, wall_ms + SKEW_MS_MAX * 4 // 5))
 
     @property
     def value(self) -> int:
