@@ -86,5 +86,8 @@ def why_no_namespaces() -> str:
     made = subprocess.run([ip, "netns", "add", name], capture_output=True, text=True, check=False)
     if made.returncode != 0:
         return f"this machine makes no network namespace ({made.stderr.strip()})"
+    entered = subprocess.run([ip, "-n", name, "link"], capture_output=True, text=True, check=False)
     subprocess.run([ip, "netns", "delete", name], check=True)
+    if entered.returncode != 0:
+        return f"this machine enters no network namespace ({entered.stderr.strip()})"
     return ""
