@@ -220,7 +220,6 @@ class Attempts(Telling):
         record = case.record
         record.chosen = {part.site: part.hold_ids for part in case.parts.values()}
         record.wants = tuple(want for part in case.parts.values() for want in part.wants)
-        record.decided_ms = now.wall_ms
         record.held_until_ms = 0
         if record.replaces:
             self._happened(case, "changed", f"to {_described(record.wants)}", now)

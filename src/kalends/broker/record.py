@@ -76,7 +76,6 @@ class Record(msgspec.Struct, omit_defaults=True):
     told: bool = False
     """When it was cancelled, all sites had locked and may have forgotten the commit since."""
     held_until_ms: int = 0
-    decided_ms: int = 0
     problem: Problem | None = None
     trail: tuple[Event, ...] = ()
 

@@ -24,9 +24,6 @@ class Interval(NamedTuple):
     def contains(self, other: Interval) -> bool:
         return self.start <= other.start and other.end <= self.end
 
-    def shifted(self, seconds: int) -> Interval:
-        return Interval(self.start + seconds, self.end + seconds)
-
 
 class Moment(NamedTuple):
     """Now, on two clocks: durations are measured on `monotonic_ms`, slot times compared with `wall_ms`.

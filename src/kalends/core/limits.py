@@ -44,6 +44,3 @@ LISTING_MAX: Final = 10_000
 
 HOLD_MS_MAX: Final = 24 * 3_600_000
 """A user's hold on the broker lives at most a day; the default is 15 minutes."""
-
-KEYS_PER_TOKEN_MAX: Final = 64
-"""Groups in one token."""

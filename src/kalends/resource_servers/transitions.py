@@ -77,7 +77,6 @@ TRANSITIONS: Final[dict[tuple[ClaimState, ClaimEvent], ClaimState]] = {
 }
 
 DURABLE: Final[frozenset[ClaimState]] = frozenset({"prepared", "locked", "cancelled", "replaced"})
-OCCUPYING: Final[frozenset[ClaimState]] = frozenset({"held", "prepared", "locked"})
 
 
 def next_state(state: ClaimState, event: ClaimEvent) -> ClaimState:
