@@ -76,7 +76,7 @@ class Customer:
         self.violations: list[str] = []
         self._urls = urls
         self.resources = resources
-        self._base_s = base_s
+        self.base_s = base_s
         self._chance = chance
         self._token = token
         self._booked = asyncio.Event()
@@ -121,7 +121,7 @@ class Customer:
 
     async def book_earliest(self) -> None:
         """The earliest common time in the whole window: looked for first."""
-        await self.book(self._terms(), window=(self._base_s, self._base_s + STARTS * GRAIN_S))
+        await self.book(self._terms(), window=(self.base_s, self.base_s + STARTS * GRAIN_S))
 
     async def book_any(self) -> None:
         """Any two resources of a kind."""
@@ -153,7 +153,7 @@ class Customer:
 
         For the time after a start: a broker is well before it is connected to its sites.
         """
-        at = self._base_s + number * GRAIN_S
+        at = self.base_s + number * GRAIN_S
 
         async def attempt() -> str:
             return await self.book(terms, at=at, duration_s=GRAIN_S)
@@ -392,7 +392,7 @@ class Customer:
         return " + ".join(f"{resource}:{self._chance.randint(1, 4)}" for resource in chosen)
 
     def _start(self) -> int:
-        return self._base_s + GRAIN_S * self._chance.randrange(STARTS)
+        return self.base_s + GRAIN_S * self._chance.randrange(STARTS)
 
 
 def base_now_s() -> int:
