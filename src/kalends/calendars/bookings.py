@@ -85,3 +85,11 @@ def check_window(start: int, end: int) -> None:
         raise InvalidInput(
             f"[{start}, {end}) is empty", where="end", remedy="let it end after it starts"
         )
+
+
+def check_units(units: int) -> None:
+    """Raises `InvalidInput` unless `units` is a whole number of at least 1."""
+    if type(units) is not int or units < 1:
+        raise InvalidInput(
+            f"{units!r} units", where="units", remedy="ask for a whole number of at least 1 unit"
+        )

@@ -44,7 +44,7 @@ class CapacityCalendar(Ledger):
             at, free = point, self._free[point]
         yield at, end, free
 
-    def listing(self, start: int, end: int) -> list[Booking]:
+    def listing(self, start: int, end: int, count_max: int | None = None) -> list[Booking]:
         check_window(start, end)
         found = [
             entry
@@ -53,7 +53,7 @@ class CapacityCalendar(Ledger):
             if entry[1] > start
         ]
         found.sort()
-        return [self._bookings[booking_id] for _, _, booking_id in found]
+        return [self._bookings[booking_id] for _, _, booking_id in found[:count_max]]
 
     def _free_at(self, time_s: int) -> int:
         index = self._points.bisect_right(time_s)

@@ -9,7 +9,7 @@ After any error that a method raises, the calendar is exactly as it was before t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from kalends.calendars.bookings import Booking, State
@@ -32,6 +32,13 @@ class Calendar(Protocol):
         when too few units are free somewhere in its window or its id is already booked.
         """
 
+    def load(self, bookings: Iterable[Booking]) -> None:
+        """Take all of `bookings` in, or none: as `book` for each in turn, but in one go.
+
+        Raises as `book` for the first that could not be taken in; the calendar is then as it was.
+        O((n + m) log m) for m of them.
+        """
+
     def release(self, booking_id: int) -> Booking:
         """Take a booking out and return it; raises `NotFound`. O(log n + k)."""
 
@@ -50,6 +57,13 @@ class Calendar(Protocol):
     def steps(self, start: int, end: int) -> list[Step]:
         """Free units as ``(start, end, units)`` covering ``[start, end)``, equal neighbours joined."""
 
+    def gaps(self, units: int, start: int, end: int) -> list[Interval]:
+        """The longest stretches with at least `units` free that overlap ``[start, end)``, in order.
+
+        They are whole, not clipped to the window; time begins at 0 and ends at `limits.TIME_S_MAX`.
+        Raises `InvalidInput` for an empty window, or fewer units than 1. O(log n + their points).
+        """
+
     def earliest_fit(
         self,
         units: int,
@@ -64,8 +78,11 @@ class Calendar(Protocol):
         of `windows` (sorted, disjoint, not touching; None: anywhere).
         """
 
-    def listing(self, start: int, end: int) -> list[Booking]:
-        """The bookings that overlap ``[start, end)``, ordered by (start, end, id)."""
+    def listing(self, start: int, end: int, count_max: int | None = None) -> list[Booking]:
+        """The bookings that overlap ``[start, end)``, ordered by (start, end, id).
+
+        At most the first `count_max`; None: all.
+        """
 
     def expire(self, now_ms: int) -> list[Booking]:
         """Take out and return the holds whose `expires_ms` has come, earliest first."""
@@ -74,7 +91,10 @@ class Calendar(Protocol):
         """When the next hold expires; None when none will."""
 
     def copy(self) -> Calendar:
-        """An independent calendar with the same bookings, for what-if."""
+        """An independent calendar with the same bookings, for what-if: try, look, throw away.
+
+        Cheap: what neither of the two changes stays shared.
+        """
 
     def check(self) -> None:
         """Raises `AssertionError` when an invariant does not hold: a bug of ours. O(n log n)."""

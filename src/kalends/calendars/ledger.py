@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Final, Self
 
-from kalends.calendars.bookings import Booking, State, check_booking, check_state, check_window
+from kalends.calendars import profiles
+from kalends.calendars.bookings import (
+    Booking,
+    State,
+    check_booking,
+    check_state,
+    check_units,
+    check_window,
+)
 from kalends.calendars.profiles import Step
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotFound
@@ -55,6 +63,17 @@ class Ledger(ABC):
         if booking.expires_ms is not None:
             self._watch(booking.expires_ms, booking.id)
 
+    def load(self, bookings: Iterable[Booking]) -> None:
+        taken: list[int] = []
+        try:
+            for booking in bookings:
+                self.book(booking)
+                taken.append(booking.id)
+        except BaseException:
+            for booking_id in taken:
+                self.release(booking_id)
+            raise
+
     def release(self, booking_id: int) -> Booking:
         booking = self.get(booking_id)
         del self._bookings[booking_id]
@@ -93,6 +112,12 @@ class Ledger(ABC):
         check_window(start, end)
         return list(self.walk(start, end))
 
+    def gaps(self, units: int, start: int, end: int) -> list[Interval]:
+        check_window(start, end)
+        check_units(units)
+        every = profiles.at_least(self.walk(0, limits.TIME_S_MAX), units)
+        return [gap for gap in every if gap.start < end and start < gap.end]
+
     def earliest_fit(
         self,
         units: int,
@@ -106,16 +131,15 @@ class Ledger(ABC):
             return None
         if windows is None:
             return self._first_fit(units, length_s, not_before, not_after)
-        first = bisect_right(windows, not_before, key=_END)
-        for index in range(first, len(windows)):
-            window = windows[index]
-            if window.start >= not_after:
+        at, index = not_before, 0
+        while (start := self._first_fit(units, length_s, at, not_after)) is not None:
+            # No earlier window can hold it; each turn begins in a later one.
+            index = bisect_left(windows, start + length_s, lo=index, key=_END)
+            if index == len(windows):
                 return None
-            start = self._first_fit(
-                units, length_s, max(window.start, not_before), min(window.end, not_after)
-            )
-            if start is not None:
+            if windows[index].start <= start:
                 return start
+            at = windows[index].start
         return None
 
     def expire(self, now_ms: int) -> list[Booking]:

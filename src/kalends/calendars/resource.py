@@ -164,7 +164,7 @@ class ResourceCalendar:
         detail = self.access.sees_detail(principal)
         return [
             _slot(booking, shown=detail or booking.holder == principal.user)
-            for booking in self.calendar.listing(start, end)[: max(count_max, 0)]
+            for booking in self.calendar.listing(start, end, max(count_max, 0))
         ]
 
     def check(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Self
 
 from sortedcontainers import SortedList
@@ -44,9 +45,10 @@ class UnitCalendar(Ledger):
         if end > busy_until:
             yield busy_until, end, 1
 
-    def listing(self, start: int, end: int) -> list[Booking]:
+    def listing(self, start: int, end: int, count_max: int | None = None) -> list[Booking]:
         check_window(start, end)
-        return [self._bookings[booking.id] for booking in self._overlapping(start, end)]
+        found = islice(self._overlapping(start, end), count_max)
+        return [self._bookings[booking.id] for booking in found]
 
     def _overlapping(self, start: int, end: int) -> Iterator[Booking]:
         """The bookings as they were made: their state may have changed since."""
