@@ -1,4 +1,4 @@
-"""What all tests share: how hard Hypothesis tries, and what happens to tests that need root.
+"""What all tests share: Hypothesis's settings, and what happens to tests that need root.
 
 Servers under test listen on port 0 and say which port they got, so there is no fixture for ports.
 """
@@ -12,19 +12,21 @@ import subprocess
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from tests import effort
+
 # A busy machine makes examples slow, never wrong: no verdict may hang on time.
 settings.register_profile(
-    "ci",
-    derandomize=True,
+    "kalends",
+    # The same examples every day; new ones whenever somebody asks for more of them.
+    derandomize=effort.EFFORT == 1,
     deadline=None,
-    max_examples=60,
+    max_examples=effort.examples(60),
     # Without `explain`, which traces every line and can take minutes.
     phases=[phase for phase in Phase if phase is not Phase.explain],
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("soak", settings.get_profile("ci"), derandomize=False, max_examples=5_000)
-settings.load_profile(os.environ.get("KALENDS_HYPOTHESIS", "ci"))
+settings.load_profile("kalends")
 
 NOT_RUN = pytest.StashKey[list[str]]()
 WHY_NOT = pytest.StashKey[str]()
@@ -53,19 +55,23 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["not_run"] = (session.config.stash[NOT_RUN], session.config.stash[WHY_NOT])
+        output["steps"] = dict(effort.steps)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: object) -> None:
-    """Each xdist worker collects everything: the last one's list stands for all."""
+    """Each xdist worker collects everything: the last one's list stands for all. Steps add up."""
     config = node.config  # type: ignore[attr-defined]  # xdist exports no type for a node
-    names, reason = getattr(node, "workeroutput", {}).get("not_run", ([], ""))
-    config.stash[NOT_RUN], config.stash[WHY_NOT] = names, reason
+    output = getattr(node, "workeroutput", {})
+    config.stash[NOT_RUN], config.stash[WHY_NOT] = output.get("not_run", ([], ""))
+    effort.steps.update(output.get("steps", {}))
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
+    for compared, count in sorted(effort.steps.items()):
+        terminalreporter.write_line(f"{count:,} steps compared with a slow twin: {compared}")
     names = config.stash[NOT_RUN]
     if names:
         terminalreporter.section(f"{len(names)} tests NOT RUN: {config.stash[WHY_NOT]}", red=True)

@@ -13,6 +13,7 @@ from kalends.calendars import Booking, Calendar, CapacityCalendar, UnitCalendar
 from kalends.calendars.ledger import STALE_EXPIRIES_MAX
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.core.intervals import Interval
+from tests import effort
 
 HORIZON_S = 40
 
@@ -264,6 +265,7 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
     @invariant()
     def the_whole_state_equals_the_twins(self) -> None:
         expiring = self.twin.expiring()
+        effort.steps["calendars of one resource"] += len(self.calendars)
         for calendar in self.calendars:
             calendar.check()
             end = 2 * HORIZON_S
@@ -276,7 +278,9 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
 
 
 TestCalendarsAgainstTwin = CalendarsAgainstTwin.TestCase
-TestCalendarsAgainstTwin.settings = settings(max_examples=200, stateful_step_count=25)
+TestCalendarsAgainstTwin.settings = settings(
+    max_examples=effort.examples(200), stateful_step_count=25
+)
 
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(1, 300)), max_size=60))
