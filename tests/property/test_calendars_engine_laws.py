@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests import effort
 
 from kalends.calendars import Booking, Calendar, CapacityCalendar, UnitCalendar
 from kalends.calendars.ledger import STALE_EXPIRIES_MAX
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.core.intervals import Interval
-from tests import effort
 
 HORIZON_S = 40
 
