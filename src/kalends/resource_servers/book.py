@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from kalends.calendars import Booking, ResourceCalendar, State, unknown_resource
-from kalends.core.errors import Refusal
+from kalends.core.errors import Conflict, Refusal
 from kalends.core.messages import Principal, Want
 from kalends.resource_servers.occupancy import (
     Placed,
@@ -50,23 +50,33 @@ class SiteBook:
 
         Raises `AssertionError` when they do not fit the calendars together: the store is corrupt.
         """
-        waiting = []
-        for stake in stakes:
-            self.stakes[stake.rid] = stake
-            if stake.replaces and not stake.decided:
-                waiting.append(stake)
-            else:
-                self._restore_one(stake)
-        for stake in waiting:
-            self._restore_one(stake)
-
-    def _restore_one(self, stake: Stake) -> None:
-        state: State = "locked" if stake.has("locked") else "prepared"
-        if stake.claims and stake.claims[0].state in ("prepared", "locked"):
-            unknown = [c.resource for c in stake.claims if c.resource not in self.calendars]
+        self.stakes.update((stake.rid, stake) for stake in stakes)
+        booked = [stake for stake in self.stakes.values() if _is_booked(stake)]
+        for stake in booked:
+            unknown = [it.resource for it in stake.claims if it.resource not in self.calendars]
             assert not unknown, f"{stake.rid} has claims on {unknown}, which are not configured"
-            full = self.occupy(stake, state, None)
+        waiting = [stake for stake in booked if self._standing(stake) is not None]
+        waiting_rids = {stake.rid for stake in waiting}
+        self._load([stake for stake in booked if stake.rid not in waiting_rids])
+        for stake in waiting:
+            full = self.occupy(stake, "prepared", None)
             assert not full, f"{stake.rid} does not fit on {full}"
+
+    def _load(self, stakes: Sequence[Stake]) -> None:
+        """Book the claims of many stakes that stand by themselves, a calendar at a time."""
+        by_resource: dict[str, list[Booking]] = {}
+        for stake in stakes:
+            state: State = "locked" if stake.has("locked") else "prepared"
+            resources = [claim.resource for claim in stake.claims]
+            bookings = [booking_of(stake, claim, state, None) for claim in stake.claims]
+            for resource, booking in zip(resources, bookings, strict=True):
+                by_resource.setdefault(resource, []).append(booking)
+            self._note(stake, bookings, resources, state, None)
+        for resource, together in by_resource.items():
+            try:
+                self.calendars[resource].calendar.load(together)
+            except Conflict as error:
+                raise AssertionError(f"the claims on {resource} do not fit: {error}") from error
 
     def refusals(
         self, principal: Principal, wants: Sequence[Want], actions: tuple[str, ...], wall_s: int
@@ -248,3 +258,8 @@ class SiteBook:
         else:
             self._expires_ms[stake.rid] = expires_ms
             heapq.heappush(self._expiries, (expires_ms, stake.rid))
+
+
+def _is_booked(stake: Stake) -> bool:
+    """Whether a stake that was stored is on the calendars: all its claims are in one state."""
+    return bool(stake.claims) and stake.claims[0].state in ("prepared", "locked")
