@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, NoReturn
 
 import msgspec
 
@@ -36,6 +36,26 @@ def check_booking(booking: Booking, capacity: int) -> None:
 
     `type(x) is int` on purpose: a bool, a float or NaN is a mistake of the caller, not a number.
     """
+    start, end, units, expires_ms = booking.start, booking.end, booking.units, booking.expires_ms
+    if (
+        type(start) is int
+        and type(end) is int
+        and type(units) is int
+        and 0 <= start < end <= limits.TIME_S_MAX
+        and 1 <= units <= capacity
+        and type(booking.id) is int
+        and type(booking.holder) is str
+        and type(booking.reservation) is str
+        and type(booking.state) is str
+        and (booking.state == "held" if expires_ms is not None else booking.state in STATES)
+        and (expires_ms is None or type(expires_ms) is int)
+    ):
+        return
+    _refuse_booking(booking, capacity)
+
+
+def _refuse_booking(booking: Booking, capacity: int) -> NoReturn:
+    """Raises the `InvalidInput` that tells what is wrong with a malformed booking."""
     start, end, units = booking.start, booking.end, booking.units
     check_window(start, end)
     if start < 0 or end > limits.TIME_S_MAX:
@@ -55,6 +75,7 @@ def check_booking(booking: Booking, capacity: int) -> None:
     if type(booking.holder) is not str or type(booking.reservation) is not str:
         raise InvalidInput("holder and reservation are texts", where="holder")
     check_state(booking.state, booking.expires_ms)
+    raise AssertionError(booking)
 
 
 def check_state(state: State, expires_ms: int | None) -> None:

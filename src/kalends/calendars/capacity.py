@@ -10,6 +10,7 @@ from sortedcontainers import SortedList
 from kalends.calendars.bookings import Booking, check_window
 from kalends.calendars.ledger import Ledger, occupied
 from kalends.calendars.profiles import Step
+from kalends.core.errors import Conflict
 
 
 class CapacityCalendar(Ledger):
@@ -69,6 +70,15 @@ class CapacityCalendar(Ledger):
         if bits not in self._classes:
             self._classes[bits] = SortedList()
         self._classes[bits].add((start, end, booking.id))
+
+    def _take_all(self, bookings: list[Booking]) -> None:
+        for number, booking in enumerate(bookings):
+            try:
+                self._take(booking)
+            except Conflict:
+                for taken in bookings[:number]:
+                    self._give_back(taken)
+                raise
 
     def _give_back(self, booking: Booking) -> None:
         start, end = booking.start, booking.end

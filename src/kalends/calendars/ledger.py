@@ -19,6 +19,7 @@ from kalends.calendars.bookings import (
     check_window,
 )
 from kalends.calendars.profiles import Step
+from kalends.calendars.shared import SharedTable
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.core.intervals import Interval
@@ -44,8 +45,9 @@ class Ledger(ABC):
                 remedy=f"give a whole number from 1 to {limits.UNITS_MAX}",
             )
         self._capacity = capacity
-        self._bookings: dict[int, Booking] = {}
+        self._bookings: SharedTable[Booking] = SharedTable()
         self._expiries: list[tuple[int, int]] = []
+        self._expiries_shared = False
 
     @property
     def capacity(self) -> int:
@@ -57,22 +59,38 @@ class Ledger(ABC):
     def book(self, booking: Booking) -> None:
         check_booking(booking, self._capacity)
         if booking.id in self._bookings:
-            raise Conflict(f"booking {booking.id} is already in this calendar", where="id")
+            raise _booked_twice(booking.id)
         self._take(booking)
         self._bookings[booking.id] = booking
         if booking.expires_ms is not None:
             self._watch(booking.expires_ms, booking.id)
 
     def load(self, bookings: Iterable[Booking]) -> None:
-        taken: list[int] = []
+        new = list(bookings)
         try:
-            for booking in bookings:
-                self.book(booking)
-                taken.append(booking.id)
-        except BaseException:
-            for booking_id in taken:
-                self.release(booking_id)
+            ids = self._bookings
+            fresh: set[int] = set()
+            for booking in new:
+                check_booking(booking, self._capacity)
+                if booking.id in ids or booking.id in fresh:
+                    raise _booked_twice(booking.id)
+                fresh.add(booking.id)
+            self._take_all(new)
+        except (InvalidInput, Conflict):
+            self._raise_first_refusal(new)
             raise
+        self._bookings.update((booking.id, booking) for booking in new)
+        watched = [(each.expires_ms, each.id) for each in new if each.expires_ms is not None]
+        if watched:
+            self._expiries = self._expiries + watched
+            self._expiries_shared = False
+            heapify(self._expiries)
+
+    def _raise_first_refusal(self, bookings: list[Booking]) -> None:
+        """Raise what booking them in turn raises: an earlier clash comes before a later bad length."""
+        attempt = self.copy()
+        for booking in bookings:
+            attempt.book(booking)
 
     def release(self, booking_id: int) -> Booking:
         booking = self.get(booking_id)
@@ -147,7 +165,7 @@ class Ledger(ABC):
             raise InvalidInput(f"{now_ms!r} is not a time in milliseconds", where="now_ms")
         expired: list[Booking] = []
         while (expiry := self.next_expiry_ms()) is not None and expiry <= now_ms:
-            _, booking_id = heappop(self._expiries)
+            _, booking_id = heappop(self._own_expiries())
             expired.append(self.release(booking_id))
         return expired
 
@@ -155,17 +173,19 @@ class Ledger(ABC):
         while self._expiries:
             if self._is_due(self._expiries[0]):
                 return self._expiries[0][0]
-            heappop(self._expiries)
+            heappop(self._own_expiries())
         return None
 
     def copy(self) -> Self:
         twin = self._copy_amounts()
-        twin._bookings = dict(self._bookings)
-        twin._expiries = list(self._expiries)
+        twin._bookings = self._bookings.copy()
+        twin._expiries = self._expiries
+        self._expiries_shared = twin._expiries_shared = True
         return twin
 
     def check(self) -> None:
         """Amounts equal the sum of the bookings, and every hold that expires is watched."""
+        self._bookings.check()
         watched = set(self._expiries)
         for booking_id, booking in self._bookings.items():
             assert booking.id == booking_id, booking
@@ -191,10 +211,17 @@ class Ledger(ABC):
         return None
 
     def _watch(self, expires_ms: int, booking_id: int) -> None:
-        heappush(self._expiries, (expires_ms, booking_id))
+        heappush(self._own_expiries(), (expires_ms, booking_id))
         if len(self._expiries) > 2 * len(self._bookings) + STALE_EXPIRIES_MAX:
             self._expiries = [entry for entry in set(self._expiries) if self._is_due(entry)]
             heapify(self._expiries)
+
+    def _own_expiries(self) -> list[tuple[int, int]]:
+        """The heap, to be changed."""
+        if self._expiries_shared:
+            self._expiries = self._expiries.copy()
+            self._expiries_shared = False
+        return self._expiries
 
     def _is_due(self, entry: tuple[int, int]) -> bool:
         booking = self._bookings.get(entry[1])
@@ -209,8 +236,16 @@ class Ledger(ABC):
         """See `Calendar.walk`."""
 
     @abstractmethod
+    def listing(self, start: int, end: int, count_max: int | None = None) -> list[Booking]:
+        """See `Calendar.listing`."""
+
+    @abstractmethod
     def _take(self, booking: Booking) -> None:
         """Subtract a well-formed booking; raises `Conflict` before anything has changed."""
+
+    @abstractmethod
+    def _take_all(self, bookings: list[Booking]) -> None:
+        """`_take` all or none: well-formed ones, none of them booked, no id twice."""
 
     @abstractmethod
     def _give_back(self, booking: Booking) -> None:
@@ -223,6 +258,10 @@ class Ledger(ABC):
     @abstractmethod
     def _check_amounts(self) -> None:
         """The subclass's part of `check`."""
+
+
+def _booked_twice(booking_id: int) -> Conflict:
+    return Conflict(f"booking {booking_id} is already in this calendar", where="id")
 
 
 def occupied(start: int, end: int, units: int, free: int) -> Conflict:

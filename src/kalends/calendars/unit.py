@@ -11,6 +11,7 @@ from sortedcontainers import SortedList
 from kalends.calendars.bookings import Booking, check_window
 from kalends.calendars.ledger import Ledger, occupied
 from kalends.calendars.profiles import Step
+from kalends.core.errors import Conflict
 
 
 class UnitCalendar(Ledger):
@@ -66,6 +67,15 @@ class UnitCalendar(Ledger):
             raise occupied(start, end, 1, 0)
         self._starts.add(start)
         self._at[start] = booking
+
+    def _take_all(self, bookings: list[Booking]) -> None:
+        for number, booking in enumerate(bookings):
+            try:
+                self._take(booking)
+            except Conflict:
+                for taken in bookings[:number]:
+                    self._give_back(taken)
+                raise
 
     def _give_back(self, booking: Booking) -> None:
         self._starts.remove(booking.start)
