@@ -7,22 +7,53 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests import effort
 
 from kalends.calendars import Booking, Calendar, CapacityCalendar, UnitCalendar
 from kalends.calendars.ledger import STALE_EXPIRIES_MAX
+from kalends.calendars.step_function import StepFunction
+from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.core.intervals import Interval
 
 HORIZON_S = 40
 
+LENGTH_S_MAX = 12
+
 times = st.integers(0, HORIZON_S)
+permilles = st.integers(1, 1_300)
+"""Of a capacity; see `scaled`."""
 ids = st.integers(1, 12)
 expiries = st.none() | st.integers(0, 20)
 nonsense: st.SearchStrategy[Any] = st.sampled_from(
     [True, False, 1.0, float("nan"), float("inf"), "1", None, (), [], 10**40, -(10**40)]
 )
+
+
+class TinyBlocks(StepFunction):
+    """Splits, joins and groups all the time."""
+
+    BLOCK_POINTS = 2
+    GROUP_BLOCKS = 2
+
+
+class SmallBlocks(StepFunction):
+    BLOCK_POINTS = 4
+    GROUP_BLOCKS = 3
+
+
+class TinyCalendar(CapacityCalendar):
+    _new_profile = TinyBlocks
+
+
+class SmallCalendar(CapacityCalendar):
+    _new_profile = SmallBlocks
+
+
+def scaled(capacity: int, permille: int) -> int:
+    """Units out of a capacity, a few of them too many."""
+    return max(1, capacity * permille // 950)
 
 
 class SlowTwin:
@@ -31,6 +62,18 @@ class SlowTwin:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.bookings: dict[int, Booking] = {}
+
+    def copy(self) -> SlowTwin:
+        twin = SlowTwin(self.capacity)
+        twin.bookings = dict(self.bookings)
+        return twin
+
+    def refusal(self, new: Booking) -> type[Exception] | None:
+        if new.units > self.capacity or (new.state != "held" and new.expires_ms is not None):
+            return InvalidInput
+        if new.id in self.bookings or self.free(new.start, new.end) < new.units:
+            return Conflict
+        return None
 
     def free_at(self, time_s: int) -> int:
         return self.capacity - sum(
@@ -53,6 +96,19 @@ class SlowTwin:
     def listing(self, start: int, end: int) -> list[Booking]:
         found = [b for b in self.bookings.values() if b.start < end and start < b.end]
         return sorted(found, key=lambda b: (b.start, b.end, b.id))
+
+    def gaps(self, units: int, start: int, end: int, base: int) -> list[Interval]:
+        """Everything happens within the horizon from `base` on."""
+        last = base + HORIZON_S + LENGTH_S_MAX
+        gaps: list[Interval] = []
+        seconds = {0, *range(max(base - 1, 0), last), limits.TIME_S_MAX - 1}
+        ends = [*sorted(seconds)[1:], limits.TIME_S_MAX]
+        for time_s, until in zip(sorted(seconds), ends, strict=True):
+            if self.free_at(time_s) < units:
+                continue
+            opened = gaps.pop().start if gaps and gaps[-1].end == time_s else time_s
+            gaps.append(Interval(opened, until))
+        return [gap for gap in gaps if gap.start < end and start < gap.end]
 
     def earliest_fit(
         self,
@@ -95,6 +151,11 @@ def booking(
     )
 
 
+def book_in_turn(calendar: Calendar, new: list[Booking]) -> None:
+    for each in new:
+        calendar.book(each)
+
+
 @st.composite
 def window_lists(draw: st.DrawFn) -> list[Interval]:
     """Sorted, disjoint windows that do not touch."""
@@ -103,25 +164,47 @@ def window_lists(draw: st.DrawFn) -> list[Interval]:
 
 
 class CalendarsAgainstTwin(RuleBasedStateMachine):
+    """All times are after `base`, so that the last second there is gets booked too."""
+
     @initialize(
-        capacity=st.sampled_from([1, 1, 2, 3]),
-        slots=st.lists(
-            st.tuples(times, st.integers(1, 8), st.integers(1, 3), expiries), max_size=12
-        ),
+        capacity=st.sampled_from([1, 1, 2, 3, 64, 1000]),
+        base=st.sampled_from([0, limits.TIME_S_MAX - HORIZON_S - LENGTH_S_MAX]),
+        slots=st.lists(st.tuples(times, st.integers(1, 8), permilles, expiries), max_size=12),
     )
-    def begin(self, capacity: int, slots: list[tuple[int, int, int, int | None]]) -> None:
+    def begin(
+        self, capacity: int, base: int, slots: list[tuple[int, int, int, int | None]]
+    ) -> None:
+        self.base = base
         self.twin = SlowTwin(capacity)
-        self.calendars: list[Calendar] = [CapacityCalendar(capacity)]
+        self.calendars: list[Calendar] = [
+            CapacityCalendar(capacity),
+            TinyCalendar(capacity),
+            SmallCalendar(capacity),
+        ]
         if capacity == 1:
             self.calendars.append(UnitCalendar())
-        for number, (start, length_s, units, expires_ms) in enumerate(slots, 1):
-            self.book(number, start, length_s, min(units, capacity), "held", expires_ms)
+        self.others: list[tuple[SlowTwin, list[Calendar]]] = []
+        for number, (start, length_s, permille, expires_ms) in enumerate(slots, 1):
+            self.book(number, start, length_s, permille, "held", expires_ms)
+
+    def new(
+        self,
+        booking_id: int,
+        start: int,
+        length_s: int,
+        permille: int,
+        state: str,
+        expires_ms: int | None,
+    ) -> Booking:
+        start += self.base
+        units = scaled(self.twin.capacity, permille)
+        return booking(booking_id, start, start + length_s, units, state, expires_ms)
 
     @rule(
         booking_id=ids,
         start=times,
-        length_s=st.integers(1, 12),
-        units=st.sampled_from([1, 1, 2, 3]),
+        length_s=st.integers(1, LENGTH_S_MAX),
+        permille=permilles,
         state=st.sampled_from(["held", "locked", "prepared"]),
         expires_ms=expiries,
     )
@@ -130,16 +213,12 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
         booking_id: int,
         start: int,
         length_s: int,
-        units: int,
+        permille: int,
         state: str,
         expires_ms: int | None,
     ) -> None:
-        new = booking(booking_id, start, start + length_s, units, state, expires_ms)
-        error: type[Exception] | None = None
-        if units > self.twin.capacity or (state != "held" and expires_ms is not None):
-            error = InvalidInput
-        elif booking_id in self.twin.bookings or self.twin.free(start, start + length_s) < units:
-            error = Conflict
+        new = self.new(booking_id, start, length_s, permille, state, expires_ms)
+        error = self.twin.refusal(new)
         for calendar in self.calendars:
             if error is None:
                 calendar.book(new)
@@ -148,6 +227,39 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
                     calendar.book(new)
         if error is None:
             self.twin.bookings[booking_id] = new
+
+    @rule(
+        slots=st.lists(
+            st.tuples(
+                ids,
+                times,
+                st.integers(1, LENGTH_S_MAX),
+                permilles,
+                st.sampled_from(["held", "held", "locked"]),
+                expiries,
+            ),
+            max_size=5,
+        )
+    )
+    def load(self, slots: list[tuple[int, int, int, int, str, int | None]]) -> None:
+        new = [self.new(*slot) for slot in slots]
+        after, error = self.twin.copy(), None
+        for each in new:
+            error = after.refusal(each)
+            if error is not None:
+                break
+            after.bookings[each.id] = each
+        for calendar in self.calendars:
+            if error is None:
+                calendar.load(each for each in new)
+                continue
+            with pytest.raises(error) as refused:
+                calendar.load(each for each in new)
+            with pytest.raises(error) as expected:
+                book_in_turn(calendar.copy(), new)
+            assert str(refused.value) == str(expected.value)
+        if error is None:
+            self.twin = after
 
     @rule(
         field=st.sampled_from(["booking_id", "start", "end", "units", "state", "expires_ms"]),
@@ -211,29 +323,47 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
         for _, booking_id in due:
             del self.twin.bookings[booking_id]
 
-    @rule(start=times, length_s=st.integers(1, 20))
-    def look_at_a_window(self, start: int, length_s: int) -> None:
+    @rule(
+        start=st.integers(-5, HORIZON_S),
+        length_s=st.integers(1, 20),
+        count_max=st.none() | st.integers(0, 4),
+    )
+    def look_at_a_window(self, start: int, length_s: int, count_max: int | None) -> None:
+        start += self.base
         end = start + length_s
         for calendar in self.calendars:
             assert calendar.free(start, end) == self.twin.free(start, end)
             assert calendar.steps(start, end) == self.twin.steps(start, end)
-            assert calendar.listing(start, end) == self.twin.listing(start, end)
+            listed = self.twin.listing(start, end)[:count_max]
+            assert calendar.listing(start, end, count_max) == listed
+
+    @rule(permille=permilles, start=st.integers(-5, HORIZON_S), length_s=st.integers(1, 40))
+    def look_for_gaps(self, permille: int, start: int, length_s: int) -> None:
+        units = scaled(self.twin.capacity, permille)
+        start += self.base
+        expected = self.twin.gaps(units, start, start + length_s, self.base)
+        for calendar in self.calendars:
+            assert calendar.gaps(units, start, start + length_s) == expected
 
     @rule(
-        units=st.integers(1, 5),
-        length_s=st.integers(1, 12),
-        not_before=times,
-        not_after=times,
-        windows=st.none() | window_lists(),
+        permille=permilles,
+        length_s=st.integers(1, LENGTH_S_MAX),
+        not_before=st.integers(-5, HORIZON_S),
+        not_after=times | st.just(HORIZON_S + 2 * LENGTH_S_MAX),
+        windows=st.none() | st.none() | window_lists(),
     )
     def search(
         self,
-        units: int,
+        permille: int,
         length_s: int,
         not_before: int,
         not_after: int,
         windows: list[Interval] | None,
     ) -> None:
+        units = scaled(self.twin.capacity, permille)
+        not_before, not_after = self.base + not_before, self.base + not_after
+        if windows is not None:
+            windows = [Interval(self.base + start, self.base + end) for start, end in windows]
         expected = self.twin.earliest_fit(units, length_s, not_before, not_after, windows)
         for calendar in self.calendars:
             found = calendar.earliest_fit(units, length_s, not_before, not_after, windows)
@@ -254,13 +384,29 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
             with pytest.raises(InvalidInput):
                 calendar.expire(value)
 
+    @precondition(lambda self: len(self.others) < 3)
     @rule()
-    def go_on_with_a_copy(self) -> None:
-        for index, calendar in enumerate(self.calendars):
-            self.calendars[index] = calendar.copy()
-            for booking_id in list(self.twin.bookings):
+    def fork(self) -> None:
+        self.others.append((self.twin.copy(), [calendar.copy() for calendar in self.calendars]))
+
+    @precondition(lambda self: self.others)
+    @rule(data=st.data())
+    def go_on_with_another(self, data: st.DataObject) -> None:
+        index = data.draw(st.integers(0, len(self.others) - 1))
+        here = (self.twin, self.calendars)
+        self.twin, self.calendars = self.others[index]
+        self.others[index] = here
+
+    @precondition(lambda self: self.others)
+    @rule(data=st.data())
+    def throw_another_away_emptied(self, data: st.DataObject) -> None:
+        twin, calendars = self.others.pop(data.draw(st.integers(0, len(self.others) - 1)))
+        for calendar in calendars:
+            for booking_id in twin.bookings:
                 calendar.release(booking_id)
-            calendar.book(booking(50, 0, HORIZON_S, calendar.capacity, "held", 0))
+            calendar.check()
+            full = booking(50, self.base, self.base + HORIZON_S, calendar.capacity, "held", 0)
+            calendar.book(full)
 
     @invariant()
     def the_whole_state_equals_the_twins(self) -> None:
@@ -268,9 +414,9 @@ class CalendarsAgainstTwin(RuleBasedStateMachine):
         effort.steps["calendars of one resource"] += len(self.calendars)
         for calendar in self.calendars:
             calendar.check()
-            end = 2 * HORIZON_S
-            assert calendar.listing(-5, end) == self.twin.listing(-5, end)
-            assert calendar.steps(-5, end) == self.twin.steps(-5, end)
+            start, end = self.base - 5, self.base + 2 * HORIZON_S
+            assert calendar.listing(start, end) == self.twin.listing(start, end)
+            assert calendar.steps(start, end) == self.twin.steps(start, end)
             assert len(calendar) == len(self.twin.bookings)
             assert calendar.next_expiry_ms() == (expiring[0][0] if expiring else None)
             for booking_id, known in self.twin.bookings.items():

@@ -1,142 +1,105 @@
-"""The calendar of n identical units: free capacity as a step function of time."""
+"""The calendar of n identical units: free capacity as a step function, bookings beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Self
 
-from sortedcontainers import SortedList
+import numpy as np
 
-from kalends.calendars.bookings import Booking, check_window
+from kalends.calendars.bookings import Booking, check_units, check_window
 from kalends.calendars.ledger import Ledger, occupied
+from kalends.calendars.listing import Listing
 from kalends.calendars.profiles import Step
+from kalends.calendars.step_function import StepFunction
+from kalends.core import limits
 from kalends.core.errors import Conflict
+from kalends.core.intervals import Interval
 
 
 class CapacityCalendar(Ledger):
     """A calendar of `capacity` units; see `kalends.calendars.engine.Calendar`.
 
-    `_free[t]` is what is free from the change point t up to the next one; before the first all is
-    free. Neighbouring values differ, so that equal calendars have equal points.
-
-    For listings, bookings are kept by length class (the bits of their length) in order of start: a
-    booking of a class that overlaps a window starts at most one class width before it.
+    `_profile` is `capacity` less the sum of the bookings at every time; `_listing` their order.
     """
+
+    _new_profile = StepFunction
 
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity)
-        self._points = SortedList()
-        self._free: dict[int, int] = {}
-        self._classes: dict[int, SortedList] = {}
+        self._profile = self._new_profile(capacity)
+        self._listing = Listing()
 
     def free(self, start: int, end: int) -> int:
         check_window(start, end)
-        least = self._free_at(start)
-        for point in self._points.irange(start, end, inclusive=(False, False)):
-            free = self._free[point]
-            if free < least:
-                least = free
-        return least
+        return self._profile.least(start, end)
 
     def walk(self, start: int, end: int) -> Iterator[Step]:
-        at, free = start, self._free_at(start)
-        for point in self._points.irange(start, end, inclusive=(False, False)):
-            yield at, point, free
-            at, free = point, self._free[point]
-        yield at, end, free
+        return self._profile.walk(start, end)
+
+    def gaps(self, units: int, start: int, end: int) -> list[Interval]:
+        check_window(start, end)
+        check_units(units)
+        start, end = max(start, 0), min(end, limits.TIME_S_MAX)
+        if start >= end or units > self._capacity:
+            return []
+        return [
+            Interval(max(gap.start, 0), min(gap.end, limits.TIME_S_MAX))
+            for gap in self._profile.stretches(units, start, end)
+        ]
 
     def listing(self, start: int, end: int, count_max: int | None = None) -> list[Booking]:
         check_window(start, end)
-        found = [
-            entry
-            for bits, entries in self._classes.items()
-            for entry in entries.irange((start - (1 << bits),), (end,))
-            if entry[1] > start
-        ]
-        found.sort()
-        return [self._bookings[booking_id] for _, _, booking_id in found[:count_max]]
+        found = islice(self._listing.overlapping(start, end), count_max)
+        return [self._bookings[booking_id] for _, _, booking_id in found]
 
-    def _free_at(self, time_s: int) -> int:
-        index = self._points.bisect_right(time_s)
-        return self._free[self._points[index - 1]] if index else self._capacity
+    def _first_fit(self, units: int, length_s: int, start: int, end: int) -> int | None:
+        return self._profile.first_fit(units, length_s, start, end)
 
     def _take(self, booking: Booking) -> None:
-        start, end = booking.start, booking.end
-        free = self.free(start, end)
-        if free < booking.units:
-            raise occupied(start, end, booking.units, free)
-        self._add(start, end, -booking.units)
-        bits = (end - start).bit_length()
-        if bits not in self._classes:
-            self._classes[bits] = SortedList()
-        self._classes[bits].add((start, end, booking.id))
+        start, end, units = booking.start, booking.end, booking.units
+        free = self._profile.least(start, end)
+        if free < units:
+            raise occupied(start, end, units, free)
+        self._profile.add(start, end, -units)
+        self._listing.add(booking)
 
     def _take_all(self, bookings: list[Booking]) -> None:
-        for number, booking in enumerate(bookings):
-            try:
-                self._take(booking)
-            except Conflict:
-                for taken in bookings[:number]:
-                    self._give_back(taken)
-                raise
+        starts, ends, units = (
+            np.fromiter(numbers, np.int64, len(bookings))
+            for numbers in (
+                (booking.start for booking in bookings),
+                (booking.end for booking in bookings),
+                (booking.units for booking in bookings),
+            )
+        )
+        if not self._profile.add_all(starts, ends, -units):
+            raise Conflict("too few units are free for all of them", where="units")
+        for booking in bookings:
+            self._listing.add(booking)
 
     def _give_back(self, booking: Booking) -> None:
-        start, end = booking.start, booking.end
-        self._add(start, end, booking.units)
-        bits = (end - start).bit_length()
-        self._classes[bits].remove((start, end, booking.id))
-        if not self._classes[bits]:
-            del self._classes[bits]
-
-    def _add(self, start: int, end: int, units: int) -> None:
-        """Add `units` during ``[start, end)``, keeping neighbouring values different."""
-        self._set_point(start)
-        self._set_point(end)
-        free = self._free
-        for point in self._points.irange(start, end, inclusive=(True, False)):
-            free[point] += units
-        self._drop_if_equal(start)
-        self._drop_if_equal(end)
-
-    def _set_point(self, time_s: int) -> None:
-        if time_s not in self._free:
-            self._free[time_s] = self._free_at(time_s)
-            self._points.add(time_s)
-
-    def _drop_if_equal(self, time_s: int) -> None:
-        if self._free_at(time_s - 1) == self._free[time_s]:
-            self._points.remove(time_s)
-            del self._free[time_s]
+        self._profile.add(booking.start, booking.end, booking.units)
+        self._listing.remove(booking)
 
     def _copy_amounts(self) -> Self:
         twin = type(self)(self._capacity)
-        twin._points = self._points.copy()
-        twin._free = dict(self._free)
-        twin._classes = {bits: entries.copy() for bits, entries in self._classes.items()}
+        twin._profile = self._profile.copy()
+        twin._listing = self._listing.copy()
         return twin
 
     def _check_amounts(self) -> None:
+        self._profile.check()
         changes: dict[int, int] = {}
         for booking in self._bookings.values():
             changes[booking.start] = changes.get(booking.start, 0) - booking.units
             changes[booking.end] = changes.get(booking.end, 0) + booking.units
-        free, expected = self._capacity, {}
-        for point in sorted(changes):
-            free += changes[point]
-            assert 0 <= free <= self._capacity, point
-            if changes[point]:
-                expected[point] = free
-        assert free == self._capacity
-        assert self._free == expected
-        self._points._check()
-        assert list(self._points) == sorted(expected)
-        listed = 0
-        for bits, entries in self._classes.items():
-            entries._check()
-            assert len(entries) > 0, bits
-            for start, end, booking_id in entries:
-                booking = self._bookings[booking_id]
-                assert (booking.start, booking.end) == (start, end), booking
-                assert (end - start).bit_length() == bits, booking
-            listed += len(entries)
-        assert listed == len(self._bookings)
+        steps, at, free = [], -1, self._capacity
+        for time_s in sorted(changes):
+            if changes[time_s]:
+                steps.append((at, time_s, free))
+                at, free = time_s, free + changes[time_s]
+        steps.append((at, limits.TIME_S_MAX + 1, free))
+        assert list(self.walk(-1, limits.TIME_S_MAX + 1)) == steps
+        self._listing.check(self._bookings.values())

@@ -7,13 +7,19 @@ one block.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
+from itertools import islice, pairwise
 from typing import Final, Generic, TypeVar
 
 BUCKET_ENTRIES_MAX: Final = 512
 """On average in a bucket of a table: a copy of one takes microseconds, and a million need 2,048."""
 
+SORTED_ENTRIES_MAX: Final = 1_024
+"""In a block of a sorted list."""
+
 Value = TypeVar("Value")
+Entry = TypeVar("Entry", bound=tuple[int, ...])
 
 
 class SharedTable(Generic[Value]):
@@ -101,3 +107,90 @@ class SharedTable(Generic[Value]):
         self._mask = count - 1
         for key, value in items:
             self._buckets[key & self._mask][key] = value
+
+
+class SharedSortedList(Generic[Entry]):
+    """Different tuples of whole numbers in order, in blocks of 1 to `SORTED_ENTRIES_MAX`.
+
+    `add` and `remove` O(log n + `SORTED_ENTRIES_MAX`), `copy` O(number of blocks).
+    """
+
+    def __init__(self) -> None:
+        self._blocks: list[list[Entry]] = []
+        self._firsts: list[Entry] = []
+        self._shared = bytearray()
+
+    def __bool__(self) -> bool:
+        return bool(self._blocks)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return (entry for block in self._blocks for entry in block)
+
+    def between(self, low: tuple[int, ...], high: tuple[int, ...]) -> Iterator[Entry]:
+        """The entries from `low` on that are before `high`. Lazy: it must not change meanwhile."""
+        number = max(bisect_right(self._firsts, low) - 1, 0)
+        for block in islice(self._blocks, number, None):
+            for index in range(bisect_left(block, low), len(block)):
+                if block[index] >= high:
+                    return
+                yield block[index]
+
+    def add(self, entry: Entry) -> None:
+        """One that is not in it."""
+        number = max(bisect_right(self._firsts, entry) - 1, 0)
+        if not self._blocks:
+            self._put(0, 0, [entry])
+            return
+        block = self._own(number)
+        insort(block, entry)
+        self._firsts[number] = block[0]
+        if len(block) > SORTED_ENTRIES_MAX:
+            self._put(number, number + 1, block)
+
+    def remove(self, entry: Entry) -> None:
+        """One that is in it."""
+        number = bisect_right(self._firsts, entry) - 1
+        block = self._own(number)
+        del block[bisect_left(block, entry)]
+        if block:
+            self._firsts[number] = block[0]
+        else:
+            self._put(number, number + 1, [])
+
+    def update(self, entries: list[Entry]) -> None:
+        """`add` all of them; when they are many, in O((n + m) log m) altogether."""
+        if len(entries) * 8 < len(self._blocks) * SORTED_ENTRIES_MAX:
+            for entry in entries:
+                self.add(entry)
+        else:
+            self._put(0, len(self._blocks), sorted([*self, *entries]))
+
+    def copy(self) -> SharedSortedList[Entry]:
+        twin: SharedSortedList[Entry] = SharedSortedList()
+        twin._blocks, twin._firsts = self._blocks.copy(), self._firsts.copy()
+        self._shared = bytearray(b"\1" * len(self._blocks))
+        twin._shared = self._shared.copy()
+        return twin
+
+    def check(self) -> None:
+        """Raises `AssertionError` when an invariant does not hold: a bug of ours."""
+        assert len(self._blocks) == len(self._firsts) == len(self._shared)
+        for number, block in enumerate(self._blocks):
+            assert 1 <= len(block) <= SORTED_ENTRIES_MAX, number
+            assert block[0] == self._firsts[number], number
+        entries = list(self)
+        assert all(left < right for left, right in pairwise(entries))
+
+    def _own(self, number: int) -> list[Entry]:
+        if self._shared[number]:
+            self._blocks[number] = self._blocks[number].copy()
+            self._shared[number] = 0
+        return self._blocks[number]
+
+    def _put(self, first: int, last: int, entries: list[Entry]) -> None:
+        """Blocks of these entries in the place of blocks ``[first, last)``."""
+        half = SORTED_ENTRIES_MAX // 2
+        blocks = [entries[at : at + half] for at in range(0, len(entries), half)]
+        self._blocks[first:last] = blocks
+        self._firsts[first:last] = [block[0] for block in blocks]
+        self._shared[first:last] = bytes(len(blocks))

@@ -1,0 +1,145 @@
+"""A run of change points of a step function, with what a search may skip it by."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+SMALL: Final = 48
+"""Below so many values, plain Python is faster than calling numpy."""
+
+LEVELS: Final = 64
+"""A search rounds what it needs down to this many steps of the capacity, to share what is cached."""
+
+NEVER: Final = 1 << 62
+"""Later than every time, still an int64; `-NEVER` is earlier than every time."""
+
+_INT64 = np.dtype(np.int64)
+
+
+class Runs(NamedTuple):
+    """Where a stretch of time has enough, between the first and the last step that has too little.
+
+    `lead` is when the first such step starts, `trail` when the last one ends (`NEVER`: with the
+    stretch), `longest_s` the longest time between two of them.
+    """
+
+    lead: int
+    longest_s: int
+    trail: int
+
+
+class Block:
+    """Change points in order: `values[i]` from `times[i]` up to the next; never empty.
+
+    What is true of a value is the value here plus what is pending on the whole block, which the
+    owner of the block keeps: so blocks can be shared by copies, and the caches survive changes of
+    the whole. `least`, `most` and `runs` are found when first asked for, and forgotten by `touch`,
+    which every other change must call.
+    """
+
+    __slots__ = ("_least", "_most", "_runs", "owner", "times", "values")
+
+    def __init__(self, owner: object, times: array[int], values: array[int]) -> None:
+        self.owner = owner
+        self.times = times
+        self.values = values
+        self.touch()
+
+    def touch(self) -> None:
+        """Forget what was found about the values or times, because they change."""
+        self._least: int | None = None
+        self._most: int | None = None
+        self._runs: dict[int, Runs | None] = {}
+
+    def copy(self, owner: object) -> Block:
+        return Block(owner, self.times[:], self.values[:])
+
+    @property
+    def least(self) -> int:
+        if self._least is None:
+            self._least = int(np.minimum.reduce(_view(self.values)))
+        return self._least
+
+    @property
+    def most(self) -> int:
+        if self._most is None:
+            self._most = int(np.maximum.reduce(_view(self.values)))
+        return self._most
+
+    def least_of(self, first: int, last: int) -> int:
+        """The smallest of ``values[first:last]``, which may not be empty."""
+        if last - first < SMALL:
+            return min(self.values[first:last])
+        return int(np.minimum.reduce(_view(self.values, first, last)))
+
+    def add(self, first: int, last: int, amount: int) -> None:
+        """Add to ``values[first:last]``."""
+        view = _view(self.values, first, last)
+        view += amount
+
+    def runs(self, level: int, level_units: int) -> Runs | None:
+        """The runs of at least ``level * level_units``; None when the whole block is one. Cached."""
+        try:
+            return self._runs[level]
+        except KeyError:
+            found = self._runs[level] = self.find_runs(level * level_units)
+            return found
+
+    def find_runs(self, units: int) -> Runs | None:
+        """The runs of at least `units`; None when the whole block is one."""
+        low = (_view(self.values) < units).nonzero()[0]
+        if not low.size:
+            return None
+        times = _view(self.times)
+        after = int(low[-1]) + 1
+        longest_s = 0
+        if low.size > 1:
+            longest_s = int(np.maximum.reduce(times[low[1:]] - times[low[:-1] + 1]))
+        return Runs(
+            self.times[int(low[0])],
+            longest_s,
+            self.times[after] if after < len(self.times) else NEVER,
+        )
+
+    def fit(self, units: int, length_s: int, first: int, run: int) -> tuple[bool, int]:
+        """Whether a run of `units` of at least `length_s` ends here, and the start of the first.
+
+        Looks from point `first` on, `run` being the start of the run that reaches it. Without a
+        fit, the start of the run that reaches the end of the block (`NEVER`: none does).
+        """
+        low = (_view(self.values, first) < units).nonzero()[0]
+        if not low.size:
+            return False, run
+        times = _view(self.times, first)
+        if self.times[first + int(low[0])] - run >= length_s:
+            return True, run
+        starts = times[low[:-1] + 1]
+        fits = times[low[1:]] - starts >= min(length_s, NEVER)
+        if fits.size and fits[index := int(fits.argmax())]:
+            return True, int(starts[index])
+        after = first + int(low[-1]) + 1
+        return False, self.times[after] if after < len(self.times) else NEVER
+
+    def turns(self, units: int) -> list[tuple[int, bool]]:
+        """Where steps of at least `units` begin (True) and end (False), the first point included."""
+        enough = _view(self.values) >= units
+        at = np.concatenate(([0], (enough[1:] != enough[:-1]).nonzero()[0] + 1))
+        return list(zip(_view(self.times)[at].tolist(), enough[at].tolist(), strict=True))
+
+    def check(self, level_units: int) -> None:
+        """Raises `AssertionError` when an invariant does not hold: a bug of ours."""
+        assert len(self.times) == len(self.values) > 0
+        assert self._least in (None, min(self.values))
+        assert self._most in (None, max(self.values))
+        for level, runs in self._runs.items():
+            assert runs == self.find_runs(level * level_units), level
+
+
+def _view(numbers: array[int], first: int = 0, last: int | None = None) -> NDArray[np.int64]:
+    """``numbers[first:last]`` as numpy sees it, not copied; an array with a view cannot grow."""
+    count = (len(numbers) if last is None else last) - first
+    return np.frombuffer(numbers, _INT64, count, first * 8)
