@@ -186,7 +186,8 @@ def test_check_notices_amounts_that_are_not_the_sum_of_the_bookings() -> None:
     for calendar in (unit, capacity):
         calendar.book(booking(1, 0, 10, expires_ms=4))
     capacity._profile.add(3, 5, -1)
-    unit._at[0] = booking(1, 0, 11)
+    unit._taken.remove(0)
+    unit._taken.add(0, 11, 1)
     for calendar in (unit, capacity):
         with pytest.raises(AssertionError):
             calendar.check()

@@ -1,99 +1,97 @@
-"""The calendar of one indivisible thing: disjoint intervals in order of time."""
+"""The calendar of one indivisible thing: disjoint bookings, and the gaps between them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
-from typing import Self
+from itertools import chain, islice
+from typing import Final, Self
 
-from sortedcontainers import SortedList
-
-from kalends.calendars.bookings import Booking, check_window
+from kalends.calendars.bookings import Booking, check_units, check_window
+from kalends.calendars.gap_blocks import GapBlocks
 from kalends.calendars.ledger import Ledger, occupied
 from kalends.calendars.profiles import Step
+from kalends.core import limits
 from kalends.core.errors import Conflict
+from kalends.core.intervals import Interval
+
+REBUILD_SHARE: Final = 16
+"""Loading more than one new booking for this many old ones rebuilds the gaps in one pass."""
 
 
 class UnitCalendar(Ledger):
     """A calendar of capacity 1; see `kalends.calendars.engine.Calendar`.
 
-    Bookings never overlap, so their ends are in the same order as their starts: the last one that
-    starts before a window's end is the only one that can decide whether the window is free.
+    When it is taken is kept apart from by whom: the gaps know bookings by their id only.
     """
 
     def __init__(self) -> None:
         super().__init__(1)
-        self._starts = SortedList()
-        self._at: dict[int, Booking] = {}
+        self._taken = GapBlocks()
 
     def free(self, start: int, end: int) -> int:
         check_window(start, end)
-        index = self._starts.bisect_left(end)
-        return 0 if index and self._at[self._starts[index - 1]].end > start else 1
+        return 0 if self._taken.taken(start, end) else 1
 
     def walk(self, start: int, end: int) -> Iterator[Step]:
-        shown_until = busy_until = start
-        for booking in self._overlapping(start, end):
-            if booking.start > busy_until:
-                if busy_until > shown_until:
-                    yield shown_until, busy_until, 0
-                yield busy_until, booking.start, 1
-                shown_until = booking.start
-            busy_until = booking.end
-        busy_until = min(busy_until, end)
-        if busy_until > shown_until:
-            yield shown_until, busy_until, 0
-        if end > busy_until:
-            yield busy_until, end, 1
+        at = start
+        for gap_start, gap_end in self._taken.gaps(start, end, limits.TIME_S_MAX):
+            opens, closes = max(gap_start, start), min(gap_end, end)
+            if at < opens:
+                yield at, opens, 0
+            yield opens, closes, 1
+            at = closes
+        if at < end:
+            yield at, end, 0
+
+    def gaps(self, units: int, start: int, end: int) -> list[Interval]:
+        check_window(start, end)
+        check_units(units)
+        start, end = max(start, 0), min(end, limits.TIME_S_MAX)
+        if units > 1 or start >= end:
+            return []
+        return [Interval(*gap) for gap in self._taken.gaps(start, end, limits.TIME_S_MAX)]
 
     def listing(self, start: int, end: int, count_max: int | None = None) -> list[Booking]:
         check_window(start, end)
-        found = islice(self._overlapping(start, end), count_max)
-        return [self._bookings[booking.id] for booking in found]
+        found = islice(self._taken.keys(start, end), count_max)
+        return [self._bookings[booking_id] for booking_id in found]
 
-    def _overlapping(self, start: int, end: int) -> Iterator[Booking]:
-        """The bookings as they were made: their state may have changed since."""
-        first = start
-        index = self._starts.bisect_left(start)
-        if index and self._at[self._starts[index - 1]].end > start:
-            first = self._starts[index - 1]
-        for booked_start in self._starts.irange(first, end, inclusive=(True, False)):
-            yield self._at[booked_start]
+    def _first_fit(self, units: int, length_s: int, start: int, end: int) -> int | None:
+        fit = self._taken.earliest(length_s, start)
+        return fit if fit + length_s <= end else None
 
     def _take(self, booking: Booking) -> None:
-        start, end = booking.start, booking.end
-        index = self._starts.bisect_left(end)
-        if index and self._at[self._starts[index - 1]].end > start:
-            raise occupied(start, end, 1, 0)
-        self._starts.add(start)
-        self._at[start] = booking
+        if not self._taken.add(booking.start, booking.end, booking.id):
+            raise occupied(booking.start, booking.end, 1, 0)
 
     def _take_all(self, bookings: list[Booking]) -> None:
-        for number, booking in enumerate(bookings):
+        if len(bookings) * REBUILD_SHARE > len(self._taken):
+            new = ((booking.start, booking.end, booking.id) for booking in bookings)
             try:
+                self._taken = GapBlocks(chain(self._taken, new))
+            except ValueError as error:
+                raise Conflict("two bookings overlap", where="start") from error
+            return
+        # A copy of the gaps costs less than undoing what was taken before a clash.
+        before = self._taken.copy()
+        try:
+            for booking in bookings:
                 self._take(booking)
-            except Conflict:
-                for taken in bookings[:number]:
-                    self._give_back(taken)
-                raise
+        except Conflict:
+            self._taken = before
+            raise
 
     def _give_back(self, booking: Booking) -> None:
-        self._starts.remove(booking.start)
-        del self._at[booking.start]
+        self._taken.remove(booking.start)
 
     def _copy_amounts(self) -> Self:
         twin = type(self)()
-        twin._starts = self._starts.copy()
-        twin._at = dict(self._at)
+        twin._taken = self._taken.copy()
         return twin
 
     def _check_amounts(self) -> None:
-        self._starts._check()
-        assert len(self._starts) == len(self._at) == len(self._bookings)
-        end_before = -1
-        for start in self._starts:
-            booking = self._bookings[self._at[start].id]
-            assert booking.start == start, booking
-            assert booking.end == self._at[start].end, booking
-            assert end_before <= start, booking
-            end_before = booking.end
+        self._taken.check()
+        assert len(self._taken) == len(self._bookings)
+        for start, end, booking_id in self._taken:
+            booking = self._bookings[booking_id]
+            assert (booking.start, booking.end) == (start, end), booking
