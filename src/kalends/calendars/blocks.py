@@ -91,19 +91,14 @@ class Block:
 
     def find_runs(self, units: int) -> Runs | None:
         """The runs of at least `units`; None when the whole block is one."""
-        low = (_view(self.values) < units).nonzero()[0]
-        if not low.size:
-            return None
-        times = _view(self.times)
-        after = int(low[-1]) + 1
-        longest_s = 0
-        if low.size > 1:
-            longest_s = int(np.maximum.reduce(times[low[1:]] - times[low[:-1] + 1]))
-        return Runs(
-            self.times[int(low[0])],
-            longest_s,
-            self.times[after] if after < len(self.times) else NEVER,
-        )
+        enough, turns = self.turns(units)
+        lead = self.times[0]
+        if enough:
+            if not turns.size:
+                return None
+            lead, turns = int(turns[0]), turns[1:]
+        longest_s = int((turns[1::2] - turns[:-1:2]).max()) if turns.size > 1 else 0
+        return Runs(lead, longest_s, int(turns[-1]) if turns.size % 2 else NEVER)
 
     def fit(self, units: int, length_s: int, first: int, run: int) -> tuple[bool, int]:
         """Whether a run of `units` of at least `length_s` ends here, and the start of the first.
@@ -111,24 +106,26 @@ class Block:
         Looks from point `first` on, `run` being the start of the run that reaches it. Without a
         fit, the start of the run that reaches the end of the block (`NEVER`: none does).
         """
-        low = (_view(self.values, first) < units).nonzero()[0]
-        if not low.size:
-            return False, run
-        times = _view(self.times, first)
-        if self.times[first + int(low[0])] - run >= length_s:
+        enough, turns = self.turns(units, first)
+        lead = self.times[first]
+        if enough:
+            if not turns.size:
+                return False, run
+            lead, turns = int(turns[0]), turns[1:]
+        if lead - run >= length_s:
             return True, run
-        starts = times[low[:-1] + 1]
-        fits = times[low[1:]] - starts >= min(length_s, NEVER)
-        if fits.size and fits[index := int(fits.argmax())]:
-            return True, int(starts[index])
-        after = first + int(low[-1]) + 1
-        return False, self.times[after] if after < len(self.times) else NEVER
+        if turns.size > 1:
+            fits = turns[1::2] - turns[:-1:2] >= min(length_s, NEVER)
+            index = int(fits.argmax())
+            if fits[index]:
+                return True, int(turns[2 * index])
+        return False, int(turns[-1]) if turns.size % 2 else NEVER
 
-    def turns(self, units: int) -> list[tuple[int, bool]]:
-        """Where steps of at least `units` begin (True) and end (False), the first point included."""
-        enough = _view(self.values) >= units
-        at = np.concatenate(([0], (enough[1:] != enough[:-1]).nonzero()[0] + 1))
-        return list(zip(_view(self.times)[at].tolist(), enough[at].tolist(), strict=True))
+    def turns(self, units: int, first: int = 0) -> tuple[bool, NDArray[np.int64]]:
+        """Whether there are at least `units` at point `first`, and when that changes after it."""
+        enough = _view(self.values, first) >= units
+        changes = (enough[1:] != enough[:-1]).nonzero()[0]
+        return bool(enough[0]), _view(self.times, first + 1)[changes]
 
     def check(self, level_units: int) -> None:
         """Raises `AssertionError` when an invariant does not hold: a bug of ours."""

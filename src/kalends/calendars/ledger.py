@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 
 from kalends.calendars import profiles
 from kalends.calendars.bookings import (
@@ -144,7 +144,12 @@ class Ledger(ABC):
         not_after: int,
         windows: Sequence[Interval] | None = None,
     ) -> int | None:
-        _check_search(units, length_s, not_before, not_after)
+        if not (
+            type(units) is type(length_s) is type(not_before) is type(not_after) is int
+            and units > 0
+            and length_s > 0
+        ):
+            _refuse_search(units, length_s, not_before, not_after)
         if units > self._capacity:
             return None
         if windows is None:
@@ -273,7 +278,8 @@ def occupied(start: int, end: int, units: int, free: int) -> Conflict:
     )
 
 
-def _check_search(units: int, length_s: int, not_before: int, not_after: int) -> None:
+def _refuse_search(units: int, length_s: int, not_before: int, not_after: int) -> NoReturn:
+    """Raises the `InvalidInput` that tells what is wrong with a malformed search."""
     for value, where in (
         (units, "units"),
         (length_s, "length_s"),
@@ -282,9 +288,8 @@ def _check_search(units: int, length_s: int, not_before: int, not_after: int) ->
     ):
         if type(value) is not int:
             raise InvalidInput(f"{value!r} is not a whole number", where=where)
-    if units < 1 or length_s < 1:
-        raise InvalidInput(
-            f"{units} units for {length_s} seconds",
-            where="units" if units < 1 else "length_s",
-            remedy="ask for at least 1 unit and 1 second",
-        )
+    raise InvalidInput(
+        f"{units} units for {length_s} seconds",
+        where="units" if units < 1 else "length_s",
+        remedy="ask for at least 1 unit and 1 second",
+    )

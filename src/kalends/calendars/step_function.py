@@ -31,7 +31,7 @@ class StepFunction:
     `copy` O(n/B), and see `first_fit`, `stretches`. Not thread-safe.
     """
 
-    BLOCK_POINTS = 512
+    BLOCK_POINTS = 2_048
     GROUP_BLOCKS = 32
 
     def __init__(self, top: int) -> None:
@@ -133,10 +133,11 @@ class StepFunction:
             return None
         if self.least(start, start + length_s) >= units:
             return start
-        number = self._find(start)[0]
-        found, run = self._search(units, length_s, start, number)
-        number += 1
-        single = 0
+        number, at = self._find(start)
+        found, run, single = False, start, 0
+        if at > 0:
+            found, run = self._search(units, length_s, start, number)
+            number += 1
         while not found and number < len(self._blocks):
             if run + length_s > end:
                 return None
@@ -175,7 +176,8 @@ class StepFunction:
             number += 1
             if block.most < needed if opened is None else block.least >= needed:
                 continue
-            for time_s, enough in block.turns(needed):
+            enough, turns = block.turns(needed)
+            for time_s in (block.times[0], *turns.tolist()):
                 if not enough:
                     if opened is not None and time_s > start:
                         found.append(Interval(opened, time_s))
@@ -184,6 +186,7 @@ class StepFunction:
                     if time_s >= end:
                         return found
                     opened = time_s
+                enough = not enough
         if opened is not None:
             found.append(Interval(opened, NEVER))
         return found
@@ -312,6 +315,7 @@ class StepFunction:
         size = len(self._blocks[number].times)
         if size > 2 * self.BLOCK_POINTS:
             self._replace(number, number + 1, [size // 2, size - size // 2])
+        if size > self.BLOCK_POINTS // 2:
             return
         for left in (number, number - 1):
             if 0 <= left < len(self._blocks) - 1:
