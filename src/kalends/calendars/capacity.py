@@ -66,6 +66,8 @@ class CapacityCalendar(Ledger):
         self._listing.add(booking)
 
     def _take_all(self, bookings: list[Booking]) -> None:
+        if not bookings:
+            return
         starts, ends, units = (
             np.fromiter(numbers, np.int64, len(bookings))
             for numbers in (
@@ -76,8 +78,7 @@ class CapacityCalendar(Ledger):
         )
         if not self._profile.add_all(starts, ends, -units):
             raise Conflict("too few units are free for all of them", where="units")
-        for booking in bookings:
-            self._listing.add(booking)
+        self._listing.add_all(bookings)
 
     def _give_back(self, booking: Booking) -> None:
         self._profile.add(booking.start, booking.end, booking.units)

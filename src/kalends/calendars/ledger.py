@@ -68,18 +68,16 @@ class Ledger(ABC):
     def load(self, bookings: Iterable[Booking]) -> None:
         new = list(bookings)
         try:
-            ids = self._bookings
-            fresh: set[int] = set()
             for booking in new:
                 check_booking(booking, self._capacity)
-                if booking.id in ids or booking.id in fresh:
-                    raise _booked_twice(booking.id)
-                fresh.add(booking.id)
+            fresh = {booking.id: booking for booking in new}
+            if len(fresh) < len(new) or any(each in self._bookings for each in fresh):
+                raise Conflict("an id is booked twice", where="id")
             self._take_all(new)
         except (InvalidInput, Conflict):
             self._raise_first_refusal(new)
             raise
-        self._bookings.update((booking.id, booking) for booking in new)
+        self._bookings.update(fresh.items())
         watched = [(each.expires_ms, each.id) for each in new if each.expires_ms is not None]
         if watched:
             self._expiries = self._expiries + watched

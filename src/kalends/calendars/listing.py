@@ -29,6 +29,9 @@ class Listing:
         """O(1)."""
         self._added[booking.id] = booking
 
+    def add_all(self, bookings: list[Booking]) -> None:
+        self._added.update((booking.id, booking) for booking in bookings)
+
     def remove(self, booking: Booking) -> None:
         """O(1); of what was added."""
         if self._added.pop(booking.id, None) is None:

@@ -8,7 +8,7 @@ one block.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice, pairwise
 from typing import Final, Generic, TypeVar
 
@@ -75,9 +75,16 @@ class SharedTable(Generic[Value]):
         del self._buckets[number][key]
         self._count -= 1
 
-    def update(self, items: Iterable[tuple[int, Value]]) -> None:
+    def update(self, items: Collection[tuple[int, Value]]) -> None:
+        """Set all of them. O(items + number of buckets)."""
+        while self._count + len(items) > BUCKET_ENTRIES_MAX * len(self._buckets):
+            self._grow()
+        buckets, shared, mask = self._buckets, self._shared, self._mask
         for key, value in items:
-            self[key] = value
+            if shared[key & mask]:
+                self._unshare(key & mask)
+            buckets[key & mask][key] = value
+        self._count = sum(map(len, buckets))
 
     def copy(self) -> SharedTable[Value]:
         twin: SharedTable[Value] = SharedTable()

@@ -31,7 +31,7 @@ class StepFunction:
     `copy` O(n/B), and see `first_fit`, `stretches`. Not thread-safe.
     """
 
-    BLOCK_POINTS = 2_048
+    BLOCK_POINTS = 4_096
     GROUP_BLOCKS = 32
 
     def __init__(self, top: int) -> None:
@@ -153,6 +153,8 @@ class StepFunction:
             elif count > 1:
                 single = number + count
             else:
+                if runs.lead - run < length_s:
+                    run = self._firsts[number]  # what comes before is too short anyway
                 found, run = self._search(units, length_s, run, number)
                 number += 1
         if not found:
