@@ -4,6 +4,7 @@ from kalends.calendars.access import AccessList, Rule, open_access
 from kalends.calendars.bookings import Booking, State
 from kalends.calendars.capacity import CapacityCalendar
 from kalends.calendars.engine import Calendar, new_calendar
+from kalends.calendars.fleet import Fleet, Together, WeightedStart
 from kalends.calendars.profiles import Step
 from kalends.calendars.recurrence import Recurrence
 from kalends.calendars.resource import ResourceCalendar, unknown_resource
@@ -15,12 +16,15 @@ __all__ = [
     "Booking",
     "Calendar",
     "CapacityCalendar",
+    "Fleet",
     "Recurrence",
     "ResourceCalendar",
     "Rule",
     "State",
     "Step",
+    "Together",
     "UnitCalendar",
+    "WeightedStart",
     "Windows",
     "new_calendar",
     "open_access",
