@@ -21,6 +21,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+# In place of this folder, whose calendar.py would stand in for the standard library's.
+sys.path.pop(0)
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import kalends

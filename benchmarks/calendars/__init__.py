@@ -1,0 +1,1 @@
+"""Workloads, engines and measurements of `benchmarks/calendar.py`."""
