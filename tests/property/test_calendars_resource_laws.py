@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import effort
 
 from kalends.calendars import AccessList, Booking, Recurrence, ResourceCalendar, Rule
+from kalends.calendars import resource as resource_module
+from kalends.calendars import windows as windows_module
 from kalends.core.errors import Conflict, RefusalCode
 from kalends.core.messages import Principal
 from kalends.core.resources import ResourceInfo
@@ -136,3 +140,81 @@ def test_a_refusal_changes_nothing_and_names_one_reason(
         assert resource.busy(start, end, units).code == RefusalCode.BUSY
         assert resource.calendar.steps(MIDNIGHT, MIDNIGHT + 100 * HOUR) == before
     resource.check()
+
+
+HALF = HOUR // 2
+SPRING, AUTUMN, WINTER = (
+    int(datetime(2026, month, day, 21, 40, tzinfo=UTC).timestamp())
+    for month, day in ((3, 28), (10, 24), (1, 6))
+)
+"""Evenings before the clocks of Berlin go forward, before they go back, and of no such day."""
+
+nightly = st.builds(
+    lambda start, length_s, rule: Recurrence(rule, start, length_s, "Europe/Berlin"),
+    st.sampled_from(["00:00", "01:30", "02:20", "02:30", "03:00", "08:00", "22:10"]),
+    st.sampled_from([1, 2, 3, 5, 10, 24, 30]).map(lambda halves: halves * HALF),
+    st.sampled_from(["FREQ=DAILY", "FREQ=DAILY", "FREQ=WEEKLY;BYDAY=SU,MO"]),
+)
+
+
+@st.composite
+def changing_clocks(draw: st.DrawFn) -> tuple[ResourceCalendar, int]:
+    """A resource with rules on a local clock, some bookings off the grain, and a time for now."""
+    wall_s = draw(st.sampled_from([SPRING, AUTUMN, WINTER]))
+    capacity = draw(st.sampled_from([1, 1, 3]))
+    rules = [Rule("look", draw(st.sampled_from(["everyone"] * 5 + ["user:bob"])), ("see",))]
+    for number in range(draw(st.integers(1, 3))):
+        may = draw(st.sampled_from([("hold",), ("lock",), ("hold", "lock"), ("hold", "lock")]))
+        windows = tuple(draw(st.lists(nightly, max_size=2)))
+        rules.append(Rule(f"rule{number}", "user:ann", may, draw(amounts), windows))
+    info = ResourceInfo(
+        name="site/thing",
+        capacity=capacity,
+        grain_s=HALF,
+        horizon_s=draw(st.sampled_from([31, 60, 100])) * HALF + 1,
+    )
+    resource = ResourceCalendar(info, AccessList(rules), tuple(draw(st.lists(nightly, max_size=2))))
+    slots = st.tuples(st.integers(0, 100), st.integers(1, 8), st.sampled_from([0, 0, 0, 60]))
+    for number, (start, length, off_s) in enumerate(draw(st.lists(slots, max_size=15)), 1):
+        at = wall_s - wall_s % HALF + start * HALF + off_s
+        units = draw(st.integers(1, capacity))
+        if resource.free(at, at + length * HALF) >= units:
+            resource.book(make_booking(number, at, length * HALF, units))
+    return resource, wall_s
+
+
+def fit_by_trying(
+    resource: ResourceCalendar, units: int, length_s: int, first: int, last: int, wall_s: int
+) -> int | None:
+    actions = ("hold", "lock") if resource.access.may_ever(ANN, "lock") else ("hold",)
+    for start in range(first, last - length_s + 1, resource.info.grain_s):
+        effort.steps["starts on a resource"] += 1
+        end = start + length_s
+        refused = resource.refusal(ANN, actions, start, end, units, wall_s)
+        if refused is None and resource.free(start, end) >= units:
+            return start
+    return None
+
+
+@pytest.mark.parametrize("chunk_s", [5 * HOUR, windows_module.CHUNK_S])
+def test_the_earliest_fit_is_the_first_start_that_could_be_booked(chunk_s: int) -> None:
+    @given(
+        changing_clocks(),
+        st.integers(1, 4),
+        st.sampled_from([1, 1, 2, 3, 8, 20]),
+        st.integers(-3, 60),
+        st.integers(0, 110),
+    )
+    @settings(max_examples=effort.examples(150))
+    def law(
+        known: tuple[ResourceCalendar, int], units: int, length: int, first: int, width: int
+    ) -> None:
+        resource, wall_s = known
+        not_before = wall_s - wall_s % HALF + first * HALF
+        asked = units, length * HALF, not_before, not_before + width * HALF, wall_s
+        assert resource.earliest_fit(ANN, *asked) == fit_by_trying(resource, *asked)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(windows_module, "CHUNK_S", chunk_s)
+        patch.setattr(resource_module, "CHUNK_S", chunk_s)
+        law()

@@ -113,6 +113,13 @@ class GapBlocksAgainstList(TinyBlocks):
         whole = gaps(twin, start, end, min(start, 0), max(end, TIME_S_MAX + 9))
         assert list(blocks.gaps(start, end, TIME_S_MAX + 9)) == whole
 
+    @rule(number=which, start=st.integers(0, 40))
+    def ask_for_the_lengths_of_gaps(self, number: int, start: int) -> None:
+        blocks, twin = self.pair(number)
+        for gap in gaps(twin, 0, TIME_S_MAX, 0, TIME_S_MAX):
+            for length_s in (gap.length_s, gap.length_s + 1):
+                assert blocks.earliest(length_s, start) == earliest(twin, length_s, start)
+
     @invariant()
     def every_copy_is_its_own(self) -> None:
         effort.steps["gaps of a unit calendar"] += len(self.pairs)

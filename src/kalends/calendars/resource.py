@@ -7,6 +7,7 @@ request can be told "never" apart from "not now".
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 from itertools import islice
 
 from kalends.calendars import phrases, profiles
@@ -15,10 +16,10 @@ from kalends.calendars.bookings import Booking, State, check_window
 from kalends.calendars.engine import new_calendar
 from kalends.calendars.profiles import Step
 from kalends.calendars.recurrence import Recurrence
-from kalends.calendars.windows import Windows
+from kalends.calendars.windows import CHUNK_S, Windows
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode
-from kalends.core.intervals import align_up
+from kalends.core.intervals import Interval, align_up
 from kalends.core.messages import Principal
 from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.times import format_time, zone_named
@@ -152,6 +153,43 @@ class ResourceCalendar:
         until, _, _ = steps.pop()
         return steps, until
 
+    def earliest_fit(
+        self,
+        principal: Principal,
+        units: int,
+        length_s: int,
+        not_before: int,
+        not_after: int,
+        wall_s: int,
+    ) -> int | None:
+        """The first start at which `principal` could book `units` for `length_s`, or None.
+
+        The slot lies in ``[not_before, not_after)``; its units are free, and `refusal` has nothing
+        against holding it, nor against locking it where they may lock at times. None for who may not
+        see the resource. Raises `InvalidInput` for numbers that are off the grain or not positive.
+        """
+        self._check_search(units, length_s, not_before, not_after, wall_s)
+        grain = self.info.grain_s
+        at = max(not_before, self._now_on_grain(wall_s), 0)
+        last = min(not_after, self._latest_end(wall_s))
+        if not self.access.sees(principal):
+            return None
+        while (found := self.calendar.earliest_fit(units, length_s, at, last)) is not None:
+            # Rules are expanded only around what is free, one chunk of them at a time.
+            at = align_up(found, grain)
+            border = min(last, (at + length_s) // CHUNK_S * CHUNK_S + CHUNK_S)
+            if at + length_s > border:
+                return None
+            windows = self._bookable_windows(principal, units, length_s, at, border)
+            fit = self.calendar.earliest_fit(units, length_s, at, border, windows)
+            while fit is not None and fit % grain:
+                at = align_up(fit, grain)
+                fit = self.calendar.earliest_fit(units, length_s, at, border, windows)
+            if fit is not None:
+                return fit
+            at = align_up(border - length_s + 1, grain)
+        return None
+
     def slots(self, principal: Principal, start: int, end: int, count_max: int) -> list[Slot]:
         """The first `count_max` taken slots that overlap ``[start, end)``, as `principal` may see them.
 
@@ -201,6 +239,43 @@ class ResourceCalendar:
         yield self.access.permitted(principal, "hold", start, end)
         if self.access.may_ever(principal, "lock"):
             yield self.access.permitted(principal, "lock", start, end)
+
+    def _bookable_windows(
+        self, principal: Principal, units: int, length_s: int, start: int, end: int
+    ) -> list[Interval]:
+        """Where all limits allow `units`, cut back to the grain, and no shorter than `length_s`."""
+        allowed = reduce(
+            lambda one, other: profiles.combine(one, other, min),
+            self._limits(principal, start, end),
+        )
+        grain = self.info.grain_s
+        on_grain = (
+            Interval(align_up(window.start, grain), window.end - window.end % grain)
+            for window in profiles.at_least(allowed, units)
+        )
+        return [window for window in on_grain if window.length_s >= length_s]
+
+    def _check_search(
+        self, units: int, length_s: int, not_before: int, not_after: int, wall_s: int
+    ) -> None:
+        times = {"length_s": length_s, "not_before": not_before, "not_after": not_after}
+        for where, value in {"units": units, "wall_s": wall_s, **times}.items():
+            if type(value) is not int:
+                raise InvalidInput(f"{value!r} is not a whole number", where=where)
+        if units < 1 or length_s < 1:
+            raise InvalidInput(
+                f"{units} units for {length_s} seconds",
+                where="units" if units < 1 else "length_s",
+                remedy="ask for at least 1 unit and 1 second",
+            )
+        grain = self.info.grain_s
+        for where, value in times.items():
+            if value % grain:
+                raise InvalidInput(
+                    f"{value} is not a multiple of the grain of {self.info.name}, {grain} seconds",
+                    where=where,
+                    remedy=f"use {align_up(value, grain)}",
+                )
 
     def _now_on_grain(self, wall_s: int) -> int:
         return wall_s - wall_s % self.info.grain_s
