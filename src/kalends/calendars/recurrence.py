@@ -18,16 +18,15 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from kalends.calendars import phrases
+from kalends.calendars.day_sets import Starts, starts_of
 from kalends.calendars.repeat import parse_repeat
+from kalends.calendars.zone_clocks import FIRST_DAY, Stretch, clock_of
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval
 from kalends.core.times import zone_named
 
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
-_BEFORE_ALL: Final = date(1968, 1, 1)
-"""Earlier than any window that reaches 1970: where rules without a first day begin."""
-
 COUNTED_YEARS_MAX: Final = 10
 """The occurrences of a rule with COUNT must end within this time of its first day."""
 
@@ -105,6 +104,19 @@ class Recurrence:
                 found.append(Interval(opens, closes))
         return found
 
+    def starts(self) -> tuple[Starts, ...]:
+        """Every local start there is up to the year 3000: its time of day and its days."""
+        return starts_of(self._rule, self.first or FIRST_DAY, self.start, self._until)
+
+    def clock(self) -> tuple[Stretch, ...]:
+        """What the clock of the zone has shown at most, by the stretches in which it runs or stands."""
+        return clock_of(self._zone)
+
+    def closing(self, local_s: int) -> int:
+        """When (seconds UTC) the window closes that starts `local_s` after day 0 begins locally."""
+        midnight = datetime.combine(FIRST_DAY, time())
+        return instant(midnight + timedelta(seconds=local_s + self.duration_s), self._zone)
+
     def describe(self) -> str:
         """In words: ``Mon-Fri 08:00-18:00 America/Los_Angeles``."""
         days = phrases.days(self._rule, self.rrule, self.first)
@@ -126,7 +138,7 @@ class Recurrence:
         return (self.rrule, self.start, self.duration_s, self.zone, self.first, self.last)
 
     def _starts(self, first: date, last: date) -> Iterator[datetime]:
-        return self._rule.occurrences(self.first or _BEFORE_ALL, self.start, first, last)
+        return self._rule.occurrences(self.first or FIRST_DAY, self.start, first, last)
 
     def _last_start(self) -> datetime:
         """The latest local start that `last`, UNTIL and COUNT allow."""

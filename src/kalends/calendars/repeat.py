@@ -16,7 +16,7 @@ from calendar import isleap, monthrange
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import product
-from typing import Final, Literal, cast
+from typing import Final, Literal, TypeVar, cast
 
 import msgspec
 
@@ -36,6 +36,9 @@ WEEKDAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _WEEKDAY = re.compile(r"([+-]?[0-9]{1,2})?(MO|TU|WE|TH|FR|SA|SU)")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,4}")
 _UNTIL = re.compile(r"([0-9]{8})(?:T([0-9]{6})(Z)?)?")
+
+
+_Moment = TypeVar("_Moment")
 
 
 class NthWeekday(msgspec.Struct, frozen=True):
@@ -81,20 +84,24 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True):
         `anchor` is the day to count from, and what the rule does not say is taken from it and from
         `time_of_day`. COUNT and UNTIL are left to the caller.
         """
-        times = [
+        times = self.times(time_of_day)
+        base, lowest = self._period_of(anchor), self._period_of(max(first, anchor))
+        skipped = -(-(lowest - base) // self.interval) * self.interval
+        for period in range(base + skipped, self._period_of(last) + 1, self.interval):
+            days = [day for day in self._days_of(period) if self.has(day, anchor)]
+            moments = [datetime.combine(day, at) for day in days for at in times]
+            for moment in self.at_positions(moments):
+                if max(first, anchor) <= moment.date() <= last:
+                    yield moment
+
+    def times(self, time_of_day: time) -> list[time]:
+        """The times of each day, in order: `time_of_day`, or what BYHOUR and BYMINUTE make of it."""
+        return [
             time_of_day.replace(hour=hour, minute=minute)
             for hour, minute in product(
                 self.hours or (time_of_day.hour,), self.minutes or (time_of_day.minute,)
             )
         ]
-        base, lowest = self._period_of(anchor), self._period_of(max(first, anchor))
-        skipped = -(-(lowest - base) // self.interval) * self.interval
-        for period in range(base + skipped, self._period_of(last) + 1, self.interval):
-            days = [day for day in self._days_of(period) if self._has(day, anchor)]
-            moments = [datetime.combine(day, at) for day in days for at in times]
-            for moment in self._at_positions(moments):
-                if max(first, anchor) <= moment.date() <= last:
-                    yield moment
 
     def _period_of(self, day: date) -> int:
         """The number of the day, week, month or year that `day` lies in."""
@@ -121,14 +128,16 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True):
                 first, count = date(period, 1, 1).toordinal(), _year_length(period)
         return (date.fromordinal(ordinal) for ordinal in range(first, first + count))
 
-    def _at_positions(self, moments: list[datetime]) -> list[datetime]:
+    def at_positions(self, moments: list[_Moment]) -> list[_Moment]:
+        """Those of the `moments` of one period, in order, that BYSETPOS leaves."""
         if not self.positions:
             return moments
         count = len(moments)
         chosen = {at - 1 if at > 0 else count + at for at in self.positions}
         return [moments[index] for index in sorted(chosen) if 0 <= index < count]
 
-    def _has(self, day: date, anchor: date) -> bool:
+    def has(self, day: date, anchor: date) -> bool:
+        """Whether `day` matches the BYxxx parts; INTERVAL and BYSETPOS are not looked at."""
         if self.months and day.month not in self.months:
             return False
         if not self.names_days:
