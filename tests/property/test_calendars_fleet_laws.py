@@ -191,7 +191,7 @@ class FleetAgainstTwin(RuleBasedStateMachine):
             for number, (start, length_s) in enumerate(slots)
         ]
         before = dict(self.twin.bookings.get(name, {}))
-        good = name in before or name in self.twin.capacities
+        good = name in self.twin.capacities
         for new in many:
             good = good and new.start < new.end and new.id not in self.twin.bookings[name]
             good = good and self.twin.free(name, new.start, new.end) >= 1

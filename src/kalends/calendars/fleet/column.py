@@ -12,9 +12,6 @@ Numbers = NDArray[np.int64]
 GONE: Final = -1
 """The pending value of a key that is no longer there; true values are never negative."""
 
-PENDING_MAX: Final = 4_096
-"""Changes that may wait: beyond, one pass over the column costs less than remembering them."""
-
 
 class Column:
     """Sorted distinct `keys` and their `values`; a change waits until the column is read.
@@ -30,16 +27,15 @@ class Column:
         self._values = values
         self._pending: dict[int, int] = {}
 
-    @property
     def size_max(self) -> int:
-        """At least the number of keys; exact after `read`."""
+        """At least the number of keys, and near it. O(1) amortised over the changes."""
+        if 2 * len(self._pending) > len(self._keys):
+            self._settle()
         return len(self._keys) + len(self._pending)
 
     def put(self, key: int, value: int) -> None:
-        """Give `key` this value, or take it out with `GONE`. O(1) amortised."""
+        """Give `key` this value, or take it out with `GONE`. O(1)."""
         self._pending[key] = value
-        if len(self._pending) > PENDING_MAX:
-            self._settle()
 
     def read(self) -> tuple[Numbers, Numbers]:
         """All keys in order and their values; both are to be left unchanged."""
@@ -67,11 +63,13 @@ class Column:
         changed, values = changed[order], values[order]
         at = self._keys.searchsorted(changed)
         known = self._keys.searchsorted(changed, "right") > at
-        kept = np.ones(len(self._keys), np.bool_)
-        kept[at[known]] = False
         there = values != GONE
-        keys = self._keys[kept]
-        at = keys.searchsorted(changed[there])
-        self._keys = np.insert(keys, at, changed[there])
-        self._values = np.insert(self._values[kept], at, values[there])
+        self._values[at[known & there]] = values[known & there]
+        gone, new = at[known & ~there], ~known & there
+        if len(gone):
+            self._keys, self._values = np.delete(self._keys, gone), np.delete(self._values, gone)
+        if new.any():
+            at = self._keys.searchsorted(changed[new])
+            self._keys = np.insert(self._keys, at, changed[new])
+            self._values = np.insert(self._values, at, values[new])
         self._pending = {}

@@ -32,7 +32,7 @@ _IDLE_NUMBERS: Final = 64
 Heard = tuple[GapIndex, list[Interval]]
 """An index, and gaps of a calendar as it holds them."""
 
-Weight = Callable[[NDArray[np.int64]], NDArray[np.float64]]
+Weight = Callable[[NDArray[np.int64]], NDArray[Any]]
 """The weight of each of an array of starts; higher is better."""
 
 

@@ -285,7 +285,7 @@ class GapIndex:
     def _keep_even(self) -> None:
         """Cut the buckets that are overfull, and join small ones: those that time empties may not add up."""
         self._changes = 0
-        sizes = [column.size_max for column in self._opening]
+        sizes = [column.size_max() for column in self._opening]
         for bucket in range(len(sizes) - 1, -1, -1):
             both = sum(sizes[bucket : bucket + 2])
             if both <= self._bucket_gaps // 2 and bucket + 1 < len(self._edges):
@@ -295,7 +295,7 @@ class GapIndex:
                 self._split(bucket)
 
     def _split(self, bucket: int) -> None:
-        if self._opening[bucket].size_max <= _OVERFULL * self._bucket_gaps:
+        if self._opening[bucket].size_max() <= _OVERFULL * self._bucket_gaps:
             return
         keys, ends = self._opening[bucket].read()
         starts = keys >> NUMBER_BITS
