@@ -10,13 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterator
 from itertools import islice, pairwise
-from typing import Final, Generic, TypeVar
-
-BUCKET_ENTRIES_MAX: Final = 512
-"""On average in a bucket of a table: a copy of one takes microseconds, and a million need 2,048."""
-
-SORTED_ENTRIES_MAX: Final = 1_024
-"""In a block of a sorted list."""
+from typing import Generic, Self, TypeVar
 
 Value = TypeVar("Value")
 Entry = TypeVar("Entry", bound=tuple[int, ...])
@@ -28,6 +22,9 @@ class SharedTable(Generic[Value]):
     Look-ups and changes O(1); the first change of a bucket after a copy O(`BUCKET_ENTRIES_MAX`);
     `copy` O(number of buckets).
     """
+
+    BUCKET_ENTRIES_MAX = 512
+    """On average: a copy of one takes microseconds, and a million entries are in 2,048."""
 
     def __init__(self) -> None:
         self._buckets: list[dict[int, Value]] = [{}]
@@ -64,7 +61,7 @@ class SharedTable(Generic[Value]):
         bucket[key] = value
         if len(bucket) != before:
             self._count += 1
-            if self._count > BUCKET_ENTRIES_MAX * len(self._buckets):
+            if self._count > self.BUCKET_ENTRIES_MAX * len(self._buckets):
                 self._grow()
 
     def __delitem__(self, key: int) -> None:
@@ -77,7 +74,7 @@ class SharedTable(Generic[Value]):
 
     def update(self, items: Collection[tuple[int, Value]]) -> None:
         """Set all of them. O(items + number of buckets)."""
-        while self._count + len(items) > BUCKET_ENTRIES_MAX * len(self._buckets):
+        while self._count + len(items) > self.BUCKET_ENTRIES_MAX * len(self._buckets):
             self._grow()
         buckets, shared, mask = self._buckets, self._shared, self._mask
         for key, value in items:
@@ -86,8 +83,8 @@ class SharedTable(Generic[Value]):
             buckets[key & mask][key] = value
         self._count = sum(map(len, buckets))
 
-    def copy(self) -> SharedTable[Value]:
-        twin: SharedTable[Value] = SharedTable()
+    def copy(self) -> Self:
+        twin = type(self)()
         twin._buckets = self._buckets.copy()
         twin._mask, twin._count = self._mask, self._count
         self._shared = bytearray(b"\1" * len(self._buckets))
@@ -117,10 +114,12 @@ class SharedTable(Generic[Value]):
 
 
 class SharedSortedList(Generic[Entry]):
-    """Different tuples of whole numbers in order, in blocks of 1 to `SORTED_ENTRIES_MAX`.
+    """Different tuples of whole numbers in order, in blocks of 1 to `BLOCK_ENTRIES_MAX`.
 
-    `add` and `remove` O(log n + `SORTED_ENTRIES_MAX`), `copy` O(number of blocks).
+    `add` and `remove` O(log n + `BLOCK_ENTRIES_MAX`), `copy` O(number of blocks).
     """
+
+    BLOCK_ENTRIES_MAX = 1_024
 
     def __init__(self) -> None:
         self._blocks: list[list[Entry]] = []
@@ -151,7 +150,7 @@ class SharedSortedList(Generic[Entry]):
         block = self._own(number)
         insort(block, entry)
         self._firsts[number] = block[0]
-        if len(block) > SORTED_ENTRIES_MAX:
+        if len(block) > self.BLOCK_ENTRIES_MAX:
             self._put(number, number + 1, block)
 
     def remove(self, entry: Entry) -> None:
@@ -166,14 +165,14 @@ class SharedSortedList(Generic[Entry]):
 
     def update(self, entries: list[Entry]) -> None:
         """`add` all of them; when they are many, in O((n + m) log m) altogether."""
-        if len(entries) * 8 < len(self._blocks) * SORTED_ENTRIES_MAX:
+        if len(entries) * 8 < len(self._blocks) * self.BLOCK_ENTRIES_MAX:
             for entry in entries:
                 self.add(entry)
         else:
             self._put(0, len(self._blocks), sorted([*self, *entries]))
 
-    def copy(self) -> SharedSortedList[Entry]:
-        twin: SharedSortedList[Entry] = SharedSortedList()
+    def copy(self) -> Self:
+        twin = type(self)()
         twin._blocks, twin._firsts = self._blocks.copy(), self._firsts.copy()
         self._shared = bytearray(b"\1" * len(self._blocks))
         twin._shared = self._shared.copy()
@@ -183,7 +182,7 @@ class SharedSortedList(Generic[Entry]):
         """Raises `AssertionError` when an invariant does not hold: a bug of ours."""
         assert len(self._blocks) == len(self._firsts) == len(self._shared)
         for number, block in enumerate(self._blocks):
-            assert 1 <= len(block) <= SORTED_ENTRIES_MAX, number
+            assert 1 <= len(block) <= self.BLOCK_ENTRIES_MAX, number
             assert block[0] == self._firsts[number], number
         entries = list(self)
         assert all(left < right for left, right in pairwise(entries))
@@ -196,7 +195,7 @@ class SharedSortedList(Generic[Entry]):
 
     def _put(self, first: int, last: int, entries: list[Entry]) -> None:
         """Blocks of these entries in the place of blocks ``[first, last)``."""
-        half = SORTED_ENTRIES_MAX // 2
+        half = self.BLOCK_ENTRIES_MAX // 2
         blocks = [entries[at : at + half] for at in range(0, len(entries), half)]
         self._blocks[first:last] = blocks
         self._firsts[first:last] = [block[0] for block in blocks]

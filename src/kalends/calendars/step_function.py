@@ -154,7 +154,8 @@ class StepFunction:
                 single = number + count
             else:
                 if runs.lead - run < length_s:
-                    run = self._firsts[number]  # what comes before is too short anyway
+                    # What reaches this block is too short anyway.
+                    run = max(run, self._firsts[number])
                 found, run = self._search(units, length_s, run, number)
                 number += 1
         if not found:
