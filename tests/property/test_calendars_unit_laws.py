@@ -79,6 +79,28 @@ class GapBlocksAgainstList(TinyBlocks):
             if free:
                 twin.append(stretch)
 
+    @rule(
+        number=which,
+        start=near_zero,
+        count=st.integers(1, 30),
+        length_s=st.integers(1, 3),
+        gap_s=st.integers(0, 4),
+        backwards=st.booleans(),
+    )
+    def add_a_row(
+        self, number: int, start: int, count: int, length_s: int, gap_s: int, backwards: bool
+    ) -> None:
+        row = [(start + nth * (length_s + gap_s), length_s) for nth in range(count)]
+        self.add(number, row[::-1] if backwards else row)
+
+    @rule(number=which, first=st.integers(0, 30), count=st.integers(1, 30), backwards=st.booleans())
+    def remove_neighbours(self, number: int, first: int, count: int, backwards: bool) -> None:
+        blocks, twin = self.pair(number)
+        row = sorted(twin)[first:][:count]
+        for stretch in row[::-1] if backwards else row:
+            twin.remove(stretch)
+            blocks.remove(stretch[0])
+
     @rule(number=which, chosen=st.lists(st.integers(0, 30), min_size=1, max_size=8))
     def remove(self, number: int, chosen: list[int]) -> None:
         blocks, twin = self.pair(number)
@@ -103,7 +125,7 @@ class GapBlocksAgainstList(TinyBlocks):
             with pytest.raises(ValueError, match="overlap"):
                 GapBlocks([*blocks, *every[len(twin) :]])
 
-    @rule(number=which, start=st.integers(-3, 70) | near_the_end, length_s=st.integers(1, 40))
+    @rule(number=which, start=st.integers(-3, 200) | near_the_end, length_s=st.integers(1, 40))
     def ask(self, number: int, start: int, length_s: int) -> None:
         blocks, twin = self.pair(number)
         end = start + length_s
@@ -113,12 +135,12 @@ class GapBlocksAgainstList(TinyBlocks):
         whole = gaps(twin, start, end, min(start, 0), max(end, TIME_S_MAX + 9))
         assert list(blocks.gaps(start, end, TIME_S_MAX + 9)) == whole
 
-    @rule(number=which, start=st.integers(0, 40))
+    @rule(number=which, start=st.integers(0, 120))
     def ask_for_the_lengths_of_gaps(self, number: int, start: int) -> None:
         blocks, twin = self.pair(number)
-        for gap in gaps(twin, 0, TIME_S_MAX, 0, TIME_S_MAX):
-            for length_s in (gap.length_s, gap.length_s + 1):
-                assert blocks.earliest(length_s, start) == earliest(twin, length_s, start)
+        known = {gap.length_s for gap in gaps(twin, 0, TIME_S_MAX, 0, TIME_S_MAX)}
+        for length_s in known | {length_s + 1 for length_s in known}:
+            assert blocks.earliest(length_s, start) == earliest(twin, length_s, start)
 
     @invariant()
     def every_copy_is_its_own(self) -> None:
@@ -131,7 +153,7 @@ class GapBlocksAgainstList(TinyBlocks):
 
 TestGapBlocksAgainstList = GapBlocksAgainstList.TestCase
 TestGapBlocksAgainstList.settings = settings(
-    max_examples=effort.examples(150), stateful_step_count=20
+    max_examples=effort.examples(300), stateful_step_count=20
 )
 
 
@@ -248,6 +270,7 @@ class UnitCalendarAgainstDict(TinyBlocks):
         assert [step[:2] for step in steps] == list(pairwise(borders))
         assert all(one[2] != other[2] for one, other in pairwise(steps))
         for opens, closes, units in steps:
+            assert opens < closes
             inside = overlapping(stretches, opens, closes)
             busy_s = sum(min(b, closes) - max(a, opens) for a, b, _ in inside)
             assert busy_s == (0 if units else closes - opens)
@@ -283,6 +306,9 @@ class UnitCalendarAgainstDict(TinyBlocks):
             1, length_s, not_before, not_after, None if borders is None else windows
         )
         assert found == min(inside, default=None)
+        fit = earliest(stretches, length_s, not_before)
+        assert calendar.earliest_fit(1, length_s, not_before, fit + length_s) == fit
+        assert calendar.earliest_fit(1, length_s, not_before, fit + length_s - 1) is None
 
     @invariant()
     def every_copy_is_its_own(self) -> None:

@@ -209,10 +209,11 @@ class GapBlocks:
 
     def check(self) -> None:
         """Raises `AssertionError` when an invariant does not hold. O(n)."""
-        before = total = 0
+        before = total = size_before = 0
         for number, block in enumerate(self._blocks):
             size = len(block.starts)
             assert 1 <= size <= BLOCK_MAX, number
+            assert number == 0 or max(size, size_before) >= BLOCK_MAX // 4, number
             assert len(block.ends) == len(block.gaps) == len(block.keys) == size, number
             assert self._firsts[number] == block.starts[0], number
             assert self._largest[number] == max(block.gaps), number
@@ -221,6 +222,7 @@ class GapBlocks:
                 assert gap == start - before, (number, start)
                 before = end
             total += size
+            size_before = size
         assert total == self._count
         assert len(self._firsts) == len(self._largest) == len(self._blocks)
         assert self._groups == self._measured_from(0)
