@@ -11,11 +11,11 @@ ARGS :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-server setup-test demo test lint types layers unit simulation processes \
-	soak bench clean
+	soak bench bench-calendar clean
 
 help: ## Show this list
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
-		awk -F'|' '{ printf "make %-11s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
+		awk -F'|' '{ printf "make %-15s %s\n", $$1, $$2 }'
 
 setup: setup-test ## Make .venv with everything that serving, testing and measuring need
 
@@ -63,6 +63,10 @@ soak: setup-test ## Simulated faults with fresh seeds for SECONDS=600
 
 bench: setup-test ## Bookings a second, beside what the line and the stores could do
 	@$(IN_VENV)/python benchmarks/booking.py $(ARGS)
+
+bench-calendar: ## How fast calendars answer, beside what else pip installs
+	@tools/setup server test bench
+	@$(IN_VENV)/python benchmarks/calendar.py $(ARGS)
 
 clean: ## Remove all that the other targets made, .venv too
 	rm -rf .venv build dist src/kalends.egg-info .mypy_cache .ruff_cache .pytest_cache \

@@ -119,7 +119,7 @@ def log_uniform(random: np.random.Generator, low: int, high: int, count: int) ->
 def units_max(nodes: int) -> int:
     """The widest small job: jobs up to it keep `BUSY` of the nodes busy."""
     mean = BUSY * nodes / _at_once(nodes)
-    widest = 2
+    widest = min(2, nodes)
     while widest < nodes and (widest - 1) / math.log(widest) < mean:
         widest += 1
     return widest
