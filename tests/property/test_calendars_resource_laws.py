@@ -196,8 +196,13 @@ def fit_by_trying(
     return None
 
 
-@pytest.mark.parametrize("chunk_s", [5 * HOUR, windows_module.CHUNK_S])
-def test_the_earliest_fit_is_the_first_start_that_could_be_booked(chunk_s: int) -> None:
+@pytest.mark.parametrize(
+    ("reach_s", "chunk_s"),
+    [(HALF, 5 * HOUR), (HALF + 60, HALF), (resource_module.REACH_S, windows_module.CHUNK_S)],
+)
+def test_the_earliest_fit_is_the_first_start_that_could_be_booked(
+    reach_s: int, chunk_s: int
+) -> None:
     @given(
         changing_clocks(),
         st.integers(1, 4),
@@ -205,7 +210,7 @@ def test_the_earliest_fit_is_the_first_start_that_could_be_booked(chunk_s: int) 
         st.integers(-3, 60),
         st.integers(0, 110),
     )
-    @settings(max_examples=effort.examples(150))
+    @settings(max_examples=effort.examples(100))
     def law(
         known: tuple[ResourceCalendar, int], units: int, length: int, first: int, width: int
     ) -> None:
@@ -217,4 +222,5 @@ def test_the_earliest_fit_is_the_first_start_that_could_be_booked(chunk_s: int) 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(windows_module, "CHUNK_S", chunk_s)
         patch.setattr(resource_module, "CHUNK_S", chunk_s)
+        patch.setattr(resource_module, "REACH_S", reach_s)
         law()

@@ -85,12 +85,23 @@ class GapBlocksAgainstList(TinyBlocks):
         count=st.integers(1, 30),
         length_s=st.integers(1, 3),
         gap_s=st.integers(0, 4),
+        growth_s=st.sampled_from([0, 0, 1]),
         backwards=st.booleans(),
     )
     def add_a_row(
-        self, number: int, start: int, count: int, length_s: int, gap_s: int, backwards: bool
+        self,
+        number: int,
+        start: int,
+        count: int,
+        length_s: int,
+        gap_s: int,
+        growth_s: int,
+        backwards: bool,
     ) -> None:
-        row = [(start + nth * (length_s + gap_s), length_s) for nth in range(count)]
+        row = []
+        for nth in range(count):
+            row.append((start, length_s))
+            start += length_s + gap_s + growth_s * nth
         self.add(number, row[::-1] if backwards else row)
 
     @rule(number=which, first=st.integers(0, 30), count=st.integers(1, 30), backwards=st.booleans())
@@ -155,6 +166,21 @@ TestGapBlocksAgainstList = GapBlocksAgainstList.TestCase
 TestGapBlocksAgainstList.settings = settings(
     max_examples=effort.examples(300), stateful_step_count=20
 )
+
+
+def test_blocks_are_joined_where_half_a_block_holds_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gap_blocks, "BLOCK_MAX", 8)
+    blocks = GapBlocks((10 * nth, 10 * nth + 1, nth) for nth in range(12))
+    blocks.add(65, 66, 12)
+    blocks.add(75, 76, 13)
+    for start in (0, 10, 20, 30, 40):
+        blocks.remove(start)
+        blocks.check()
+    assert [len(block.starts) for block in blocks._blocks] == [1, 8]
+    for start in (65, 70, 75, 80, 90, 100, 110):
+        blocks.remove(start)
+        blocks.check()
+    assert [len(block.starts) for block in blocks._blocks] == [2]
 
 
 def booking(booking_id: int, start: Any, end: Any) -> Booking:

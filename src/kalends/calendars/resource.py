@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 from itertools import islice
+from typing import Final
 
 from kalends.calendars import phrases, profiles
 from kalends.calendars.access import AccessList
@@ -23,6 +24,9 @@ from kalends.core.intervals import Interval, align_up
 from kalends.core.messages import Principal
 from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.times import format_time, zone_named
+
+REACH_S: Final = 7 * 86_400
+"""How far behind a free start the first search under rules looks; each further one twice as far."""
 
 OPENING_HOURS = "opening-hours"
 """The rule that a refusal outside opening hours names."""
@@ -174,12 +178,14 @@ class ResourceCalendar:
         last = min(not_after, self._latest_end(wall_s))
         if not self.access.sees(principal):
             return None
+        reach_s = REACH_S
         while (found := self.calendar.earliest_fit(units, length_s, at, last)) is not None:
-            # Rules are expanded only around what is free, one chunk of them at a time.
             at = align_up(found, grain)
-            border = min(last, (at + length_s) // CHUNK_S * CHUNK_S + CHUNK_S)
-            if at + length_s > border:
+            if at + length_s > last:
                 return None
+            # Rules are expanded around what is free only, and ever further from it.
+            border = min(last, at + length_s + reach_s)
+            reach_s = min(2 * reach_s, CHUNK_S)
             windows = self._bookable_windows(principal, units, length_s, at, border)
             fit = self.calendar.earliest_fit(units, length_s, at, border, windows)
             while fit is not None and fit % grain:
