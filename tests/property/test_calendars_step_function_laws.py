@@ -211,3 +211,26 @@ def test_equal_functions_have_equal_points_however_they_came_about(
         function.check()
         for mine, other in zip(function._points(), detour._points(), strict=True):
             assert mine.tolist() == other.tolist()
+
+
+@given(seeds, st.sampled_from([Blocks2, Blocks5, Blocks30]))
+@settings(max_examples=effort.examples(12), deadline=None)
+def test_blocks_stay_neither_too_large_nor_too_small_while_a_function_grows_and_shrinks(
+    seed: int, kind: type[StepFunction]
+) -> None:
+    random = np.random.default_rng(seed)
+    function, horizon_s = kind(1000), int(random.choice([60, 400]))
+    slots: list[tuple[int, int]] = []
+    for _ in range(3):
+        for start in random.integers(0, horizon_s, 150).tolist():
+            slots.append((start, start + int(random.integers(1, 20))))
+            function.add(*slots[-1], -1)
+        function.check()
+        random.shuffle(slots)
+        while len(slots) > 20:
+            function.add(*slots.pop(), 1)
+            function.check()
+    for slot in slots:
+        function.add(*slot, 1)
+    function.check()
+    assert list(function.walk(0, horizon_s)) == [(0, horizon_s, 1000)]

@@ -87,7 +87,7 @@ class StepFunction:
 
     def add(self, start: int, end: int, amount: int) -> None:
         """Add `amount` (not 0) over ``[start, end)``; the caller sees to it that 0..`top` is kept."""
-        self._turn(end, -amount)
+        ending, _ = self._turn(end, -amount)
         number, at = self._turn(start, amount)
         stop = bisect_left(self._firsts, end) - 1
         first = number
@@ -100,6 +100,8 @@ class StepFunction:
             elif at < last:
                 self._writable(number).add(at, last, amount)
             number, at = number + 1, 0
+        if ending > stop:
+            self._resize(stop + 1)
         self._resize(stop)
         if first < stop:
             self._resize(first)
@@ -315,6 +317,8 @@ class StepFunction:
 
     def _resize(self, number: int) -> None:
         """Halve a block that has become too large; join one that is too small to a neighbour."""
+        if number == len(self._blocks):
+            return
         size = len(self._blocks[number].times)
         if size > 2 * self.BLOCK_POINTS:
             self._replace(number, number + 1, [size // 2, size - size // 2])
@@ -325,6 +329,7 @@ class StepFunction:
                 size = sum(len(block.times) for block in self._blocks[left : left + 2])
                 if size <= self.BLOCK_POINTS // 2:
                     self._replace(left, left + 2, [size])
+                    self._resize(left)
                     return
 
     def _replace(self, first: int, last: int, sizes: list[int]) -> None:
