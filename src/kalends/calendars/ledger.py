@@ -9,13 +9,11 @@ from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Final, NoReturn, Self
 
-from kalends.calendars import profiles
 from kalends.calendars.bookings import (
     Booking,
     State,
     check_booking,
     check_state,
-    check_units,
     check_window,
 )
 from kalends.calendars.profiles import Step
@@ -34,7 +32,8 @@ class Ledger(ABC):
     """Base of the calendars; see `kalends.calendars.engine.Calendar` for the promises.
 
     Expiry is a heap with lazy deletion: an entry counts while the booking of its id is a hold with
-    that very expiry. A subclass keeps the amounts over time: `_take`, `_give_back`, `free`, `walk`.
+    that very expiry. Copies share the heap until one of them changes it, and the bookings by
+    bucket. A subclass keeps the amounts over time, in the methods that are abstract here.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -84,12 +83,6 @@ class Ledger(ABC):
             self._expiries_shared = False
             heapify(self._expiries)
 
-    def _raise_first_refusal(self, bookings: list[Booking]) -> None:
-        """Raise what booking them in turn raises: an earlier clash comes before a later bad length."""
-        attempt = self.copy()
-        for booking in bookings:
-            attempt.book(booking)
-
     def release(self, booking_id: int) -> Booking:
         booking = self.get(booking_id)
         del self._bookings[booking_id]
@@ -127,12 +120,6 @@ class Ledger(ABC):
     def steps(self, start: int, end: int) -> list[Step]:
         check_window(start, end)
         return list(self.walk(start, end))
-
-    def gaps(self, units: int, start: int, end: int) -> list[Interval]:
-        check_window(start, end)
-        check_units(units)
-        every = profiles.at_least(self.walk(0, limits.TIME_S_MAX), units)
-        return [gap for gap in every if gap.start < end and start < gap.end]
 
     def earliest_fit(
         self,
@@ -199,19 +186,11 @@ class Ledger(ABC):
         assert all(heap[(index - 1) // 2] <= heap[index] for index in range(1, len(heap))), heap
         self._check_amounts()
 
-    def _first_fit(self, units: int, length_s: int, start: int, end: int) -> int | None:
-        """The first of ``[start, end)``: one pass over the profile, carrying the start of a free run."""
-        if end - start < length_s:
-            return None
-        run = start
-        for _, step_end, free in self.walk(start, end):
-            if free < units:
-                run = step_end
-                if end - run < length_s:
-                    return None
-            elif step_end - run >= length_s:
-                return run
-        return None
+    def _raise_first_refusal(self, bookings: list[Booking]) -> None:
+        """Raise what booking them in turn raises: an earlier clash comes before a later bad length."""
+        attempt = self.copy()
+        for booking in bookings:
+            attempt.book(booking)
 
     def _watch(self, expires_ms: int, booking_id: int) -> None:
         heappush(self._own_expiries(), (expires_ms, booking_id))
@@ -239,8 +218,16 @@ class Ledger(ABC):
         """See `Calendar.walk`."""
 
     @abstractmethod
+    def gaps(self, units: int, start: int, end: int) -> list[Interval]:
+        """See `Calendar.gaps`."""
+
+    @abstractmethod
     def listing(self, start: int, end: int, count_max: int | None = None) -> list[Booking]:
         """See `Calendar.listing`."""
+
+    @abstractmethod
+    def _first_fit(self, units: int, length_s: int, start: int, end: int) -> int | None:
+        """The first start within ``[start, end)`` for at most `capacity` units, or None."""
 
     @abstractmethod
     def _take(self, booking: Booking) -> None:
