@@ -21,6 +21,10 @@ def test_the_script_prints_what_is_stored(name: str, empty_facility: Facility) -
     check(name, comparable(printed, str(empty_facility.directory)))
 
 
+def test_the_calendar_engine_alone_prints_what_is_stored() -> None:
+    check("calendars", run_script(EXAMPLES / "calendars.py", {}))
+
+
 def test_the_terminal_session_prints_what_is_stored(own_facility: Facility) -> None:
     printed = run_session(EXAMPLES / "cli-session.sh", own_facility.environment())
     check("cli-session", comparable(printed, str(own_facility.directory)))
@@ -33,5 +37,5 @@ def test_first_mistakes_are_answered_as_is_stored(own_facility: Facility) -> Non
 
 def test_no_example_is_left_out() -> None:
     present = {path.stem for path in EXAMPLES.iterdir() if path.suffix in (".py", ".sh")}
-    assert present == {*SCRIPTS, "cli-session", "mistakes"}
+    assert present == {*SCRIPTS, "calendars", "cli-session", "mistakes"}
     assert {path.stem for path in OUTPUT.iterdir()} == present

@@ -3,6 +3,7 @@
 from kalends.calendars.access import AccessList, Rule, open_access
 from kalends.calendars.bookings import Booking, State
 from kalends.calendars.capacity import CapacityCalendar
+from kalends.calendars.clashes import first_clash, first_clash_of_any, is_ever_open
 from kalends.calendars.engine import Calendar, new_calendar
 from kalends.calendars.fleet import Fleet, Together, WeightedStart
 from kalends.calendars.profiles import Step
@@ -26,6 +27,9 @@ __all__ = [
     "UnitCalendar",
     "WeightedStart",
     "Windows",
+    "first_clash",
+    "first_clash_of_any",
+    "is_ever_open",
     "new_calendar",
     "open_access",
     "unknown_resource",
