@@ -65,11 +65,24 @@ class Column:
         known = self._keys.searchsorted(changed, "right") > at
         there = values != GONE
         self._values[at[known & there]] = values[known & there]
-        gone, new = at[known & ~there], ~known & there
+        gone, new = at[known & ~there], there & ~known
         if len(gone):
-            self._keys, self._values = np.delete(self._keys, gone), np.delete(self._values, gone)
+            kept = np.ones(len(self._keys), np.bool_)
+            kept[gone] = False
+            self._keys, self._values = self._keys[kept], self._values[kept]
         if new.any():
-            at = self._keys.searchsorted(changed[new])
-            self._keys = np.insert(self._keys, at, changed[new])
-            self._values = np.insert(self._values, at, values[new])
+            changed, values = changed[new], values[new]
+            at = self._keys.searchsorted(changed) + np.arange(len(changed))
+            old = np.ones(len(self._keys) + len(changed), np.bool_)
+            old[at] = False
+            self._keys = _merged(self._keys, changed, old)
+            self._values = _merged(self._values, values, old)
         self._pending = {}
+
+
+def _merged(column: Numbers, new: Numbers, old: NDArray[np.bool_]) -> Numbers:
+    """`column` where `old` is true, `new` elsewhere."""
+    merged = np.empty(len(old), np.int64)
+    merged[old] = column
+    merged[~old] = new
+    return merged

@@ -104,12 +104,13 @@ class GapIndex:
             edges, carried = self._edges, self._carried
             if back:
                 carried[first + 1 : bisect_left(edges, until), number] = until
+                self._raised[first : last + 1] += 1
             else:
                 middle = bisect_left(edges, start)
                 carried[first + 1 : middle, number] = start
                 carried[middle : right + 1, number] = 0
-        if back:
-            self._raised[first : last + 1] += 1
+        elif back:
+            self._raised[first] += 1
         self._changes += 1
         if self._changes >= self._bucket_gaps:
             self._keep_even()
