@@ -161,12 +161,12 @@ nightly = st.builds(
 def changing_clocks(draw: st.DrawFn) -> tuple[ResourceCalendar, int]:
     """A resource with rules on a local clock, some bookings off the grain, and a time for now."""
     wall_s = draw(st.sampled_from([SPRING, AUTUMN, WINTER]))
-    capacity = draw(st.sampled_from([1, 1, 3]))
+    capacity = draw(st.sampled_from([1, 3, 3]))
     rules = [Rule("look", draw(st.sampled_from(["everyone"] * 5 + ["user:bob"])), ("see",))]
     for number in range(draw(st.integers(1, 3))):
         may = draw(st.sampled_from([("hold",), ("lock",), ("hold", "lock"), ("hold", "lock")]))
         windows = tuple(draw(st.lists(nightly, max_size=2)))
-        rules.append(Rule(f"rule{number}", "user:ann", may, draw(amounts), windows))
+        rules.append(Rule(f"rule{number}", "user:ann", may, draw(st.integers(0, 2)), windows))
     info = ResourceInfo(
         name="site/thing",
         capacity=capacity,
@@ -207,8 +207,8 @@ def test_the_earliest_fit_is_the_first_start_that_could_be_booked(
         changing_clocks(),
         st.integers(1, 4),
         st.sampled_from([1, 1, 2, 3, 8, 20]),
-        st.integers(-3, 60),
-        st.integers(0, 110),
+        st.integers(-3, 40),
+        st.integers(20, 110),
     )
     @settings(max_examples=effort.examples(100))
     def law(

@@ -164,7 +164,7 @@ class GapBlocksAgainstList(TinyBlocks):
 
 TestGapBlocksAgainstList = GapBlocksAgainstList.TestCase
 TestGapBlocksAgainstList.settings = settings(
-    max_examples=effort.examples(300), stateful_step_count=20
+    max_examples=effort.examples(200), stateful_step_count=20
 )
 
 
@@ -348,5 +348,5 @@ class UnitCalendarAgainstDict(TinyBlocks):
 
 TestUnitCalendarAgainstDict = UnitCalendarAgainstDict.TestCase
 TestUnitCalendarAgainstDict.settings = settings(
-    max_examples=effort.examples(120), stateful_step_count=20
+    max_examples=effort.examples(100), stateful_step_count=20
 )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kalends.calendars import AccessList, Booking, Recurrence, ResourceCalendar, Rule, open_access
+from kalends.calendars.resource import REACH_S
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.messages import Principal
@@ -77,6 +78,13 @@ def test_a_slot_may_be_longer_than_the_piece_of_time_that_rules_are_expanded_for
     take(thing, NOW + HOUR, NOW + 2 * HOUR)
     assert search(thing, 360 * 24 * HOUR) == NOW + 2 * HOUR
     assert search(thing, 3_660 * 24 * HOUR) is None
+
+
+def test_a_slot_across_the_end_of_the_first_look_is_found() -> None:
+    opens = NOW + REACH_S + 12 * HOUR
+    first = datetime.fromtimestamp(opens, UTC).date()
+    thing = resource(Recurrence("FREQ=DAILY", "12:00", 24 * HOUR, "UTC", first))
+    assert search(thing, 24 * HOUR) == opens
 
 
 def test_who_may_not_see_the_resource_finds_nothing() -> None:

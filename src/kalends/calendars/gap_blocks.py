@@ -96,7 +96,9 @@ class GapBlocks:
         elif self._blocks:
             number = 0
         else:
-            self._fill([(start, end, key)])
+            self._blocks = [_Block(self._mark, [start], [end], [start], [key])]
+            self._firsts, self._largest, self._groups = [start], [start], [start]
+            self._count = 1
             return True
         block = self._own(number)
         block.starts.insert(index, start)

@@ -180,14 +180,11 @@ class ResourceCalendar:
             return None
         reach_s = REACH_S
         while (found := self.calendar.earliest_fit(units, length_s, at, last)) is not None:
-            at = align_up(found, grain)
-            if at + length_s > last:
-                return None
             # Rules are expanded around what is free only, and ever further from it.
-            border = min(last, at + length_s + reach_s)
+            border = min(last, found + length_s + reach_s)
             reach_s = min(2 * reach_s, CHUNK_S)
-            windows = self._bookable_windows(principal, units, length_s, at, border)
-            fit = self.calendar.earliest_fit(units, length_s, at, border, windows)
+            windows = self._bookable_windows(principal, units, length_s, found, border)
+            fit = self.calendar.earliest_fit(units, length_s, found, border, windows)
             while fit is not None and fit % grain:
                 at = align_up(fit, grain)
                 fit = self.calendar.earliest_fit(units, length_s, at, border, windows)
@@ -249,17 +246,13 @@ class ResourceCalendar:
     def _bookable_windows(
         self, principal: Principal, units: int, length_s: int, start: int, end: int
     ) -> list[Interval]:
-        """Where all limits allow `units`, cut back to the grain, and no shorter than `length_s`."""
+        """Where in ``[start, end)`` all limits allow `units` for at least `length_s`."""
         allowed = reduce(
             lambda one, other: profiles.combine(one, other, min),
             self._limits(principal, start, end),
         )
-        grain = self.info.grain_s
-        on_grain = (
-            Interval(align_up(window.start, grain), window.end - window.end % grain)
-            for window in profiles.at_least(allowed, units)
-        )
-        return [window for window in on_grain if window.length_s >= length_s]
+        windows = profiles.at_least(allowed, units)
+        return [window for window in windows if window.length_s >= length_s]
 
     def _check_search(
         self, units: int, length_s: int, not_before: int, not_after: int, wall_s: int
