@@ -171,6 +171,45 @@ def test_a_search_for_nonsense_is_refused(calendar: Calendar, arguments: tuple[A
         calendar.earliest_fit(*arguments)
 
 
+def test_windows_beyond_all_time_are_answered(calendar: Calendar) -> None:
+    calendar.book(booking(1, 0, 10, units=calendar.capacity))
+    far = 10**40
+    assert calendar.earliest_fit(1, far, -far + 5, 9 * far) == 10
+    assert calendar.earliest_fit(1, far, 9 - far, 9 * far) == 10
+    assert calendar.earliest_fit(1, far, -far, 9 * far) == -far
+    assert calendar.earliest_fit(1, far, far, 9 * far) == far
+    assert calendar.free(-far, far) == 0
+    assert calendar.steps(-far, far)[1] == (0, 10, 0)
+    assert calendar.gaps(1, -far, far) == [Interval(10, limits.TIME_S_MAX)]
+    assert calendar.gaps(1, far, 2 * far) == []
+    assert calendar.listing(-far, far) == [booking(1, 0, 10, units=calendar.capacity)]
+
+
+def test_a_failed_load_takes_nothing_and_says_what_the_first_refusal_was(
+    calendar: Calendar,
+) -> None:
+    full = {"units": calendar.capacity}
+    calendar.book(booking(1, 0, 10, **full))
+    before = calendar.steps(0, 100)
+    for new, error in (
+        ([booking(2, 20, 30), booking(3, 5, 30), booking(4, 9, 9)], Conflict),
+        ([booking(2, 20, 30), booking(4, 9, 9), booking(3, 5, 30)], InvalidInput),
+        ([booking(2, 20, 30, expires_ms=1), booking(2, 40, 50)], Conflict),
+        ([booking(2, 20, 30), booking(1, 40, 50)], Conflict),
+    ):
+        with pytest.raises(error):
+            calendar.load(iter(new))
+        assert calendar.steps(0, 100) == before
+        assert calendar.next_expiry_ms() is None
+        assert len(calendar) == 1
+        calendar.check()
+    calendar.load([])
+    calendar.load(each for each in [booking(2, 20, 30, expires_ms=7), booking(3, 10, 20)])
+    assert [each.id for each in calendar.listing(0, 100)] == [1, 3, 2]
+    assert calendar.next_expiry_ms() == 7
+    calendar.check()
+
+
 def test_listings_find_long_bookings_that_began_long_ago() -> None:
     calendar = CapacityCalendar(10)
     calendar.book(booking(1, 0, 1_000_000))
