@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from tests import effort
 
@@ -20,6 +22,7 @@ from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.core.intervals import Interval
 
 HORIZON_S = 40
+CROWD_S = 90
 NAMES = ("e", "a", "d", "b", "c", "f")
 
 times = st.integers(-3, HORIZON_S + 8)
@@ -114,6 +117,8 @@ class FleetAgainstTwin(RuleBasedStateMachine):
         self.fleets = (Fleet({}, bucket_gaps=bucket_gaps), AskingFleet({}))
         for name, capacity in zip(NAMES, capacities, strict=False):
             self.add(name, capacity)
+        for units in (1, 2):
+            self.search(1, units, 2, 0, HORIZON_S, None, 1)
         for number, (name, start, length_s) in enumerate(slots, 20):
             self.book(name, number, start, length_s, 1, None)
 
@@ -344,7 +349,89 @@ class FleetAgainstTwin(RuleBasedStateMachine):
 
 
 TestFleetAgainstTwin = FleetAgainstTwin.TestCase
-TestFleetAgainstTwin.settings = settings(max_examples=effort.examples(120), stateful_step_count=30)
+TestFleetAgainstTwin.settings = settings(max_examples=effort.examples(60), stateful_step_count=30)
+
+
+class CrowdedFleet:
+    """A fleet of full calendars beside the free units of each second, and one random user of both."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        capacities = self.random.choices([1, 1, 1, 2, 3], k=self.random.randint(4, 9))
+        self.fleet = Fleet(
+            {f"c{number}": new_calendar(capacity) for number, capacity in enumerate(capacities)},
+            bucket_gaps=self.random.choice([2, 3, 8]),
+        )
+        self.free = np.array([[capacity] * (2 * CROWD_S) for capacity in capacities])
+        self.live: list[tuple[int, Booking]] = []
+        self.number = 0
+        for _ in range(20 * len(capacities)):
+            self.book()
+
+    def book(self) -> None:
+        number, start = self.random.randrange(len(self.free)), self.random.randrange(CROWD_S)
+        end = start + self.random.choice([1, 2, 3, 8])
+        self.number += 1
+        new = booking(self.number, start, end)
+        if self.free[number, start:end].min() < 1:
+            with pytest.raises(Conflict):
+                self.fleet.book(f"c{number}", new)
+            return
+        self.fleet.book(f"c{number}", new)
+        self.free[number, start:end] -= 1
+        self.live.append((number, new))
+
+    def release(self) -> None:
+        if self.live:
+            number, old = self.live.pop(self.random.randrange(len(self.live)))
+            self.fleet.release(f"c{number}", old.id)
+            self.free[number, old.start : old.end] += 1
+
+    def search(self) -> None:
+        size = len(self.free)
+        asked = list(range(size))
+        if self.random.random() < 0.3:
+            asked = sorted(self.random.sample(range(size), self.random.randint(2, size)))
+        count = self.random.randint(1, len(asked))
+        units, length_s = self.random.choice([1, 1, 1, 2]), self.random.choice([1, 2, 3, 4, 6])
+        grain_s = self.random.choice([1, 1, 2, 3, 6])
+        first = self.random.choice([0, 0, self.random.randrange(CROWD_S)])
+        end = self.random.choice([CROWD_S, 2 * CROWD_S, first + self.random.randrange(CROWD_S)])
+        open_ = np.zeros((len(asked), 0), np.bool_)
+        if end >= length_s:
+            slots = sliding_window_view(self.free[asked, :end], length_s, axis=1)
+            open_ = np.asarray(slots.min(axis=2) >= units)
+        starts = [
+            start
+            for start in range(first, open_.shape[1])
+            if start % grain_s == 0 and open_[:, start].sum() >= count
+        ]
+        among = None if len(asked) == size else [f"c{number}" for number in asked]
+        terms = (count, units, length_s, first, end)
+        found = self.fleet.earliest_together(*terms, among=among, grain_s=grain_s)
+        if starts:
+            free = [
+                number
+                for number, is_open in zip(asked, open_[:, starts[0]], strict=True)
+                if is_open
+            ]
+            assert found == (starts[0], tuple(f"c{number}" for number in free[:count]))
+        else:
+            assert found is None
+        best = self.fleet.best_starts(2 * CROWD_S, hilly, *terms, among=among, grain_s=grain_s)
+        assert sorted(start for start, _ in best) == starts
+        effort.steps["fleet searches"] += 1
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=effort.examples(40))
+def test_searches_between_many_bookings_and_releases_are_those_of_counting(seed: int) -> None:
+    crowd = CrowdedFleet(seed)
+    for _ in range(60):
+        crowd.random.choice([crowd.book, crowd.release, crowd.search, crowd.search])()
+        if crowd.random.random() < 0.2:
+            crowd.fleet.check()
+    crowd.fleet.check()
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(-1, 9)), max_size=60), st.data())
