@@ -104,6 +104,8 @@ def _changes_in(zone: ZoneInfo, year: int, begins: int) -> list[tuple[int, int]]
         if before != after:
             at = begins + day * DAY_S - DAY_S // 2
             low, offset_s = at - _seconds(before), _seconds(before)
+            if _offset_s(zone, low) != offset_s:
+                low -= DAY_S  # This noon was skipped, as part of a whole day.
             while offset_s != _seconds(after):
                 low, offset_s = _next_change(zone, low, at + DAY_S - _seconds(after), offset_s)
                 found.append((low - begins, offset_s))
