@@ -167,13 +167,33 @@ def test_an_unknown_zone_is_refused_when_the_resource_is_made() -> None:
 def test_busy_tells_how_much_is_free_and_nothing_of_others() -> None:
     thing = resource()
     thing.book(booking(1, TEN, TEN + HOUR, units=6, holder="bob"))
-    told = thing.busy(TEN, TEN + HOUR, 3)
+    told = thing.busy(ANN, TEN, TEN + HOUR, 3, NOW)
     assert told.code == RefusalCode.BUSY
     assert told.detail.startswith("2 of 8 units are free throughout")
     assert "bob" not in told.detail
     single = resource(capacity=1)
     single.book(booking(1, TEN, TEN + HOUR))
-    assert single.busy(TEN, TEN + HOUR, 1).detail.startswith("taken for some time between")
+    assert single.busy(ANN, TEN, TEN + HOUR, 1, NOW).detail.startswith(
+        "taken for some time between"
+    )
+
+
+def test_busy_tells_when_there_is_room_that_the_asker_may_use() -> None:
+    thing = resource()
+    thing.book(booking(1, TEN, TEN + 7 * HOUR, units=6))
+    told = thing.busy(ANN, TEN, TEN + HOUR, 3, NOW)
+    # Free from 18:00 in Berlin, when it closes: the next morning is the first that may be used.
+    assert told.detail.endswith("; there is room from Tue 2026-03-03 08:00:00 CET (UTC+01:00) on")
+
+
+def test_busy_promises_no_room_where_the_rules_or_the_horizon_leave_none() -> None:
+    thing = resource()
+    thing.book(booking(1, TEN, TEN + 7 * 86_400, units=6))
+    for told in (
+        thing.busy(ANN, TEN, TEN + HOUR, 3, NOW),
+        thing.busy(EVE, TEN, TEN + HOUR, 1, NOW),
+    ):
+        assert "there is room" not in told.detail
 
 
 def test_slots_show_whose_they_are_to_their_holder_and_to_operators_only() -> None:

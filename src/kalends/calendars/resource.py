@@ -6,7 +6,7 @@ request can be told "never" apart from "not now".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from itertools import islice
 from typing import Final
@@ -28,8 +28,11 @@ from kalends.core.times import format_time, zone_named
 REACH_S: Final = 7 * 86_400
 """How far behind a free start the first search under rules looks; each further one twice as far."""
 
-OPENING_HOURS = "opening-hours"
+OPENING_HOURS: Final = "opening-hours"
 """The rule that a refusal outside opening hours names."""
+
+NEXT_FIT_S: Final = 28 * 86_400
+"""How far a refusal for want of room looks for room: answers stay quick, and plans are rarely longer."""
 
 
 def unknown_resource(name: str) -> Refusal:
@@ -96,8 +99,11 @@ class ResourceCalendar:
             return self._refuse(RefusalCode.CLOSED_HOURS, f"open only {hours}", OPENING_HOURS)
         return None
 
-    def busy(self, start: int, end: int, units: int) -> Refusal:
-        """The refusal for `units` that are not free during ``[start, end)``."""
+    def busy(self, principal: Principal, start: int, end: int, units: int, wall_s: int) -> Refusal:
+        """The refusal for `units` that are not free during ``[start, end)``.
+
+        It tells when so much could be booked for so long, if it can within `NEXT_FIT_S` from `start`.
+        """
         free = self.calendar.free(start, end)
         window = f"between {self._shown(start)} and {self._shown(end)}"
         if self.info.capacity == 1:
@@ -106,6 +112,10 @@ class ResourceCalendar:
             detail = (
                 f"{free} of {self.info.capacity} units are free throughout {window}, not {units}"
             )
+        later = self.earliest_fit(principal, units, end - start, start, end + NEXT_FIT_S, wall_s)
+        # Several claims of one request may each have room, but not all together.
+        if later is not None and later > start:
+            detail += f"; there is room from {self._shown(later)} on"
         return self._refuse(RefusalCode.BUSY, detail)
 
     def free(self, start: int, end: int) -> int:
@@ -115,6 +125,10 @@ class ResourceCalendar:
     def book(self, booking: Booking) -> None:
         """See `Calendar.book`; rules are not looked at."""
         self.calendar.book(booking)
+
+    def load(self, bookings: Iterable[Booking]) -> None:
+        """See `Calendar.load`; rules are not looked at."""
+        self.calendar.load(bookings)
 
     def release(self, booking_id: int) -> Booking:
         """See `Calendar.release`."""

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from kalends.calendars import AccessList, Recurrence, ResourceCalendar, Rule, Windows, open_access
+from kalends.calendars.clashes import first_clash_of_any, is_ever_open
 from kalends.core.errors import InvalidInput
 from kalends.core.messages import Principal
 from kalends.core.resources import ResourceInfo
@@ -26,7 +27,11 @@ _ACTIONS: Final = {"see": ("see",), "hold": ("see", "hold"), "lock": ("see", "ho
 
 
 def calendars_of(configuration: SiteConfiguration) -> dict[str, ResourceCalendar]:
-    """Empty calendars by full name (``sdsc/sp2``); raises `InvalidInput` with the path of what is wrong."""
+    """Empty calendars by full name (``sdsc/sp2``).
+
+    Raises `InvalidInput` with the path of what is wrong; also for hours that are never open, and for
+    a rule that only applies when its resource is closed.
+    """
     calendars = {}
     for number, resource in enumerate(configuration.resources):
         try:
@@ -52,6 +57,10 @@ def auditor(principal: Principal) -> Principal:
 
 def _calendar_of(site: str, resource: ResourceConfiguration) -> ResourceCalendar:
     hours = _recurrences(resource.hours, resource.zone)
+    _check_open(hours, "hours")
+    access = _access_of(resource)
+    for number, each in enumerate(resource.access):
+        _check_meets(_recurrences(each.hours, resource.zone), hours, number)
     info = ResourceInfo(
         name=f"{site}/{resource.name}",
         capacity=resource.capacity,
@@ -62,7 +71,7 @@ def _calendar_of(site: str, resource: ResourceConfiguration) -> ResourceCalendar
         hours=Windows(hours).describe() if hours else "",
         description=resource.description,
     )
-    return ResourceCalendar(info, _access_of(resource), hours)
+    return ResourceCalendar(info, access, hours)
 
 
 def _access_of(resource: ResourceConfiguration) -> AccessList:
@@ -95,6 +104,30 @@ def _check_barring(access: AccessConfiguration, number: int) -> None:
             'may = "nothing" holds at all times and for every amount',
             where=f"access[{number - 1}]",
             remedy="leave out hours and units_max here, and limit the rules that allow",
+        )
+
+
+def _check_open(hours: tuple[Recurrence, ...], where: str) -> None:
+    if hours and not is_ever_open(hours):
+        raise InvalidInput(
+            f"{Windows(hours).describe()} is never open from 1970 to 3000",
+            where=where,
+            remedy="name days that there are, or leave the hours out for all times",
+        )
+
+
+def _check_meets(
+    rule_hours: tuple[Recurrence, ...], hours: tuple[Recurrence, ...], number: int
+) -> None:
+    """A rule that only ever applies while the resource is closed lets nobody do anything."""
+    where = f"access[{number}].hours"
+    _check_open(rule_hours, where)
+    if rule_hours and hours and first_clash_of_any(rule_hours, hours) is None:
+        raise InvalidInput(
+            f"rule {number + 1} applies only {Windows(rule_hours).describe()}, when the resource is"
+            f" never open: it is open {Windows(hours).describe()}",
+            where=where,
+            remedy="make the two meet, or remove the rule",
         )
 
 

@@ -74,7 +74,7 @@ class SiteBook:
             self._note(stake, bookings, resources, state, None)
         for resource, together in by_resource.items():
             try:
-                self.calendars[resource].calendar.load(together)
+                self.calendars[resource].load(together)
             except Conflict as error:
                 raise AssertionError(f"the claims on {resource} do not fit: {error}") from error
 
@@ -94,7 +94,7 @@ class SiteBook:
                 found.append(refusal)
         return found
 
-    def busy(self, stake: Stake, resource: str) -> tuple[Refusal, ...]:
+    def busy(self, stake: Stake, resource: str, wall_s: int) -> tuple[Refusal, ...]:
         """The refusals for those claims of `stake` on `resource` that have no room."""
         calendar = self.calendars[resource]
         lacking = [
@@ -103,7 +103,10 @@ class SiteBook:
             if claim.resource == resource and calendar.free(claim.start, claim.end) < claim.units
         ]
         shown = lacking or [claim for claim in stake.claims if claim.resource == resource][:1]
-        return tuple(calendar.busy(claim.start, claim.end, claim.units) for claim in shown)
+        return tuple(
+            calendar.busy(stake.principal, claim.start, claim.end, claim.units, wall_s)
+            for claim in shown
+        )
 
     def changer_of(self, rid: str) -> str:
         """The request that is about to replace the reservation `rid`, or ""."""

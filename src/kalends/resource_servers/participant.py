@@ -181,7 +181,7 @@ class Participant(InDoubt):
             hold_ms = min(visit.hold_ms, self._limits.hold_ms_max)
             full = self.book.occupy(stake, "held", now.monotonic_ms + hold_ms)
         if full:
-            refusals = self.book.busy(stake, full)
+            refusals = self.book.busy(stake, full, now.wall_s)
             self._clear(stake)
             return refusals
         if visit.mode == "vote":
