@@ -418,6 +418,15 @@ class CrowdedFleet:
             assert found == (starts[0], tuple(f"c{number}" for number in free[:count]))
         else:
             assert found is None
+        few = self.random.sample(range(len(asked)), min(len(asked), 3))
+        common_starts = [
+            start
+            for start in range(first, open_.shape[1])
+            if start % grain_s == 0 and open_[few, start].all()
+        ]
+        names_of_few = [f"c{asked[row]}" for row in few]
+        slot = self.fleet.common_slot(names_of_few, *terms[1:], grain_s=grain_s)
+        assert slot == (common_starts[0] if common_starts else None)
         best = self.fleet.best_starts(2 * CROWD_S, hilly, *terms, among=among, grain_s=grain_s)
         assert sorted(start for start, _ in best) == starts
         effort.steps["fleet searches"] += 1

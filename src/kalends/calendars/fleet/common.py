@@ -75,7 +75,7 @@ def first_common(
             moved[number] += fit - at
             at = align_up(fit, grain_s)
         if at == begun:
-            return at if at <= last else None
+            return at
     return first_of(parties, len(parties), length_s, at, last, grain_s)
 
 

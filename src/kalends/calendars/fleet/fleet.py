@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,15 @@ from kalends.calendars.engine import Calendar
 from kalends.calendars.fleet import common
 from kalends.calendars.fleet.common import Party
 from kalends.calendars.fleet.index import NUMBER_BITS, GapIndex
+from kalends.calendars.fleet.terms import (
+    Weight,
+    check_whole,
+    listed,
+    starts_between,
+    units_of,
+    weigh,
+    windows_of,
+)
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.core.intervals import Interval, align_up
@@ -31,9 +40,6 @@ _IDLE_NUMBERS: Final = 64
 
 Heard = tuple[GapIndex, list[Interval]]
 """An index, and gaps of a calendar as it holds them."""
-
-Weight = Callable[[NDArray[np.int64]], NDArray[Any]]
-"""The weight of each of an array of starts; higher is better."""
 
 
 class Together(NamedTuple):
@@ -78,7 +84,7 @@ class Fleet:
         Raises `InvalidInput` for a name that is no text.
         """
         if bucket_gaps is not None:
-            _check_whole(1, bucket_gaps=bucket_gaps)
+            check_whole(1, bucket_gaps=bucket_gaps)
         self._bucket_gaps = bucket_gaps
         self._calendars: dict[str, Calendar] = {}
         self._numbers: dict[str, int] = {}
@@ -175,7 +181,7 @@ class Fleet:
 
     def expire(self, now_ms: int) -> list[tuple[str, Booking]]:
         """See `Calendar.expire`: of all calendars in order of the fleet, with their names."""
-        _check_whole(None, now_ms=now_ms)
+        check_whole(None, now_ms=now_ms)
         expired: list[tuple[str, Booking]] = []
         for name, calendar in self._calendars.items():
             next_ms = calendar.next_expiry_ms()
@@ -201,7 +207,7 @@ class Fleet:
         `not_after`. Of the calendars free there (of those `among`, when given) the first `count` in
         order of the fleet are named.
         """
-        first, last = _starts(length_s, not_before, not_after, grain_s)
+        first, last = starts_between(length_s, not_before, not_after, grain_s)
         names = self._asked(count, units, among)
         able = names if units == 1 else [n for n in names if self[n].capacity >= units]
         if first > last or len(able) < count:
@@ -240,10 +246,10 @@ class Fleet:
         As `earliest_together`, for few calendars of different needs: `units` and `windows` can be
         given by name; a name without windows may be used always.
         """
-        first, last = _starts(length_s, not_before, not_after, grain_s)
-        allowed = _windows_of(windows, _listed(names))
+        first, last = starts_between(length_s, not_before, not_after, grain_s)
+        allowed = windows_of(windows, listed(names))
         parties = [
-            Party(self[name], _units_of(units, name), allowed.get(name))
+            Party(self[name], units_of(units, name), allowed.get(name))
             for name in dict.fromkeys(names)
         ]
         if not parties:
@@ -272,8 +278,8 @@ class Fleet:
         `grain_s` in the window, and when `weight` fails or answers anything but one number for each
         start.
         """
-        _check_whole(1, best=best)
-        first, last = _starts(length_s, not_before, not_after, grain_s)
+        check_whole(1, best=best)
+        first, last = starts_between(length_s, not_before, not_after, grain_s)
         names = self._asked(count, units, among)
         first = align_up(first, grain_s)
         size = max((last - first) // grain_s + 1, 0)
@@ -295,7 +301,7 @@ class Fleet:
             times = index.counted(count, length_s, times, self._mask(among, index))
         if not len(times):
             return []
-        weights = _weigh(weight, times)
+        weights = weigh(weight, times)
         order = np.lexsort((times, -weights))[:best]
         pairs = zip(times[order].tolist(), weights[order].tolist(), strict=True)
         return [WeightedStart(*pair) for pair in pairs]
@@ -313,10 +319,10 @@ class Fleet:
     def _asked(self, count: int, units: int, among: Collection[str] | None) -> Collection[str]:
         """The names asked, in order of the fleet, after checking them, `count` and `units`."""
         check_units(units)
-        _check_whole(1, count=count)
+        check_whole(1, count=count)
         names: Collection[str] = self._calendars
         if among is not None:
-            numbers = {self._number(name) for name in _listed(among)}
+            numbers = {self._number(name) for name in listed(among)}
             names = [self._names[number] for number in sorted(numbers)]
         if count > len(names):
             raise InvalidInput(
@@ -382,74 +388,3 @@ class Fleet:
         """As `_tell` for a calendar of one unit: the one gap around `booking` says all."""
         for index, [gap] in free:
             index.cut(self._numbers[name], gap, booking.start, booking.end, back=back)
-
-
-def _starts(length_s: int, not_before: int, not_after: int, grain_s: int) -> tuple[int, int]:
-    """The first and the last second at which a slot could begin; raises `InvalidInput`."""
-    _check_whole(1, length_s=length_s, grain_s=grain_s)
-    _check_whole(None, not_before=not_before, not_after=not_after)
-    if grain_s > limits.TIME_S_MAX:
-        raise InvalidInput(
-            f"a grain of {grain_s} s", where="grain_s", remedy="give a grain below all of time"
-        )
-    return max(not_before, 0), min(not_after, limits.TIME_S_MAX) - length_s
-
-
-def _check_whole(least: int | None, **numbers: int) -> None:
-    for where, number in numbers.items():
-        if type(number) is not int or (least is not None and number < least):
-            atleast = "" if least is None else f" of at least {least}"
-            raise InvalidInput(
-                f"{number!r} is not a whole number{atleast}",
-                where=where,
-                remedy=f"give a whole number{atleast}",
-            )
-
-
-def _listed(names: Collection[str]) -> Collection[str]:
-    whole = not isinstance(names, str) and isinstance(names, Collection)
-    if not whole or not all(type(name) is str for name in names):
-        raise InvalidInput(f"{names!r} are not names", where="names", remedy="give a list of names")
-    return names
-
-
-def _windows_of(
-    windows: Mapping[str, Sequence[Interval]] | None, names: Collection[str]
-) -> Mapping[str, Sequence[Interval]]:
-    if windows is None:
-        return {}
-    if not isinstance(windows, Mapping) or not windows.keys() <= set(names):
-        raise InvalidInput(
-            "windows for what is not searched", where="windows", remedy="give them by name"
-        )
-    return windows
-
-
-def _units_of(units: int | Mapping[str, int], name: str) -> int:
-    if isinstance(units, Mapping):
-        if name not in units:
-            raise InvalidInput(f"no units for {name}", where="units", remedy="give them by name")
-        units = units[name]
-    check_units(units)
-    return units
-
-
-def _weigh(weight: Weight, times: NDArray[np.int64]) -> NDArray[np.float64]:
-    shape = times.shape
-    try:
-        # Of a copy: what foreign code writes into must not be what is answered.
-        answer: Any = weight(times.copy())
-        weights = np.asarray(answer, np.float64)
-    except Exception as error:  # whatever foreign code raises, the caller gets a typed error
-        raise InvalidInput(
-            f"weighing the starts failed: {type(error).__name__}: {error}",
-            where="weight",
-            remedy="let it answer an array of numbers for an array of starts",
-        ) from error
-    if weights.shape != shape or np.isnan(weights).any():
-        raise InvalidInput(
-            f"weights of shape {weights.shape} for {shape[0]} starts, or not numbers",
-            where="weight",
-            remedy="answer one number for each start, none of them NaN",
-        )
-    return weights
