@@ -355,3 +355,14 @@ def test_buckets_stay_even_while_bookings_come_at_the_end_and_go_at_the_beginnin
     fleet.check()
     assert max(sizes(fleet)) <= 6 * 8
     assert len(list(sizes(fleet))) <= 4 * (400 // 8)
+
+
+def test_a_party_is_open_where_its_gaps_and_its_windows_overlap() -> None:
+    calendar = unit((10, 20), (30, 40))
+    windows = [Interval(0, 3), Interval(5, 7), Interval(8, 25), Interval(26, 33), Interval(38, 60)]
+    party = common.Party(calendar, 1, windows)
+    every = [(0, 3), (5, 7), (8, 10), (20, 25), (26, 30), (40, 60)]
+    assert party.openings(0, 100) == every
+    assert party.openings(6, 26) == every[1:4]
+    assert common.Party(calendar, 1).openings(15, 35) == [(20, 30)]
+    assert common.first_of([party], 1, 4, 0, 90, 1) == 20
