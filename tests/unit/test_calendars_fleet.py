@@ -366,3 +366,19 @@ def test_a_party_is_open_where_its_gaps_and_its_windows_overlap() -> None:
     assert party.openings(6, 26) == every[1:4]
     assert common.Party(calendar, 1).openings(15, 35) == [(20, 30)]
     assert common.first_of([party], 1, 4, 0, 90, 1) == 20
+
+
+def test_a_calendar_that_is_added_is_seen_where_a_search_found_too_few_before() -> None:
+    fleet = fleet_of({name: unit((0, 5), (10, 90)) for name in names(3)} | {"free": unit()})
+    assert fleet.earliest_together(2, 1, 6, 0, 95) is None
+    fleet.add("new", unit())
+    assert fleet.earliest_together(2, 1, 6, 0, 95) == (0, ("free", "new"))
+    fleet.check()
+
+
+def test_many_bookings_loaded_at_once_into_one_bucket_are_cut_into_many() -> None:
+    fleet = fleet_of({"amy": unit()}, bucket_gaps=4)
+    fleet.earliest_together(1, 1, 5, 0, 100)
+    fleet.load("amy", [booking(number, 2 * number, 2 * number + 1) for number in range(1_000)])
+    assert max(sizes(fleet)) <= 16
+    fleet.check()
