@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from kalends.core.errors import InvalidInput
 from kalends.core.messages import Principal
 from kalends.resource_servers.assembly import auditor, calendars_of, limits_of
 from kalends.resource_servers.links import shortened
+from kalends.serve import main
 from kalends.serving.configuration import SiteConfiguration, load_configuration
 from kalends.serving.example_configuration import example
 
@@ -99,6 +101,59 @@ def test_what_cannot_be_is_refused_with_its_resource(text: str, where: str) -> N
         calendars_of(site(text))
     assert caught.value.where.startswith("site.resources[0].")
     assert where in caught.value.where
+
+
+def hours(rrule: str, start: str, duration: str, zone: str = "Europe/Berlin") -> str:
+    days = f'rrule = "{rrule}", start = "{start}", duration = "{duration}", zone = "{zone}"'
+    return f"hours = [{{ {days} }}]"
+
+
+OFFICE = hours("FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR", "08:00", "10h")
+
+
+def rule_at(times: str) -> str:
+    return f'access = [{{ who = "everyone", may = "see" }}, {{ who = "everyone", may = "lock", {times} }}]'
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "words"),
+    [
+        (hours("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "08:00", "1h"), "hours",
+         ["BYMONTHDAY=30", "08:00-09:00 Europe/Berlin", "never open"]),
+        (rule_at(hours("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "08:00", "1h")), "access[1].hours",
+         ["08:00-09:00 Europe/Berlin", "never open"]),
+        (f"{OFFICE}\n{rule_at(hours('FREQ=DAILY', '18:00', '14h'))}", "access[1].hours",
+         ["rule 2", "daily 18:00-08:00 (next day)", "Mon-Fri 08:00-18:00 Europe/Berlin"]),
+        (f"{OFFICE}\n{rule_at(hours('FREQ=WEEKLY;BYDAY=SA,SU', '00:00', '1d'))}",
+         "access[1].hours", ["Sat-Sun all day", "Mon-Fri 08:00-18:00 Europe/Berlin"]),
+    ],
+)  # fmt: skip
+def test_hours_that_are_never_open_or_never_meet_are_refused_in_words(
+    text: str, where: str, words: list[str]
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        calendars_of(site(text))
+    assert caught.value.where == f"site.resources[0].{where}"
+    assert caught.value.remedy
+    for each in words:
+        assert each in caught.value.detail
+
+
+def test_a_server_does_not_start_with_a_rule_that_never_applies(tmp_path: Path) -> None:
+    weekend = hours("FREQ=WEEKLY;BYDAY=SA,SU", "08:00", "10h")
+    file = tmp_path / "site.toml"
+    file.write_text(
+        '[site]\nname = "sdsc"\nstore = "s.db"\nlisten = "127.0.0.1:0"\n'
+        f'[[site.resources]]\nname = "sp2"\n{OFFICE}\n{rule_at(weekend)}\n'
+    )
+    errors = io.StringIO()
+    assert main(file, err=errors) == 2
+    assert "site.resources[0].access[1].hours: rule 2 applies only Sat-Sun" in errors.getvalue()
+
+
+def test_hours_that_meet_for_a_few_weeks_between_two_clock_changes_are_taken() -> None:
+    los_angeles = hours("FREQ=DAILY", "09:00", "1h", "America/Los_Angeles")
+    assert calendars_of(site(f"{OFFICE}\n{rule_at(los_angeles)}"))
 
 
 def test_a_view_too_large_for_a_frame_is_cut_and_says_up_to_where_it_is_complete() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from kalends.calendars import AccessList, Recurrence, ResourceCalendar, Rule, Windows, open_access
@@ -24,6 +25,11 @@ _AUDITORS: Final = "\x00auditors"
 _AUDIT_RULE: Final = Rule("scope-audit", f"group:{_AUDITORS}", ("see", "detail"))
 
 _ACTIONS: Final = {"see": ("see",), "hold": ("see", "hold"), "lock": ("see", "hold", "lock")}
+
+
+_ever_open = lru_cache(maxsize=1_024)(is_ever_open)
+_clash = lru_cache(maxsize=1_024)(first_clash_of_any)
+"""Resources of one site mostly share their hours: the same question is answered once."""
 
 
 def calendars_of(configuration: SiteConfiguration) -> dict[str, ResourceCalendar]:
@@ -108,7 +114,7 @@ def _check_barring(access: AccessConfiguration, number: int) -> None:
 
 
 def _check_open(hours: tuple[Recurrence, ...], where: str) -> None:
-    if hours and not is_ever_open(hours):
+    if hours and not _ever_open(hours):
         raise InvalidInput(
             f"{Windows(hours).describe()} is never open from 1970 to 3000",
             where=where,
@@ -122,7 +128,7 @@ def _check_meets(
     """A rule that only ever applies while the resource is closed lets nobody do anything."""
     where = f"access[{number}].hours"
     _check_open(rule_hours, where)
-    if rule_hours and hours and first_clash_of_any(rule_hours, hours) is None:
+    if rule_hours and hours and _clash(rule_hours, hours) is None:
         raise InvalidInput(
             f"rule {number + 1} applies only {Windows(rule_hours).describe()}, when the resource is"
             f" never open: it is open {Windows(hours).describe()}",

@@ -44,6 +44,7 @@ description = "IBM SP2, thin nodes"
 attributes = { kind = "sp2", memory = 256, interactive = false }
 
 # Opening hours: days by an RFC 5545 rule, each from `start` for `duration`, in the resource's zone.
+# Hours that never come (30 February), or a rule whose hours never meet these, are refused at start.
 [[site.resources.hours]]
 rrule = "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR"
 start = "08:00"
