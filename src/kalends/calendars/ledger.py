@@ -5,9 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from heapq import heapify, heappop, heappush
 from operator import attrgetter
-from typing import Final, NoReturn, Self
+from typing import NoReturn, Self
 
 from kalends.calendars.bookings import (
     Booking,
@@ -17,13 +16,10 @@ from kalends.calendars.bookings import (
     check_window,
 )
 from kalends.calendars.profiles import Step
-from kalends.calendars.shared import SharedTable
+from kalends.calendars.shared import SharedSortedList, SharedTable
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.core.intervals import Interval
-
-STALE_EXPIRIES_MAX: Final = 64
-"""Outdated entries of the expiry heap beyond twice the bookings: renewals may not fill the memory."""
 
 _END = attrgetter("end")
 
@@ -31,9 +27,8 @@ _END = attrgetter("end")
 class Ledger(ABC):
     """Base of the calendars; see `kalends.calendars.engine.Calendar` for the promises.
 
-    Expiry is a heap with lazy deletion: an entry counts while the booking of its id is a hold with
-    that very expiry. Copies share the heap until one of them changes it, and the bookings by
-    bucket. A subclass keeps the amounts over time, in the methods that are abstract here.
+    `_expiries` are (expiry, id) of the bookings that expire. Copies share what neither changes. A
+    subclass keeps the amounts over time, in the methods that are abstract here.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -45,8 +40,7 @@ class Ledger(ABC):
             )
         self._capacity = capacity
         self._bookings: SharedTable[Booking] = SharedTable()
-        self._expiries: list[tuple[int, int]] = []
-        self._expiries_shared = False
+        self._expiries: SharedSortedList[tuple[int, int]] = SharedSortedList()
 
     @property
     def capacity(self) -> int:
@@ -62,7 +56,7 @@ class Ledger(ABC):
         self._take(booking)
         self._bookings[booking.id] = booking
         if booking.expires_ms is not None:
-            self._watch(booking.expires_ms, booking.id)
+            self._expiries.add((booking.expires_ms, booking.id))
 
     def load(self, bookings: Iterable[Booking]) -> None:
         new = list(bookings)
@@ -78,14 +72,13 @@ class Ledger(ABC):
             raise
         self._bookings.update(fresh.items())
         watched = [(each.expires_ms, each.id) for each in new if each.expires_ms is not None]
-        if watched:
-            self._expiries = self._expiries + watched
-            self._expiries_shared = False
-            heapify(self._expiries)
+        self._expiries.update(watched)
 
     def release(self, booking_id: int) -> Booking:
         booking = self.get(booking_id)
         del self._bookings[booking_id]
+        if booking.expires_ms is not None:
+            self._expiries.remove((booking.expires_ms, booking_id))
         self._give_back(booking)
         return booking
 
@@ -103,8 +96,10 @@ class Ledger(ABC):
             expires_ms=expires_ms,
         )
         self._bookings[booking_id] = booking
+        if old.expires_ms is not None:
+            self._expiries.remove((old.expires_ms, booking_id))
         if expires_ms is not None:
-            self._watch(expires_ms, booking_id)
+            self._expiries.add((expires_ms, booking_id))
         return booking
 
     def get(self, booking_id: int) -> Booking:
@@ -153,37 +148,30 @@ class Ledger(ABC):
     def expire(self, now_ms: int) -> list[Booking]:
         if type(now_ms) is not int:
             raise InvalidInput(f"{now_ms!r} is not a time in milliseconds", where="now_ms")
-        expired: list[Booking] = []
-        while (expiry := self.next_expiry_ms()) is not None and expiry <= now_ms:
-            _, booking_id = heappop(self._own_expiries())
-            expired.append(self.release(booking_id))
-        return expired
+        due = list(self._expiries.between((), (now_ms + 1,)))
+        return [self.release(booking_id) for _, booking_id in due]
 
     def next_expiry_ms(self) -> int | None:
-        while self._expiries:
-            if self._is_due(self._expiries[0]):
-                return self._expiries[0][0]
-            heappop(self._own_expiries())
-        return None
+        first = next(iter(self._expiries), None)
+        return None if first is None else first[0]
 
     def copy(self) -> Self:
         twin = self._copy_amounts()
         twin._bookings = self._bookings.copy()
-        twin._expiries = self._expiries
-        self._expiries_shared = twin._expiries_shared = True
+        twin._expiries = self._expiries.copy()
         return twin
 
     def check(self) -> None:
-        """Amounts equal the sum of the bookings, and every hold that expires is watched."""
+        """Amounts equal the sum of the bookings, and just what expires is in the expiries."""
         self._bookings.check()
-        watched = set(self._expiries)
+        expiring: set[tuple[int, int]] = set()
         for booking_id, booking in self._bookings.items():
             assert booking.id == booking_id, booking
             check_booking(booking, self._capacity)
             if booking.expires_ms is not None:
-                assert (booking.expires_ms, booking_id) in watched, booking
-        heap = self._expiries
-        assert all(heap[(index - 1) // 2] <= heap[index] for index in range(1, len(heap))), heap
+                expiring.add((booking.expires_ms, booking_id))
+        self._expiries.check()
+        assert list(self._expiries) == sorted(expiring)
         self._check_amounts()
 
     def _raise_first_refusal(self, bookings: list[Booking]) -> None:
@@ -191,23 +179,6 @@ class Ledger(ABC):
         attempt = self.copy()
         for booking in bookings:
             attempt.book(booking)
-
-    def _watch(self, expires_ms: int, booking_id: int) -> None:
-        heappush(self._own_expiries(), (expires_ms, booking_id))
-        if len(self._expiries) > 2 * len(self._bookings) + STALE_EXPIRIES_MAX:
-            self._expiries = [entry for entry in set(self._expiries) if self._is_due(entry)]
-            heapify(self._expiries)
-
-    def _own_expiries(self) -> list[tuple[int, int]]:
-        """The heap, to be changed."""
-        if self._expiries_shared:
-            self._expiries = self._expiries.copy()
-            self._expiries_shared = False
-        return self._expiries
-
-    def _is_due(self, entry: tuple[int, int]) -> bool:
-        booking = self._bookings.get(entry[1])
-        return booking is not None and booking.expires_ms == entry[0]
 
     @abstractmethod
     def free(self, start: int, end: int) -> int:

@@ -9,9 +9,10 @@ All operations happen whole or not at all. What is on the calendars follows from
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from sortedcontainers import SortedList
 
 from kalends.calendars import Booking, ResourceCalendar, State, unknown_resource
 from kalends.core.errors import Conflict, Refusal
@@ -43,7 +44,8 @@ class SiteBook:
         self._counts: Counter[tuple[str, State]] = Counter()
         self._counted: dict[str, tuple[str, State, int]] = {}
         self._expires_ms: dict[str, int] = {}
-        self._expiries: list[tuple[int, str]] = []
+        self._expiries = SortedList()
+        """``(expires_ms, rid)`` of every stake that runs out."""
 
     def restore(self, stakes: Iterable[Stake]) -> None:
         """Take over `stakes` as they were stored; replacements last, for they build on the old.
@@ -164,7 +166,7 @@ class SiteBook:
         for resource, booking_id in self._placed.pop(stake.rid, ()):
             self.calendars[resource].release(booking_id)
         self._uncount(stake)
-        self._expires_ms.pop(stake.rid, None)
+        self._set_expiry(stake, None)
         if self._changers.get(stake.replaces) == stake.rid:
             del self._changers[stake.replaces]
 
@@ -186,15 +188,13 @@ class SiteBook:
         """Take off the calendars every stake whose hold has run out; returns them."""
         ended = []
         while self._expiries and self._expiries[0][0] <= now_ms:
-            _, rid = heapq.heappop(self._expiries)
-            if self._expires_ms.get(rid, now_ms + 1) <= now_ms:
-                stake = self.stakes[rid]
-                self.vacate(stake)
-                ended.append(stake)
+            stake = self.stakes[self._expiries[0][1]]
+            self.vacate(stake)
+            ended.append(stake)
         return ended
 
     def next_expiry_ms(self) -> int | None:
-        """No hold runs out before; possibly none does then, for renewed holds are looked at twice."""
+        """When the next hold runs out; None when none will."""
         return self._expiries[0][0] if self._expiries else None
 
     def check(self) -> None:
@@ -208,6 +208,7 @@ class SiteBook:
                 assert booking.reservation == rid
                 assert booking.state == stake.claims[0].state, (booking, stake)
                 booked.add((resource, booking_id))
+        assert list(self._expiries) == sorted((ms, rid) for rid, ms in self._expires_ms.items())
         for name, calendar in self.calendars.items():
             calendar.check()
             assert len(calendar.calendar) == sum(1 for where, _ in booked if where == name)
@@ -256,11 +257,12 @@ class SiteBook:
             self._counts[user, state] -= number
 
     def _set_expiry(self, stake: Stake, expires_ms: int | None) -> None:
-        if expires_ms is None:
-            self._expires_ms.pop(stake.rid, None)
-        else:
+        known_ms = self._expires_ms.pop(stake.rid, None)
+        if known_ms is not None:
+            self._expiries.remove((known_ms, stake.rid))
+        if expires_ms is not None:
             self._expires_ms[stake.rid] = expires_ms
-            heapq.heappush(self._expiries, (expires_ms, stake.rid))
+            self._expiries.add((expires_ms, stake.rid))
 
 
 def _is_booked(stake: Stake) -> bool:
