@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ def unit(*slots: tuple[int, int]) -> UnitCalendar:
     return calendar
 
 
-def fleet_of(calendars: dict[str, Calendar], bucket_gaps: int = 1) -> Fleet:
+def fleet_of(calendars: Mapping[str, Calendar], bucket_gaps: int = 1) -> Fleet:
     """Of one gap a bucket: every search crosses borders."""
     return Fleet(calendars, bucket_gaps=bucket_gaps)
 
