@@ -16,6 +16,7 @@ from itertools import combinations
 from tests.property.clash_twin import Maker, Spec, slow_first_clash, touch
 
 from kalends.calendars.clashes import first_clash
+from kalends.core import limits
 
 BATCH = 120
 """Series that are expanded once and compared with one another: 7,140 pairs."""
@@ -49,7 +50,8 @@ def _not_before(maker: Maker, one: Spec) -> int:
     if not len(opens) or maker.random.random() < 0.8:
         return 0
     index = maker.random.randrange(min(len(opens), 100))
-    return max(int(opens[index] + closes[index]) // 2, 0)
+    middle = int(opens[index] + closes[index]) // 2
+    return min(max(middle, 0), limits.TIME_S_MAX)
 
 
 def _ends(spec: Spec) -> bool:

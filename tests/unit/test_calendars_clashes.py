@@ -107,6 +107,29 @@ def test_a_start_while_the_other_clock_stands_is_found_on_the_one_night_a_year()
     assert clash(once, second_hour) == (utc(2026, 10, 25, 1, 30), utc(2026, 10, 25, 2))
 
 
+def test_a_start_is_not_reached_while_its_own_clock_stands() -> None:
+    # 03:30 in Berlin is 02:30 UTC on that day, after its clock has gone through 02:00 to 03:00 again.
+    berlin = daily("03:30", 1, first="2026-10-25", last="2026-10-25")
+    day = {"first": "2026-10-25", "last": "2026-10-25"}
+    assert clash(berlin, daily("01:30", 1, "UTC", **day)) is None
+    found = clash(berlin, daily("01:30", 2, "UTC", **day))
+    assert found == (utc(2026, 10, 25, 2, 30), utc(2026, 10, 25, 3, 30))
+
+
+def test_a_window_of_the_local_day_before_is_found_in_its_last_second() -> None:
+    evening, morning = daily("20:00", 3, LOS_ANGELES), daily("04:00", 3, "UTC")
+    asked = utc(2026, 1, 5, 7) - 1
+    assert clash(evening, morning, asked) == (asked, asked + 1)
+
+
+def test_a_fifty_third_week_ends_on_a_first_of_january_only_after_the_years_that_have_one() -> None:
+    last_week = Recurrence("FREQ=YEARLY;BYWEEKNO=53;BYDAY=SA", "08:00", HOUR, "UTC")
+    first_day = Recurrence("FREQ=YEARLY;BYYEARDAY=1", "08:00", HOUR, "UTC")
+    # 2005 began on a Saturday after a leap year, 2011 after a common one, whose weeks were 52.
+    assert clash(last_week, first_day, utc(2005, 1, 1)) == (utc(2005, 1, 1, 8), utc(2005, 1, 1, 9))
+    assert clash(last_week, first_day, utc(2005, 1, 2)) == (utc(2033, 1, 1, 8), utc(2033, 1, 1, 9))
+
+
 def test_windows_in_the_skipped_hour_do_not_clash() -> None:
     spring = {"first": "2026-03-29", "last": "2026-03-29"}
     assert clash(daily("02:00", 1, **spring), daily("02:00", 1, **spring)) is None
