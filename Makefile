@@ -5,13 +5,15 @@ IN_VENV := .venv/bin
 PYTEST := $(IN_VENV)/python -m pytest
 WORKERS := 2
 SECONDS := 600
+EFFORT := 20
+PAIRS := 1000000
 
 # ARGS is handed on: make demo ARGS=--help, make unit ARGS='-k calendar'.
 ARGS :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-server setup-test demo test lint types layers unit simulation processes \
-	soak bench bench-calendar clean
+	soak soak-faults soak-calendars bench bench-calendar clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -58,8 +60,14 @@ simulation: setup-test ## Simulated networks with faults, and fuzzing of everyth
 processes: setup-test ## Real processes and the examples
 	$(PYTEST) -p no:xdist tests/processes tests/examples $(ARGS)
 
-soak: setup-test ## Simulated faults with fresh seeds for SECONDS=600
+soak: soak-faults soak-calendars ## Both soaks: about half an hour
+
+soak-faults: setup-test ## Simulated faults with fresh seeds for SECONDS=600
 	$(IN_VENV)/python -m tests.simulation.soak --seconds $(SECONDS) $(ARGS)
+
+soak-calendars: setup-test ## Calendars against their slow twins, EFFORT=20 times as hard; PAIRS=1000000 of rules
+	KALENDS_EFFORT=$(EFFORT) $(PYTEST) -n $(WORKERS) -o timeout=0 tests/property/test_calendars_*.py
+	$(IN_VENV)/python -m tests.property.clash_soak --pairs $(PAIRS)
 
 bench: setup-test ## Bookings a second, beside what the line and the stores could do
 	@$(IN_VENV)/python benchmarks/booking.py $(ARGS)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
+
+NUMBER_BITS: Final = 28
+"""A key is a time and a calendar's number in 63 bits: times need 35 of them."""
 
 GONE: Final = -1
 """The pending value of a key that is no longer there; true values are never negative."""
@@ -33,9 +37,9 @@ class Column:
             self._settle()
         return len(self._keys) + len(self._pending)
 
-    def put(self, key: int, value: int) -> None:
-        """Give `key` this value, or take it out with `GONE`. O(1)."""
-        self._pending[key] = value
+    def put(self, keys: Iterable[int], values: Iterable[int]) -> None:
+        """Give each of `keys` its value, or take it out with `GONE`; of a key twice, the last counts."""
+        self._pending.update(zip(keys, values, strict=True))
 
     def read(self) -> tuple[Numbers, Numbers]:
         """All keys in order and their values; both are to be left unchanged."""

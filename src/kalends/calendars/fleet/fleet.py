@@ -12,7 +12,8 @@ from kalends.calendars.bookings import Booking, State, check_booking, check_unit
 from kalends.calendars.engine import Calendar
 from kalends.calendars.fleet import common
 from kalends.calendars.fleet.common import Party
-from kalends.calendars.fleet.index import NUMBER_BITS, GapIndex
+from kalends.calendars.fleet.column import NUMBER_BITS
+from kalends.calendars.fleet.index import GapIndex
 from kalends.calendars.fleet.terms import (
     Weight,
     check_whole,
@@ -22,6 +23,7 @@ from kalends.calendars.fleet.terms import (
     weigh,
     windows_of,
 )
+from kalends.calendars.unit import UnitCalendar
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.core.intervals import Interval, align_up
@@ -145,13 +147,14 @@ class Fleet:
     def book(self, name: str, booking: Booking) -> None:
         """See `Calendar.book`; raises `NotFound` for the name."""
         calendar = self[name]
+        if isinstance(calendar, UnitCalendar):
+            calendar.book(booking)
+            self._cut(name, calendar, booking, back=False)
+            return
         check_booking(booking, calendar.capacity)
         free = self._near(calendar, booking)
         calendar.book(booking)
-        if calendar.capacity == 1:
-            self._cut(name, free, booking, back=False)
-        else:
-            self._tell(name, free, self._near(calendar, booking), freed=False)
+        self._tell(name, free, self._near(calendar, booking), freed=False)
 
     def load(self, name: str, bookings: Iterable[Booking]) -> None:
         """See `Calendar.load`; raises `NotFound` for the name."""
@@ -163,14 +166,14 @@ class Fleet:
     def release(self, name: str, booking_id: int) -> Booking:
         """See `Calendar.release`; raises `NotFound` for the name too."""
         calendar = self[name]
+        if isinstance(calendar, UnitCalendar):
+            booking = calendar.release(booking_id)
+            self._cut(name, calendar, booking, back=True)
+            return booking
         booking = calendar.get(booking_id)
-        taken = [] if calendar.capacity == 1 else self._near(calendar, booking)
+        taken = self._near(calendar, booking)
         calendar.release(booking_id)
-        free = self._near(calendar, booking)
-        if calendar.capacity == 1:
-            self._cut(name, free, booking, back=True)
-        else:
-            self._tell(name, taken, free, freed=True)
+        self._tell(name, taken, self._near(calendar, booking), freed=True)
         return booking
 
     def change_state(
@@ -384,7 +387,10 @@ class Fleet:
         for (index, before), (_, after) in zip(old, new, strict=True):
             index.change(self._numbers[name], before, after, freed=freed)
 
-    def _cut(self, name: str, free: list[Heard], booking: Booking, *, back: bool) -> None:
+    def _cut(self, name: str, calendar: UnitCalendar, booking: Booking, *, back: bool) -> None:
         """As `_tell` for a calendar of one unit: the one gap around `booking` says all."""
-        for index, [gap] in free:
-            index.cut(self._numbers[name], gap, booking.start, booking.end, back=back)
+        index = self._indexes.get(1)
+        if index is not None:
+            start, end = booking.start, booking.end
+            begin, until = calendar.around(start, end)
+            index.cut(self._numbers[name], begin, until, start, end, back=back)

@@ -3,7 +3,8 @@
 A bucket knows the gaps that open in it and the gaps that close in it, each as a sorted column, and
 for every calendar the end of the gap that is carried into it from before. A calendar has at most one
 gap at a time, so that a gap over many buckets costs one number in each, and every bucket can be
-counted by itself. Buckets are cut so that about `bucket_gaps` gaps open in each.
+counted by itself. Buckets are cut so that about `bucket_gaps` gaps open in each. A change is only
+noted; it is worked in when a search is made, or with as many others as a bucket has gaps.
 
 How many calendars are open to a slot of one length is bounded per bucket by what earlier searches
 found there. A booking can only lower it, a release raises it by at most one: so a bound is raised
@@ -12,7 +13,6 @@ where something became free and holds for ever, and a search skips whatever lies
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
 from typing import Final
@@ -20,13 +20,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kalends.calendars.fleet.column import GONE, Column, Numbers
+from kalends.calendars.fleet.column import NUMBER_BITS, Column, Numbers
+from kalends.calendars.fleet.log import Log, spread
 from kalends.calendars.fleet.tally import Tally
 from kalends.core import limits
 from kalends.core.intervals import Interval
-
-NUMBER_BITS: Final = 28
-"""A key is a time and a calendar's number in 63 bits: times need 35 of them."""
 
 _NUMBER: Final = (1 << NUMBER_BITS) - 1
 
@@ -35,6 +33,9 @@ _BOUNDS_MAX: Final = 16
 
 _UNKNOWN: Final = 1 << 40
 """The bound of a bucket that was never searched: above any number of calendars."""
+
+_CARRIED_MAX: Final = 1 << 20
+"""Numbers that are carried over borders in one go: gaps over very many buckets take memory in parts."""
 
 _OVERFULL: Final = 4
 """A bucket with so many times `bucket_gaps` is cut in two."""
@@ -54,20 +55,17 @@ class GapIndex:
         order = np.lexsort((numbers, starts))
         cuts = np.unique(starts[order[bucket_gaps::bucket_gaps]])
         cuts = np.concatenate((np.zeros(1, np.int64), cuts[cuts > 0]))
-        self._edges: list[int] = cuts.tolist()
+        self._edges: Numbers = cuts
         self._opening = _cut((starts << NUMBER_BITS | numbers)[order], ends[order], cuts)
         order = np.lexsort((numbers, ends))
         self._closing = _cut((ends << NUMBER_BITS | numbers)[order], starts[order], cuts)
         self._carried: Numbers = np.zeros((len(cuts), room), np.int64)
-        first = cuts.searchsorted(starts, "right")
-        spans = np.maximum(cuts.searchsorted(ends) - first, 0)
-        before = np.repeat(spans.cumsum() - spans - first, spans)
-        rows = np.arange(len(before)) - before
-        self._carried[rows, np.repeat(numbers, spans)] = np.repeat(ends, spans)
+        self._carry(cuts.searchsorted(starts, "right"), cuts.searchsorted(ends), numbers, ends)
         # A bound counts from what its bucket was raised by when it was found: one number to raise.
         self._bounds: Numbers = np.full((_BOUNDS_MAX, len(cuts)), _UNKNOWN, np.int64)
         self._raised: Numbers = np.zeros(len(cuts), np.int64)
         self._bounded: dict[tuple[int, int], int] = {}
+        self._log = Log()
         self._changes = 0
 
     def change(
@@ -77,43 +75,19 @@ class GapIndex:
         old, new = set(before), set(after)
         opened = new - old
         for start, end in old - new:
-            self._put(number, start, end, GONE, GONE, 0)
+            self._log.cut(number, start, end, start, end, back=False)
         for start, end in opened:
-            self._put(number, start, end, start, end, end)
+            self._log.cut(number, start, end, start, end, back=True)
         if freed and opened:
-            first, last = self._bucket(min(opened).start), self._bucket(max(opened).end - 1)
-            self._raised[first : last + 1] += 1
-        self._changes += len(opened)
-        if self._changes >= self._bucket_gaps:
-            self._keep_even()
+            self._log.free(min(opened).start, max(opened).end)
+        self._noted(len(opened))
 
-    def cut(self, number: int, gap: Interval, start: int, end: int, *, back: bool) -> None:
-        """Calendar `number` loses ``[start, end)`` of `gap`, or has it `back`: `change` made quick."""
-        begin, until = gap
-        first, last = self._bucket(begin), self._bucket(until)
-        left, right = (first, first) if first == last else (self._bucket(start), self._bucket(end))
-        closes = start if begin < start else GONE
-        opens = end if end < until else GONE
-        self._opening[first].put(begin << NUMBER_BITS | number, until if back else closes)
-        self._closing[last].put(until << NUMBER_BITS | number, begin if back else opens)
-        if begin < start:
-            self._closing[left].put(start << NUMBER_BITS | number, GONE if back else begin)
-        if end < until:
-            self._opening[right].put(end << NUMBER_BITS | number, GONE if back else until)
-        if first < last:
-            edges, carried = self._edges, self._carried
-            if back:
-                carried[first + 1 : bisect_left(edges, until), number] = until
-                self._raised[first : last + 1] += 1
-            else:
-                middle = bisect_left(edges, start)
-                carried[first + 1 : middle, number] = start
-                carried[middle : right + 1, number] = 0
-        elif back:
-            self._raised[first] += 1
-        self._changes += 1
-        if self._changes >= self._bucket_gaps:
-            self._keep_even()
+    def cut(self, number: int, begin: int, until: int, start: int, end: int, *, back: bool) -> None:
+        """Calendar `number` loses ``[start, end)`` of its gap ``[begin, until)``, or has it `back`."""
+        self._log.cut(number, begin, until, start, end, back=back)
+        if back:
+            self._log.free(begin, until)
+        self._noted(1)
 
     @property
     def room(self) -> int:
@@ -140,8 +114,9 @@ class GapIndex:
         `among` (by number) restricts who counts. O(buckets) and a pass over each bucket that no
         earlier search has ruled out.
         """
+        self._catch_up()
         for bucket in self._hopeful(count, length_s, first, last, grain_s):
-            begin, end = self._edges[bucket], self._end(bucket)
+            begin, end = self._begin(bucket), self._end(bucket)
             start, stop = max(begin, first), min(end, last + 1)
             tally = self._tally(bucket, length_s, among)
             found, bound = tally.first(count, start, stop, grain_s)
@@ -157,14 +132,16 @@ class GapIndex:
         """Those of `times` (sorted) at which at least `count` calendars are open."""
         if not len(times):
             return times
+        self._catch_up()
         found = []
         for bucket in self._hopeful(count, length_s, int(times[0]), int(times[-1]), 1):
-            part = times[slice(*times.searchsorted((self._edges[bucket], self._end(bucket))))]
+            part = times[slice(*times.searchsorted((self._begin(bucket), self._end(bucket))))]
             found.append(part[self._tally(bucket, length_s, among).at(part) >= count])
         return np.concatenate(found) if found else times[:0]
 
     def holders(self, start: int, length_s: int) -> list[int]:
         """The numbers of the calendars that are open to a slot at `start`, in order."""
+        self._catch_up()
         bucket = self._bucket(start)
         keys, values = self._opening[bucket].read()
         upto = int(keys.searchsorted((start + 1) << NUMBER_BITS))
@@ -176,13 +153,14 @@ class GapIndex:
 
     def check(self, calendars: Iterable[tuple[int, list[Interval]]]) -> None:
         """Raises `AssertionError` unless all is as built afresh from `calendars`, and bounds hold."""
+        self._catch_up()
         starts, ends, numbers = _columns(calendars)
         assert self._edges[0] == 0
-        assert self._edges == sorted(set(self._edges))
+        assert (np.diff(self._edges) > 0).all()
         assert len(self._edges) == len(self._opening) == len(self._closing) == len(self._carried)
         assert self._bounds.shape == (_BOUNDS_MAX, len(self._edges))
         assert len(self._raised) == len(self._edges)
-        for bucket, begin in enumerate(self._edges):
+        for bucket, begin in enumerate(self._edges.tolist()):
             end = self._end(bucket)
             for column, keyed, valued in (
                 (self._opening[bucket], starts, ends),
@@ -220,7 +198,7 @@ class GapIndex:
         yield from (bounds >= count).nonzero()[0] + begin
 
     def _tally(self, bucket: int, length_s: int, among: NDArray[np.bool_] | None) -> Tally:
-        begin, end = self._edges[bucket], self._end(bucket)
+        begin, end = self._begin(bucket), self._end(bucket)
         carried = self._carried[bucket] >= begin + length_s
         if among is not None:
             carried &= among
@@ -265,23 +243,54 @@ class GapIndex:
         return row
 
     def _bucket(self, time_s: int) -> int:
-        return bisect_right(self._edges, time_s) - 1
+        return int(self._edges.searchsorted(time_s, "right")) - 1
+
+    def _begin(self, bucket: int) -> int:
+        return int(self._edges[bucket])
 
     def _end(self, bucket: int) -> int:
         """Where `bucket` ends; the last has the end of time in it."""
-        return self._edges[bucket + 1] if bucket + 1 < len(self._edges) else limits.TIME_S_MAX + 1
+        later = bucket + 1
+        return self._begin(later) if later < len(self._edges) else limits.TIME_S_MAX + 1
 
-    def _put(
-        self, number: int, start: int, end: int, opens: int, closes: int, carried: int
-    ) -> None:
-        """A gap comes (`opens` = start, `closes` = `carried` = end) or goes (`GONE`, `GONE`, 0)."""
-        edges = self._edges
-        first = bisect_right(edges, start)
-        self._opening[first - 1].put(start << NUMBER_BITS | number, closes)
-        after = bisect_right(edges, end, first - 1)
-        self._closing[after - 1].put(end << NUMBER_BITS | number, opens)
-        if first < after:
-            self._carried[first : bisect_left(edges, end, first), number] = carried
+    def _noted(self, count: int) -> None:
+        self._changes += count
+        if self._changes >= self._bucket_gaps:
+            self._catch_up()
+            self._keep_even()
+
+    def _catch_up(self) -> None:
+        """Work in what was noted; columns settle it when they are read."""
+        if not len(self._log):
+            return
+        cuts, freed = self._log.take()
+        self._hand_out(self._opening, *cuts.opening())
+        self._hand_out(self._closing, *cuts.closing())
+        self._carry(*cuts.carried(self._edges))
+        size = len(self._edges) + 1
+        first = self._edges.searchsorted(freed[:, 0], "right") - 1
+        stop = self._edges.searchsorted(freed[:, 1])
+        raised = np.bincount(first, minlength=size) - np.bincount(stop, minlength=size)
+        self._raised += raised.cumsum()[:-1]
+
+    def _hand_out(self, columns: list[Column], keys: Numbers, values: Numbers) -> None:
+        """Put all into the `columns` of their buckets."""
+        buckets = self._edges.searchsorted(keys >> NUMBER_BITS, "right") - 1
+        order = buckets.argsort(kind="stable")
+        touched, first = np.unique(buckets[order], return_index=True)
+        borders = pairwise((*first.tolist(), len(keys)))
+        key_list, value_list = keys[order].tolist(), values[order].tolist()
+        for bucket, (low, high) in zip(touched.tolist(), borders, strict=True):
+            columns[bucket].put(key_list[low:high], value_list[low:high])
+
+    def _carry(self, first: Numbers, stop: Numbers, numbers: Numbers, ends: Numbers) -> None:
+        """Into all buckets of ``[first, stop)`` a calendar carries a gap up to `end`, or 0 for none."""
+        rows = max(_CARRIED_MAX // len(self._edges), 1)
+        for row in range(0, len(first), rows):
+            part = slice(row, row + rows)
+            buckets, whose = spread(first[part], stop[part])
+            # Of one that is written twice, the last assignment counts.
+            self._carried[buckets, numbers[part][whose]] = ends[part][whose]
 
     def _keep_even(self) -> None:
         """Cut the buckets that are overfull, and join small ones: those that time empties may not add up."""
@@ -300,7 +309,7 @@ class GapIndex:
             return
         keys, ends = self._opening[bucket].read()
         starts = keys >> NUMBER_BITS
-        middle = max(len(keys) // 2, int(starts.searchsorted(self._edges[bucket], "right")))
+        middle = max(len(keys) // 2, int(starts.searchsorted(self._begin(bucket), "right")))
         if middle >= len(keys):
             return
         cut = int(starts[middle])
@@ -310,7 +319,7 @@ class GapIndex:
         across[across <= cut] = 0
         self._opening.insert(bucket + 1, self._opening[bucket].split(cut << NUMBER_BITS))
         self._closing.insert(bucket + 1, self._closing[bucket].split(cut << NUMBER_BITS))
-        self._edges.insert(bucket + 1, cut)
+        self._edges = np.insert(self._edges, bucket + 1, cut)
         self._carried = np.insert(self._carried, bucket + 1, across, axis=0)
         self._bounds = np.insert(self._bounds, bucket + 1, self._bounds[:, bucket], axis=1)
         self._raised = np.insert(self._raised, bucket + 1, self._raised[bucket])
@@ -322,7 +331,7 @@ class GapIndex:
         later = bucket + 1
         self._opening[bucket].join(self._opening.pop(later))
         self._closing[bucket].join(self._closing.pop(later))
-        del self._edges[later]
+        self._edges = np.delete(self._edges, later)
         self._carried = np.delete(self._carried, later, axis=0)
         self._bounds += self._raised
         self._bounds[:, bucket] = self._bounds[:, bucket : later + 1].max(axis=1)
