@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from kalends.calendars.bookings import Booking, State, check_booking, check_units
 from kalends.calendars.engine import Calendar
 from kalends.calendars.fleet import common
-from kalends.calendars.fleet.common import Party
 from kalends.calendars.fleet.column import NUMBER_BITS
+from kalends.calendars.fleet.common import Party
 from kalends.calendars.fleet.index import GapIndex
 from kalends.calendars.fleet.terms import (
     Weight,
