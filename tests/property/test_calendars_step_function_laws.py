@@ -19,16 +19,19 @@ from kalends.core.intervals import Interval
 class Blocks2(StepFunction):
     BLOCK_POINTS = 2
     GROUP_BLOCKS = 2
+    NEAR_POINTS = 1
 
 
 class Blocks5(StepFunction):
     BLOCK_POINTS = 5
     GROUP_BLOCKS = 3
+    NEAR_POINTS = 1
 
 
 class Blocks30(StepFunction):
     BLOCK_POINTS = 30
     GROUP_BLOCKS = 4
+    NEAR_POINTS = 3
 
 
 class Calendar2(CapacityCalendar):

@@ -100,13 +100,24 @@ class Block:
         longest_s = int((turns[1::2] - turns[:-1:2]).max()) if turns.size > 1 else 0
         return Runs(lead, longest_s, int(turns[-1]) if turns.size % 2 else NEVER)
 
-    def fit(self, units: int, length_s: int, first: int, run: int) -> tuple[bool, int]:
+    def fit(self, units: int, length_s: int, first: int, run: int, near: int) -> tuple[bool, int]:
         """Whether a run of `units` of at least `length_s` ends here, and the start of the first.
 
-        Looks from point `first` on, `run` being the start of the run that reaches it. Without a
-        fit, the start of the run that reaches the end of the block (`NEVER`: none does).
+        Looks from point `first` on, at so many points that are `near` before the others, `run` being
+        the start of the run that reaches it. Without a fit, the start of the run that reaches the
+        end of the block (`NEVER`: none does).
         """
-        enough, turns = self.turns(units, first)
+        if len(self.values) - first > 2 * near:
+            found, run = self._fit(units, length_s, first, first + near, run)
+            if found:
+                return True, run
+            first += near
+            run = min(run, self.times[first])
+        return self._fit(units, length_s, first, len(self.values), run)
+
+    def _fit(self, units: int, length_s: int, first: int, last: int, run: int) -> tuple[bool, int]:
+        """`fit` in the points from `first` up to `last`."""
+        enough, turns = self.turns(units, first, last)
         lead = self.times[first]
         if enough:
             if not turns.size:
@@ -121,11 +132,13 @@ class Block:
                 return True, int(turns[2 * index])
         return False, int(turns[-1]) if turns.size % 2 else NEVER
 
-    def turns(self, units: int, first: int = 0) -> tuple[bool, NDArray[np.int64]]:
-        """Whether there are at least `units` at point `first`, and when that changes after it."""
-        enough = _view(self.values, first) >= units
+    def turns(
+        self, units: int, first: int = 0, last: int | None = None
+    ) -> tuple[bool, NDArray[np.int64]]:
+        """Whether there are at least `units` at point `first`, and when that changes before `last`."""
+        enough = _view(self.values, first, last) >= units
         changes = (enough[1:] != enough[:-1]).nonzero()[0]
-        return bool(enough[0]), _view(self.times, first + 1)[changes]
+        return bool(enough[0]), _view(self.times, first + 1, last)[changes]
 
     def check(self, level_units: int) -> None:
         """Raises `AssertionError` when an invariant does not hold: a bug of ours."""

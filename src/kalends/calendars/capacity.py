@@ -59,10 +59,9 @@ class CapacityCalendar(Ledger):
 
     def _take(self, booking: Booking) -> None:
         start, end, units = booking.start, booking.end, booking.units
-        free = self._profile.least(start, end)
+        free = self._profile.take(start, end, units)
         if free < units:
             raise occupied(start, end, units, free)
-        self._profile.add(start, end, -units)
         self._listing.add(booking)
 
     def _take_all(self, bookings: list[Booking]) -> None:

@@ -33,6 +33,8 @@ class StepFunction:
 
     BLOCK_POINTS = 4_096
     GROUP_BLOCKS = 32
+    NEAR_POINTS = 512
+    """Most fits are near, and a call of numpy costs as much as some hundred points."""
 
     def __init__(self, top: int) -> None:
         self.top = top
@@ -85,26 +87,29 @@ class StepFunction:
             number, first = number + 1, 0
         yield at, end, value
 
+    def take(self, start: int, end: int, amount: int) -> int:
+        """The smallest value over ``[start, end)``; when it is at least `amount`, that is subtracted."""
+        number, at = self._find(start)
+        if not self._has_end(number, end):
+            least = self.least(start, end)
+            if least >= amount:
+                self._add_across(start, end, -amount)
+            return least
+        block = self._blocks[number]
+        last = bisect_left(block.times, end, at + 1)
+        least = block.least_of(at, last) + self._pending[number]
+        if least >= amount:
+            self._add_within(number, at, last, start, end, -amount)
+        return least
+
     def add(self, start: int, end: int, amount: int) -> None:
         """Add `amount` (not 0) over ``[start, end)``; the caller sees to it that 0..`top` is kept."""
-        ending, _ = self._turn(end, -amount)
-        number, at = self._turn(start, amount)
-        stop = bisect_left(self._firsts, end) - 1
-        first = number
-        while number <= stop:
-            block = self._blocks[number]
-            last = len(block.times) if number < stop else bisect_left(block.times, end)
-            if at == 0 and last == len(block.times):
-                self._pending[number] += amount
-                self._forget_group(number)
-            elif at < last:
-                self._writable(number).add(at, last, amount)
-            number, at = number + 1, 0
-        if ending > stop:
-            self._resize(stop + 1)
-        self._resize(stop)
-        if first < stop:
-            self._resize(first)
+        number, at = self._find(start)
+        if self._has_end(number, end):
+            last = bisect_left(self._blocks[number].times, end, at + 1)
+            self._add_within(number, at, last, start, end, amount)
+        else:
+            self._add_across(start, end, amount)
 
     def add_all(
         self, starts: NDArray[np.int64], ends: NDArray[np.int64], amounts: NDArray[np.int64]
@@ -133,12 +138,15 @@ class StepFunction:
         """
         if start + length_s > end:
             return None
-        if self.least(start, start + length_s) >= units:
-            return start
         number, at = self._find(start)
+        if self._has_end(number, start + length_s):
+            block = self._blocks[number]
+            last = bisect_left(block.times, start + length_s, at + 1)
+            if block.least_of(at, last) + self._pending[number] >= units:
+                return start
         found, run, single = False, start, 0
         if at > 0:
-            found, run = self._search(units, length_s, start, number)
+            found, run = self._search_block(units, length_s, start, number, at)
             number += 1
         while not found and number < len(self._blocks):
             if run + length_s > end:
@@ -225,6 +233,59 @@ class StepFunction:
             return 0, 0
         return number, bisect_right(self._blocks[number].times, time_s) - 1
 
+    def _has_end(self, number: int, end: int) -> bool:
+        """Whether `end`, after the begin of block `number`, lies in it and not where the next begins."""
+        return number + 1 == len(self._firsts) or end < self._firsts[number + 1]
+
+    def _add_within(
+        self, number: int, at: int, last: int, start: int, end: int, amount: int
+    ) -> None:
+        """`add` where points ``[at, last)`` of one block are in force over ``[start, end)``."""
+        if at == 0:
+            # The first point may go, and the one before it counts.
+            self._add_across(start, end, amount)
+            return
+        block = self._writable(number)
+        times, values = block.times, block.values
+        if last == len(times) or times[last] != end:
+            times.insert(last, end)
+            values.insert(last, values[last - 1])
+        elif values[last] == values[last - 1] + amount:
+            del times[last], values[last]
+        if times[at] != start:
+            at += 1
+            last += 1
+            times.insert(at, start)
+            values.insert(at, values[at - 1])
+        elif values[at] + amount == values[at - 1]:
+            del times[at], values[at]
+            last -= 1
+        if at < last:
+            block.add(at, last, amount)
+        if not self.BLOCK_POINTS // 2 < len(times) <= 2 * self.BLOCK_POINTS:
+            self._resize(number)
+
+    def _add_across(self, start: int, end: int, amount: int) -> None:
+        """`add` over any number of blocks."""
+        ending, _ = self._turn(end, -amount)
+        number, at = self._turn(start, amount)
+        stop = bisect_left(self._firsts, end) - 1
+        first = number
+        while number <= stop:
+            block = self._blocks[number]
+            last = len(block.times) if number < stop else bisect_left(block.times, end)
+            if at == 0 and last == len(block.times):
+                self._pending[number] += amount
+                self._forget_group(number)
+            elif at < last:
+                self._writable(number).add(at, last, amount)
+            number, at = number + 1, 0
+        if ending > stop:
+            self._resize(stop + 1)
+        self._resize(stop)
+        if first < stop:
+            self._resize(first)
+
     def _turn(self, time_s: int, jump: int) -> tuple[int, int]:
         """Where the points from `time_s` on begin, once a `jump` there is made room for.
 
@@ -253,16 +314,21 @@ class StepFunction:
         """`Block.fit` over all blocks from the one of `run` to number `last`; never `NEVER`."""
         first, at = self._find(run)
         for number in range(first, last + 1):
-            block, needed = self._blocks[number], units - self._pending[number]
-            if number > first and block.least >= needed:
+            if number > first and self._blocks[number].least + self._pending[number] >= units:
                 continue
-            found, run = block.fit(needed, length_s, at, run)
+            found, run = self._search_block(units, length_s, run, number, at)
             if found:
                 return True, run
-            if run == NEVER:
-                run = self._firsts[number + 1]
             at = 0
         return False, run
+
+    def _search_block(
+        self, units: int, length_s: int, run: int, number: int, at: int
+    ) -> tuple[bool, int]:
+        """`Block.fit` from a point on; never `NEVER`, but the begin of the next block."""
+        needed = units - self._pending[number]
+        found, run = self._blocks[number].fit(needed, length_s, at, run, self.NEAR_POINTS)
+        return found, run if run < NEVER else self._firsts[number + 1]
 
     def _starts_group(self, number: int) -> bool:
         """Whether a full group starts with this block."""
