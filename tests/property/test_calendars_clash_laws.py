@@ -14,9 +14,16 @@ from tests import effort
 from tests.property.clash_soak import compare
 from tests.property.clash_twin import ZONES, Maker
 
-from kalends.calendars.clashes import first_clash
-from kalends.calendars.day_sets import DAYS, bits, text_of, within
-from kalends.calendars.zone_clocks import DAY_S, FIRST_DAY, FIRST_S, YEARS, clock_of, stretch_at
+from kalends.calendars.recurring.clashes import first_clash
+from kalends.calendars.recurring.day_sets import DAYS, bits, text_of, within
+from kalends.calendars.recurring.zone_clocks import (
+    DAY_S,
+    FIRST_DAY,
+    FIRST_S,
+    YEARS,
+    clock_of,
+    stretch_at,
+)
 from kalends.core import limits
 
 DAY_NUMBERS = st.sets(st.integers(0, 200), max_size=12)

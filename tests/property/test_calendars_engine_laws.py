@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests import effort
 
 from kalends.calendars import Booking, Calendar, CapacityCalendar, UnitCalendar
-from kalends.calendars.step_function import StepFunction
+from kalends.calendars.structures.step_function import StepFunction
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.core.intervals import Interval

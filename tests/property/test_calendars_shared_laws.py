@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import effort
 
-from kalends.calendars.shared import SharedSortedList, SharedTable
+from kalends.calendars.structures.shared import SharedSortedList, SharedTable
 
 
 class SmallTable(SharedTable[int]):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tests import effort
 
 from kalends.calendars import Booking, CapacityCalendar
-from kalends.calendars.step_function import StepFunction
+from kalends.calendars.structures.step_function import StepFunction
 from kalends.core import limits
 from kalends.core.errors import Conflict
 from kalends.core.intervals import Interval

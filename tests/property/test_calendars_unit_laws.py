@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests import effort
 
-from kalends.calendars import Booking, UnitCalendar, gap_blocks, unit
-from kalends.calendars.gap_blocks import GapBlocks, Stretch
+from kalends.calendars import Booking, UnitCalendar, unit
+from kalends.calendars.structures import gap_blocks
+from kalends.calendars.structures.gap_blocks import GapBlocks, Stretch
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.core.intervals import Interval
 from kalends.core.limits import TIME_S_MAX

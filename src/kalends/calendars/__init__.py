@@ -3,14 +3,14 @@
 from kalends.calendars.access import AccessList, Rule, open_access
 from kalends.calendars.bookings import Booking, State
 from kalends.calendars.capacity import CapacityCalendar
-from kalends.calendars.clashes import first_clash, first_clash_of_any, is_ever_open
 from kalends.calendars.engine import Calendar, new_calendar
 from kalends.calendars.fleet import Fleet, Together, WeightedStart
 from kalends.calendars.profiles import Step
-from kalends.calendars.recurrence import Recurrence
+from kalends.calendars.recurring.clashes import first_clash, first_clash_of_any, is_ever_open
+from kalends.calendars.recurring.recurrence import Recurrence
+from kalends.calendars.recurring.windows import Windows
 from kalends.calendars.resource import ResourceCalendar, unknown_resource
 from kalends.calendars.unit import UnitCalendar
-from kalends.calendars.windows import Windows
 
 __all__ = [
     "AccessList",

@@ -14,8 +14,8 @@ from typing import Final
 
 from kalends.calendars import profiles
 from kalends.calendars.profiles import Step
-from kalends.calendars.recurrence import Recurrence
-from kalends.calendars.windows import Windows
+from kalends.calendars.recurring.recurrence import Recurrence
+from kalends.calendars.recurring.windows import Windows
 from kalends.core import identifiers, limits
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode
 from kalends.core.intervals import Interval

@@ -16,7 +16,7 @@ from kalends.calendars.bookings import (
     check_window,
 )
 from kalends.calendars.profiles import Step
-from kalends.calendars.shared import SharedSortedList, SharedTable
+from kalends.calendars.structures.shared import SharedSortedList, SharedTable
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.core.intervals import Interval

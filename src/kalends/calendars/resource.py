@@ -11,13 +11,14 @@ from functools import reduce
 from itertools import islice
 from typing import Final
 
-from kalends.calendars import phrases, profiles
+from kalends.calendars import profiles
 from kalends.calendars.access import AccessList
 from kalends.calendars.bookings import Booking, State, check_window
 from kalends.calendars.engine import new_calendar
 from kalends.calendars.profiles import Step
-from kalends.calendars.recurrence import Recurrence
-from kalends.calendars.windows import CHUNK_S, Windows
+from kalends.calendars.recurring import phrases
+from kalends.calendars.recurring.recurrence import Recurrence
+from kalends.calendars.recurring.windows import CHUNK_S, Windows
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode
 from kalends.core.intervals import Interval, align_up

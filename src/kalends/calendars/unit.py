@@ -7,9 +7,9 @@ from itertools import chain, islice
 from typing import Final, Self
 
 from kalends.calendars.bookings import Booking, check_units, check_window
-from kalends.calendars.gap_blocks import GapBlocks
 from kalends.calendars.ledger import Ledger, occupied
 from kalends.calendars.profiles import Step
+from kalends.calendars.structures.gap_blocks import GapBlocks
 from kalends.core import limits
 from kalends.core.errors import Conflict
 from kalends.core.intervals import Interval

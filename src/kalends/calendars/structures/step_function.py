@@ -10,8 +10,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from kalends.calendars.blocks import LEVELS, NEVER, Block, Runs
 from kalends.calendars.profiles import Step
+from kalends.calendars.structures.blocks import LEVELS, NEVER, Block, Runs
 from kalends.core.intervals import Interval
 
 

@@ -17,10 +17,10 @@ from itertools import islice
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from kalends.calendars import phrases
-from kalends.calendars.day_sets import Starts, starts_of
-from kalends.calendars.repeat import parse_repeat
-from kalends.calendars.zone_clocks import FIRST_DAY, Stretch, clock_of
+from kalends.calendars.recurring import phrases
+from kalends.calendars.recurring.day_sets import Starts, starts_of
+from kalends.calendars.recurring.repeat import parse_repeat
+from kalends.calendars.recurring.zone_clocks import FIRST_DAY, Stretch, clock_of
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval

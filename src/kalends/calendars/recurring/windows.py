@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Final
 
 from kalends.calendars.bookings import check_window
-from kalends.calendars.recurrence import Recurrence
+from kalends.calendars.recurring.recurrence import Recurrence
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval

@@ -6,7 +6,7 @@ from datetime import date, datetime, time, timedelta
 from itertools import product
 from typing import Final
 
-from kalends.calendars.repeat import Repeat
+from kalends.calendars.recurring.repeat import Repeat
 
 _NAMES: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _ONES: Final = {"DAILY": "daily", "WEEKLY": "weekly", "MONTHLY": "monthly", "YEARLY": "yearly"}

@@ -25,9 +25,9 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from kalends.calendars.day_sets import Starts, text_of, within
-from kalends.calendars.recurrence import Recurrence
-from kalends.calendars.zone_clocks import DAY_S, FIRST_S, Stretch, stretch_at
+from kalends.calendars.recurring.day_sets import Starts, text_of, within
+from kalends.calendars.recurring.recurrence import Recurrence
+from kalends.calendars.recurring.zone_clocks import DAY_S, FIRST_S, Stretch, stretch_at
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 
 from kalends.calendars.bookings import Booking
-from kalends.calendars.shared import SharedSortedList
+from kalends.calendars.structures.shared import SharedSortedList
 
 Entry = tuple[int, int, int]
 """Start, end and id of a booking: what listings are ordered by."""
