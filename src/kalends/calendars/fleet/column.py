@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -82,6 +83,14 @@ class Column:
             self._keys = _merged(self._keys, changed, old)
             self._values = _merged(self._values, values, old)
         self._pending = {}
+
+
+def columns_between(keys: Numbers, values: Numbers, times: Numbers) -> list[Column]:
+    """A column for each stretch between two `times`; copies, or one change would keep all alive."""
+    borders = [*keys.searchsorted(times << NUMBER_BITS).tolist(), len(keys)]
+    return [
+        Column(keys[low:high].copy(), values[low:high].copy()) for low, high in pairwise(borders)
+    ]
 
 
 def _merged(column: Numbers, new: Numbers, old: NDArray[np.bool_]) -> Numbers:

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kalends.calendars.fleet.column import NUMBER_BITS, Column, Numbers
-from kalends.calendars.fleet.log import Log, spread
+from kalends.calendars.fleet.column import GONE, NUMBER_BITS, Numbers, columns_between
+from kalends.calendars.fleet.log import Cuts, Log, spread
 from kalends.calendars.fleet.tally import Tally
 from kalends.core import limits
 from kalends.core.intervals import Interval
@@ -47,6 +47,9 @@ class GapIndex:
     Not thread-safe. Memory: about 32 bytes per gap and 8 per calendar and bucket.
     """
 
+    FEW: ClassVar[int] = 16
+    """Up to so many cuts are made one by one: more cost less together."""
+
     def __init__(
         self, calendars: Iterable[tuple[int, list[Interval]]], room: int, bucket_gaps: int
     ) -> None:
@@ -56,9 +59,9 @@ class GapIndex:
         cuts = np.unique(starts[order[bucket_gaps::bucket_gaps]])
         cuts = np.concatenate((np.zeros(1, np.int64), cuts[cuts > 0]))
         self._edges: Numbers = cuts
-        self._opening = _cut((starts << NUMBER_BITS | numbers)[order], ends[order], cuts)
+        self._opening = columns_between((starts << NUMBER_BITS | numbers)[order], ends[order], cuts)
         order = np.lexsort((numbers, ends))
-        self._closing = _cut((ends << NUMBER_BITS | numbers)[order], starts[order], cuts)
+        self._closing = columns_between((ends << NUMBER_BITS | numbers)[order], starts[order], cuts)
         self._carried: Numbers = np.zeros((len(cuts), room), np.int64)
         self._carry(cuts.searchsorted(starts, "right"), cuts.searchsorted(ends), numbers, ends)
         # A bound counts from what its bucket was raised by when it was found: one number to raise.
@@ -264,24 +267,52 @@ class GapIndex:
         if not len(self._log):
             return
         cuts, freed = self._log.take()
-        self._hand_out(self._opening, *cuts.opening())
-        self._hand_out(self._closing, *cuts.closing())
-        self._carry(*cuts.carried(self._edges))
+        if len(cuts.numbers) <= self.FEW:
+            self._make_one_by_one(cuts)
+        else:
+            self._hand_out(*cuts.ends())
+            self._carry(*cuts.carried(self._edges))
         size = len(self._edges) + 1
         first = self._edges.searchsorted(freed[:, 0], "right") - 1
         stop = self._edges.searchsorted(freed[:, 1])
         raised = np.bincount(first, minlength=size) - np.bincount(stop, minlength=size)
         self._raised += raised.cumsum()[:-1]
 
-    def _hand_out(self, columns: list[Column], keys: Numbers, values: Numbers) -> None:
-        """Put all into the `columns` of their buckets."""
-        buckets = self._edges.searchsorted(keys >> NUMBER_BITS, "right") - 1
-        order = buckets.argsort(kind="stable")
-        touched, first = np.unique(buckets[order], return_index=True)
-        borders = pairwise((*first.tolist(), len(keys)))
+    def _make_one_by_one(self, cuts: Cuts) -> None:
+        """As `_hand_out` and `_carry` of all, which is slow for a few."""
+        at = self._edges.searchsorted(cuts.times).tolist()
+        beyond = self._edges.searchsorted(cuts.times, "right").tolist()
+        for cut, before, after in zip(cuts.listed(), at, beyond, strict=True):
+            number, (begin, until, start, end), back = cut
+            first, last = after[0], before[1]
+            opens = until if back else start if begin < start else GONE
+            closes = begin if back else end if end < until else GONE
+            self._opening[first - 1].put((begin << NUMBER_BITS | number,), (opens,))
+            self._closing[after[1] - 1].put((until << NUMBER_BITS | number,), (closes,))
+            if begin < start:
+                other = GONE if back else begin
+                self._closing[after[2] - 1].put((start << NUMBER_BITS | number,), (other,))
+            if end < until:
+                other = GONE if back else until
+                self._opening[after[3] - 1].put((end << NUMBER_BITS | number,), (other,))
+            if back:
+                self._carried[first:last, number] = until
+            else:
+                self._carried[first : before[2], number] = start
+                self._carried[max(before[2], first) : min(after[3], last), number] = 0
+
+    def _hand_out(self, closing: NDArray[np.bool_], keys: Numbers, values: Numbers) -> None:
+        """Put all into the columns of their buckets, in the order given."""
+        columns = (*self._opening, *self._closing)
+        places = self._edges.searchsorted(keys >> NUMBER_BITS, "right") - 1
+        places[closing] += len(self._opening)
+        order = places.argsort(kind="stable")
+        places = places[order]
+        first = np.concatenate(([0], np.diff(places).nonzero()[0] + 1))
+        borders = pairwise((*first.tolist(), len(places)))
         key_list, value_list = keys[order].tolist(), values[order].tolist()
-        for bucket, (low, high) in zip(touched.tolist(), borders, strict=True):
-            columns[bucket].put(key_list[low:high], value_list[low:high])
+        for place, (low, high) in zip(places[first].tolist(), borders, strict=True):
+            columns[place].put(key_list[low:high], value_list[low:high])
 
     def _carry(self, first: Numbers, stop: Numbers, numbers: Numbers, ends: Numbers) -> None:
         """Into all buckets of ``[first, stop)`` a calendar carries a gap up to `end`, or 0 for none."""
@@ -349,11 +380,3 @@ def _columns(calendars: Iterable[tuple[int, list[Interval]]]) -> tuple[Numbers, 
         sizes.append(len(gaps))
     every = np.concatenate(pairs)
     return every[:, 0], every[:, 1], np.repeat(np.array(numbers, np.int64), sizes)
-
-
-def _cut(keys: Numbers, values: Numbers, cuts: Numbers) -> list[Column]:
-    """A column for each stretch between two `cuts`; copies, or one change would keep all alive."""
-    borders = [*keys.searchsorted(cuts << NUMBER_BITS).tolist(), len(keys)]
-    return [
-        Column(keys[low:high].copy(), values[low:high].copy()) for low, high in pairwise(borders)
-    ]

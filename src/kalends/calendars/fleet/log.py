@@ -9,6 +9,7 @@ a cut of all of it.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,54 +19,52 @@ from kalends.calendars.fleet.column import GONE, NUMBER_BITS, Numbers
 
 _FIELDS: Final = 6
 
+_BEGIN, _UNTIL, _START, _END = range(4)
+
+_CLOSING: Final = np.array([False, True, True, False])
+"""At which of these times a gap closes that is there before or after the cut; at the others one opens."""
+
 
 class Cuts(NamedTuple):
-    """Cuts in order of time, field by field; what they change is given in the same order.
+    """Cuts in the order in which they were noted, and what they change, in the same order.
 
     A later change of the same thing counts, so that all are to be made in this order.
     """
 
     numbers: Numbers
-    begins: Numbers
-    untils: Numbers
-    starts: Numbers
-    ends: Numbers
+    times: Numbers
+    """Rows of `begin`, `until`, `start` and `end`."""
     back: NDArray[np.bool_]
 
-    def opening(self) -> tuple[Numbers, Numbers]:
-        """Keys of gaps by their start, and the end that each now has, or `GONE`."""
-        return self._keyed(self.begins, self.untils, self.starts, self.ends)
+    def listed(self) -> Iterator[tuple[int, list[int], bool]]:
+        """Cut by cut."""
+        return zip(self.numbers.tolist(), self.times.tolist(), self.back.tolist(), strict=True)
 
-    def closing(self) -> tuple[Numbers, Numbers]:
-        """Keys of gaps by their end, and the start that each now has, or `GONE`."""
-        return self._keyed(self.untils, self.begins, self.ends, self.starts)
+    def ends(self) -> tuple[NDArray[np.bool_], Numbers, Numbers]:
+        """``(closing, key, value)`` of all ends of gaps: the value is the other end, now, or `GONE`."""
+        keys = self.times << NUMBER_BITS | self.numbers[:, None]
+        values = self.times[:, [_START, _END, _BEGIN, _UNTIL]]
+        nothing = values == self.times
+        values[nothing] = GONE
+        values[self.back, :2] = self.times[self.back, _UNTIL::-1]
+        values[self.back, 2:] = GONE
+        # Where nothing is left before or behind what is lost, no gap closes or opens there.
+        nothing[:, :2] = False
+        kept = ~nothing
+        return np.broadcast_to(_CLOSING, kept.shape)[kept], keys[kept], values[kept]
 
     def carried(self, edges: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
         """``(first, stop, number, end)``: across those `edges` a calendar has a gap up to `end`, or 0."""
-        reach = np.where(self.back, self.untils, self.starts)
-        first, stop = edges.searchsorted(self.begins, "right"), edges.searchsorted(reach)
-        lost = np.maximum(edges.searchsorted(self.starts), first)
-        regained = np.minimum(
-            edges.searchsorted(self.ends, "right"), edges.searchsorted(self.untils)
-        )
-        regained[self.back] = 0
-        return (
-            _paired(first, lost),
-            _paired(stop, regained),
-            np.repeat(self.numbers, 2),
-            _paired(reach, np.zeros_like(reach)),
-        )
-
-    def _keyed(
-        self, near: Numbers, far: Numbers, lost_near: Numbers, lost_far: Numbers
-    ) -> tuple[Numbers, Numbers]:
-        """The gap keyed by its `near` end, and what is left of it beyond the far end of the loss."""
-        whole = np.where(self.back, far, np.where(lost_near == near, GONE, lost_near))
-        beyond = np.where(self.back, GONE, far)
-        keys = _paired(near, lost_far) << NUMBER_BITS | np.repeat(self.numbers, 2)
-        real = _paired(far, lost_far) != np.repeat(far, 2)
-        real[::2] = True
-        return keys[real], _paired(whole, beyond)[real]
+        at, beyond = edges.searchsorted(self.times), edges.searchsorted(self.times, "right")
+        first = beyond[:, [_BEGIN, _BEGIN]]
+        np.maximum(first[:, 1], at[:, _START], out=first[:, 1])
+        stop = at[:, [_START, _UNTIL]]
+        np.minimum(stop[:, 1], beyond[:, _END], out=stop[:, 1])
+        ends = np.zeros_like(first)
+        ends[:, 0] = self.times[:, _START]
+        stop[self.back, 0], stop[self.back, 1] = at[self.back, _UNTIL], 0
+        ends[self.back, 0] = self.times[self.back, _UNTIL]
+        return first.ravel(), stop.ravel(), np.repeat(self.numbers, 2), ends.ravel()
 
 
 class Log:
@@ -92,10 +91,9 @@ class Log:
     def take(self) -> tuple[Cuts, Numbers]:
         """Take out all cuts, and the rows ``[start, end)`` of what was freed."""
         rows = np.array(self._cuts, np.int64).reshape(-1, _FIELDS)
-        numbers, begins, untils, starts, ends, back = rows.T.copy()
         freed = np.array(self._freed, np.int64).reshape(-1, 2)
         del self._cuts[:], self._freed[:]
-        return Cuts(numbers, begins, untils, starts, ends, back != 0), freed
+        return Cuts(rows[:, 0], rows[:, 1:-1], rows[:, -1] != 0), freed
 
 
 def spread(first: Numbers, stop: Numbers) -> tuple[Numbers, Numbers]:
@@ -103,8 +101,3 @@ def spread(first: Numbers, stop: Numbers) -> tuple[Numbers, Numbers]:
     sizes = np.maximum(stop - first, 0)
     whose = np.repeat(np.arange(len(sizes)), sizes)
     return np.arange(len(whose)) + (first - sizes.cumsum() + sizes)[whose], whose
-
-
-def _paired(one: Numbers, other: Numbers) -> Numbers:
-    """In turn of `one` and of `other`."""
-    return np.stack((one, other), axis=1).ravel()
