@@ -14,10 +14,13 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from tests import effort
 
-from kalends.calendars import Booking, Fleet, new_calendar
+from kalends.calendars import Booking, Fleet, UnitCalendar, new_calendar
 from kalends.calendars.fleet import common
+from kalends.calendars.fleet import index as fleet_index
 from kalends.calendars.fleet.column import GONE, Column
+from kalends.calendars.fleet.index import GapIndex
 from kalends.calendars.fleet.tally import tally_of
+from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.core.intervals import Interval
 
@@ -373,7 +376,9 @@ class CrowdedFleet:
 
     def book(self) -> None:
         number, start = self.random.randrange(len(self.free)), self.random.randrange(CROWD_S)
-        end = start + self.random.choice([1, 2, 3, 8])
+        self.book_at(number, start, start + self.random.choice([1, 2, 3, 8]))
+
+    def book_at(self, number: int, start: int, end: int) -> None:
         self.number += 1
         new = booking(self.number, start, end)
         if self.free[number, start:end].min() < 1:
@@ -389,6 +394,17 @@ class CrowdedFleet:
             number, old = self.live.pop(self.random.randrange(len(self.live)))
             self.fleet.release(f"c{number}", old.id)
             self.free[number, old.start : old.end] += 1
+
+    def move(self) -> None:
+        """Book what was booked last somewhat earlier or later, longer or shorter."""
+        if self.live:
+            number, old = self.live.pop()
+            self.fleet.release(f"c{number}", old.id)
+            self.free[number, old.start : old.end] += 1
+            start = max(old.start + self.random.choice([-2, 0, 0, 1]), 0)
+            self.book_at(
+                number, start, max(old.end + self.random.choice([-2, 0, 1, 30]), start + 1)
+            )
 
     def search(self) -> None:
         size = len(self.free)
@@ -444,6 +460,52 @@ def test_searches_between_many_bookings_and_releases_are_those_of_counting(seed:
         if crowd.random.random() < 0.2:
             crowd.fleet.check()
     crowd.fleet.check()
+
+
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([5, 12, 1_000]),
+    st.sampled_from([0, 0, 1_000]),
+    st.sampled_from([1, 1_000]),
+)
+@settings(max_examples=effort.examples(40))
+def test_changes_that_are_noted_together_end_as_if_made_one_by_one(
+    seed: int, noted_max: int, few: int, carried_max: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GapIndex, "FEW", few)
+        patch.setattr(fleet_index, "_CARRIED_MAX", carried_max)
+        crowd = CrowdedFleet(seed)
+        crowd.fleet = Fleet({name: crowd.fleet[name] for name in crowd.fleet}, bucket_gaps=5)
+        for _ in range(4):
+            for _ in range(3):
+                crowd.search()
+            for index in crowd.fleet._indexes.values():
+                index._bucket_gaps = noted_max
+            for _ in range(crowd.random.choice([3, 20, 60])):
+                crowd.random.choice([crowd.book, crowd.release, crowd.move, crowd.move])()
+            crowd.search()
+            crowd.fleet.check()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_stretch_around_a_booking_reaches_to_its_neighbours(seed: int) -> None:
+    random = Random(seed)
+    ends = np.cumsum([random.choice([0, 1, 7]) + 2 for _ in range(700)]).tolist()
+    slots = [(end - 2, end) for end in ends]
+    calendar = UnitCalendar()
+    calendar.load(booking(number, *slot) for number, slot in enumerate(slots))
+    before = [0, *ends]
+    after = [start for start, _ in slots[1:]] + [limits.TIME_S_MAX]
+    for number in random.sample(range(700), 700):
+        around = (before[number], after[number])
+        assert calendar.around(*slots[number]) == around
+        calendar.release(number)
+        assert calendar.around(*slots[number]) == around
+        calendar.book(booking(number, *slots[number]))
+    for number in range(700):
+        calendar.release(number)
+        assert calendar.around(*slots[number]) == (0, after[number])
 
 
 @given(

@@ -382,3 +382,38 @@ def test_many_bookings_loaded_at_once_into_one_bucket_are_cut_into_many() -> Non
     fleet.load("amy", [booking(number, 2 * number, 2 * number + 1) for number in range(1_000)])
     assert max(sizes(fleet)) <= 16
     fleet.check()
+
+
+def test_changes_are_noted_until_a_search_and_no_more_of_them_than_a_bucket_has_gaps() -> None:
+    fleet = fleet_of({name: unit() for name in names(4)}, bucket_gaps=50)
+    fleet.earliest_together(1, 1, 5, 0, 100)
+    log = fleet._indexes[1]._log
+    longest = 0
+    for number in range(400):
+        fleet.book(names(4)[number % 4], booking(number, 10 * number, 10 * number + 9))
+        longest = max(longest, len(log))
+    assert longest == 49
+    fleet.book("c000", booking(400, 9_000, 9_001))
+    assert len(log) == 1
+    assert fleet.earliest_together(4, 1, 5, 9_000, 9_100) == (9_001, tuple(names(4)))
+    assert len(log) == 0
+    fleet.check()
+
+
+class Plain(CapacityCalendar):
+    """A calendar of one unit that is no `UnitCalendar`."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+
+def test_a_calendar_of_one_unit_of_another_make_is_followed_too() -> None:
+    fleet = fleet_of({"amy": Plain(), "bob": unit()})
+    assert fleet.earliest_together(2, 1, 5, 0, 100) == (0, ("amy", "bob"))
+    fleet.book("amy", booking(1, 0, 10))
+    with pytest.raises(Conflict):
+        fleet.book("amy", booking(2, 9, 11))
+    assert fleet.earliest_together(2, 1, 5, 0, 100) == (10, ("amy", "bob"))
+    fleet.release("amy", 1)
+    assert fleet.earliest_together(2, 1, 5, 0, 100) == (0, ("amy", "bob"))
+    fleet.check()
