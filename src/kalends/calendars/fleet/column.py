@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -91,6 +91,17 @@ def columns_between(keys: Numbers, values: Numbers, times: Numbers) -> list[Colu
     return [
         Column(keys[low:high].copy(), values[low:high].copy()) for low, high in pairwise(borders)
     ]
+
+
+def hand_out(columns: Sequence[Column], places: Numbers, keys: Numbers, values: Numbers) -> None:
+    """Put each key into the column at its place; of a key given twice there, the last counts."""
+    order = places.argsort(kind="stable")
+    places = places[order]
+    first = np.concatenate(([0], np.diff(places).nonzero()[0] + 1))
+    borders = pairwise((*first.tolist(), len(places)))
+    key_list, value_list = keys[order].tolist(), values[order].tolist()
+    for place, (low, high) in zip(places[first].tolist(), borders, strict=True):
+        columns[place].put(key_list[low:high], value_list[low:high])
 
 
 def _merged(column: Numbers, new: Numbers, old: NDArray[np.bool_]) -> Numbers:

@@ -14,13 +14,13 @@ where something became free and holds for ever, and a search skips whatever lies
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, pairwise
+from itertools import chain
 from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kalends.calendars.fleet.column import GONE, NUMBER_BITS, Numbers, columns_between
+from kalends.calendars.fleet.column import GONE, NUMBER_BITS, Numbers, columns_between, hand_out
 from kalends.calendars.fleet.log import Cuts, Log, spread
 from kalends.calendars.fleet.tally import Tally
 from kalends.core import limits
@@ -44,7 +44,7 @@ _OVERFULL: Final = 4
 class GapIndex:
     """The gaps of calendars numbered below `room`; each is given as ``(number, gaps in order)``.
 
-    Not thread-safe. Memory: about 32 bytes per gap and 8 per calendar and bucket.
+    Not thread-safe. Memory: about 32 bytes per gap, 8 per calendar and bucket, 64 per change noted.
     """
 
     FEW: ClassVar[int] = 16
@@ -270,7 +270,10 @@ class GapIndex:
         if len(cuts.numbers) <= self.FEW:
             self._make_one_by_one(cuts)
         else:
-            self._hand_out(*cuts.ends())
+            closing, keys, values = cuts.ends()
+            places = self._edges.searchsorted(keys >> NUMBER_BITS, "right") - 1
+            places[closing] += len(self._opening)
+            hand_out((*self._opening, *self._closing), places, keys, values)
             self._carry(*cuts.carried(self._edges))
         size = len(self._edges) + 1
         first = self._edges.searchsorted(freed[:, 0], "right") - 1
@@ -279,7 +282,7 @@ class GapIndex:
         self._raised += raised.cumsum()[:-1]
 
     def _make_one_by_one(self, cuts: Cuts) -> None:
-        """As `_hand_out` and `_carry` of all, which is slow for a few."""
+        """As `hand_out` and `_carry` of all, which is slow for a few."""
         at = self._edges.searchsorted(cuts.times).tolist()
         beyond = self._edges.searchsorted(cuts.times, "right").tolist()
         for cut, before, after in zip(cuts.listed(), at, beyond, strict=True):
@@ -300,19 +303,6 @@ class GapIndex:
             else:
                 self._carried[first : before[2], number] = start
                 self._carried[max(before[2], first) : min(after[3], last), number] = 0
-
-    def _hand_out(self, closing: NDArray[np.bool_], keys: Numbers, values: Numbers) -> None:
-        """Put all into the columns of their buckets, in the order given."""
-        columns = (*self._opening, *self._closing)
-        places = self._edges.searchsorted(keys >> NUMBER_BITS, "right") - 1
-        places[closing] += len(self._opening)
-        order = places.argsort(kind="stable")
-        places = places[order]
-        first = np.concatenate(([0], np.diff(places).nonzero()[0] + 1))
-        borders = pairwise((*first.tolist(), len(places)))
-        key_list, value_list = keys[order].tolist(), values[order].tolist()
-        for place, (low, high) in zip(places[first].tolist(), borders, strict=True):
-            columns[place].put(key_list[low:high], value_list[low:high])
 
     def _carry(self, first: Numbers, stop: Numbers, numbers: Numbers, ends: Numbers) -> None:
         """Into all buckets of ``[first, stop)`` a calendar carries a gap up to `end`, or 0 for none."""
