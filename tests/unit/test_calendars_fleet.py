@@ -11,6 +11,7 @@ import pytest
 from kalends.calendars import Booking, Calendar, CapacityCalendar, Fleet, UnitCalendar
 from kalends.calendars.fleet import STARTS_MAX, common
 from kalends.calendars.fleet.fleet import INDEXES_MAX
+from kalends.calendars.fleet.log import Log
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.core.intervals import Interval
@@ -417,3 +418,21 @@ def test_a_calendar_of_one_unit_of_another_make_is_followed_too() -> None:
     fleet.release("amy", 1)
     assert fleet.earliest_together(2, 1, 5, 0, 100) == (0, ("amy", "bob"))
     fleet.check()
+
+
+def test_starts_are_weighed_with_what_was_noted_just_before() -> None:
+    fleet = fleet_of({"amy": unit()}, bucket_gaps=50)
+    assert fleet.best_starts(9, flat, 1, 1, 2, 0, 3) == [(0, 0), (1, 0)]
+    fleet.book("amy", booking(1, 0, 1))
+    assert fleet.best_starts(9, flat, 1, 1, 2, 0, 3) == [(1, 0)]
+
+
+def test_what_was_noted_is_taken_out_of_the_log_once() -> None:
+    log = Log()
+    log.cut(7, 0, 90, 10, 20, back=True)
+    log.free(0, 90)
+    cuts, freed = log.take()
+    assert list(cuts.listed()) == [(7, [0, 90, 10, 20], True)]
+    assert freed.tolist() == [[0, 90]]
+    cuts, freed = log.take()
+    assert len(log) == len(cuts.numbers) == len(freed) == 0

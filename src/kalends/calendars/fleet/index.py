@@ -287,10 +287,9 @@ class GapIndex:
         beyond = self._edges.searchsorted(cuts.times, "right").tolist()
         for cut, before, after in zip(cuts.listed(), at, beyond, strict=True):
             number, (begin, until, start, end), back = cut
-            first, last = after[0], before[1]
             opens = until if back else start if begin < start else GONE
             closes = begin if back else end if end < until else GONE
-            self._opening[first - 1].put((begin << NUMBER_BITS | number,), (opens,))
+            self._opening[after[0] - 1].put((begin << NUMBER_BITS | number,), (opens,))
             self._closing[after[1] - 1].put((until << NUMBER_BITS | number,), (closes,))
             if begin < start:
                 other = GONE if back else begin
@@ -299,10 +298,10 @@ class GapIndex:
                 other = GONE if back else until
                 self._opening[after[3] - 1].put((end << NUMBER_BITS | number,), (other,))
             if back:
-                self._carried[first:last, number] = until
+                self._carried[after[0] : before[1], number] = until
             else:
-                self._carried[first : before[2], number] = start
-                self._carried[max(before[2], first) : min(after[3], last), number] = 0
+                self._carried[after[0] : before[2], number] = start
+                self._carried[before[2] : after[3], number] = 0
 
     def _carry(self, first: Numbers, stop: Numbers, numbers: Numbers, ends: Numbers) -> None:
         """Into all buckets of ``[first, stop)`` a calendar carries a gap up to `end`, or 0 for none."""

@@ -56,10 +56,9 @@ class Cuts(NamedTuple):
     def carried(self, edges: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
         """``(first, stop, number, end)``: across those `edges` a calendar has a gap up to `end`, or 0."""
         at, beyond = edges.searchsorted(self.times), edges.searchsorted(self.times, "right")
-        first = beyond[:, [_BEGIN, _BEGIN]]
-        np.maximum(first[:, 1], at[:, _START], out=first[:, 1])
-        stop = at[:, [_START, _UNTIL]]
-        np.minimum(stop[:, 1], beyond[:, _END], out=stop[:, 1])
+        # Over an edge at which the gap begins or ends, nothing is carried before or after.
+        first = np.column_stack((beyond[:, _BEGIN], at[:, _START]))
+        stop = np.column_stack((at[:, _START], beyond[:, _END]))
         ends = np.zeros_like(first)
         ends[:, 0] = self.times[:, _START]
         stop[self.back, 0], stop[self.back, 1] = at[self.back, _UNTIL], 0
