@@ -243,22 +243,27 @@ class Customer:
         self, what: str, key: str, send: Callable[[kalends.Client], Awaitable[RequestView]]
     ) -> RequestView | None:
         """Ask by key until somebody knows; what never arrived is sent again with the same key."""
+        errors: list[Exception] = []
 
         async def ask() -> RequestView | Literal["refused", ""]:
             try:
                 return await self._client().resolve(key)
             except NotFound:
                 self.counts["never arrived"] += 1
-            except Unavailable:
+            except Unavailable as error:
+                errors.append(error)
                 return ""
             try:
                 return await send(self._client())
             except _REFUSED:
                 return "refused"
             except (OutcomeUnknown, Unavailable) as error:
+                errors.append(error)
                 return "refused" if is_final(error) else ""
 
-        answer = await until(ask, f"{what} {key} is settled", within_s=SETTLE_S_MAX)
+        answer = await until(
+            ask, f"{what} {key} is settled", within_s=SETTLE_S_MAX, explain=lambda: errors[-4:]
+        )
         return answer if isinstance(answer, RequestView) else None
 
     async def _decided(self, id: str) -> RequestView:

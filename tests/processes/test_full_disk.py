@@ -23,7 +23,9 @@ from .servers import LOOK_EVERY_S, Server, health, running, until
 
 pytestmark = pytest.mark.needs_root
 
-DISK_BYTES = 1024 * 1024
+DISK_BYTES = 64 * 1024 * 1024
+"""Room for a log at its longest: once it is free again, the disk must not fill by work alone."""
+
 BOOKED_BEFORE = 3
 CAPACITY = 1000
 
@@ -50,7 +52,7 @@ async def kept_full(disk: Path) -> AsyncIterator[None]:
     async def refill(file: FileIO) -> None:
         while True:
             with contextlib.suppress(OSError):
-                while file.write(bytes(4096)):
+                while file.write(bytes(64 * 1024)):
                     pass
             await asyncio.sleep(LOOK_EVERY_S)
 
