@@ -8,7 +8,7 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo, available_timezones
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests import effort
 from tests.property.clash_soak import compare
@@ -85,6 +85,7 @@ def test_the_days_of_a_rule_are_its_occurrences(seed: int, years: int, length_da
 
 
 @given(DAY_NUMBERS, st.integers(-20, 20), st.integers(0, 20))
+@example({0}, -1, 1)
 def test_within_tells_the_days_with_another_near_by(days: set[int], low: int, length: int) -> None:
     near = within(sum(1 << day for day in days), low, low + length)
     expected = {n for n in range(250) if any(n + k in days for k in range(low, low + length + 1))}

@@ -63,12 +63,14 @@ def text_of(days: int) -> str:
 
 def within(days: int, low: int, high: int) -> int:
     """The days n of which `days` has any of n + `low` to n + `high`."""
+    # Shifted first: what is nearer to the first day than `low` would be lost below it.
+    days = days >> low if low >= 0 else days << -low
     reach = 1
     while reach <= high - low:
         step = min(reach, high - low + 1 - reach)
         days |= days >> step
         reach += step
-    return days >> low if low >= 0 else days << -low
+    return days
 
 
 def _matching(rule: Repeat, anchor: date, times: int) -> list[int]:
