@@ -186,6 +186,17 @@ def test_busy_tells_when_there_is_room_that_the_asker_may_use() -> None:
     assert told.detail.endswith("; there is room from Tue 2026-03-03 08:00:00 CET (UTC+01:00) on")
 
 
+def test_busy_tells_of_room_on_a_grain_that_divides_no_day() -> None:
+    grain_s = 1_100
+    thing = ResourceCalendar(
+        ResourceInfo(name="site/thing", grain_s=grain_s, horizon_s=7 * 86_400), open_access()
+    )
+    start = NOW // grain_s * grain_s + grain_s
+    thing.book(booking(1, start, start + 2 * grain_s))
+    told = thing.busy(ANN, start, start + grain_s, 1, NOW)
+    assert "; there is room from " in told.detail
+
+
 def test_busy_promises_no_room_where_the_rules_or_the_horizon_leave_none() -> None:
     thing = resource()
     thing.book(booking(1, TEN, TEN + 7 * 86_400, units=6))

@@ -103,7 +103,7 @@ class ResourceCalendar:
     def busy(self, principal: Principal, start: int, end: int, units: int, wall_s: int) -> Refusal:
         """The refusal for `units` that are not free during ``[start, end)``.
 
-        It tells when so much could be booked for so long, if it can within `NEXT_FIT_S` from `start`.
+        It tells when so much could be booked for so long, if it can within about `NEXT_FIT_S`.
         """
         free = self.calendar.free(start, end)
         window = f"between {self._shown(start)} and {self._shown(end)}"
@@ -113,7 +113,8 @@ class ResourceCalendar:
             detail = (
                 f"{free} of {self.info.capacity} units are free throughout {window}, not {units}"
             )
-        later = self.earliest_fit(principal, units, end - start, start, end + NEXT_FIT_S, wall_s)
+        last = align_up(end + NEXT_FIT_S, self.info.grain_s)
+        later = self.earliest_fit(principal, units, end - start, start, last, wall_s)
         # Several claims of one request may each have room, but not all together.
         if later is not None and later > start:
             detail += f"; there is room from {self._shown(later)} on"

@@ -6,8 +6,16 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from kalends.calendars import AccessList, Recurrence, ResourceCalendar, Rule, Windows, open_access
-from kalends.calendars.recurring.clashes import first_clash_of_any, is_ever_open
+from kalends.calendars import (
+    AccessList,
+    Recurrence,
+    ResourceCalendar,
+    Rule,
+    Windows,
+    first_clash_of_any,
+    is_ever_open,
+    open_access,
+)
 from kalends.core.errors import InvalidInput
 from kalends.core.messages import Principal
 from kalends.core.resources import ResourceInfo
