@@ -18,6 +18,13 @@ from kalends.core.errors import Problem, Refusal
 from kalends.core.messages import RequestId, ResourceName, TimeS, Units
 from kalends.core.requests import Request
 from kalends.core.resources import ResourceInfo, Slot
+from kalends.core.scripts import (
+    AgentMessage,
+    RunCode,
+    ScriptHash,
+    ScriptName,
+    ScriptSource,
+)
 
 API_VERSION = 1
 
@@ -90,6 +97,14 @@ class ClaimView(Answer, frozen=True, kw_only=True):
     confirmed: bool = False
 
 
+class AgentNote(Answer, frozen=True, kw_only=True):
+    """What an agent has left for its client at a site: `value` is plain data."""
+
+    at_ms: int
+    site: str
+    value: object
+
+
 class RequestView(Answer, frozen=True, kw_only=True):
     """A request and what became of it.
 
@@ -108,6 +123,11 @@ class RequestView(Answer, frozen=True, kw_only=True):
     attempts: int = 1
     expires_at: int = 0
     note: str = ""
+    agent: str = ""
+    """The agent that chose, or is to choose: as it was named, and the hash of its script."""
+    script: str = ""
+    notes: tuple[AgentNote, ...] = ()
+    """What the agent has left for its client, oldest first."""
     changing: str = ""
     """The id of a move, extend or shrink that is under way."""
     problem: Problem | None = None
@@ -226,6 +246,95 @@ class Events(Answer, frozen=True, kw_only=True):
     next: int
 
 
+# Agents (brokers keep a user's scripts; sites keep records of their runs).
+
+
+class UploadAgent(Body, frozen=True, kw_only=True):
+    """Keep `source` under `name`, for the caller alone; repeating is harmless, a new source replaces.
+
+    Raises `InvalidInput` for a script that breaks rules of the language: `refusals` has all of them.
+    """
+
+    name: ScriptName
+    source: ScriptSource
+
+
+class AgentRef(Body, frozen=True, kw_only=True):
+    """A script of the caller by its name, or by its whole hash."""
+
+    name: Annotated[str, Meta(pattern=ids.whole(rf"{ids.NAME_PATTERN}|[0-9a-f]{{64}}"))]
+
+
+class ListAgents(Body, frozen=True, kw_only=True):
+    pass
+
+
+class AgentView(Answer, frozen=True, kw_only=True):
+    """A script as its owner sees it; `source` only where one script is asked for."""
+
+    name: str
+    script: ScriptHash
+    size_bytes: int
+    uploaded_at: int
+    functions: tuple[str, ...] = ()
+    """Which of ``choose`` and ``recall`` it defines."""
+    source: str = ""
+
+
+class Agents(Answer, frozen=True, kw_only=True):
+    agents: tuple[AgentView, ...]
+
+
+class TellAgent(Body, frozen=True, kw_only=True):
+    """Leave `value` for the agent of an open request, or let another `agent` go on from its next round.
+
+    `key` makes the call repeatable.
+    """
+
+    id: RequestId
+    key: Key
+    message: AgentMessage = ""
+    """Plain data as JSON text; "" leaves none."""
+    agent: Annotated[str, Meta(max_length=128)] = ""
+
+
+class ListRuns(Body, frozen=True, kw_only=True):
+    """Records of the caller's runs at this site, newest first; of one request where `id` is given."""
+
+    id: str = ""
+    count: Annotated[int, Meta(ge=1, le=1_000)] = 50
+
+
+class RunRef(Body, frozen=True, kw_only=True):
+    run: Annotated[str, Meta(pattern=ids.whole(r"[0-9]{1,19}"))]
+
+
+class RunView(Answer, frozen=True, kw_only=True):
+    """One run of a script at a site. `record` is what `kalends agent replay` needs: MessagePack."""
+
+    run: str
+    at_ms: int
+    id: str
+    user: str
+    script: ScriptHash
+    function: str
+    code: RunCode
+    detail: str = ""
+    line: int = 0
+    steps: int = 0
+    cpu_us: int = 0
+    wall_us: int = 0
+    engine: str = ""
+    view_hash: str = ""
+    chosen: int = 0
+    """Slots that the script chose."""
+    record: bytes = b""
+
+
+class Runs(Answer, frozen=True, kw_only=True):
+    runs: tuple[RunView, ...]
+
+
 # For operators and auditors.
 
 
@@ -300,6 +409,7 @@ class Nothing(Body, frozen=True, kw_only=True):
 
 
 _BROKER: tuple[Literal["site", "broker"], ...] = ("broker",)
+_SITE: tuple[Literal["site", "broker"], ...] = ("site",)
 _BOTH: tuple[Literal["site", "broker"], ...] = ("site", "broker")
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -330,6 +440,20 @@ OPERATIONS: tuple[Operation, ...] = (
               "Move, extend or shrink: the old stands until the new is decided"),
     Operation("watch", "POST", "/v1/watch", Watch, Events, "use", _BROKER,
               "What happens to the caller's requests, as it happens"),
+    Operation("agent_upload", "POST", "/v1/agents", UploadAgent, AgentView, "use", _BROKER,
+              "Keep a script under a name, once it keeps the rules of the language"),
+    Operation("agent_list", "GET", "/v1/agents", ListAgents, Agents, "use", _BROKER,
+              "The caller's scripts"),
+    Operation("agent_show", "GET", "/v1/agents/{name}", AgentRef, AgentView, "use", _BROKER,
+              "One script of the caller, with its source"),
+    Operation("agent_delete", "POST", "/v1/agents/{name}/delete", AgentRef, AgentView, "use", _BROKER,
+              "Forget a script; requests under way keep it"),
+    Operation("agent_tell", "POST", "/v1/requests/{id}/agent", TellAgent, RequestView, "use", _BROKER,
+              "Leave a message for a request's agent, or let another agent go on"),
+    Operation("agent_runs", "POST", "/v1/runs", ListRuns, Runs, "use", _SITE,
+              "Records of what the caller's scripts did here, newest first"),
+    Operation("agent_run", "GET", "/v1/runs/{run}", RunRef, RunView, "use", _SITE,
+              "One run with its record, to be replayed"),
     Operation("audit", "POST", "/v1/audit", Audit, Audited, "audit", _BOTH,
               "All claims or decisions, and any invariant that does not hold"),
     Operation("drain", "POST", "/v1/drain", Drain, Health, "admin", _BOTH,

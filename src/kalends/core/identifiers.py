@@ -18,6 +18,9 @@ KEY_PATTERN: Final = r"[A-Za-z0-9._:-]{8,80}"
 ATTRIBUTE_PATTERN: Final = r"[a-z][a-z0-9_.-]{0,62}"
 """Names of attributes: lower case, beginning with a letter, at most 63 characters."""
 
+ARGUMENT_PATTERN: Final = r"[a-z][a-z0-9_]{0,62}"
+"""Names of what a user gives an agent along: those of Python's variables, in lower case."""
+
 WHO_PATTERN: Final = r"everyone|(?:user|group):\S{1,128}"
 """Whom a rule of an access list speaks of."""
 

@@ -44,3 +44,19 @@ LISTING_MAX: Final = 10_000
 
 HOLD_MS_MAX: Final = 24 * 3_600_000
 """A user's hold on the broker lives at most a day; the default is 15 minutes."""
+
+SCRIPT_BYTES_MAX: Final = 32 * 1024
+"""An agent's source: the longest ready-made one is a tenth of it."""
+
+ARGUMENTS_MAX: Final = 32
+"""Values that a user gives an agent along."""
+
+OFFERS_MAX: Final = 1_000
+"""Slots that one visit of an agent chooses among: a week in steps of ten minutes."""
+
+CHOICES_MAX: Final = 64
+"""Slots that one visit of an agent holds at a site, whatever the owner's own limits."""
+
+AGENT_MESSAGES_MAX: Final = 16
+AGENT_MESSAGE_CHARS_MAX: Final = 4_096
+"""What an agent may leave for its client, and the client for its agent: notes, not data."""

@@ -13,6 +13,8 @@ Query    broker->site  what is free, as this principal may see it; touches nothi
 View     site->broker  the answer to Query
 Visit    broker->site  hold these slots, or promise them at once (``mode="vote"``)
 Visited  site->broker  what is held or promised, or why not
+Dispatch broker->site  let an agent choose here (and at sites near), and hold what it chooses
+Report   site->broker  what is held for the agent's choice, and what else there would have been
 Prepare  broker->site  promise what is held (phase one of two-phase commit)
 Voted    site->broker  yes: durably promised; no; locked; stale
 Decide   broker->site  the outcome of an attempt (phase two)
@@ -45,6 +47,18 @@ from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import Refusal
 from kalends.core.resources import ResourceInfo, Slot
+from kalends.core.scripts import (
+    AgentMessages,
+    Arguments,
+    Asks,
+    HeldChoice,
+    Offered,
+    RunCode,
+    ScriptHash,
+    ScriptSource,
+    Starts,
+    Stop,
+)
 
 WIRE_VERSION = 1
 
@@ -100,9 +114,12 @@ class Message(
 
 
 class Hello(Message, frozen=True, kw_only=True):
+    """`near` are the sites that this one passes an agent's visit on to."""
+
     site: SiteName
     epoch: Count
     resources: tuple[ResourceInfo, ...]
+    near: Annotated[tuple[SiteName, ...], Meta(max_length=64)] = ()
 
 
 class Query(Message, frozen=True, kw_only=True):
@@ -168,6 +185,65 @@ class Visited(Message, frozen=True, kw_only=True):
     held: tuple[HeldSlot, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     queued: tuple[int, ...] = ()
+
+
+class Dispatch(Message, frozen=True, kw_only=True):
+    """Run the script `script` on the offers of `asks`, and hold what it chooses.
+
+    `source` is left out where the site has seen it. `round` counts the visits of this request from 1;
+    `inbox` is what its client has left for the agent. Visits named in `near` are passed on. The rest
+    is as in `Visit`.
+    """
+
+    rid: RequestId
+    att: Attempt
+    stamp: Count
+    round: Annotated[int, Meta(ge=1, le=1_000)] = 1
+    principal: Principal
+    script: ScriptHash
+    source: ScriptSource = ""
+    text: Annotated[str, Meta(max_length=limits.REQUEST_TEXT_MAX)] = ""
+    arguments: Arguments = {}
+    inbox: AgentMessages = ()
+    starts: Starts
+    asks: Asks
+    near: Annotated[tuple[Stop, ...], Meta(max_length=64)] = ()
+    parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    need: Annotated[int, Meta(ge=1)]
+    coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
+    secret: Secret
+    hold_ms: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX)]
+
+
+class SiteReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What came of an agent's visit at one site.
+
+    `held` is in order of preference. `code` is "ok" when the script chose; any other says why the
+    site's default chose instead (`detail`, and the `line` of the script where that is known).
+    `wished` are the common starts that were preferred, best first, held or not; `offered` what there
+    was to choose from. `refusals` say why nothing was on offer, or nothing could be held.
+    """
+
+    site: SiteName
+    epoch: Count = 0
+    code: RunCode = "ok"
+    detail: Annotated[str, Meta(max_length=1_000)] = ""
+    line: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+    held: Annotated[tuple[HeldChoice, ...], Meta(max_length=limits.CLAIMS_MAX)] = ()
+    wished: Annotated[tuple[TimeS, ...], Meta(max_length=limits.OFFERS_MAX)] = ()
+    offered: Annotated[tuple[Offered, ...], Meta(max_length=limits.CLAIMS_MAX)] = ()
+    refusals: tuple[Refusal, ...] = ()
+    sent: AgentMessages = ()
+    run: Annotated[str, Meta(max_length=64)] = ""
+    """The number of the run's record at the site, for `kalends agent replay`."""
+
+
+class Report(Message, frozen=True, kw_only=True):
+    """The answer to `Dispatch`: first of the site itself, then of each site it was passed on to."""
+
+    rid: RequestId
+    att: Attempt
+    sites: Annotated[tuple[SiteReport, ...], Meta(min_length=1, max_length=65)]
 
 
 class Prepare(Message, frozen=True, kw_only=True):
@@ -312,11 +388,24 @@ class PeerSays(Message, frozen=True, kw_only=True):
     chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)] = {}
 
 
-ToSite = Query | Visit | Prepare | Decide | Forget | Cancel | Release | Renew | Give | Outcome
+ToSite = (
+    Query | Visit | Dispatch | Prepare | Decide | Forget | Cancel | Release | Renew | Give | Outcome
+)
 """What a broker may send to a site on a session."""
 
 ToBroker = (
-    Hello | View | Visited | Voted | Done | Renewed | Stale | Recall | Grant | Locked | Inquire
+    Hello
+    | View
+    | Visited
+    | Report
+    | Voted
+    | Done
+    | Renewed
+    | Stale
+    | Recall
+    | Grant
+    | Locked
+    | Inquire
 )
 """What a site may send to a broker on a session."""
 

@@ -20,9 +20,12 @@ from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval
 from kalends.core.resources import AttributeValue
+from kalends.core.scripts import Arguments
 from kalends.core.wire import convert
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in"]
+
+AGENT_PATTERN = rf"(?:(?:ready:)?{ids.NAME_PATTERN}|[0-9a-f]{{64}})?"
 
 _RESOURCE = re.compile(ids.RESOURCE_PATTERN)
 _ATTRIBUTE = re.compile(ids.ATTRIBUTE_PATTERN)
@@ -78,7 +81,8 @@ class Request(_Value, frozen=True, kw_only=True):
 
     The reservation starts no earlier than `not_before` and every stage ends by `not_after` (integer
     seconds UTC). A window exactly as long as the stages fixes the start. `not_after` 0 leaves the
-    end to the owners' horizons.
+    end to the owners' horizons. `agent` names the script that chooses slots at the sites: one that
+    the user has uploaded, by name or hash, or ``ready:NAME``; `arguments` are handed to it.
     """
 
     alternatives: Annotated[
@@ -89,7 +93,8 @@ class Request(_Value, frozen=True, kw_only=True):
     not_after: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)] = 0
     preferences: Annotated[tuple[TimePreference, ...], Meta(max_length=64)] = ()
     priority: Annotated[int, Meta(ge=-100, le=100)] = 0
-    agent: Annotated[str, Meta(max_length=128)] = ""
+    agent: Annotated[str, Meta(pattern=ids.whole(AGENT_PATTERN))] = ""
+    arguments: Arguments = {}
     note: Annotated[str, Meta(max_length=200)] = ""
 
     def check(self, *, from_wire: bool = False) -> None:
@@ -105,12 +110,24 @@ class Request(_Value, frozen=True, kw_only=True):
             _check_window(declared, alternative, f"alternatives[{number}]")
         for number, preference in enumerate(declared.preferences):
             _check_preference(preference, f"preferences[{number}]")
-        _check_text(self.agent, "agent")
+        _check_arguments(declared)
         _check_text(self.note, "note")
         if declared != self:
             raise InvalidInput(
                 "a list stands where a tuple belongs", where="request", remedy="use tuples"
             )
+
+
+def _check_arguments(request: Request) -> None:
+    if request.arguments and not request.agent:
+        raise InvalidInput(
+            "arguments are for an agent, and none is named",
+            where="arguments",
+            remedy="name the agent, or leave the arguments out",
+        )
+    for name, value in request.arguments.items():
+        if not isinstance(value, bool):
+            _check_value(value, f"arguments.{name}")
 
 
 def term_interval(request: Request, term: Term, start: int) -> Interval:

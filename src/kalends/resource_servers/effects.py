@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kalends.core.messages import Message
+from kalends.agents.runs import Job
+from kalends.core.messages import Dispatch, Message
 from kalends.resource_servers.stakes import Fact
 
 
@@ -20,13 +21,34 @@ class Send(NamedTuple):
     message: Message
 
 
+class Errand(NamedTuple):
+    """Run `job`, and hand its outcome to `Participant.errand_done` with this `number`."""
+
+    number: int
+    rid: str
+    job: Job
+
+
+class Relay(NamedTuple):
+    """Pass `dispatch` on to the near `site`, and hand its report to `Participant.relayed`."""
+
+    number: int
+    site: str
+    dispatch: Dispatch
+
+
 @dataclass(slots=True)
 class Effects:
-    """`alarms` are for the operator: something happened that the protocol forbids."""
+    """`alarms` are for the operator: something happened that the protocol forbids.
+
+    `errands` and `relays` wait for nothing to be stored: what they bring is checked anew.
+    """
 
     facts: list[Fact] = field(default_factory=list)
     sends: list[Send] = field(default_factory=list)
     alarms: list[str] = field(default_factory=list)
+    errands: list[Errand] = field(default_factory=list)
+    relays: list[Relay] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.facts or self.sends or self.alarms)
+        return bool(self.facts or self.sends or self.alarms or self.errands or self.relays)

@@ -149,10 +149,45 @@ class _ServerConfiguration(_Section, frozen=True, kw_only=True):
         return self.url or listening
 
 
+class NearConfiguration(_Section, frozen=True, kw_only=True):
+    """A near site that this one passes agents' visits on to, for those who ask both.
+
+    Its owner must list the key that `key` is the private half of, with the scope ``broker``; without
+    `key` the near site must be open (loopback).
+    """
+
+    name: SiteName
+    url: Url
+    key: Path | None = None
+    ca: Path | None = None
+
+
+class AgentsConfiguration(_Section, frozen=True, kw_only=True):
+    """Whether users' scripts may run here, and what one of them, and one user, may use.
+
+    `held_max` is the number of slots that one visit may hold; `cpu_s_per_minute` what the runs of one
+    user may take together. `language_only` runs scripts inside the server, without the sandbox: for
+    development, on hosts that have no seccomp, and never for scripts of people you do not trust.
+    """
+
+    enabled: bool = True
+    language_only: bool = False
+    held_max: Annotated[int, Meta(ge=1, le=limits.CHOICES_MAX)] = 16
+    steps_max: Annotated[int, Meta(ge=1_000, le=2_000_000)] = 2_000_000
+    cpu_s_max: Annotated[float, Meta(gt=0, le=0.5)] = 0.5
+    wall_s_max: Annotated[float, Meta(gt=0, le=5.0)] = 5.0
+    memory_mb_max: Annotated[int, Meta(ge=16, le=96)] = 96
+    cpu_s_per_minute: Annotated[float, Meta(gt=0)] = 10.0
+    runs_kept_max: Annotated[int, Meta(ge=0, le=10_000_000)] = 100_000
+    """Records of runs that are kept for `kalends agent replay`; the oldest go first."""
+
+
 class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     listen: str = "127.0.0.1:7101"
     resources: tuple[ResourceConfiguration, ...] = ()
     limits: SiteLimits = SiteLimits()
+    agents: AgentsConfiguration = AgentsConfiguration()
+    near: Annotated[tuple[NearConfiguration, ...], Meta(max_length=64)] = ()
 
 
 class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
@@ -167,6 +202,8 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     key: Path | None = None
     coords: tuple[Url, ...] = ()
     limits: BrokerLimits = BrokerLimits()
+    agents: AgentsConfiguration = AgentsConfiguration()
+    """How uploaded scripts are checked; what they may hold is each site's own affair."""
 
 
 class Configuration(_Section, frozen=True, kw_only=True):
@@ -202,6 +239,7 @@ def load_configuration(text: str, base: Path) -> Configuration:
     if configuration.site is not None:
         _check_server(configuration.site, "site")
         _check_resources(configuration.site)
+        _check_unique([site.name for site in configuration.site.near], "site.near")
     if configuration.broker is not None:
         _check_server(configuration.broker, "broker")
         _check_unique([site.name for site in configuration.broker.sites], "broker.sites")

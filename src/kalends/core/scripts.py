@@ -1,0 +1,157 @@
+"""Agents on the wire: a user's script, what it is to choose among, and what became of a run.
+
+A *script* travels by its hash; its source only where it is not known yet. At a site it is shown the
+*offers* of the request's terms: every slot there that it may hold, numbered. See `kalends.agents`
+for the language and the sandbox; Ramamoorthi et al. 1997, section 3, for the idea.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kalends.core import identifiers as ids
+from kalends.core import limits
+
+ScriptHash = Annotated[str, Meta(pattern=ids.whole(r"[0-9a-f]{64}"))]
+"""SHA-256 of the source in UTF-8, in hexadecimal digits."""
+
+ScriptSource = Annotated[str, Meta(max_length=limits.SCRIPT_BYTES_MAX)]
+ScriptName = Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))]
+
+ArgumentValue = (
+    Annotated[str, Meta(max_length=200)]
+    | Annotated[int, Meta(ge=-(1 << 53), le=1 << 53)]
+    | float
+    | bool
+)
+Arguments = Annotated[
+    dict[Annotated[str, Meta(pattern=ids.whole(ids.ARGUMENT_PATTERN))], ArgumentValue],
+    Meta(max_length=limits.ARGUMENTS_MAX),
+]
+"""What a user gives a script along: names and plain values, read as ``request["arguments"]``."""
+
+AgentMessage = Annotated[str, Meta(max_length=limits.AGENT_MESSAGE_CHARS_MAX)]
+"""A message to or from an agent: plain data as JSON text."""
+
+AgentMessages = Annotated[tuple[AgentMessage, ...], Meta(max_length=limits.AGENT_MESSAGES_MAX)]
+
+RunCode = Literal[
+    "ok",
+    "rejected",
+    "agent-error",
+    "bad-result",
+    "limit-steps",
+    "limit-recursion",
+    "limit-output",
+    "limit-cpu",
+    "limit-memory",
+    "limit-wall",
+    "crash",
+    "policy-violation",
+    "busy",
+    "killed",
+    "sandbox-unavailable",
+    "unknown-script",
+]
+"""How a run ended. All but "ok" mean that nothing of it is used, and the default chooses instead."""
+
+Blame = Literal["", "author", "host", "attack"]
+
+BLAME: Final[dict[RunCode, Blame]] = {
+    "ok": "",
+    "rejected": "author",
+    "agent-error": "author",
+    "bad-result": "author",
+    "limit-steps": "author",
+    "limit-recursion": "author",
+    "limit-output": "author",
+    "limit-cpu": "author",
+    "limit-memory": "author",
+    "crash": "author",
+    "policy-violation": "attack",
+    "limit-wall": "host",
+    "busy": "host",
+    "killed": "host",
+    "sandbox-unavailable": "host",
+    "unknown-script": "host",
+}
+"""Who can do something about it: the script's author, or whoever runs the host (then: try again)."""
+
+
+class Violation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One rule of the language that a source breaks, and where; lines and columns count from 1."""
+
+    line: int
+    column: int
+    rule: str
+    """Stable name, such as ``no-import``."""
+    detail: str
+    """What is wrong, and what to write instead."""
+
+
+class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`units` of `resource` for term number `term`, during ``[c + offset_s, c + offset_s + length_s)``.
+
+    `c` is the common start of a choice.
+    """
+
+    term: Annotated[int, Meta(ge=0, le=limits.TERMS_MAX)]
+    resource: Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
+    length_s: Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
+    units: Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)] = 1
+    offset_s: Annotated[int, Meta(ge=-limits.OFFSET_S_MAX, le=limits.OFFSET_S_MAX)] = 0
+
+
+Asks = Annotated[tuple[Ask, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+
+
+class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A further site that a visit is to be passed on to, and what is asked there."""
+
+    site: Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))]
+    asks: Asks
+
+
+class Starts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The common starts to choose among: `first`, and every `step_s` from there up to `last`.
+
+    Where `only` is not empty, just those. A site adds the starts of its own free intervals.
+    """
+
+    first: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
+    last: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
+    step_s: Annotated[int, Meta(ge=1, le=limits.WINDOW_S_MAX)]
+    only: Annotated[
+        tuple[Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)], ...],
+        Meta(max_length=limits.OFFERS_MAX),
+    ] = ()
+
+
+class HeldChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A slot that is held now: `units` of `resource` during ``[start, end)`` for term `term`.
+
+    `common` is the common start that it belongs to; slots of different common starts are
+    alternatives to one another.
+    """
+
+    hold_id: Annotated[int, Meta(ge=1, le=(1 << 62))]
+    term: Annotated[int, Meta(ge=0, le=limits.TERMS_MAX)]
+    resource: Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
+    start: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
+    end: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
+    units: Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
+    common: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
+
+
+class Offered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The common starts that `resource` could serve `term` at, when the agent looked.
+
+    Runs of ``(first, last)``, both included, `step_s` of the visit apart; a lone start is a run of one.
+    """
+
+    term: Annotated[int, Meta(ge=0, le=limits.TERMS_MAX)]
+    resource: Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
+    runs: Annotated[tuple[tuple[int, int], ...], Meta(max_length=limits.OFFERS_MAX)]
