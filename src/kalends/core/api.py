@@ -7,7 +7,7 @@ appears in the path as ``{field}`` is taken from the path.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -102,7 +102,7 @@ class AgentNote(Answer, frozen=True, kw_only=True):
 
     at_ms: int
     site: str
-    value: object
+    value: Any
 
 
 class RequestView(Answer, frozen=True, kw_only=True):
