@@ -8,7 +8,7 @@ because what is durable is learned from the disks and what is said from the netw
 from __future__ import annotations
 
 import sqlite3
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -69,6 +69,8 @@ class Piece(NamedTuple):
     end: int
     units: int
     state: str
+    common: int = 0
+    """Claims of one request with different common starts are alternatives: only one will be locked."""
 
 
 class Auditor:
@@ -301,7 +303,7 @@ class Auditor:
                 self._is_done(node.name, message)
             case m.PeerSays():
                 self._peer_says(node.name, message)
-            case m.Visit() if message.att > 1:
+            case m.Visit() | m.Dispatch() if message.att > 1:
                 row = self.rows.get(message.rid)
                 if row is None or row.att < message.att:
                     self._wrong(f"a visit of attempt {message.att} left before it was raised")
@@ -488,23 +490,20 @@ def _units_between(
     end: int,
     pieces: Sequence[tuple[Piece, Sequence[Mapping[str, Any]]]],
 ) -> int:
-    total = 0
-    wanted: dict[str, int] = defaultdict(int)
+    wanted: dict[str, Counter[int]] = defaultdict(Counter)
     credits: dict[str, Sequence[Mapping[str, Any]]] = {}
     for piece, credit in pieces:
         if piece.start < end and start < piece.end:
-            if credit:
-                wanted[piece.rid] += piece.units
-                credits[piece.rid] = credit
-            else:
-                total += piece.units
-    for rid, units in wanted.items():
+            wanted[piece.rid][piece.common] += piece.units
+            credits[piece.rid] = credit
+    total = 0
+    for rid, by_start in wanted.items():
         old = sum(
             c["units"]
             for c in credits[rid]
             if c["resource"] == resource and c["start"] < end and start < c["end"]
         )
-        total += max(0, units - old)
+        total += max(0, max(by_start.values()) - old)
     return total
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from kalends.agents.runs import Outcome
 from kalends.broker import record as r
 from kalends.broker import register
 from kalends.broker.coordinator import Coordinator
@@ -27,6 +28,7 @@ from kalends.core.identifiers import request_id
 from kalends.resource_servers.effects import Effects as SiteEffects
 from kalends.resource_servers.effects import Send
 from kalends.resource_servers.participant import Participant
+from tests.simulation.agents import DELAYS_MS, outcome_of
 from tests.simulation.clocks import NodeClock
 from tests.simulation.disks import DiskFailed, SiteDisk
 from tests.simulation.network import Session
@@ -178,6 +180,7 @@ class SiteNode(Node):
         self.disk = SiteDisk(world.kernel, world.auditor, name, files=world.files)
         self._queue: list[SiteEffects] = []
         self._storing = False
+        self._relays: dict[tuple[str, str, int], int] = {}
 
     def boot(self) -> None:
         loaded, epoch = self.disk.open()
@@ -199,6 +202,7 @@ class SiteNode(Node):
     def forget(self) -> None:
         self._queue = []
         self._storing = False
+        self._relays = {}
 
     def accept(self, session: Session) -> None:
         self.sessions[session.name] = session
@@ -220,7 +224,37 @@ class SiteNode(Node):
         self._carry_out()
 
     def answered(self, url: str, message: m.Message) -> None:
+        if isinstance(message, m.Report):
+            self._relayed(message)
+            return
         self.participant.receive(url, message, self.clock.moment())
+        self._carry_out()
+
+    # Agents
+
+    def _set_out(self, effects: SiteEffects) -> None:
+        """Runs and visits passed on wait for nothing to be stored; a crash loses them."""
+        for errand in effects.errands:
+            self.point("before a site runs an agent")
+            outcome = outcome_of(errand.job, self.kernel.random)
+            self.kernel.note(f"{self.name} runs an agent of {errand.rid[-6:]}: {outcome.code}")
+            delay_ms = self.kernel.random.choice(DELAYS_MS)
+            self.later(delay_ms, self._errand_done, errand.number, outcome)
+        for relay in effects.relays:
+            self.point("before a site passes a visit on")
+            dispatch = relay.dispatch
+            self._relays[relay.site, dispatch.rid, dispatch.att] = relay.number
+            self.network.post(self, f"sim://{relay.site}", dispatch)
+
+    def _errand_done(self, number: int, outcome: Outcome) -> None:
+        self.participant.errand_done(number, outcome, self.clock.moment())
+        self._carry_out()
+
+    def _relayed(self, report: m.Report) -> None:
+        for of_site in report.sites:
+            number = self._relays.pop((of_site.site, report.rid, report.att), None)
+            if number is not None:
+                self.participant.relayed(number, of_site, self.clock.moment())
         self._carry_out()
 
     def advance(self) -> None:
@@ -237,6 +271,7 @@ class SiteNode(Node):
         if effects:
             self._queue.append(effects)
         self.wake(self.participant.next_deadline_ms())
+        self._set_out(effects)
         self._pump()
 
     def _pump(self) -> None:

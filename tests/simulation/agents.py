@@ -1,0 +1,61 @@
+"""What scripts do in a schedule: everything that a real run may bring back, honest or not, soon or late.
+
+A site believes nothing of it unchecked, so a run needs no interpreter here: an outcome is drawn from
+the seed, of every code and every kind of wrong answer.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, Final
+
+from kalends.agents.runs import Cost, Job, Outcome
+from kalends.core.scripts import BLAME, RunCode
+
+SCRIPT: Final = "def choose(view, request):\n    return [slot['id'] for slot in view['slots']]\n"
+"""What clients here name as their agent; both functions are drawn, whatever it says."""
+
+DELAYS_MS: Final = (1, 3, 20, 200, 2_000, 8_000)
+"""From a warm worker to one that ends at its deadline, on a host that has stood still."""
+
+FAILURES: Final[tuple[RunCode, ...]] = tuple(code for code in BLAME if code != "ok")
+
+
+def outcome_of(job: Job, random: Random) -> Outcome:
+    """How a run of `job` ends in this schedule."""
+    fate = random.random()
+    if fate < 0.2:
+        return Outcome(code=random.choice(FAILURES), detail="as the schedule has it")
+    answer = _choice(job, random) if job.function == "choose" else random.random() < 0.6
+    if fate < 0.3:
+        answer = _wrong(answer, random)
+    sent = ("hello",) if random.random() < 0.1 else ()
+    return Outcome(code="ok", answer=answer, sent=sent, cost=Cost(steps=100))
+
+
+def _choice(job: Job, random: Random) -> list[int]:
+    """Some of the slots; mostly in an order that other sites would choose, too."""
+    ids = [slot["id"] for slot in job.arguments[0]["slots"]]
+    if random.random() < 0.4:
+        random.shuffle(ids)
+    elif random.random() < 0.5:
+        ids.reverse()
+    return ids[: random.choice((1, 2, 5, len(ids)))]
+
+
+def _wrong(answer: Any, random: Random) -> Any:
+    ids = answer if isinstance(answer, list) else [0]
+    return random.choice(
+        (
+            None,
+            True,
+            "all",
+            [*ids, 10**6],
+            [*ids, *ids, -1],
+            [True],
+            [1.0],
+            {"ids": ids},
+            [ids],
+            2**70,
+        )
+    )
