@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from kalends.client.sync import SyncClient as SyncClient
     from kalends.client.sync import connect_sync as connect_sync
     from kalends.client.zones import as_datetime as as_datetime
+    from kalends.core.api import AgentNote as AgentNote
+    from kalends.core.api import AgentView as AgentView
+    from kalends.core.api import RunView as RunView
     from kalends.core.errors import Conflict as Conflict
     from kalends.core.errors import Expired as Expired
     from kalends.core.errors import InvalidInput as InvalidInput
@@ -46,6 +49,9 @@ _HOME = {
     "SyncClient": "kalends.client.sync",
     "connect_sync": "kalends.client.sync",
     "as_datetime": "kalends.client.zones",
+    "AgentNote": "kalends.core.api",
+    "AgentView": "kalends.core.api",
+    "RunView": "kalends.core.api",
     "Conflict": "kalends.core.errors",
     "Expired": "kalends.core.errors",
     "InvalidInput": "kalends.core.errors",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -11,6 +12,7 @@ from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.language import parse_request
 from kalends.core.requests import Request
+from kalends.core.scripts import ArgumentValue
 from kalends.core.times import check_time, parse_time
 
 Time = int | str | datetime
@@ -21,6 +23,9 @@ Duration = int | str | timedelta
 
 Window = tuple[Time | None, Time | None]
 """Earliest start and latest end; None leaves that end open."""
+
+ArgumentValues = Mapping[str, ArgumentValue]
+"""What an agent is given along: plain values by name."""
 
 
 def time_s(when: Time, *, now_s: int, zone: ZoneInfo, where: str = "time") -> int:
@@ -60,6 +65,8 @@ def request_from(
     window: Window,
     note: str,
     priority: int,
+    agent: str,
+    arguments: ArgumentValues | None,
     now_s: int,
     zone: ZoneInfo,
 ) -> Request:
@@ -77,12 +84,21 @@ def request_from(
         )
     else:
         made = request
-    changes: dict[str, str | int] = {}
-    if note:
-        changes["note"] = note
-    if priority:
-        changes["priority"] = priority
-    return msgspec.structs.replace(made, **changes) if changes else made
+    changes = {
+        name: value
+        for name, value in (
+            ("note", note),
+            ("priority", priority),
+            ("agent", agent),
+            ("arguments", dict(arguments or {})),
+        )
+        if value
+    }
+    if not changes:
+        return made
+    changed = msgspec.structs.replace(made, **changes)
+    changed.check()
+    return changed
 
 
 def _from_text(

@@ -27,8 +27,16 @@ from kalends.core.errors import (
 
 A = TypeVar("A", bound=Answer)
 
-_CHANGING = frozenset({"book", "lock", "release", "cancel", "change", "drain"})
+_CHANGING = frozenset(
+    {
+        "book", "lock", "release", "cancel", "change", "drain",
+        "agent_upload", "agent_delete", "agent_tell",
+    }
+)  # fmt: skip
 """Calls that change something: only for these does a lost answer leave a question."""
+
+_SETTLED_BY_KEY = frozenset({"book", "change"})
+"""Of these the key tells what became of them."""
 
 _SAYS_NOTHING_OF_EARLIER_SENDS = (
     ConnectionFailed,
@@ -97,9 +105,9 @@ class Caller:
     ) -> KalendsError:
         changing = operation.name in _CHANGING
         if changing and sent and isinstance(error, _SAYS_NOTHING_OF_EARLIER_SENDS):
-            return self._unknown(f"the answer was lost: {_detail(error)}", body)
+            return self._unknown(f"the answer was lost: {_detail(error)}", operation, body)
         if changing and isinstance(error, OutcomeUnknown):
-            return self._unknown(error.detail, body)
+            return self._unknown(error.detail, operation, body)
         if isinstance(error, ConnectionFailed):
             return Unavailable(
                 f"no answer: {error.detail}",
@@ -114,23 +122,22 @@ class Caller:
         except InvalidInput as error:
             detail = f"the answer is not a {answer.__name__}: {error.where}: {error.detail}"
             if operation.name in _CHANGING:
-                raise self._unknown(detail, body) from error
+                raise self._unknown(detail, operation, body) from error
             raise KalendsError(
                 detail, where=self._url, remedy="use the same version here and there"
             ) from error
 
-    def _unknown(self, detail: str, body: Body) -> OutcomeUnknown:
-        key = getattr(body, "key", "")
-        return OutcomeUnknown(
-            detail,
-            where=self._url,
-            request_id=key or getattr(body, "id", ""),
-            remedy=(
-                f"ask what became of it by its key {key}, or send it again with the same key"
-                if key
-                else "look at it, or send it again: repeating is safe"
-            ),
-        )
+    def _unknown(self, detail: str, operation: Operation, body: Body) -> OutcomeUnknown:
+        key, id = getattr(body, "key", ""), getattr(body, "id", "")
+        if not key:
+            remedy = "look at it, or send it again: repeating is safe"
+        elif operation.name in _SETTLED_BY_KEY:
+            id = key
+            remedy = f"ask what became of it by its key {key}, or send it again with the same key"
+        else:
+            id = ""
+            remedy = f"send it again with the same key {key}: then it counts once"
+        return OutcomeUnknown(detail, where=self._url, request_id=id, remedy=remedy)
 
 
 def _detail(error: KalendsError | ConnectionFailed) -> str:

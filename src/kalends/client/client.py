@@ -7,9 +7,19 @@ from types import TracebackType
 from typing import Any, Literal, Self
 from zoneinfo import ZoneInfo
 
+from kalends.client.agent_calls import AgentCalls
 from kalends.client.answers import NewLength, settled
-from kalends.client.asking import Duration, Time, Window, length_s, request_from, time_s
+from kalends.client.asking import (
+    ArgumentValues,
+    Duration,
+    Time,
+    Window,
+    length_s,
+    request_from,
+    time_s,
+)
 from kalends.client.calls import Caller
+from kalends.client.scripts import Agent, named_script
 from kalends.client.transport import Transport
 from kalends.core import api
 from kalends.core.errors import InvalidInput, error_from_problem
@@ -21,7 +31,7 @@ WATCH_WAIT_S = 25.0
 """How long one call of `watch` stays open: below the time after which proxies cut silent calls."""
 
 
-class Client:
+class Client(AgentCalls):
     """Calls to one server. Use it within ``async with``; `connect` makes one.
 
     Bookings carry a key that this client makes (or `key`, to be kept by the caller over its own
@@ -99,12 +109,16 @@ class Client:
         window: Window = (None, None),
         note: str = "",
         priority: int = 0,
+        agent: Agent = "",
+        arguments: ArgumentValues | None = None,
     ) -> Request:
         """What `find`, `book` and `hold` understand their arguments to mean; sends nothing.
 
         `request` is a `Request`, taken as it is, or the text form of its terms together with
         `duration` and either `at` (the start) or `window` (earliest start, latest end; None leaves
-        an end open). Raises `InvalidInput`.
+        an end open). `agent` chooses among the slots at each site: a script by name or hash,
+        ``ready:NAME``, or the `Path` of a file, which `book` and `hold` upload; `arguments` are
+        handed to it. Raises `InvalidInput`, and `TooLarge` for a script's file.
         """
         return request_from(
             request,
@@ -113,6 +127,8 @@ class Client:
             window=window,
             note=note,
             priority=priority,
+            agent=named_script(agent).name,
+            arguments=arguments,
             now_s=int(self._wall_clock()),
             zone=self._zone,
         )
@@ -147,6 +163,8 @@ class Client:
         window: Window = (None, None),
         note: str = "",
         priority: int = 0,
+        agent: Agent = "",
+        arguments: ArgumentValues | None = None,
         key: str = "",
         wait_s: float = 30.0,
     ) -> api.RequestView:
@@ -154,11 +172,15 @@ class Client:
 
         The answer's state is ``reserved``, or ``open`` when it is still being decided after
         `wait_s` (at most 120). Raises what stood in the way: `NoCommonTime`, `NotAllowed`,
-        `LostRace`, ...; then nothing is booked.
+        `LostRace`, ...; then nothing is booked. An `agent` that fails stops nothing: the sites
+        choose for it, and `why` tells what went wrong.
         """
+        script = named_script(agent)
         wanted = self.request(
-            request, duration=duration, at=at, window=window, note=note, priority=priority
-        )
+            request, duration=duration, at=at, window=window, note=note, priority=priority,
+            agent=script.name, arguments=arguments,
+        )  # fmt: skip
+        await self._upload(script)
         body = api.Book(key=key or self.new_key(), request=wanted, wait_ms=_ms(wait_s))
         return settled(await self._caller.call(body, "book", api.RequestView))
 
@@ -171,14 +193,19 @@ class Client:
         window: Window = (None, None),
         note: str = "",
         priority: int = 0,
+        agent: Agent = "",
+        arguments: ArgumentValues | None = None,
         keep: Duration = "15m",
         key: str = "",
         wait_s: float = 30.0,
     ) -> api.RequestView:
         """As `book`, but the slots are only held, for `keep`: `lock` or `release` them by id."""
+        script = named_script(agent)
         wanted = self.request(
-            request, duration=duration, at=at, window=window, note=note, priority=priority
-        )
+            request, duration=duration, at=at, window=window, note=note, priority=priority,
+            agent=script.name, arguments=arguments,
+        )  # fmt: skip
+        await self._upload(script)
         body = api.Book(
             key=key or self.new_key(),
             request=wanted,

@@ -9,9 +9,10 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from kalends.client.asking import Duration, Time, Window
+from kalends.client.asking import ArgumentValues, Duration, Time, Window
 from kalends.client.client import WATCH_WAIT_S, Client
 from kalends.client.connecting import connect
+from kalends.client.scripts import Agent
 from kalends.core.api import Event
 from kalends.core.requests import Request
 
@@ -90,6 +91,13 @@ class SyncClient:
     by_key = resolve
     list = _waiting(Client.list)
     events = _waiting(Client.events)
+    upload_agent = _waiting(Client.upload_agent)
+    agents = _waiting(Client.agents)
+    agent = _waiting(Client.agent)
+    delete_agent = _waiting(Client.delete_agent)
+    tell_agent = _waiting(Client.tell_agent)
+    agent_runs = _waiting(Client.agent_runs)
+    agent_run = _waiting(Client.agent_run)
     audit = _waiting(Client.audit)
     drain = _waiting(Client.drain)
 
@@ -102,11 +110,14 @@ class SyncClient:
         window: Window = (None, None),
         note: str = "",
         priority: int = 0,
+        agent: Agent = "",
+        arguments: ArgumentValues | None = None,
     ) -> Request:
         """As `Client.request`."""
         return self._client.request(
-            request, duration=duration, at=at, window=window, note=note, priority=priority
-        )
+            request, duration=duration, at=at, window=window, note=note, priority=priority,
+            agent=agent, arguments=arguments,
+        )  # fmt: skip
 
     def time_s(self, when: Time) -> int:
         """As `Client.time_s`."""

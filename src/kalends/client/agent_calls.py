@@ -1,0 +1,73 @@
+"""The client's calls about agents: scripts at a broker, and the records of their runs at a site."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kalends.client.calls import Caller
+from kalends.client.scripts import Agent, NamedScript, message_text, named_script
+from kalends.core import api
+
+
+class AgentCalls:
+    """The part of `kalends.Client` that is about agents; whoever inherits it brings caller and keys."""
+
+    @property
+    def _caller(self) -> Caller:
+        raise NotImplementedError
+
+    def new_key(self) -> str:
+        raise NotImplementedError
+
+    async def upload_agent(self, name: str, source: str) -> api.AgentView:
+        """Keep the script `source` under `name`, in place of what had this name; repeating is harmless.
+
+        Raises `InvalidInput` for a script that breaks rules of the language: its `refusals` name
+        each line, column and rule, and nothing is kept.
+        """
+        body = api.UploadAgent(name=name, source=source)
+        return await self._caller.call(body, "agent_upload", api.AgentView)
+
+    async def agents(self) -> tuple[api.AgentView, ...]:
+        """The caller's scripts, without their sources."""
+        return (await self._caller.call(api.ListAgents(), "agent_list", api.Agents)).agents
+
+    async def agent(self, name_or_hash: str) -> api.AgentView:
+        """One script of the caller, with its source."""
+        body = api.AgentRef(name=name_or_hash)
+        return await self._caller.call(body, "agent_show", api.AgentView)
+
+    async def delete_agent(self, name: str) -> api.AgentView:
+        """Forget the script `name`; requests under way keep it."""
+        return await self._caller.call(api.AgentRef(name=name), "agent_delete", api.AgentView)
+
+    async def tell_agent(
+        self, id: str, *, message: Any = None, agent: Agent = "", key: str = ""
+    ) -> api.RequestView:
+        """Leave `message` (plain data) for the agent of open request `id`; None leaves none.
+
+        `agent` goes on in its place, from the next visit on; a `Path` is uploaded first. Raises
+        `Conflict` when the request is decided already.
+        """
+        text = "" if message is None else message_text(message)
+        script = named_script(agent)
+        body = api.TellAgent(id=id, key=key or self.new_key(), message=text, agent=script.name)
+        await self._upload(script)
+        return await self._caller.call(body, "agent_tell", api.RequestView)
+
+    async def agent_runs(self, id: str = "", *, count: int = 50) -> tuple[api.RunView, ...]:
+        """What the caller's scripts did at this site (for request `id`), newest first.
+
+        To be asked of a site, not of a broker; the views come without their records.
+        """
+        body = api.ListRuns(id=id, count=count)
+        return (await self._caller.call(body, "agent_runs", api.Runs)).runs
+
+    async def agent_run(self, number: str | int) -> api.RunView:
+        """One run at this site with its record: what is needed to run it again elsewhere."""
+        return await self._caller.call(api.RunRef(run=str(number)), "agent_run", api.RunView)
+
+    async def _upload(self, script: NamedScript) -> None:
+        """Upload what a request names that is not uploaded yet."""
+        if script.source is not None:
+            await self.upload_agent(script.name, script.source)

@@ -1,0 +1,75 @@
+"""Scripts of agents as people name them: a name, a hash, ``ready:NAME``, or a file of their own."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kalends.core.errors import InvalidInput, TooLarge
+from kalends.core.limits import SCRIPT_BYTES_MAX
+
+Agent = str | Path
+"""What the user has uploaded, by name or hash; ``ready:NAME``; or, as a `Path`, a file to upload first."""
+
+HASH_DIGITS = 16
+"""Digits of a script's hash in the name that its file is uploaded under."""
+
+
+class NamedScript(NamedTuple):
+    """How a request names its agent; `source` is what must be uploaded under that name first, if any."""
+
+    name: str
+    source: str | None = None
+
+
+def named_script(agent: Agent) -> NamedScript:
+    """`agent` as a request names it: a file has a name from its hash, so that it never means another.
+
+    Raises what `read_script` raises.
+    """
+    if isinstance(agent, str):
+        return NamedScript(agent)
+    source = read_script(agent)
+    return NamedScript(f"file-{script_hash(source)[:HASH_DIGITS]}", source)
+
+
+def read_script(path: Path) -> str:
+    """The text of a script's file; raises `InvalidInput` when it cannot be read, `TooLarge` above 32 kB."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(SCRIPT_BYTES_MAX + 1)
+        source = raw.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InvalidInput(
+            f"this script cannot be read: {reason}",
+            where=str(path),
+            remedy="name a file that holds the script, in UTF-8",
+        ) from error
+    if len(raw) > SCRIPT_BYTES_MAX:
+        raise TooLarge(
+            f"this script is longer than {SCRIPT_BYTES_MAX} bytes",
+            where=str(path),
+            remedy="leave out what it does not need",
+        )
+    return source
+
+
+def script_hash(source: str) -> str:
+    """SHA-256 of `source` in UTF-8, as `kalends.core.scripts.ScriptHash`."""
+    return hashlib.sha256(source.encode()).hexdigest()
+
+
+def message_text(message: Any) -> str:
+    """A message for an agent as it is sent; raises `InvalidInput` for what is no plain data."""
+    try:
+        return msgspec.json.encode(message).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(
+            f"this is no plain data: {error}",
+            where="message",
+            remedy="use None, true and false, numbers, texts, lists and maps of them",
+        ) from error
