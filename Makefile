@@ -12,8 +12,8 @@ PAIRS := 1000000
 ARGS :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-server setup-test demo test lint types layers unit simulation processes \
-	soak soak-faults soak-calendars bench bench-calendar clean
+.PHONY: help setup setup-server setup-test demo test lint types layers unit simulation processes attacks \
+	soak soak-faults soak-calendars bench bench-calendar bench-agents clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -38,6 +38,7 @@ test: setup-test ## Everything CI checks
 	@$(MAKE) --no-print-directory layers
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory simulation
+	@$(MAKE) --no-print-directory attacks
 	@$(MAKE) --no-print-directory processes
 
 lint: setup-test ## Format and style
@@ -55,6 +56,9 @@ unit: setup-test ## Unit and property tests
 
 simulation: setup-test ## Simulated networks with faults, and fuzzing of everything that takes input
 	$(PYTEST) -n $(WORKERS) tests/simulation tests/fuzz $(ARGS)
+
+attacks: setup-test ## Hostile scripts, each followed by an honest one that must not notice
+	$(PYTEST) -p no:xdist tests/attacks $(ARGS)
 
 # One at a time: these kill, stop and cut off real processes, and must not disturb one another.
 processes: setup-test ## Real processes and the examples
@@ -75,6 +79,9 @@ bench: setup-test ## Bookings a second, beside what the line and the stores coul
 bench-calendar: ## How fast calendars answer, beside what else pip installs
 	@tools/setup server test bench
 	@$(IN_VENV)/python benchmarks/calendar.py $(ARGS)
+
+bench-agents: setup-test ## Visits of agents: how long, how many, how much memory, what they save on the line
+	@$(IN_VENV)/python benchmarks/agents.py $(ARGS)
 
 clean: ## Remove all that the other targets made, .venv too
 	rm -rf .venv build dist src/kalends.egg-info .mypy_cache .ruff_cache .pytest_cache \
