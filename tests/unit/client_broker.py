@@ -7,6 +7,7 @@ synchronous and command line clients can be tested against it alike.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import ssl
 import threading
 from collections import deque
@@ -20,6 +21,7 @@ from aiohttp import WSMsgType, web
 from kalends.core import api, wire
 from kalends.core.errors import (
     Conflict,
+    InvalidInput,
     KalendsError,
     KeyReused,
     LimitExceeded,
@@ -41,6 +43,11 @@ RESOURCES = (
 
 BUSY = Refusal(
     where="caltech/onyx", code="busy", detail="taken from 08:00\x1b[2J to 10:00", rule="day-shift"
+)
+
+BROKEN = (
+    Refusal(where="line 1, column 1", code="no-import", detail="`import` is not in the language"),
+    Refusal(where="line 3, column 5", code="no-try", detail="`try` is not in the language"),
 )
 
 
@@ -68,6 +75,10 @@ class Broker:
         self.url = ""
         self.frames: list[int] = []
         """How many calls each session frame had."""
+        self.agents: dict[str, api.AgentView] = {}
+        self.told: dict[str, api.TellAgent] = {}
+        """What agents were told, by key."""
+        self.runs: list[api.RunView] = []
 
     def caller(self, headers: Any) -> str:
         if self.token:
@@ -152,6 +163,7 @@ class Broker:
             text=format_alternatives(body.request.alternatives), note=body.request.note,
             start=claims[0].start, end=claims[0].end, claims=claims,
             expires_at=NOW_S + body.hold_s if body.hold else 0,
+            agent=body.request.agent, script=self.script_of(body.request.agent),
         )  # fmt: skip
         if body.request.duration_s > 86_400:
             problem = NoCommonTime("no start suits all", refusals=(BUSY,)).to_problem()
@@ -160,6 +172,11 @@ class Broker:
             view = msgspec.structs.replace(view, state="open")
         self.by_key[body.key] = (body, id)
         return self.keep(view, "booked")
+
+    def script_of(self, agent: str) -> str:
+        if not agent or agent.startswith("ready:"):
+            return "e" * 64 if agent else ""
+        return self.do_agent_show("", api.AgentRef(name=agent)).script
 
     def keep(self, view: api.RequestView, kind: str) -> api.RequestView:
         self.requests[view.id] = view
@@ -236,6 +253,49 @@ class Broker:
         after = len(self.events) - 1 if body.after == -1 else body.after
         chosen = [e for e in self.events[after + 1 :] if body.id in ("", e.id)]
         return api.Events(events=tuple(chosen), next=len(self.events) - 1)
+
+    def do_agent_upload(self, user: str, body: api.UploadAgent) -> api.AgentView:
+        if "import" in body.source:
+            raise InvalidInput(
+                "it breaks 2 rules of the language", where=body.name, refusals=BROKEN
+            )
+        self.agents[body.name] = api.AgentView(
+            name=body.name, script=hashlib.sha256(body.source.encode()).hexdigest(),
+            size_bytes=len(body.source.encode()), uploaded_at=NOW_S, functions=("choose",),
+            source=body.source,
+        )  # fmt: skip
+        return msgspec.structs.replace(self.agents[body.name], source="")
+
+    def do_agent_list(self, user: str, body: api.ListAgents) -> api.Agents:
+        agents = [msgspec.structs.replace(self.agents[n], source="") for n in sorted(self.agents)]
+        return api.Agents(agents=tuple(agents))
+
+    def do_agent_show(self, user: str, body: api.AgentRef) -> api.AgentView:
+        for agent in self.agents.values():
+            if body.name in (agent.name, agent.script):
+                return agent
+        raise NotFound("you have no such script", where=body.name, remedy="see kalends agent list")
+
+    def do_agent_delete(self, user: str, body: api.AgentRef) -> api.AgentView:
+        return self.agents.pop(self.do_agent_show(user, body).name)
+
+    def do_agent_tell(self, user: str, body: api.TellAgent) -> api.RequestView:
+        view = self.known(body.id)
+        if view.state != "open":
+            raise Conflict(f"it is {view.state}", where=body.id)
+        self.told[body.key] = body
+        return view
+
+    def do_agent_runs(self, user: str, body: api.ListRuns) -> api.Runs:
+        chosen = [run for run in reversed(self.runs) if body.id in ("", run.id)]
+        plain = [msgspec.structs.replace(run, record=b"") for run in chosen[: body.count]]
+        return api.Runs(runs=tuple(plain))
+
+    def do_agent_run(self, user: str, body: api.RunRef) -> api.RunView:
+        for run in self.runs:
+            if run.run == body.run:
+                return run
+        raise NotFound("there is no such run of yours here", where=body.run)
 
     def do_audit(self, user: str, body: api.Audit) -> api.Audited:
         ids = sorted(id for id in self.requests if id > body.after)

@@ -90,7 +90,8 @@ async def test_every_call_of_the_table_has_a_method_that_makes_it(
     assert (await client.audit()).claims
     await client.resolve(broker.seen[0][1].key)
     await client.events()
-    assert {name for name, _ in broker.seen} == set(api.OPERATION)
+    about_agents = {name for name in api.OPERATION if name.startswith("agent_")}
+    assert {name for name, _ in broker.seen} == set(api.OPERATION) - about_agents
 
 
 async def test_a_reservation_grows_and_shrinks_from_its_start(client: Client) -> None:
