@@ -5,11 +5,16 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
+
+from benchmarks.slow_line import Passed
 
 LISTENING = re.compile(r"listening (?:site|broker) \S+ (http://\S+)")
 STOP_WAIT_S = 20
@@ -21,9 +26,29 @@ class Server(NamedTuple):
     url: str
 
 
+class Line(NamedTuple):
+    """A slow line to a server, and the port that tells what has passed over it."""
+
+    process: subprocess.Popen[str]
+    url: str
+    teller_port: int
+
+    def passed(self) -> Passed:
+        with socket.create_connection(("127.0.0.1", self.teller_port)) as connection:
+            told = b"".join(iter(lambda: connection.recv(65_536), b""))
+        return msgspec.json.decode(told, type=Passed)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
 class Facility(NamedTuple):
+    """`lines` are the slow lines to the sites, where there are such."""
+
     broker: Server
     sites: list[Server]
+    lines: list[Line]
 
     def cpu_seconds(self) -> dict[str, float]:
         """User and system seconds that each process has used so far (Linux)."""
@@ -62,7 +87,7 @@ def facility(
     `one_way_ms` puts a slow line between the broker and every site.
     """
     servers: list[Server] = []
-    lines: list[subprocess.Popen[str]] = []
+    lines: list[Line] = []
     try:
         for number in range(sites):
             path = directory / f"site{number}.toml"
@@ -70,29 +95,27 @@ def facility(
             servers.append(start_server(path))
         urls = [server.url for server in servers]
         if one_way_ms:
-            lines = [start_line(server.url, one_way_ms) for server in servers]
-            urls = [f"http://127.0.0.1:{_first_line(line).strip()}" for line in lines]
+            lines.extend(start_line(server.url, one_way_ms) for server in servers)
+            urls = [line.url for line in lines]
         path = directory / "broker.toml"
         path.write_text(_broker(urls))
         broker = start_server(path)
         servers.append(broker)
-        yield Facility(broker, servers[:-1])
+        yield Facility(broker, servers[:-1], lines)
     finally:
         stop(servers)
         for line in lines:
-            line.kill()
-            line.wait()
+            line.close()
 
 
-def start_line(url: str, one_way_ms: float) -> subprocess.Popen[str]:
+def start_line(url: str, one_way_ms: float) -> Line:
+    """A line to the server at `url` that holds every byte back for `one_way_ms`, until it is closed."""
     port = url.rpartition(":")[2].strip("/")
     command = [sys.executable, "-m", "benchmarks.slow_line", port, str(one_way_ms)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-
-
-def _first_line(process: subprocess.Popen[str]) -> str:
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdout is not None
-    return process.stdout.readline()
+    listening, telling = process.stdout.readline().split()
+    return Line(process, f"http://127.0.0.1:{listening}", int(telling))
 
 
 def stop(servers: list[Server]) -> None:
