@@ -61,6 +61,6 @@ def test_the_summaries_in_the_table_are_those_of_the_commands() -> None:
 
 
 def test_every_command_takes_json() -> None:
-    for path, command, _ in commands():
-        if path != "kalends admin":
+    for path, command, ctx in commands():
+        if not isinstance(command, LazyGroup) or ctx.parent is None:
             assert "--json" in [name for option in command.params for name in option.opts], path

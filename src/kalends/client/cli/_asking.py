@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypedDict, TypeVar
 
 import click
 
 from kalends.client.asking import Window
 from kalends.client.cli import _output, _words
+from kalends.client.cli._agents import argument_values
 from kalends.client.cli._settings import Settings
+from kalends.client.scripts import Agent
 from kalends.client.sync import SyncClient
 from kalends.core.api import RequestView
 from kalends.core.durations import parse_duration
@@ -75,7 +77,14 @@ def wait_s(text: str) -> int:
     return parse_duration(text, where="--wait", longest_s=WAIT_S_MAX)
 
 
-def understand(client: SyncClient, text: str, when: When, note: str = "") -> Request:
+def understand(
+    client: SyncClient,
+    text: str,
+    when: When,
+    note: str = "",
+    agent: Agent = "",
+    argument: Iterable[str] = (),
+) -> Request:
     """The request as it will be sent; raises `InvalidInput`."""
     if when["at"] and (when["after"] or when["before"]):
         raise InvalidInput(
@@ -84,7 +93,10 @@ def understand(client: SyncClient, text: str, when: When, note: str = "") -> Req
             remedy="use --at alone, or --after and --before",
         )
     window: Window = (when["after"], when["before"])
-    return client.request(text, duration=when["duration"], at=when["at"], window=window, note=note)
+    return client.request(
+        text, duration=when["duration"], at=when["at"], window=window, note=note,
+        agent=agent, arguments=argument_values(argument),
+    )  # fmt: skip
 
 
 def echo(settings: Settings, request: Request, when: When, key: str = "") -> None:

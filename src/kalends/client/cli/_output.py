@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 
 import click
@@ -24,6 +25,15 @@ def answer(settings: Settings, kind: str, data: object, lines: Callable[[], Iter
 def say(line: str, *, error: bool = False) -> None:
     """Print one line of text; what others wrote into it cannot steer the terminal."""
     click.echo("".join(sign if sign.isprintable() else " " for sign in line), err=error)
+
+
+def say_script(source: str) -> None:
+    """Print a script as it is, to be kept in a file; on a terminal it cannot steer that either."""
+    if not sys.stdout.isatty():
+        click.echo(source, nl=False)
+        return
+    for line in source.expandtabs().splitlines():
+        say(line)
 
 
 def print_json(kind: str, data: object, *, one_line: bool = False) -> None:

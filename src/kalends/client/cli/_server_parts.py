@@ -1,4 +1,4 @@
-"""The client comes without what servers need; this says so where a command needs it."""
+"""The client comes without what servers and agents need; this says so where a command needs it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,23 @@ from kalends.core.errors import KalendsError
 @contextmanager
 def server_parts() -> Iterator[None]:
     """Around an import of server code: raises `KalendsError` when what it needs is not installed."""
+    with _extra("server", "the server parts of kalends"):
+        yield
+
+
+@contextmanager
+def agent_parts() -> Iterator[None]:
+    """Around an import of what runs scripts: raises `KalendsError` when what it needs is missing."""
+    with _extra("agents", "the parts of kalends that run scripts"):
+        yield
+
+
+@contextmanager
+def _extra(name: str, words: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
         raise KalendsError(
-            f"this needs the server parts of kalends: there is no module {error.name}",
-            remedy="install them: pip install 'kalends[server]'",
+            f"this needs {words}: there is no module {error.name}",
+            remedy=f"install them: pip install 'kalends[{name}]'",
         ) from error

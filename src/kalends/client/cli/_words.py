@@ -6,15 +6,20 @@ from collections.abc import Iterable
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+import msgspec
+
 from kalends.client.cli._output import rows
 from kalends.client.cli._problems import lines as problem_lines
-from kalends.core.api import Candidate, ClaimView, RequestView
+from kalends.core.api import AgentNote, Candidate, ClaimView, RequestView
 from kalends.core.durations import format_duration
 from kalends.core.errors import error_from_problem
 from kalends.core.identifiers import short_id
 from kalends.core.language import format_alternatives
 from kalends.core.requests import Request, span
 from kalends.core.times import format_time
+
+HASH_SHOWN = 12
+"""Digits of a script's hash that people are shown."""
 
 
 def short_time(time_s: int, zone: ZoneInfo) -> str:
@@ -35,7 +40,9 @@ def understood(request: Request, zone: ZoneInfo, *, exact: bool, key: str = "") 
     ]
     if not exact and request.not_after:
         facts.append(("before", format_time(request.not_after, zone)))
-    facts += [(name, text) for name, text in (("note", request.note), ("key", key)) if text]
+    arguments = " ".join(f"{name}={value}" for name, value in request.arguments.items())
+    others = (("agent", request.agent), ("with", arguments), ("note", request.note), ("key", key))
+    facts += [(name, text) for name, text in others if text]
     return [f"{name:8} {text}" for name, text in facts]
 
 
@@ -48,6 +55,8 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
         facts.append(("end", f"{format_time(view.end, zone)}, {length} later"))
     if view.expires_at:
         facts.append(("expires", format_time(view.expires_at, zone)))
+    if view.agent:
+        facts.append(("agent", f"{view.agent} (script {view.script[:HASH_SHOWN]})"))
     if view.changing:
         facts.append(("changing", f"{view.changing} is under way"))
     problem = problem_lines(error_from_problem(view.problem)) if view.problem else []
@@ -55,6 +64,7 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
         f"{view.state} {short_id(view.id)}",
         *(f"  {name:8} {text}" for name, text in facts if text),
         *(f"  {line}" for line in claim_lines(view.claims, zone)),
+        *(f"  {line}" for line in note_lines(view.notes)),
         *problem,
     ]
 
@@ -76,6 +86,17 @@ def claim_lines(claims: Iterable[ClaimView], zone: ZoneInfo) -> list[str]:
             for claim in claims
         ],
         right=("UNITS",),
+    )
+
+
+def note_lines(notes: Iterable[AgentNote]) -> list[str]:
+    """What an agent has left for its client, oldest first, one row for each."""
+    notes = tuple(notes)
+    if not notes:
+        return []
+    return rows(
+        ("AT SITE", "THE AGENT LEFT"),
+        [(note.site, msgspec.json.encode(note.value).decode()) for note in notes],
     )
 
 

@@ -6,27 +6,37 @@ from typing import Unpack
 
 import click
 
-from kalends.client.cli import _asking
+from kalends.client.cli import _agents, _asking
 from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
 
 
 @click.command("book", cls=ServerCommand)
 @click.argument("request")
 @_asking.when_options
+@_agents.agent_options
 @_asking.booking_options
 @pass_settings
 def command(
-    settings: Settings, request: str, note: str, key: str, wait: str, **when: Unpack[_asking.When]
+    settings: Settings,
+    request: str,
+    agent: str,
+    argument: tuple[str, ...],
+    note: str,
+    key: str,
+    wait: str,
+    **when: Unpack[_asking.When],
 ) -> None:
     """Book all of a request, or nothing.
 
     What was understood is said first, with the key of this call. When the answer is lost, `kalends
     show --key KEY` tells what became of it; the same command with `--key KEY` never books twice.
+    An agent prefers among the slots that there are; when it fails, sites choose the earliest.
     """
     wait_s = _asking.wait_s(wait)
+    chooser = _agents.agent_named(agent)
     with settings.connect() as client:
-        wanted = _asking.understand(client, request, when, note)
+        wanted = _asking.understand(client, request, when, note, chooser, argument)
         key = key or client.new_key()
         _asking.echo(settings, wanted, when, key)
-        view = client.book(wanted, key=key, wait_s=wait_s)
+        view = client.book(wanted, agent=chooser, key=key, wait_s=wait_s)
     _asking.answer(settings, view)

@@ -6,7 +6,7 @@ from typing import Unpack
 
 import click
 
-from kalends.client.cli import _asking
+from kalends.client.cli import _agents, _asking
 from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
 
 
@@ -16,12 +16,15 @@ from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
 @click.option(
     "--keep", default="15m", show_default=True, metavar="DURATION", help="How long the hold lives."
 )
+@_agents.agent_options
 @_asking.booking_options
 @pass_settings
 def command(
     settings: Settings,
     request: str,
     keep: str,
+    agent: str,
+    argument: tuple[str, ...],
     note: str,
     key: str,
     wait: str,
@@ -32,9 +35,10 @@ def command(
     A hold that is neither locked nor released expires by itself.
     """
     wait_s = _asking.wait_s(wait)
+    chooser = _agents.agent_named(agent)
     with settings.connect() as client:
-        wanted = _asking.understand(client, request, when, note)
+        wanted = _asking.understand(client, request, when, note, chooser, argument)
         key = key or client.new_key()
         _asking.echo(settings, wanted, when, key)
-        view = client.hold(wanted, keep=keep, key=key, wait_s=wait_s)
+        view = client.hold(wanted, agent=chooser, keep=keep, key=key, wait_s=wait_s)
     _asking.answer(settings, view)
