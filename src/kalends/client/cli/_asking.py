@@ -9,7 +9,7 @@ import click
 
 from kalends.client.asking import Window
 from kalends.client.cli import _output, _words
-from kalends.client.cli._agents import argument_values
+from kalends.client.cli._agent_options import argument_values
 from kalends.client.cli._settings import Settings
 from kalends.client.scripts import Agent
 from kalends.client.sync import SyncClient

@@ -6,14 +6,14 @@ from typing import Unpack
 
 import click
 
-from kalends.client.cli import _agents, _asking
+from kalends.client.cli import _agent_options, _asking
 from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
 
 
 @click.command("book", cls=ServerCommand)
 @click.argument("request")
 @_asking.when_options
-@_agents.agent_options
+@_agent_options.agent_options
 @_asking.booking_options
 @pass_settings
 def command(
@@ -33,7 +33,7 @@ def command(
     An agent prefers among the slots that there are; when it fails, sites choose the earliest.
     """
     wait_s = _asking.wait_s(wait)
-    chooser = _agents.agent_named(agent)
+    chooser = _agent_options.agent_named(agent)
     with settings.connect() as client:
         wanted = _asking.understand(client, request, when, note, chooser, argument)
         key = key or client.new_key()

@@ -6,7 +6,7 @@ from typing import Unpack
 
 import click
 
-from kalends.client.cli import _agents, _asking
+from kalends.client.cli import _agent_options, _asking
 from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
 
 
@@ -16,7 +16,7 @@ from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
 @click.option(
     "--keep", default="15m", show_default=True, metavar="DURATION", help="How long the hold lives."
 )
-@_agents.agent_options
+@_agent_options.agent_options
 @_asking.booking_options
 @pass_settings
 def command(
@@ -35,7 +35,7 @@ def command(
     A hold that is neither locked nor released expires by itself.
     """
     wait_s = _asking.wait_s(wait)
-    chooser = _agents.agent_named(agent)
+    chooser = _agent_options.agent_named(agent)
     with settings.connect() as client:
         wanted = _asking.understand(client, request, when, note, chooser, argument)
         key = key or client.new_key()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kalends.client.cli import _agents, _asking, _output
+from kalends.client.cli import _agent_options, _asking, _output
 from kalends.client.cli._identify import full_id
 from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
 
@@ -22,10 +22,10 @@ def command(settings: Settings, id: str, message: str | None, agent: str, key: s
 
     MESSAGE is plain data as JSON, or a word. The agent reads it on its next visit to each site.
     """
-    value = None if message is None else _agents.plain_data(message, "MESSAGE")
+    value = None if message is None else _agent_options.plain_data(message, "MESSAGE")
     if value is None and not agent:
         raise click.UsageError("Give a MESSAGE, or --agent AGENT.")
-    other = _agents.agent_named(agent)
+    other = _agent_options.agent_named(agent)
     with settings.connect() as client:
         full, key = full_id(client, id), key or client.new_key()
         _output.say(f"{'key':8} {key}", error=True)
