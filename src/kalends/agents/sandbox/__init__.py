@@ -1,0 +1,42 @@
+"""Where scripts run: single-use processes that can do nothing but compute, and whoever starts them.
+
+    host (server) ── SEQPACKET ──> zygote: clean, warmed up, holds no secret, reads nothing of an agent
+      │  <── worker's pid, pidfd, socket; and how it ended      │ fork, spares ahead of need
+      └──── one job, one answer, each a frame of MessagePack ──> worker: locks itself down, runs, exits
+
+In the zygote and the workers: `zygote`, `worker`, `lockdown`, `seccomp`. In the host: `sandbox` (the
+engine), which asks `queueing` and `budgets` whose turn it is, `bytecode` for what is compiled already,
+`pool` for a worker, `frames` and `results` for what it said, `verdicts` for how it died. `witness`
+sees a worker die of a forbidden system call, before anything is run.
+
+Loaded in the zygote too: so this module loads nothing by itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kalends.agents.sandbox.engines import Unavailable as Unavailable
+    from kalends.agents.sandbox.engines import engine_for as engine_for
+    from kalends.agents.sandbox.launching import SandboxUnavailable as SandboxUnavailable
+    from kalends.agents.sandbox.sandbox import Sandbox as Sandbox
+    from kalends.agents.sandbox.sandbox import SandboxLimits as SandboxLimits
+
+_HOME = {
+    "Sandbox": "kalends.agents.sandbox.sandbox",
+    "SandboxLimits": "kalends.agents.sandbox.sandbox",
+    "SandboxUnavailable": "kalends.agents.sandbox.launching",
+    "Unavailable": "kalends.agents.sandbox.engines",
+    "engine_for": "kalends.agents.sandbox.engines",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value

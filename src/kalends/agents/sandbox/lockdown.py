@@ -1,0 +1,107 @@
+"""How a fresh process gives up everything but one descriptor, memory, and the right to exit.
+
+The order matters: what needs a right comes before that right is given up, and the system call filter
+is last. Standard library only, so that any Python can show that the wall holds by itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import resource
+import signal
+from typing import Final, NamedTuple
+
+from kalends.agents.sandbox import seccomp
+
+NICENESS: Final = 10
+"""Of a worker, beside servers, which have 0."""
+
+PR_SET_PDEATHSIG: Final = 1
+READ_IMPLIES_EXEC: Final = 0x0040_0000
+PERSONALITY_ASK: Final = 0xFFFF_FFFF
+LAST_DESCRIPTOR: Final = 0xFFFF_FFFF
+
+
+class Allowance(NamedTuple):
+    """`memory_bytes` beyond what the process has mapped already, `cpu_s` from now on."""
+
+    memory_bytes: int
+    cpu_s: float
+
+
+def lock_down(channel: int, allowance: Allowance, parent: int) -> None:
+    """Keep `channel`, as descriptor 3, and nothing else; there is no way back.
+
+    `parent` is the process that this one must not outlive. Raises `OSError` when the kernel refuses a
+    step: the caller must then exit at once, as it is only partly locked down.
+    """
+    filter_program = seccomp.program_here()
+    mapped_bytes = address_space_bytes()
+    keep_only(channel)
+    die_with(parent)
+    os.nice(NICENESS)
+    _clear_personality()
+    _limit(allowance, mapped_bytes)
+    seccomp.install(filter_program)
+
+
+def keep_only(channel: int) -> None:
+    """Move `channel` to descriptor 3 and close every other one; raises `OSError` before Linux 5.9."""
+    if channel != seccomp.CHANNEL:
+        os.dup2(channel, seccomp.CHANNEL, inheritable=False)
+    _close_range(0, seccomp.CHANNEL - 1)
+    _close_range(seccomp.CHANNEL + 1, LAST_DESCRIPTOR)
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process when the thread that forked it ends; it may have ended."""
+    seccomp.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def address_space_bytes() -> int:
+    """How much this process has mapped: what RLIMIT_AS counts."""
+    with open("/proc/self/statm", "rb") as statm:
+        return int(statm.read().split()[0]) * resource.getpagesize()
+
+
+def _limit(allowance: Allowance, mapped_bytes: int) -> None:
+    memory_bytes = mapped_bytes + allowance.memory_bytes
+    # One second or more of the kernel's own accounting, in case the timer should fail.
+    cpu_s = math.ceil(allowance.cpu_s) + 1
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
+    for nothing in (
+        resource.RLIMIT_CORE,
+        resource.RLIMIT_FSIZE,
+        resource.RLIMIT_MEMLOCK,
+        resource.RLIMIT_NOFILE,
+        resource.RLIMIT_NPROC,
+    ):
+        resource.setrlimit(nothing, (0, 0))
+    # By the signal's default action, which no Python code can catch or put off.
+    signal.setitimer(signal.ITIMER_PROF, allowance.cpu_s)
+
+
+def _clear_personality() -> None:
+    """On some hosts readable memory is executable without asking: not here."""
+    personality = _libc.personality(PERSONALITY_ASK)
+    if personality & READ_IMPLIES_EXEC:
+        _libc.personality(personality & ~READ_IMPLIES_EXEC)
+
+
+def _close_range(first: int, last: int) -> None:
+    """close_range(2), by its number, which is the same everywhere: the C library may be older."""
+    if _libc.syscall(_SYS_CLOSE_RANGE, first, last, 0) != 0:
+        number = ctypes.get_errno()
+        raise seccomp.Unsupported(number, f"close_range (Linux 5.9): {os.strerror(number)}")
+
+
+_SYS_CLOSE_RANGE: Final = ctypes.c_long(436)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+_libc.personality.argtypes = [ctypes.c_ulong]
