@@ -4,7 +4,8 @@ All operations happen whole or not at all. What is on the calendars follows from
 
 - claims that are held, prepared or locked are booked;
 - a stake that replaces a locked one is booked only where it exceeds the old, until it is committed,
-  because until then the old stands (see `occupancy`).
+  because until then the old stands;
+- of alternatives, which can only be held, the larger is booked at each instant (see `occupancy`).
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from kalends.calendars import Booking, ResourceCalendar, State, unknown_resource
 from kalends.core.errors import Conflict, Refusal
 from kalends.core.messages import Principal, Want
 from kalends.resource_servers.occupancy import (
+    Piece,
     Placed,
+    are_alternatives,
     booking_of,
+    envelope_at,
     piece_bookings,
     pieces_beyond,
     place,
@@ -128,12 +132,12 @@ class SiteBook:
     def occupy(self, stake: Stake, state: State, expires_ms: int | None) -> str:
         """Book all claims of `stake`; returns "" or the resource without room (then nothing is)."""
         standing = self._standing(stake)
-        if standing is None:
+        if standing is None and not are_alternatives(stake.claims):
             bookings = [booking_of(stake, claim, state, expires_ms) for claim in stake.claims]
             resources = [claim.resource for claim in stake.claims]
         else:
-            pieces = pieces_beyond(stake.claims, standing)
-            assert state != "locked", "a locked replacement stands by itself"
+            pieces = pieces_beyond(stake.claims, standing or ())
+            assert state != "locked", "a locked replacement, or alternative, stands by itself"
             bookings = piece_bookings(stake, pieces, state, expires_ms, self.new_id)
             resources = [resource for resource, _, _, _ in pieces]
         full = place(self.calendars, bookings, resources)
@@ -144,8 +148,33 @@ class SiteBook:
             self._changers[stake.replaces] = stake.rid
         return ""
 
+    def needs(self, stake: Stake) -> list[Piece]:
+        """What the claims of `stake` need beyond what it is to replace; nothing is booked."""
+        return pieces_beyond(stake.claims, self._standing(stake) or ())
+
+    def has_room_for(self, stake: Stake, claim: Claim) -> bool:
+        """Whether `claim` could be held as well as those of `stake`, none of which is booked yet."""
+        calendar = self.calendars[claim.resource]
+        if calendar.free(claim.start, claim.end) < claim.units:
+            return False
+        beside = [
+            each
+            for each in stake.claims
+            if each.resource == claim.resource
+            and each.start < claim.end
+            and claim.start < each.end
+        ]
+        return all(
+            calendar.free(start, end) >= units
+            for _, start, end, units in (pieces_beyond([*beside, claim], ()) if beside else ())
+        )
+
     def restate(self, stake: Stake, state: State, expires_ms: int | None) -> None:
-        """The bookings of `stake` are now in `state`; a hold ends at `expires_ms` (monotonic)."""
+        """The bookings of `stake` are now in `state`; a hold ends at `expires_ms` (monotonic).
+
+        Claims that are promised or locked are no alternatives any more.
+        """
+        assert state == "held" or not are_alternatives(stake.claims), stake
         for resource, booking_id in self._placed[stake.rid]:
             self.calendars[resource].change_state(booking_id, state, expires_ms)
         self._count(stake, state)
@@ -208,6 +237,7 @@ class SiteBook:
                 assert booking.reservation == rid
                 assert booking.state == stake.claims[0].state, (booking, stake)
                 booked.add((resource, booking_id))
+            self._check_amounts(stake, placed)
         assert list(self._expiries) == sorted((ms, rid) for rid, ms in self._expires_ms.items())
         for name, calendar in self.calendars.items():
             calendar.check()
@@ -217,6 +247,20 @@ class SiteBook:
                 assert rid in self._placed, stake
                 assert stake.has("held") == (rid in self._expires_ms), stake
             assert len({claim.state for claim in stake.claims}) <= 1, stake
+            assert stake.has("held") or not are_alternatives(stake.claims), stake
+
+    def _check_amounts(self, stake: Stake, placed: Sequence[Placed]) -> None:
+        """What is booked is at every instant what the claims need beyond what they replace."""
+        standing = self._standing(stake) or []
+        bookings = [(name, self.calendars[name].calendar.get(number)) for name, number in placed]
+        for name in {claim.resource for claim in stake.claims} | {name for name, _ in bookings}:
+            wanted = [claim for claim in stake.claims if claim.resource == name]
+            old = [claim for claim in standing if claim.resource == name]
+            here = [booking for where, booking in bookings if where == name]
+            for at in {t for each in (*wanted, *old, *here) for t in (each.start, each.end)}:
+                booked = sum(each.units for each in here if each.start <= at < each.end)
+                needed = envelope_at(wanted, at) - envelope_at(old, at)
+                assert booked == max(needed, 0), (name, at, stake)
 
     def _standing(self, stake: Stake) -> list[Claim] | None:
         """The locked claims that `stake` is to replace, or None when it stands by itself."""

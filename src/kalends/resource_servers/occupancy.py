@@ -1,12 +1,15 @@
-"""Claims on calendars, whole or not at all, and the credit that a change of a reservation gets.
+"""Claims on calendars, whole or not at all: of alternatives, and of old and new, only the larger.
 
 A request that replaces a reservation needs room only where it wants more than the old one has: until
-it is decided the old stands, and for every instant the calendar carries the larger of both. So the
-claims of a replacement are booked as the pieces by which they exceed the old claims.
+it is decided the old stands, and for every instant the calendar carries the larger of both. Claims
+of different common starts are alternatives, of which one at most will be promised: for every instant
+the calendar carries what the largest of them needs. In both cases not the claims are booked but
+pieces: their envelope, as far as it exceeds what stands.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
@@ -56,18 +59,35 @@ def booking_of(
     )
 
 
+def are_alternatives(claims: Sequence[Claim]) -> bool:
+    """Whether `claims` have more than one common start."""
+    return any(claim.common != claims[0].common for claim in claims)
+
+
 def pieces_beyond(new: Sequence[Claim], old: Sequence[Claim]) -> list[Piece]:
-    """Where `new` needs more than `old` has, per resource: sorted, disjoint, of constant units."""
+    """Where the envelope of `new` needs more than `old` has, per resource: sorted, disjoint pieces.
+
+    The units of a piece are constant; pieces that touch differ in units, or begin where a claim does.
+    """
     pieces: list[Piece] = []
     for resource in sorted({claim.resource for claim in new}):
         wanted = [claim for claim in new if claim.resource == resource]
         standing = [claim for claim in old if claim.resource == resource]
         times = sorted({t for claim in (*wanted, *standing) for t in (claim.start, claim.end)})
         for start, end in pairwise(times):
-            excess = _units_at(wanted, start) - _units_at(standing, start)
+            excess = envelope_at(wanted, start) - _units_at(standing, start)
             if excess > 0:
                 pieces.append((resource, start, end, excess))
     return pieces
+
+
+def envelope_at(claims: Sequence[Claim], time_s: int) -> int:
+    """What the largest of the alternatives in `claims` needs at `time_s`."""
+    needed: Counter[int] = Counter()
+    for claim in claims:
+        if claim.start <= time_s < claim.end:
+            needed[claim.common] += claim.units
+    return max(needed.values(), default=0)
 
 
 def _units_at(claims: Sequence[Claim], time_s: int) -> int:

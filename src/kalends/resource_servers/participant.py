@@ -20,6 +20,7 @@ from kalends.core import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.resource_servers.in_doubt import InDoubt
+from kalends.resource_servers.occupancy import are_alternatives
 from kalends.resource_servers.records import COLLECT_EVERY_MS
 from kalends.resource_servers.stakes import Claim, Stake
 from kalends.resource_servers.transitions import ClaimEvent
@@ -256,6 +257,9 @@ class Participant(InDoubt):
             return "no", (self._refuse(RefusalCode.BUSY, "the hold has ended"),)
         if not stake.has("held"):
             return ("yes", ()) if stake.has("prepared") or stake.has("locked") else ("stale", ())
+        if are_alternatives([claim for claim in stake.claims if claim.hold_id in named]):
+            detail = "slots of several common starts are alternatives: only one can be promised"
+            return "no", (self._refuse(RefusalCode.LIMIT, detail),)
         refusals = self._why_not_promise(stake, named, now)
         if refusals:
             return "no", refusals

@@ -13,7 +13,11 @@ from kalends.resource_servers.transitions import DURABLE, ClaimEvent, ClaimState
 
 
 class Claim(msgspec.Struct):
-    """`units` of `resource` during ``[start, end)``; `hold_id` is its fence number, never reused."""
+    """`units` of `resource` during ``[start, end)``; `hold_id` is its fence number, never reused.
+
+    Claims of one stake with different `common` starts are alternatives: at most one common start is
+    ever promised, and until then only as much is booked as the one that needs most at each instant.
+    """
 
     hold_id: int
     resource: str
@@ -21,6 +25,7 @@ class Claim(msgspec.Struct):
     end: int
     units: int
     state: ClaimState = "absent"
+    common: int = 0
 
     def move(self, event: ClaimEvent) -> None:
         """Take `event` by the table of transitions; raises `IllegalEvent` and stays as it was."""
