@@ -1,0 +1,73 @@
+"""What a script said, held against what it was shown; nothing that is not exactly right passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kalends.agents.runs import Job, Outcome
+from kalends.agents.world.offers import Offer
+
+_SHOWN_MAX: Final = 60
+
+
+class BadResult(Exception):
+    """The answer is not one: `detail` says why, in at most 300 printable characters."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+def chosen(answer: Any, offers: Sequence[Offer]) -> list[Offer]:
+    """The slots that `answer` of ``choose`` names, in its order; raises `BadResult`."""
+    known = {offer.id: offer for offer in offers}
+    _check_ids(answer, known.keys())
+    return [known[number] for number in answer]
+
+
+def recalled(answer: Any) -> bool:
+    """Whether ``recall`` gives the slot back; raises `BadResult`."""
+    if type(answer) is not bool:
+        raise BadResult(f"recall answers True or False, not {_kind(answer)}")
+    return answer
+
+
+def judged(job: Job, outcome: Outcome) -> Outcome:
+    """`outcome`, or "bad-result" where its answer is not one to what `job` has shown."""
+    if outcome.code != "ok":
+        return outcome
+    try:
+        if job.function == "recall":
+            recalled(outcome.answer)
+        else:
+            _check_ids(outcome.answer, {slot["id"] for slot in job.arguments[0]["slots"]})
+    except BadResult as error:
+        return outcome._replace(code="bad-result", answer=None, sent=(), detail=error.detail)
+    return outcome
+
+
+def _check_ids(answer: Any, known: Any) -> None:
+    if type(answer) is not list:
+        raise BadResult(f"choose answers a list of slot ids, not {_kind(answer)}")
+    if len(answer) > len(known):
+        raise BadResult(f"{len(answer)} slots are chosen, and only {len(known)} were shown")
+    seen: set[int] = set()
+    for place, number in enumerate(answer):
+        if type(number) is not int:
+            raise BadResult(f"a slot id is a whole number, not {_kind(number)} (place {place})")
+        if number not in known:
+            raise BadResult(
+                f"no slot with the id {str(number)[:_SHOWN_MAX]} was shown (place {place})"
+            )
+        if number in seen:
+            raise BadResult(f"slot {number} is chosen twice (place {place})")
+        seen.add(number)
+
+
+def _kind(value: Any) -> str:
+    names = {
+        "NoneType": "None", "bool": "a truth value", "int": "a whole number", "float": "a float",
+        "str": "a text", "list": "a list", "dict": "a dict", "tuple": "a tuple",
+    }  # fmt: skip
+    return names.get(type(value).__name__, "something else")

@@ -1,0 +1,106 @@
+"""Which common starts are worth looking at: the visit's grid, and what no grid knows of.
+
+A window of years in steps of seconds has more starts than anybody can look at. They are counted, not
+made: only so many are taken out that a choice can be filled from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from typing import Final
+
+from kalends.agents.world.fitting import (
+    Beat,
+    Range,
+    Serving,
+    count,
+    evenly,
+    intersection,
+    sampled,
+    union,
+)
+from kalends.agents.world.shown import Shown
+from kalends.core.intervals import align_up
+from kalends.core.scripts import Starts
+
+_SLACK: Final = 4
+"""So many times the slots that may be shown are looked at, before the thinning decides."""
+
+
+def on_grid(servings: Sequence[Serving], starts: Starts, count_max: int) -> set[int]:
+    """Starts of the grid at which something could be served: all, or enough to choose from evenly.
+
+    Where there are more than `count_max` slots at them, those come first that are on everyone's grain
+    at once, and first of all those at which every term is served: few others become a reservation.
+    """
+    grid = Beat(starts.step_s, starts.first % starts.step_s)
+    beats = [(serving, grid.both(serving.beat)) for serving in servings]
+    hitting = [(serving, beat) for serving, beat in beats if beat is not None]
+    found: set[int] = set()
+    if sum(count(beat, serving.ranges) for serving, beat in hitting) > count_max:
+        joint = _joint(beat for _, beat in beats)
+        if joint is not None:
+            found.update(sampled(joint, _served_together(servings), count_max))
+            found.update(sampled(joint, union(each.ranges for each in servings), count_max))
+        if len(found) >= count_max:
+            return found
+    for serving, beat in hitting:
+        found.update(sampled(beat, serving.ranges, count_max))
+    return found
+
+
+def earliest(servings: Iterable[Serving]) -> Iterator[int]:
+    """The first start on the grain in every free stretch."""
+    for serving in servings:
+        for first, last in serving.ranges:
+            start = serving.beat.next(first)
+            if start <= last:
+                yield start
+
+
+def beside_own(shown: Mapping[str, Shown], servings: Iterable[Serving]) -> list[int]:
+    """Starts that put a slot right behind or right before one of the user's own, on any resource."""
+    own = [slot for here in shown.values() for slot in here.taken if here.is_mine(slot)]
+    found: set[int] = set()
+    for serving in servings:
+        ask, grain_s = serving.ask, serving.beat.modulus
+        before = {slot.start - slot.start % grain_s - ask.length_s for slot in own}
+        behind = {align_up(slot.end, grain_s) for slot in own}
+        found.update(serving.fitting(sorted(start - ask.offset_s for start in before | behind)))
+    return sorted(found)
+
+
+def bounded(commons: Sequence[int], servings: Iterable[Serving], count_max: int) -> list[int]:
+    """`commons` (sorted), or some of them, evenly, where they make many times `count_max` slots."""
+    slots = _slots_at(commons, servings)
+    if slots <= _SLACK * count_max:
+        return list(commons)
+    fewer = max(2, len(commons) * _SLACK * count_max // slots)
+    return [commons[rank] for rank in evenly(len(commons), fewer)]
+
+
+def _slots_at(commons: Sequence[int], servings: Iterable[Serving]) -> int:
+    on_beat: dict[Beat, list[int]] = {}
+    slots = 0
+    for serving in servings:
+        if serving.beat not in on_beat:
+            on_beat[serving.beat] = [each for each in commons if serving.beat.hits(each)]
+        slots += serving.fitting_count(on_beat[serving.beat])
+    return slots
+
+
+def _joint(beats: Iterable[Beat | None]) -> Beat | None:
+    return reduce(
+        lambda one, other: None if one is None or other is None else one.both(other), beats
+    )
+
+
+def _served_together(servings: Iterable[Serving]) -> list[Range]:
+    """Where every term that is asked for here has a resource that could serve it."""
+    by_term: dict[int, list[Serving]] = {}
+    for serving in servings:
+        by_term.setdefault(serving.ask.term, []).append(serving)
+    return reduce(
+        intersection, (union(each.ranges for each in several) for several in by_term.values())
+    )

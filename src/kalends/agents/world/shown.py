@@ -1,0 +1,57 @@
+"""A resource as an agent's user may see it: the one source of all that its script is shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kalends.core import limits
+from kalends.core.resources import ResourceInfo, Slot
+
+if (
+    TYPE_CHECKING
+):  # The command line looks at calendars that were printed, and has no servers' parts.
+    from kalends.calendars import ResourceCalendar
+    from kalends.core.messages import Principal
+
+Step = tuple[int, int, int]
+"""``(start, end, units)``: free units during ``[start, end)``."""
+
+TAKEN_MAX: Final = 1_000
+"""Taken slots of one resource that are shown, earliest first."""
+
+
+class Shown(NamedTuple):
+    """`free` are sorted, disjoint steps that `user` could book; `taken` what stands in the way.
+
+    A taken slot names its holder only where that is `user`.
+    """
+
+    info: ResourceInfo
+    free: tuple[Step, ...]
+    taken: tuple[Slot, ...] = ()
+    user: str = ""
+
+    def is_mine(self, slot: Slot) -> bool:
+        return slot.holder == self.user != ""
+
+
+def look(
+    calendar: ResourceCalendar, principal: Principal, start: int, end: int, wall_s: int
+) -> Shown | None:
+    """What `principal` may see and book of `calendar` in ``[start, end)``; None where they see nothing.
+
+    Slots that only touch the window are shown, too: one may want to book next to them.
+    """
+    if not calendar.visible_to(principal):
+        return None
+    if start >= end:
+        return Shown(calendar.info, (), (), principal.user)
+    steps, _ = calendar.free_steps(principal, start, end, wall_s, limits.VIEW_STEPS_MAX)
+    slots = calendar.slots(principal, start - 1, end + 1, TAKEN_MAX)
+    taken = tuple(_without_others(slot, principal.user) for slot in slots)
+    return Shown(calendar.info, tuple(steps), taken, principal.user)
+
+
+def _without_others(slot: Slot, user: str) -> Slot:
+    holder = user if slot.holder == user else ""
+    return Slot(slot.start, slot.end, slot.units, slot.state, holder)

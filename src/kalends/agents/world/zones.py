@@ -1,0 +1,66 @@
+"""The clocks of time zones as tables: a worker can open no files, so they are brought along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from kalends.agents.runs import ClockTable
+from kalends.agents.world.shown import Shown
+from kalends.core.limits import TIME_S_MAX
+from kalends.core.times import zone_named
+
+_DAY_S = 86_400
+
+
+def zones_of(shown: Mapping[str, Shown], first_s: int, last_s: int) -> dict[str, ClockTable]:
+    """The clocks of UTC and of every resource's zone, from a day before `first_s` to a year after `last_s`.
+
+    The first entry of a table holds from its start on; what came before is not told. Raises
+    `InvalidInput` for a zone that does not exist.
+    """
+    names = {"UTC", *(here.info.zone for here in shown.values())}
+    start = max(first_s - _DAY_S, 0)
+    end = min(last_s + 366 * _DAY_S, TIME_S_MAX)
+    return {name: _table(name, start, end) for name in sorted(names)}
+
+
+def _table(zone: str, start: int, end: int) -> ClockTable:
+    table = [(start, _offset_s(zone, start))]
+    for year in range(_year(start), _year(end) + 1):
+        table.extend(change for change in _changes(zone, year) if start < change[0] < end)
+    return tuple(table)
+
+
+@lru_cache(maxsize=1_024)
+def _changes(zone: str, year: int) -> tuple[tuple[int, int], ...]:
+    """The moments of a year (UTC) at which the clocks of `zone` change, and what they change to."""
+    begins, ends = (int(datetime(each, 1, 1, tzinfo=UTC).timestamp()) for each in (year, year + 1))
+    return tuple(
+        change
+        for before in range(begins - 1, ends - 1, _DAY_S)
+        for change in _between(zone, before, min(before + _DAY_S, ends - 1))
+    )
+
+
+def _between(zone: str, before: int, last: int) -> Iterator[tuple[int, int]]:
+    """Changes after `before` and up to `last`, a day or less later: one at most, or two that differ."""
+    after_s = _offset_s(zone, last)
+    while (offset_s := _offset_s(zone, before)) != after_s:
+        low, high = before, last
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if _offset_s(zone, middle) == offset_s else (low, middle)
+        before = high
+        yield high, _offset_s(zone, high)
+
+
+def _offset_s(zone: str, time_s: int) -> int:
+    offset = datetime.fromtimestamp(time_s, zone_named(zone)).utcoffset()
+    assert offset is not None
+    return int(offset.total_seconds())
+
+
+def _year(time_s: int) -> int:
+    return datetime.fromtimestamp(time_s, UTC).year
