@@ -40,13 +40,26 @@ COMMITTED: frozenset[RecordState] = frozenset({"commit", "cancelled", "replaced"
 
 
 class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was asked; `wants` are given when they are fixed from the start."""
+    """What was asked; `wants` are given when they are fixed from the start.
+
+    `agent` is the agent as it was named, `script` the hash of its script at that moment.
+    """
 
     request: Request
     text: str = ""
     hold: bool = False
     hold_s: int = 0
     wants: tuple[Want, ...] = ()
+    agent: str = ""
+    script: str = ""
+
+
+class Left(msgspec.Struct, frozen=True):
+    """What an agent has left for its client at `site`: plain data as JSON text."""
+
+    at_ms: int
+    site: str
+    text: str
 
 
 class Record(msgspec.Struct, omit_defaults=True):
@@ -78,6 +91,15 @@ class Record(msgspec.Struct, omit_defaults=True):
     held_until_ms: int = 0
     problem: Problem | None = None
     trail: tuple[Event, ...] = ()
+    tours: int = 0
+    """Rounds of the agent that have ended."""
+    only: tuple[int, ...] = ()
+    """The common starts that the agent's next round is about; empty: all."""
+    inbox: tuple[str, ...] = ()
+    """What the client has left for the agent, and no round has taken yet."""
+    left: tuple[Left, ...] = ()
+    told_agent: tuple[tuple[str, str], ...] = ()
+    """Key and digest of the calls that left something for the agent: each counts once."""
 
     @property
     def principal(self) -> Principal:
@@ -94,13 +116,20 @@ class Record(msgspec.Struct, omit_defaults=True):
 
 
 class Begin(msgspec.Struct, frozen=True):
+    """`source` is that of the record's script: kept until the request is decided."""
+
     record: Record
+    source: str = ""
 
 
 class Note(msgspec.Struct, frozen=True):
+    """`source`, of the hash `script`, where another agent goes on: kept until the request is decided."""
+
     rid: str
     att: int
     body: bytes
+    script: str = ""
+    source: str = ""
 
 
 class Raise(msgspec.Struct, frozen=True):

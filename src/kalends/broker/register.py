@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from kalends.broker import script_table
 from kalends.broker.record import (
     Adopt,
     Ask,
@@ -29,7 +30,7 @@ from kalends.broker.record import (
     encode_record,
 )
 
-SCHEMA: Final = """
+REQUESTS: Final = """
 create table request (
     rid         text primary key,
     client      text not null,
@@ -48,6 +49,11 @@ create index request_client on request (client, rid);
 create table replica (owner text primary key, lease_until_ms integer not null) without rowid;
 create table meta (name text primary key, value not null) without rowid;
 """
+
+SCHEMA: Final = REQUESTS + script_table.SCHEMA
+
+UPGRADES: Final = {1: script_table.SCHEMA}
+"""From version 1 to 2: scripts of users came in."""
 
 _COLUMNS: Final = "rid, att, state, owner, done, body"
 
@@ -76,18 +82,23 @@ def _begin(connection: sqlite3.Connection, op: Begin) -> Registered:
         ),
     )
     if done.rowcount:
+        if op.source:
+            script_table.use(connection, record.rid, record.spec.script, op.source)
         return Registered(op, True)
     standing = by_key(connection, record.user, record.key) or read(connection, record.rid)
     return Registered(op, False, standing)
 
 
 def _note(connection: sqlite3.Connection, op: Note) -> Registered:
-    return _settle(
+    noted = _settle(
         connection,
         op,
         "update request set body = ? where rid = ? and att = ? and state = 'open'",
         (op.body, op.rid, op.att),
     )
+    if noted.won and op.source:
+        script_table.use(connection, op.rid, op.script, op.source)
+    return noted
 
 
 def _raise(connection: sqlite3.Connection, op: Raise) -> Registered:
@@ -110,7 +121,7 @@ def _commit(connection: sqlite3.Connection, op: Commit) -> Registered:
         )
         if not replaced.rowcount:
             return Registered(op, False, read(connection, op.rid))
-    return _settle(
+    return _decide(
         connection,
         op,
         "update request set state = 'commit', body = ?"
@@ -120,7 +131,7 @@ def _commit(connection: sqlite3.Connection, op: Commit) -> Registered:
 
 
 def _close(connection: sqlite3.Connection, op: Close) -> Registered:
-    return _settle(
+    return _decide(
         connection,
         op,
         "update request set state = 'closed', done = 1, body = ?"
@@ -171,6 +182,16 @@ def _ask(connection: sqlite3.Connection, op: Ask) -> Registered:
             (op.rid, op.rid, op.att),
         )
     return Registered(op, True, record)
+
+
+def _decide(
+    connection: sqlite3.Connection, op: Any, statement: str, values: tuple[object, ...]
+) -> Registered:
+    """As `_settle`; who is decided needs no script any more."""
+    decided = _settle(connection, op, statement, values)
+    if decided.won:
+        script_table.release(connection, op.rid)
+    return decided
 
 
 def _settle(

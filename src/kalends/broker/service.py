@@ -360,7 +360,7 @@ class BrokerService:
         if life is None:
             return
         now = moment()
-        mine: list[Registered] = [result for result in results if result is not None]
+        mine = [result for result in results if isinstance(result, Registered)]
         try:
             for result in mine:
                 life.coordinator.registered(result, now)

@@ -14,8 +14,9 @@ from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
-from kalends.broker import register
+from kalends.broker import register, script_table
 from kalends.broker.record import COMMITTED, Operation, Registered, decode_record
+from kalends.broker.script_table import Named
 from kalends.core.errors import Unavailable
 from kalends.serving.group_commit import Committed, GroupCommit
 from kalends.serving.sqlite_file import StoreFile, StoreKind, open_store
@@ -26,9 +27,10 @@ T = TypeVar("T")
 KIND: Final = StoreKind(
     name="broker",
     application_id=0x6B6C7362,  # "klsb"
-    version=1,
+    version=2,
     schema=register.SCHEMA,
     shared=True,
+    upgrades=register.UPGRADES,
 )
 
 
@@ -53,8 +55,24 @@ class Resign(NamedTuple):
     owner: str
 
 
-Write = Operation | Beat | Retire | Resign
-Result = Registered | None
+class KeepScript(NamedTuple):
+    """As `script_table.keep`; the result has the name as it stands now, or nothing."""
+
+    client: str
+    named: Named
+    source: str
+    names_max: int
+
+
+class ForgetScript(NamedTuple):
+    """As `script_table.forget`; the result has the names that are deleted now."""
+
+    client: str
+    reference: str
+
+
+Write = Operation | Beat | Retire | Resign | KeepScript | ForgetScript
+Result = Registered | tuple[Named, ...] | None
 
 
 def carry_out(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[Result]:
@@ -70,6 +88,11 @@ def carry_out(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[R
         elif isinstance(write, Resign):
             register.resign(connection, write.owner)
             results.append(None)
+        elif isinstance(write, KeepScript):
+            kept = script_table.keep(connection, *write)
+            results.append((kept,) if kept is not None else ())
+        elif isinstance(write, ForgetScript):
+            results.append(tuple(script_table.forget(connection, *write)))
         else:
             results.extend(register.apply(connection, (write,)))
     return results

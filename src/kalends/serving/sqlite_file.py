@@ -14,8 +14,9 @@ import fcntl
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from kalends.core.errors import Conflict, StoreDamaged, Unavailable
@@ -37,7 +38,8 @@ RECONCILE: Final = "kalends admin reconcile"
 class StoreKind(NamedTuple):
     """What a program keeps in its stores; `schema` has a table ``meta(name primary key, value)``.
 
-    `shared`: several processes of one host may have it open (replicas of a broker).
+    `shared`: several processes of one host may have it open (replicas of a broker). `upgrades` holds,
+    for each older version, the statements that make a store of it one of the next version.
     """
 
     name: str
@@ -45,6 +47,7 @@ class StoreKind(NamedTuple):
     version: int
     schema: str
     shared: bool = False
+    upgrades: Mapping[int, str] = MappingProxyType({})
 
 
 class StoreFile:
@@ -79,32 +82,40 @@ def open_store(
 ) -> StoreFile:
     """Open the store of `owner` at `path`, or make it; count this opening in its epoch, durably.
 
-    `sync` "off" is for simulations: nothing then survives a loss of power. Raises `Conflict` when
-    another process has the store open, `StoreDamaged` for a file that is not ours, damaged, newer,
-    of another owner, or restored from a copy (then not a byte was changed), and `Unavailable` when
-    the disk does not take it.
+    One of an older version is brought to that of `kind` first, all at once or not at all. `sync` "off"
+    is for simulations: nothing then survives a loss of power. Raises `Conflict` when another process
+    has the store open, `StoreDamaged` for a file that is not ours, damaged, newer, of another owner,
+    or restored from a copy (then not a byte was changed), and `Unavailable` when the disk does not
+    take it.
     """
     if path.exists():
         check_header(path, kind)  # Before a lock file is put beside what is not ours.
-    lock = _lock(path, shared=kind.shared)
     try:
+        # The directory first: who upgrades a shared store must not meet one who waits to open it.
         with _directory_locked(path):
-            if not _exists(path):
-                _create(path, kind, owner)
-            check(path, kind, owner)
-            connection = _connect(str(path))
+            lock = _lock(path, shared=kind.shared)
             try:
-                epoch = _begin_epoch(path, connection, sync)
+                return _open_locked(path, kind, owner, sync, lock)
             except BaseException:
-                connection.close()
+                os.close(lock)
                 raise
-        return StoreFile(path, connection, epoch, lock)
     except (OSError, sqlite3.Error) as error:
-        os.close(lock)
         raise _unavailable(path, error) from error
+
+
+def _open_locked(path: Path, kind: StoreKind, owner: str, sync: str, lock: int) -> StoreFile:
+    if not _exists(path):
+        _create(path, kind, owner)
+    check(path, kind, owner)
+    connection = _connect(str(path))
+    try:
+        connection.execute(f"pragma synchronous = {sync}")
+        _upgrade(path, kind, connection, lock)
+        epoch = _begin_epoch(path, connection)
     except BaseException:
-        os.close(lock)
+        connection.close()
         raise
+    return StoreFile(path, connection, epoch, lock)
 
 
 def check(path: Path, kind: StoreKind, owner: str = "") -> None:
@@ -144,20 +155,24 @@ def check_header(path: Path, kind: StoreKind) -> None:
             where=str(path),
             remedy="name another file as `store`; this one was left as it is",
         )
-    if version > kind.version:
-        raise StoreDamaged(
-            f"a newer kalends wrote it (version {version}; this one knows up to {kind.version})",
-            where=str(path),
-            remedy="use that newer kalends",
-        )
-    if version < kind.version:
-        raise _damaged(path, f"its version is {version}, which no kalends wrote")
+    _check_version(path, kind, version)
     page_bytes = int.from_bytes(header[16:18], "big")
     page_bytes = 65_536 if page_bytes == 1 else page_bytes
     pages = int.from_bytes(header[28:32], "big")
     # After a crash the end of the database may still be in its log.
     if size < page_bytes * pages and not _has_log(path):
         raise _damaged(path, f"it is cut off: {size} bytes, where {page_bytes * pages} belong")
+
+
+def _check_version(path: Path, kind: StoreKind, version: int) -> None:
+    if version > kind.version:
+        raise StoreDamaged(
+            f"a newer kalends wrote it (version {version}; this one knows up to {kind.version})",
+            where=str(path),
+            remedy="use that newer kalends",
+        )
+    if any(older not in kind.upgrades for older in range(version, kind.version)):
+        raise _damaged(path, f"its version is {version}, which no kalends wrote")
 
 
 def read_header(path: Path) -> tuple[bytes, int]:
@@ -347,8 +362,35 @@ def _create(path: Path, kind: StoreKind, owner: str) -> None:
     sync_directory(path)
 
 
-def _begin_epoch(path: Path, connection: sqlite3.Connection, sync: str) -> int:
-    connection.execute(f"pragma synchronous = {sync}")
+def _upgrade(path: Path, kind: StoreKind, connection: sqlite3.Connection, lock: int) -> None:
+    """Bring a store of an older version to that of `kind`, in one transaction, with nobody else there.
+
+    The connection is asked for the version: that in the header may be older than what the log holds.
+    """
+    version = int(connection.execute("pragma user_version").fetchone()[0])
+    _check_version(path, kind, version)
+    if version == kind.version:
+        return
+    if kind.shared:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Conflict(
+                "an older kalends has this store open, and it is to be upgraded",
+                where=str(path),
+                remedy="stop all processes that use it, then start the new ones",
+            ) from None
+    statements = " ".join(kind.upgrades[older] for older in range(version, kind.version))
+    connection.executescript(
+        f"begin immediate; {statements} pragma user_version = {kind.version}; commit;"
+    )
+    # An older kalends looks at the header only: it must find the new version there.
+    connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+    if kind.shared:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def _begin_epoch(path: Path, connection: sqlite3.Connection) -> int:
     connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
     connection.execute("begin immediate")
     epoch = int(read_meta(connection, "epoch")) + 1
