@@ -6,7 +6,7 @@ made: only so many are taken out that a choice can be filled from them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Final
 
@@ -15,7 +15,7 @@ from kalends.agents.world.fitting import (
     Range,
     Serving,
     count,
-    evenly,
+    evenly_of,
     intersection,
     sampled,
     union,
@@ -24,7 +24,7 @@ from kalends.agents.world.shown import Shown
 from kalends.core.intervals import align_up
 from kalends.core.scripts import Starts
 
-_SLACK: Final = 4
+_SLACK: Final = 2
 """So many times the slots that may be shown are looked at, before the thinning decides."""
 
 
@@ -50,24 +50,34 @@ def on_grid(servings: Sequence[Serving], starts: Starts, count_max: int) -> set[
     return found
 
 
-def earliest(servings: Iterable[Serving]) -> Iterator[int]:
-    """The first start on the grain in every free stretch."""
-    for serving in servings:
-        for first, last in serving.ranges:
-            start = serving.beat.next(first)
-            if start <= last:
-                yield start
+def earliest(servings: Iterable[Serving], count_max: int) -> list[int]:
+    """The first start on the grain in every free stretch; evenly fewer where they are too many."""
+    found = {
+        start
+        for serving in servings
+        for first, last in serving.ranges
+        if (start := serving.beat.next(first)) <= last
+    }
+    return evenly_of(sorted(found), _SLACK * count_max)
 
 
 def beside_own(shown: Mapping[str, Shown], servings: Iterable[Serving]) -> list[int]:
     """Starts that put a slot right behind or right before one of the user's own, on any resource."""
     own = [slot for here in shown.values() for slot in here.taken if here.is_mine(slot)]
+    starts, ends = {slot.start for slot in own}, {slot.end for slot in own}
+    candidates: dict[tuple[int, int, int], list[int]] = {}
     found: set[int] = set()
     for serving in servings:
-        ask, grain_s = serving.ask, serving.beat.modulus
-        before = {slot.start - slot.start % grain_s - ask.length_s for slot in own}
-        behind = {align_up(slot.end, grain_s) for slot in own}
-        found.update(serving.fitting(sorted(start - ask.offset_s for start in before | behind)))
+        grain_s, length_s, offset_s = (
+            serving.beat.modulus,
+            serving.ask.length_s,
+            serving.ask.offset_s,
+        )
+        if (grain_s, length_s, offset_s) not in candidates:
+            before = {start - start % grain_s - length_s - offset_s for start in starts}
+            behind = {align_up(end, grain_s) - offset_s for end in ends}
+            candidates[grain_s, length_s, offset_s] = sorted(before | behind)
+        found.update(serving.fitting(candidates[grain_s, length_s, offset_s]))
     return sorted(found)
 
 
@@ -77,7 +87,7 @@ def bounded(commons: Sequence[int], servings: Iterable[Serving], count_max: int)
     if slots <= _SLACK * count_max:
         return list(commons)
     fewer = max(2, len(commons) * _SLACK * count_max // slots)
-    return [commons[rank] for rank in evenly(len(commons), fewer)]
+    return evenly_of(commons, fewer)
 
 
 def _slots_at(commons: Sequence[int], servings: Iterable[Serving]) -> int:

@@ -164,6 +164,10 @@ def evenly(size: int, count_max: int) -> Iterable[int]:
     return [number * (size - 1) // max(count_max - 1, 1) for number in range(count_max)]
 
 
+def evenly_of(times: Sequence[int], count_max: int) -> list[int]:
+    return [times[rank] for rank in evenly(len(times), count_max)]
+
+
 def least_free(steps: Sequence[Step], starts: Sequence[int], length_s: int) -> list[int]:
     """For each of `starts` (ascending) the least free units during so many seconds; 0 in gaps.
 
@@ -171,10 +175,13 @@ def least_free(steps: Sequence[Step], starts: Sequence[int], length_s: int) -> l
     """
     least = []
     lowest: deque[Step] = deque()
-    index = bisect_right(steps, starts[0], key=_end) if starts else 0
-    covered_from = covered_to = steps[index][0] if index < len(steps) else 0
+    index = covered_from = covered_to = 0
     for start in starts:
         end = start + length_s
+        while lowest and lowest[0][1] <= start:
+            lowest.popleft()
+        if not lowest:
+            index = bisect_right(steps, start, lo=index, key=_end)
         while index < len(steps) and steps[index][0] < end:
             step = steps[index]
             if step[0] != covered_to:
@@ -184,8 +191,6 @@ def least_free(steps: Sequence[Step], starts: Sequence[int], length_s: int) -> l
                 lowest.pop()
             lowest.append(step)
             index += 1
-        while lowest and lowest[0][1] <= start:
-            lowest.popleft()
         whole = covered_from <= start and end <= covered_to
         least.append(lowest[0][2] if whole and lowest else 0)
     return least

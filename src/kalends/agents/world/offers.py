@@ -45,7 +45,7 @@ def offers(
         commons = sorted(set(starts.only))
     else:
         beside = bounded(beside_own(shown, servings), servings, count_max)
-        commons = sorted({*on_grid(servings, starts, count_max), *earliest(servings)})
+        commons = sorted({*on_grid(servings, starts, count_max), *earliest(servings, count_max)})
     commons = sorted({*bounded(commons, servings, count_max), *beside})
     groups = _groups(servings, commons)
     terms = {common: len({offer.term for offer in group}) for common, group in groups.items()}
