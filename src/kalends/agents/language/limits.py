@@ -1,0 +1,55 @@
+"""Limits of the language, each with its reason; docs/agent-language.md repeats them for authors."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kalends.core.limits import AGENT_MESSAGE_CHARS_MAX as MESSAGE_CHARS_MAX
+from kalends.core.limits import AGENT_MESSAGES_MAX as MESSAGES_MAX
+from kalends.core.limits import SCRIPT_BYTES_MAX as SOURCE_BYTES_MAX
+from kalends.core.limits import TIME_S_MAX
+
+__all__ = ["MESSAGES_MAX", "MESSAGE_CHARS_MAX", "SOURCE_BYTES_MAX", "TIME_S_MAX"]
+
+NODES_MAX: Final = 6_000
+"""Nodes of the syntax tree: bounds the time to check and compile."""
+
+SYNTAX_DEPTH_MAX: Final = 64
+"""Nesting of the syntax tree: the transformer takes four Python frames a level."""
+
+VIOLATIONS_MAX: Final = 100
+"""Violations that are reported of one source: the first, by place."""
+
+INTEGER_BITS_MAX: Final = 512
+TEXT_CHARS_MAX: Final = 100_000
+ITEMS_MAX: Final = 200_000
+"""Items of one list, tuple, range or dict that an operation makes."""
+
+CALLS_MAX: Final = 400
+"""Calls of the script's functions inside one another."""
+
+DATA_DEPTH_MAX: Final = 16
+"""Lists in lists that can be compared or be keys: C code recurses there without a check of its own."""
+
+FORMAT_WIDTH_MAX: Final = 200
+ROUND_DIGITS_MAX: Final = 30
+
+ANSWER_DEPTH_MAX: Final = 8
+ANSWER_ITEMS_MAX: Final = 20_000
+ANSWER_TEXT_BYTES_MAX: Final = 8 * 1024
+ANSWER_BYTES_MAX: Final = 256 * 1024
+
+DETAIL_CHARS_MAX: Final = 200
+"""Of an error's text."""
+
+NODES_PER_STEP: Final = 16
+"""A pass through code costs one step, and one more for every so many nodes of it."""
+
+DISPLAY_NODES: Final = 64
+"""What a list, dict or function that is made counts as, for the memory it takes."""
+
+KEY_STEPS: Final = 4
+"""What a key that is put into a dict costs, for the memory it takes."""
+
+CHARS_PER_STEP_BITS: Final = 4
+"""Work on text costs one step for 2 to the power of this characters."""

@@ -1,0 +1,103 @@
+"""From text to a syntax tree of bounded size, whatever the text is.
+
+Python's parser gives up on hostile text with any of four exceptions; each becomes a violation here.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from typing import Final
+
+from kalends.agents.language import limits
+from kalends.agents.language.rules import Violation, violation
+
+SCRIPT_FILE: Final = "<agent>"
+"""What tracebacks call the script."""
+
+_LINE_END: Final = re.compile("\r\n|\r|\n")
+
+
+class Source:
+    """A script's text, for places in it: the parser counts columns in bytes, people in characters."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = [line.encode("utf-8", "replace") for line in _LINE_END.split(text)]
+
+    def violation(self, node: ast.AST, rule: str, wrong: str) -> Violation:
+        """`rule` is broken at `node`."""
+        line = max(1, getattr(node, "lineno", 1))
+        before_bytes = getattr(node, "col_offset", 0)
+        text = self._lines[line - 1] if line <= len(self._lines) else b""
+        before = text[: max(0, before_bytes)].decode("utf-8", "ignore")
+        return violation(line, len(before) + 1, rule, wrong)
+
+
+def parse(source: str) -> ast.Module | Violation:
+    """The tree of `source`, or why there is none: characters, size, syntax or nesting."""
+    try:
+        size_bytes = len(source.encode())
+    except UnicodeEncodeError as error:
+        return _at(source, error.start, "bad-character", "half of a surrogate pair")
+    if size_bytes > limits.SOURCE_BYTES_MAX:
+        return violation(1, 1, "too-long", f"the source has {size_bytes:,} bytes")
+    if "\0" in source:
+        return _at(source, source.index("\0"), "bad-character", "a null byte")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source, SCRIPT_FILE)
+    except SyntaxError as error:
+        return syntax_violation(error)
+    except (RecursionError, MemoryError):
+        return violation(1, 1, "too-deep", "Python's parser gives up on such nesting")
+    except ValueError as error:  # A number of more digits than Python converts.
+        return violation(1, 1, "syntax", str(error)[:100])
+    return _bounded(source, tree)
+
+
+def compiles(tree: ast.Module) -> Violation | None:
+    """What Python finds only when it compiles, such as a `break` outside of a loop."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(tree, SCRIPT_FILE, "exec", dont_inherit=True, optimize=0)
+    except SyntaxError as error:
+        return syntax_violation(error)
+    except (RecursionError, MemoryError):
+        return violation(1, 1, "too-deep", "Python's compiler gives up on such nesting")
+    except ValueError as error:
+        return violation(1, 1, "syntax", str(error)[:100])
+    return None
+
+
+def syntax_violation(error: SyntaxError) -> Violation:
+    message = "".join(c if c.isprintable() else "?" for c in str(error.msg))[:150]
+    return violation(error.lineno or 1, error.offset or 1, "syntax", message)
+
+
+def _bounded(source: str, tree: ast.Module) -> ast.Module | Violation:
+    """Without recursion: the tree may be deeper than Python's stack."""
+    level: list[ast.AST] = [tree]
+    nodes = depth = 0
+    while level:
+        nodes += len(level)
+        depth += 1
+        if nodes > limits.NODES_MAX:
+            return violation(1, 1, "too-large", f"more than {limits.NODES_MAX:,} nodes")
+        if depth > limits.SYNTAX_DEPTH_MAX:
+            deepest = next((node for node in level if hasattr(node, "lineno")), tree)
+            return Source(source).violation(deepest, "too-deep", "this is nested too deep")
+        level = [
+            child
+            for node in level
+            for child in ast.iter_child_nodes(node)
+            if not isinstance(child, ast.expr_context)
+        ]
+    return tree
+
+
+def _at(source: str, index: int, rule: str, wrong: str) -> Violation:
+    before = _LINE_END.split(source[:index])
+    return violation(len(before), len(before[-1]) + 1, rule, wrong)

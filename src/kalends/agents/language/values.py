@@ -1,0 +1,107 @@
+"""Plain data: what it weighs, how it is walked, and how much of it an operation may make.
+
+A script can build nothing but None, bools, integers, floats, text, lists, tuples, dicts, ranges and
+functions. Nothing here is lazy, so that every piece of work has a size that is known before it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kalends.agents.language import limits
+from kalends.agents.language.meter import Meter
+
+NUMBERS: Final = frozenset({int, float, bool, type(None)})
+"""Types that are compared at once, whatever they are compared with."""
+
+INTEGER_MAX: Final = 1 << limits.INTEGER_BITS_MAX
+
+
+def kind(value: object) -> str:
+    """What a script's author calls the type of `value`."""
+    name = type(value).__name__
+    return "function" if callable(value) else "None" if value is None else name
+
+
+def integer(value: int) -> int:
+    """`value`. Raises `OverflowError` where it has too many bits."""
+    if -INTEGER_MAX < value < INTEGER_MAX:
+        return value
+    raise OverflowError(f"an integer of more than {limits.INTEGER_BITS_MAX} bits")
+
+
+def fitting(chars: int) -> int:
+    """`chars`. Raises `OverflowError` where a text would be too long."""
+    if chars > limits.TEXT_CHARS_MAX:
+        raise OverflowError(f"a text of more than {limits.TEXT_CHARS_MAX:,} characters")
+    return chars
+
+
+def roomy(items: int) -> int:
+    """`items`. Raises `OverflowError` where a list, tuple, range or dict would be too long."""
+    if items > limits.ITEMS_MAX:
+        raise OverflowError(f"more than {limits.ITEMS_MAX:,} items")
+    return items
+
+
+def items_of(meter: Meter, value: Any) -> list[Any]:
+    """A new list of what `value` holds, paid for. Raises `TypeError` where it holds nothing."""
+    if type(value) not in (list, tuple, dict, str, range):
+        raise TypeError(f"there are no items in {kind(value)}")
+    meter.charge(1 + len(value))
+    return list(value)
+
+
+def weight(meter: Meter, value: object) -> int:
+    """Comparisons that `value` takes part in once: 1, or as many as it holds. Paid for.
+
+    Raises `RecursionError` where it is nested too deep to be compared.
+    """
+    if type(value) is str:
+        steps = 1 + (len(value) >> limits.CHARS_PER_STEP_BITS)
+        meter.charge(steps)
+        return steps
+    if type(value) not in (list, tuple, dict):
+        meter.charge(1)
+        return 1
+    return _walk(meter, value, 1)
+
+
+def _walk(meter: Meter, value: Any, depth: int) -> int:
+    if depth > limits.DATA_DEPTH_MAX:
+        raise RecursionError(f"data nested deeper than {limits.DATA_DEPTH_MAX}")
+    steps = 1 + len(value)
+    meter.charge(steps)
+    for item in value.values() if type(value) is dict else value:
+        if type(item) in (list, tuple, dict):
+            steps += _walk(meter, item, depth + 1)
+        elif type(item) is str:
+            chars = len(item) >> limits.CHARS_PER_STEP_BITS
+            meter.charge(chars)
+            steps += chars
+    return steps
+
+
+def key(meter: Meter, value: Any) -> Any:
+    """`value`, as the key of a dict. Raises `TypeError` where it cannot be one.
+
+    Keys are plain and flat enough: hashing a deep tuple would end the interpreter.
+    """
+    if type(value) in NUMBERS:
+        meter.charge(1)
+    elif type(value) is str:
+        meter.charge_text(len(value))
+    elif type(value) is tuple:
+        _walk(meter, value, 1)
+        _check_hashable(value)
+    else:
+        raise TypeError(f"a key cannot be {kind(value)}")
+    return value
+
+
+def _check_hashable(value: tuple[Any, ...]) -> None:
+    for item in value:
+        if type(item) is tuple:
+            _check_hashable(item)
+        elif type(item) is not str and type(item) not in NUMBERS:
+            raise TypeError(f"a key cannot hold {kind(item)}")
