@@ -1,0 +1,60 @@
+"""Scripts that were compiled before: what a checker made of a source, by the source and the engine.
+
+The host only keeps the bytes. Nobody but a worker ever reads them: reading hostile bytecode is as
+good as running it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from typing import NamedTuple
+
+from kalends.agents.runs import Function
+
+
+class Compiled(NamedTuple):
+    bytecode: bytes
+    functions: tuple[Function, ...]
+
+
+class BytecodeCache:
+    """At most `bytes_max` of bytecode; what was not used for longest goes first."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._entries: OrderedDict[tuple[str, str], Compiled] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def bytes_kept(self) -> int:
+        return self._bytes
+
+    def get(self, source: str, engine: str) -> Compiled | None:
+        """What `engine` has made of `source`, if that is still known."""
+        key = _key(source, engine)
+        compiled = self._entries.get(key)
+        if compiled is not None:
+            self._entries.move_to_end(key)
+        return compiled
+
+    def put(self, source: str, engine: str, compiled: Compiled) -> None:
+        """Remember it, unless it is larger than the whole cache."""
+        key = _key(source, engine)
+        old = self._entries.pop(key, None)
+        if old is not None:
+            self._bytes -= len(old.bytecode)
+        if len(compiled.bytecode) > self._bytes_max:
+            return
+        self._entries[key] = compiled
+        self._bytes += len(compiled.bytecode)
+        while self._bytes > self._bytes_max:
+            _, oldest = self._entries.popitem(last=False)
+            self._bytes -= len(oldest.bytecode)
+
+
+def _key(source: str, engine: str) -> tuple[str, str]:
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest(), engine

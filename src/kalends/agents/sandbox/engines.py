@@ -1,0 +1,70 @@
+"""Choosing the engine that a server runs scripts with, by its configuration and what the host can do."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kalends.agents.runs import Checked, Engine, Job, Outcome
+from kalends.agents.sandbox.launching import SandboxUnavailable
+from kalends.agents.sandbox.sandbox import Alerted, Sandbox, SandboxLimits
+
+
+class Settings(Protocol):
+    """What `kalends.serving.configuration.AgentsConfiguration` says of running scripts."""
+
+    @property
+    def enabled(self) -> bool: ...
+    @property
+    def language_only(self) -> bool: ...
+    @property
+    def steps_max(self) -> int: ...
+    @property
+    def cpu_s_max(self) -> float: ...
+    @property
+    def wall_s_max(self) -> float: ...
+    @property
+    def memory_mb_max(self) -> int: ...
+    @property
+    def cpu_s_per_minute(self) -> float: ...
+
+
+class Unavailable:
+    """An `Engine` that runs nothing, and says in every answer why not: `detail`."""
+
+    def __init__(self, detail: str) -> None:
+        self.detail = detail
+
+    async def check(self, source: str, user: str) -> Checked:
+        return Checked("sandbox-unavailable", detail=self.detail)
+
+    async def run(self, job: Job) -> Outcome:
+        return Outcome("sandbox-unavailable", detail=self.detail)
+
+    async def close(self) -> None:
+        pass
+
+
+async def engine_for(settings: Settings, *, alerted: Alerted = lambda user, detail: None) -> Engine:
+    """The sandbox; the language alone when `settings` say so; else one that answers why not.
+
+    Whoever starts a server should tell its operator when this is not a `Sandbox`. `alerted` is
+    called with a user and what their script did, when one attacks the host.
+    """
+    if not settings.enabled:
+        return Unavailable("agents are switched off in this server's configuration")
+    if settings.language_only:
+        # Only here: the sandbox's own host must not need what only workers load.
+        from kalends.agents.language.engine import LanguageOnly
+
+        return LanguageOnly(settings.steps_max)
+    limits = SandboxLimits(
+        steps_max=settings.steps_max,
+        cpu_s_max=settings.cpu_s_max,
+        wall_s_max=settings.wall_s_max,
+        memory_mb_max=settings.memory_mb_max,
+        cpu_s_per_minute=settings.cpu_s_per_minute,
+    )
+    try:
+        return await Sandbox.start(limits, alerted=alerted)
+    except SandboxUnavailable as error:
+        return Unavailable(str(error)[:300])

@@ -1,0 +1,321 @@
+"""The engine that runs scripts in processes of their own: queue, budget, worker, verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NamedTuple
+
+import msgpack
+
+from kalends.agents.runs import Checked, Cost, Job, Outcome
+from kalends.agents.sandbox.budgets import Budgets, Suspensions
+from kalends.agents.sandbox.bytecode import BytecodeCache, Compiled
+from kalends.agents.sandbox.frames import FrameTooLong, exchange
+from kalends.agents.sandbox.launching import ENGINE, PERFORM, Ending, Recipe, Worker
+from kalends.agents.sandbox.lockdown import Allowance
+from kalends.agents.sandbox.pool import ZYGOTE_WORKERS_MAX, Pool, PoolClosed
+from kalends.agents.sandbox.queueing import FairQueue
+from kalends.agents.sandbox.results import (
+    CHECK_BYTES_MAX,
+    RESULT_BYTES_MAX,
+    BadResult,
+    Result,
+    read_result,
+)
+from kalends.agents.sandbox.verdicts import verdict
+from kalends.core.scripts import RunCode
+
+Alerted = Callable[[str, str], None]
+"""Called with a user and what their script did, when it attacked the host."""
+
+
+class SandboxLimits(NamedTuple):
+    """What one run, and one user, may use; what waits, and how many processes there are.
+
+    `wall_s_max` counts from when a run's turn has come; until then it waits `wait_s_max` at most.
+    Steps should end a run before processor time does, and that before wall time: only the first is
+    the same on every host.
+    """
+
+    steps_max: int = 2_000_000
+    cpu_s_max: float = 0.5
+    wall_s_max: float = 5.0
+    memory_mb_max: int = 96
+    cpu_s_per_minute: float = 10.0
+    suspended_s: float = 600.0
+    waiting_max: int = 256
+    waiting_per_user_max: int = 32
+    wait_s_max: float = 5.0
+    running_max: int = os.cpu_count() or 1
+    spares: int = 2 * (os.cpu_count() or 1)
+    bytecode_bytes_max: int = 16 * 1024 * 1024
+    zygote_workers_max: int = ZYGOTE_WORKERS_MAX
+
+
+class Language(NamedTuple):
+    """What workers do with a job (``module:function``), and where its version is to be found."""
+
+    perform: str = PERFORM
+    engine: str = ENGINE
+
+
+class _Ran(NamedTuple):
+    """How a job ended; `result` only when the worker itself said so."""
+
+    code: RunCode
+    detail: str = ""
+    result: Result | None = None
+    cpu_us: int = 0
+
+
+class _Refused(Exception):
+    """The job's turn does not come."""
+
+    def __init__(self, code: RunCode, detail: str) -> None:
+        super().__init__(detail)
+        self.ran = _Ran(code, detail)
+
+
+class Sandbox:
+    """An `Engine`: every job in a process of its own that can do nothing but compute. See `start`."""
+
+    def __init__(self, pool: Pool, limits: SandboxLimits, alerted: Alerted) -> None:
+        self._pool = pool
+        self._limits = limits
+        self._alerted = alerted
+        self._queue: FairQueue[asyncio.Future[None]] = FairQueue(
+            limits.waiting_max, limits.waiting_per_user_max
+        )
+        self._running = 0
+        self._budgets = Budgets(limits.cpu_s_per_minute)
+        self._suspensions = Suspensions(limits.suspended_s)
+        self._bytecode = BytecodeCache(limits.bytecode_bytes_max)
+        self._closed = False
+        self._at_rest = asyncio.Event()
+        self._at_rest.set()
+
+    @classmethod
+    async def start(
+        cls,
+        limits: SandboxLimits | None = None,
+        *,
+        alerted: Alerted = lambda user, detail: None,
+        language: Language | None = None,
+    ) -> Sandbox:
+        """Start the processes and see that the wall stands; raises `SandboxUnavailable`.
+
+        They end with the thread that this runs in, whatever happens to it; `close` ends them in order.
+        """
+        limits = limits or SandboxLimits()
+        language = language or Language()
+        allowance = Allowance(limits.memory_mb_max * 1024 * 1024, limits.cpu_s_max)
+        recipe = Recipe(allowance, language.perform, language.engine)
+        pool = await Pool.open(recipe, limits.spares, limits.zygote_workers_max)
+        return cls(pool, limits, alerted)
+
+    @property
+    def engine(self) -> str:
+        """Version of the language and of Python that scripts are run by."""
+        return self._pool.engine
+
+    async def check(self, source: str, user: str) -> Checked:
+        """See `Engine.check`. What passes is compiled, and kept."""
+        known = self._bytecode.get(source, self.engine)
+        if known is not None:
+            return Checked("ok", functions=known.functions)
+        checked, _ = await self._check(source, user)
+        return checked
+
+    async def run(self, job: Job) -> Outcome:
+        """See `Engine.run`. What was not checked here before is checked first."""
+        started = time.monotonic()
+        known = self._bytecode.get(job.source, self.engine)
+        if known is None:
+            checked, known = await self._check(job.source, job.user)
+            if known is None:
+                return Outcome(
+                    checked.code,
+                    detail=checked.detail,
+                    violations=checked.violations,
+                    cost=Cost(wall_us=_us_since(started)),
+                    engine=self.engine,
+                )
+        ran = await self._perform(job.user, _request(job, known, self._limits), RESULT_BYTES_MAX)
+        result = ran.result or Result(ran.code)
+        return Outcome(
+            ran.code,
+            result.answer,
+            result.sent,
+            ran.detail,
+            result.line,
+            result.violations,
+            Cost(result.steps, ran.cpu_us, _us_since(started)),
+            self.engine,
+        )
+
+    async def close(self) -> None:
+        """See `Engine.close`. No process is left, and no descriptor."""
+        self._closed = True
+        while (turn := self._queue.pop()) is not None:
+            if not turn.done():
+                turn.set_exception(_Refused(*_CLOSED))
+        await self._pool.close()
+        await self._at_rest.wait()
+
+    async def _check(self, source: str, user: str) -> tuple[Checked, Compiled | None]:
+        request = {"op": "check", "source": source, "steps_max": self._limits.steps_max}
+        ran = await self._perform(user, request, CHECK_BYTES_MAX)
+        result = ran.result or Result(ran.code)
+        checked = Checked(ran.code, result.violations, result.functions, ran.detail)
+        if ran.code != "ok":
+            return checked, None
+        compiled = Compiled(result.bytecode, result.functions)
+        self._bytecode.put(source, self.engine, compiled)
+        return checked, compiled
+
+    async def _perform(self, user: str, request: dict[str, Any], answer_bytes_max: int) -> _Ran:
+        """Do `request` when the turn of `user` has come; its end, however it ends."""
+        body = msgpack.packb(request, unicode_errors="surrogatepass")
+        try:
+            self._admit(user)
+            async with self._turn(user):
+                # Others of this user's may have spent the budget while this one waited.
+                self._admit(user)
+                ran = await self._in_worker(user, body, answer_bytes_max)
+                if ran.code == "killed" and not self._closed:
+                    # The worker was lost. A job changes nothing, so it may be done again.
+                    ran = await self._in_worker(user, body, answer_bytes_max)
+                return ran
+        except _Refused as refused:
+            return refused.ran
+
+    async def _in_worker(self, user: str, body: bytes, answer_bytes_max: int) -> _Ran:
+        worker = await self._take()
+        worker.ended.add_done_callback(lambda ended: self._settle(user, ended.result()))
+        try:
+            ran = await self._converse(worker, body, answer_bytes_max)
+        finally:
+            self._pool.release(worker)
+        ending = await worker.end()
+        if self._closed or ending is None:
+            return ran or _Ran(*(_CLOSED if self._closed else _LOST))
+        return (ran or _Ran(*verdict(ending.status)))._replace(cpu_us=ending.cpu_us)
+
+    async def _converse(self, worker: Worker, body: bytes, answer_bytes_max: int) -> _Ran | None:
+        """What `worker` says, or does wrong, within its time; None when it ends without a word."""
+        try:
+            async with asyncio.timeout(self._limits.wall_s_max):
+                answer = await exchange(worker.channel, body, answer_bytes_max)
+            if answer is None:
+                return None
+            result = read_result(answer)
+        except TimeoutError:
+            return _Ran("limit-wall", f"no answer within {self._limits.wall_s_max:g} s")
+        except FrameTooLong as error:
+            return _Ran("limit-output", f"the script wants to answer with {error}")
+        except BadResult as error:
+            return _Ran("bad-result", f"the answer is not one: {error}")
+        return _Ran(result.code, result.detail, result)
+
+    async def _take(self) -> Worker:
+        try:
+            async with asyncio.timeout(self._limits.wait_s_max):
+                return await self._pool.take()
+        except PoolClosed:
+            raise _Refused(*_CLOSED) from None
+        except TimeoutError:
+            raise _Refused("busy", "there are no workers now; try again") from None
+
+    def _settle(self, user: str, ending: Ending | None) -> None:
+        """Charge what a worker has used; if it attacked, say so, and run no more of this user's."""
+        if ending is None:
+            return
+        now = time.monotonic()
+        self._budgets.charge(user, ending.cpu_us / 1e6, now)
+        code, detail = verdict(ending.status)
+        if code == "policy-violation":
+            self._suspensions.suspend(user, now)
+            self._alerted(user, detail)
+
+    def _admit(self, user: str) -> None:
+        """Raise `_Refused` unless `user` may run something now."""
+        now = time.monotonic()
+        if self._closed:
+            raise _Refused(*_CLOSED)
+        if (wait_s := self._suspensions.wait_s(user, now)) > 0:
+            raise _Refused(
+                "policy-violation",
+                f"scripts of this user are not run for {wait_s:.0f} s after an attack",
+            )
+        if (wait_s := self._budgets.wait_s(user, now)) > 0:
+            raise _Refused(
+                "busy",
+                f"scripts of this user have used up {self._limits.cpu_s_per_minute:g} s of"
+                f" processor time a minute; try again in {wait_s:.1f} s",
+            )
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, user: str) -> AsyncIterator[None]:
+        """One of `running_max` places; raises `_Refused` when none is free in time."""
+        if self._running >= self._limits.running_max:
+            await self._wait(user)
+        else:
+            self._running += 1
+            self._at_rest.clear()
+        try:
+            yield
+        finally:
+            self._pass_on()
+
+    async def _wait(self, user: str) -> None:
+        """Queue until somebody passes their place on."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if not self._queue.push(user, turn):
+            raise _Refused("busy", "too many scripts are waiting; try again")
+        mine = False
+        try:
+            async with asyncio.timeout(self._limits.wait_s_max):
+                await turn
+                mine = True
+        except TimeoutError:
+            raise _Refused("busy", "its turn did not come in time; try again") from None
+        finally:
+            in_queue = self._queue.remove(user, turn)
+            if not (mine or in_queue or turn.cancelled() or turn.exception()):
+                # The place came just as its owner gave up waiting.
+                self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Give this place to who is next, or give it up."""
+        while (turn := self._queue.pop()) is not None:
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._running -= 1
+        if self._running == 0:
+            self._at_rest.set()
+
+
+_CLOSED: tuple[RunCode, str] = ("killed", "the server is stopping")
+_LOST: tuple[RunCode, str] = ("killed", "its worker was lost; try again")
+
+
+def _request(job: Job, compiled: Compiled, limits: SandboxLimits) -> dict[str, Any]:
+    return {
+        "op": "run",
+        "source": job.source,
+        "code": compiled.bytecode,
+        "function": job.function,
+        "arguments": job.arguments,
+        "inbox": job.inbox,
+        "zones": dict(job.zones),
+        "steps_max": limits.steps_max,
+    }
+
+
+def _us_since(started: float) -> int:
+    return int((time.monotonic() - started) * 1e6)

@@ -1,0 +1,96 @@
+"""A worker: one job in, one result out, and the end. Forked from the zygote, never used twice.
+
+A frame is a length of four bytes, big-endian, and as many bytes of MessagePack. By the time the job
+is read the process is locked down (`lockdown`): whatever the script does, this is all it can reach.
+Nothing here may call the kernel for anything else, not even to complain: a worker that is at a loss
+exits with a code.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+import msgpack
+
+from kalends.agents.sandbox.lockdown import Allowance, lock_down
+from kalends.agents.sandbox.seccomp import CHANNEL
+
+HEADER_BYTES: Final = 4
+
+EXIT_DONE: Final = 0
+EXIT_UNABLE: Final = 69
+"""The kernel refused to lock the process down; nothing was run."""
+EXIT_NO_RESULT: Final = 70
+EXIT_NO_MEMORY: Final = 71
+
+Finish = Callable[[dict[str, Any]], NoReturn]
+Perform = Callable[[dict[str, Any], Finish], object]
+"""Do a job and call `Finish`, exactly once, with its result."""
+
+NOT_PLAIN: Final = {"code": "bad-result", "detail": "the answer is not plain data"}
+
+
+def work(channel: int, perform: Perform, allowance: Allowance, parent: int) -> NoReturn:
+    """Lock down, do the one job that comes through `channel`, and exit."""
+    _lock_down(channel, allowance, parent)
+    try:
+        job = read_frame()
+        if job:
+            perform(_unpacked(job), finish)
+    except MemoryError:
+        os._exit(EXIT_NO_MEMORY)
+    finally:
+        os._exit(EXIT_NO_RESULT)
+
+
+def bear_witness(channel: int, allowance: Allowance, parent: int) -> NoReturn:
+    """Lock down, and make a harmless call that is not let through: this must be the end."""
+    _lock_down(channel, allowance, parent)
+    os.getppid()
+    os._exit(EXIT_DONE)
+
+
+def finish(result: dict[str, Any]) -> NoReturn:
+    """Write `result` and exit; what cannot be written is a bad result."""
+    try:
+        body = msgpack.packb(result)
+    except (TypeError, ValueError, OverflowError):
+        body = msgpack.packb(NOT_PLAIN)
+    rest = memoryview(len(body).to_bytes(HEADER_BYTES, "big") + body)
+    while rest:
+        rest = rest[os.write(CHANNEL, rest) :]
+    os._exit(EXIT_DONE)
+
+
+def read_frame() -> bytes:
+    """The one frame that the host sends; empty when the host has closed the channel."""
+    header = _read_exactly(HEADER_BYTES)
+    return _read_exactly(int.from_bytes(header, "big")) if header else b""
+
+
+def _unpacked(body: bytes) -> Any:
+    # Texts may hold half of a surrogate pair; the language refuses such sources with a reason.
+    return msgpack.unpackb(body, strict_map_key=False, unicode_errors="surrogatepass")
+
+
+def _read_exactly(count: int) -> bytes:
+    chunks = []
+    while count:
+        chunk = os.read(CHANNEL, count)
+        if not chunk:
+            return b""
+        chunks.append(chunk)
+        count -= len(chunk)
+    return b"".join(chunks)
+
+
+def _lock_down(channel: int, allowance: Allowance, parent: int) -> None:
+    # Tracebacks have nowhere to go, and trying to write one would look like an attack.
+    sys.stderr = sys.stdout = None
+    try:
+        lock_down(channel, allowance, parent)
+    except OSError:
+        os._exit(EXIT_UNABLE)

@@ -1,0 +1,192 @@
+"""The zygote: loads and warms up the language once, and forks workers from that, ahead of need.
+
+A program of its own, started by `launching` with a clean environment, so that a worker's memory holds
+nothing of the server: no key, no user's data. It reads only orders of one byte from the host, never
+anything of an agent, and ends when the host does.
+
+To the host it says, each in one packet: that it is ready (or why not), every worker it has made (with
+its pidfd and socket), and how each ended.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import warnings
+from typing import Any, Final, NamedTuple, NoReturn
+
+from kalends.agents.sandbox import seccomp, worker
+from kalends.agents.sandbox.lockdown import Allowance, die_with
+
+FORK: Final = b"f"
+WITNESS: Final = b"w"
+"""Orders of the host: a worker for a job, and one that is to show that the wall stands."""
+
+READY: Final = b"R"
+FAILED: Final = b"F"
+MADE: Final = b"M"
+ENDED: Final = b"E"
+
+MADE_FORM: Final = struct.Struct("=ci?")
+"""Process id, and whether it is a witness."""
+ENDED_FORM: Final = struct.Struct("=ciiq")
+"""Process id, wait status, microseconds of processor time."""
+
+PACKET_BYTES_MAX: Final = 4_096
+
+NOBODY: Final = 65_534
+"""What root becomes: the user and group of nobody on every Linux."""
+
+DESCRIPTORS_MAX: Final = 1_024
+PR_SET_DUMPABLE: Final = 4
+
+WARM_UP_SOURCE: Final = '''
+def choose(view, request):
+    """Warm up."""
+    return [slot["id"] for slot in sorted(view["slots"], key=by("start")) if slot["free"] > 0]
+'''
+
+
+class Order(NamedTuple):
+    """How to start: `perform` is ``module:function``, `engine` ``module:NAME`` of its version."""
+
+    perform: str
+    engine: str
+    memory_bytes: int
+    cpu_s: float
+    host: int
+
+
+class _WarmedUp(BaseException):
+    """Ends a job of the warm-up, where a worker would exit."""
+
+
+def main(descriptor: int, order_text: str) -> NoReturn:
+    """Serve the host at `descriptor` until it closes it; `order_text` is an `Order` in JSON."""
+    host = socket.socket(fileno=descriptor)
+    order = Order(*json.loads(order_text))
+    try:
+        perform = _named(order.perform)
+        engine = str(_named(order.engine))
+        _warm_up(perform)
+        _become_nobody()
+        _guard(order.host)
+    except (ImportError, AttributeError, OSError) as error:
+        host.send((FAILED + repr(error).encode())[:PACKET_BYTES_MAX])
+        os._exit(worker.EXIT_UNABLE)
+    gc.collect()
+    gc.freeze()
+    host.send(READY + engine.encode())
+    _Nursery(host, perform, Allowance(order.memory_bytes, order.cpu_s)).serve()
+
+
+class _Nursery:
+    """The workers that are alive, by pidfd."""
+
+    def __init__(self, host: socket.socket, perform: worker.Perform, allowance: Allowance) -> None:
+        self._host = host
+        self._perform = perform
+        self._allowance = allowance
+        self._poll = select.poll()
+        self._poll.register(host, select.POLLIN)
+        self._pids: dict[int, int] = {}
+        self._pid = os.getpid()
+
+    def serve(self) -> NoReturn:
+        try:
+            while True:
+                for descriptor, _ in self._poll.poll():
+                    if descriptor in self._pids:
+                        self._bury(descriptor)
+                    else:
+                        self._obey(self._host.recv(1))
+        except ConnectionError:
+            self._end()
+
+    def _obey(self, order: bytes) -> None:
+        if order == b"":
+            self._end()
+        elif order in (FORK, WITNESS):
+            self._fork(order == WITNESS)
+
+    def _fork(self, witness: bool) -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            pid = os.fork()
+            if pid == 0:
+                if witness:
+                    worker.bear_witness(theirs.fileno(), self._allowance, self._pid)
+                worker.work(theirs.fileno(), self._perform, self._allowance, self._pid)
+            pidfd = os.pidfd_open(pid)
+            self._pids[pidfd] = pid
+            self._poll.register(pidfd, select.POLLIN)
+            made = MADE_FORM.pack(MADE, pid, witness)
+            socket.send_fds(self._host, [made], [pidfd, ours.fileno()])
+
+    def _bury(self, pidfd: int) -> None:
+        self._poll.unregister(pidfd)
+        pid = self._pids.pop(pidfd)
+        _, status, used = os.wait4(pid, 0)
+        os.close(pidfd)
+        cpu_us = int((used.ru_utime + used.ru_stime) * 1e6)
+        self._host.send(ENDED_FORM.pack(ENDED, pid, status, cpu_us))
+
+    def _end(self) -> NoReturn:
+        for pid in self._pids.values():
+            os.kill(pid, signal.SIGKILL)
+        for pid in self._pids.values():
+            os.waitpid(pid, 0)
+        os._exit(worker.EXIT_DONE)
+
+
+def _named(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _warm_up(perform: worker.Perform) -> None:
+    """Load all that a job could ever load: a worker can open no file, and siblings share the memory."""
+    warnings.simplefilter("ignore")
+    importlib.import_module("unicodedata")
+    check = {"op": "check", "source": WARM_UP_SOURCE, "steps_max": 10_000}
+    mistake = {"op": "check", "source": 'return "\\N{BULLET}', "steps_max": 10_000}
+    run = {
+        "op": "run", "source": WARM_UP_SOURCE, "code": b"", "function": "choose",
+        "arguments": [{"slots": [{"id": 0, "start": 0, "free": 1}]}, {}],
+        "inbox": [], "zones": {"UTC": [[0, 0]]}, "steps_max": 10_000,
+    }  # fmt: skip
+    for job in (check, mistake, run):
+        try:
+            perform(job, _warmed_up)
+        except _WarmedUp:
+            continue
+
+
+def _warmed_up(_: dict[str, Any]) -> NoReturn:
+    raise _WarmedUp
+
+
+def _become_nobody() -> None:
+    """Root is given up as soon as everything is loaded, which nobody might not be allowed to read."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+
+
+def _guard(host: int) -> None:
+    """Die with the host, let nobody look into this process, and pass no odd signals on to workers."""
+    die_with(host)
+    seccomp.prctl(PR_SET_DUMPABLE, 0)
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        # Real-time signals that the C library keeps for itself are not in that set.
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS_MAX, DESCRIPTORS_MAX))
