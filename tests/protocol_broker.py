@@ -6,6 +6,7 @@ Register operations are carried out at once, or one by one where a test wants so
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 
 from kalends.broker import register
 from kalends.broker.case import Case
@@ -46,6 +47,7 @@ class Broker:
         open_per_user_max: int = 256,
         alive: frozenset[str] = frozenset(),
         ms: int = 1_000,
+        scripts: Mapping[str, str] = {},
     ) -> None:
         self.register = connection if connection is not None else new_register()
         self.at_once = at_once
@@ -66,6 +68,7 @@ class Broker:
             jitter=lambda: 0.0,
             open_per_user_max=open_per_user_max,
             owner_alive=alive.__contains__,
+            scripts=lambda script: scripts.get(script, ""),
         )
         self._first = 1_000 * (ord(name[0]) - 96)
         for site in SITES:

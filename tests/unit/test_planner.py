@@ -228,7 +228,6 @@ def test_candidates_have_the_attributes_and_the_capacity_in_order_of_name() -> N
             ),
             "preferences",
         ),
-        (msgspec.structs.replace(asked("sdsc/sp2"), agent="nearest"), "agent"),
     ],
 )
 def test_what_is_not_carried_out_yet_is_refused_by_name(request_: Request, where: str) -> None:

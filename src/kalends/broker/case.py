@@ -4,6 +4,7 @@
 phase      what is going on                         left by
 ========== ======================================== ============================================
 looking    sites were asked what is free            all views, or the time to look is over
+touring    sites hold what an agent chooses there   all reports, or the time to vote is over
 voting     slots were asked for, promised at once   all yes, a no, or the time to vote is over
 holding    slots were asked for, to be held         all held, a no, or the time is over
 held       all held, the user considers             lock, release, the end of the hold
@@ -22,30 +23,33 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from kalends.broker.plain_data import plain_data
 from kalends.broker.planner import Free
 from kalends.broker.record import Record
-from kalends.core.api import ClaimView, Event, RequestView
+from kalends.broker.tours import Tour
+from kalends.core.api import AgentNote, ClaimView, Event, RequestView
 from kalends.core.errors import IllegalEvent, KalendsError, Problem, Refusal
 from kalends.core.identifiers import split_resource
 from kalends.core.messages import Want
 
 Phase = Literal[
-    "new", "looking", "voting", "holding", "held", "waiting", "preparing", "committing", "raising",
+    "new", "looking", "touring", "voting", "holding", "held", "waiting", "preparing", "committing", "raising",
     "closing", "telling", "cancelling", "over",
 ]  # fmt: skip
 
 NEXT_PHASES: Final[dict[Phase, frozenset[Phase]]] = {
     "new": frozenset(
-        {"looking", "voting", "holding", "raising", "closing", "telling", "cancelling"}
+        {"looking", "touring", "voting", "holding", "raising", "closing", "telling", "cancelling"}
     ),
     "looking": frozenset({"voting", "holding", "closing", "over"}),
+    "touring": frozenset({"held", "preparing", "raising", "closing", "over"}),
     "voting": frozenset({"committing", "raising", "closing", "over"}),
     "holding": frozenset({"held", "waiting", "preparing", "raising", "closing", "over"}),
     "held": frozenset({"preparing", "raising", "closing", "over"}),
     "waiting": frozenset({"preparing", "raising", "closing", "over"}),
     "preparing": frozenset({"committing", "raising", "closing", "over"}),
     "committing": frozenset({"telling", "closing", "over"}),
-    "raising": frozenset({"looking", "holding", "closing", "over"}),
+    "raising": frozenset({"looking", "touring", "holding", "closing", "over"}),
     "closing": frozenset({"over"}),
     "telling": frozenset({"cancelling", "over"}),
     "cancelling": frozenset({"over"}),
@@ -64,6 +68,8 @@ class SitePart:
     done: bool = False
     freed: bool = False
     """It has said Done to a Cancel."""
+    surplus: tuple[int, ...] = ()
+    """What an agent has held here besides: given up, until that has been heard."""
 
 
 @dataclass(slots=True)
@@ -89,6 +95,10 @@ class Case:
     """Resources and sites that refuse this user for good: not asked again."""
     untold: list[Event] = field(default_factory=list)
     """What has happened, but is not durable yet: nobody has been told."""
+    source: str = ""
+    """Of the agent's script."""
+    tour: Tour | None = None
+    """The agent's round, while it is on its way."""
     noted: bool = False
     """What is held has been written down: who asks may be told."""
     cancel_wanted: bool = False
@@ -154,6 +164,12 @@ def view_of(
         attempts=record.att,
         expires_at=record.held_until_ms // 1000 if record.public_state == "held" else 0,
         note=record.spec.request.note,
+        agent=record.spec.agent,
+        script=record.spec.script,
+        notes=tuple(
+            AgentNote(at_ms=left.at_ms, site=left.site, value=plain_data(left.text, "notes"))
+            for left in record.left
+        ),
         changing=changing,
         problem=record.problem,
     )

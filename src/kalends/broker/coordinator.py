@@ -6,9 +6,10 @@ conditional write at its current attempt, after every chosen site has durably sa
 attempt; raising the attempt aborts it for ever. No safety rule reads a clock.
 
 It is built in layers, each a module: `desk` (cases and effects), `telling` (phase two), `attempts`
-(phase one), `decisions` (answers of the register), and here calls, messages and time. Phases are in
-`case`; register operations in `record`; Gray and Lamport (Consensus on Transaction Commit) for why the
-register decides, and Ramamoorthi et al. 1997, section 4, for the session.
+(phase one), `touring` (phase one with an agent), `decisions` (answers of the register), and here
+calls, messages and time. Phases are in `case`; register operations in `record`; Gray and Lamport
+(Consensus on Transaction Commit) for why the register decides, and Ramamoorthi et al. 1997, section 4,
+for the session.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ class Coordinator(Decisions):
         case = self._open_case(record, now)
         case.tickets.append(ticket)
         # What is written is what was asked, whatever becomes of the case before it is written.
-        self._effects.operations.append(r.Begin(copy.copy(record)))
+        case.source = self._scripts(spec.script) if spec.script else ""
+        self._effects.operations.append(r.Begin(copy.copy(record), case.source))
         self._begin_attempt(case, now)
         return rid
 
@@ -107,7 +109,7 @@ class Coordinator(Decisions):
         if case is None:
             return
         case.cancel_wanted = True
-        if case.phase in ("held", "looking", "holding"):
+        if case.phase in ("held", "looking", "touring", "holding"):
             self._close(case, None, "released", now)
 
     def cancel(self, record: Record, ticket: int, now: Moment) -> None:
@@ -147,13 +149,17 @@ class Coordinator(Decisions):
     def site_up(self, hello: m.Hello, now: Moment) -> None:
         """A site is connected (again): say at once what it may have missed."""
         self.directory.greet(hello)
+        self._seen.pop(hello.site, None)
         for case in list(self.cases.values()):
             part = case.parts.get(hello.site)
             if part is None:
                 continue
             if case.phase in ("held", "holding", "preparing") and part.hold_ids:
                 self._renew(case, part)
-            self._resend_to(case, part, now)
+            if case.phase == "touring":
+                self._site_back(case, hello)
+            else:
+                self._resend_to(case, part, now)
 
     def site_lost(self, site: str, detail: str) -> None:
         self.directory.lose(site, detail)
@@ -163,6 +169,8 @@ class Coordinator(Decisions):
         match message:
             case m.Visited():
                 self._visited(site, message, now)
+            case m.Report():
+                self._reported(site, message, now)
             case m.Voted():
                 self._voted(site, message, now)
             case m.Done():
@@ -201,6 +209,8 @@ class Coordinator(Decisions):
     def _renew(self, case: Case, part: SitePart) -> None:
         renew = m.Renew(rid=case.rid, att=case.record.att, hold_ids=part.hold_ids, hold_ms=HOLD_MS)
         self._effects.sends.append(Send(part.site, renew))
+        if part.surplus and case.phase == "held":
+            self._release_surplus(case, part.site, part.surplus)
 
     def _renewed(self, site: str, renewed: m.Renewed, now: Moment) -> None:
         """A hold that is lost (a restart, or our silence) is asked for again in a new attempt."""
@@ -211,14 +221,16 @@ class Coordinator(Decisions):
             self._raise(case, f"{site} has lost the hold", (), now)
 
     def _stale(self, stale: m.Stale) -> None:
-        case = self._live(stale.rid, stale.att, ("voting", "holding", "held", "preparing"))
+        case = self._live(
+            stale.rid, stale.att, ("touring", "voting", "holding", "held", "preparing")
+        )
         if case is not None:
             case.stale = True
             self._effects.operations.append(r.Read(stale.rid))
 
     def _tick(self, case: Case, now: Moment) -> None:
         ms = now.monotonic_ms
-        working = case.phase in ("looking", "voting", "holding", "preparing")
+        working = case.phase in ("looking", "touring", "voting", "holding", "preparing")
         if working and (_due(case.phase_deadline_ms, ms) or case.deadline_ms <= ms):
             self._too_late(case, now)
             return
@@ -243,10 +255,14 @@ class Coordinator(Decisions):
         if case.phase == "looking" and case.deadline_ms > now.monotonic_ms:
             self._looked(case, now)
             return
+        if case.phase == "touring" and case.deadline_ms > now.monotonic_ms:
+            self._toured(case, now)
+            return
         silent = tuple(
             site_down(part.site, "it did not answer in time")
             for part in case.parts.values()
             if not (part.voted or (case.phase == "holding" and part.hold_ids))
+            and not (case.tour is not None and part.site in case.tour.reports)
         )
         if case.deadline_ms <= now.monotonic_ms:
             error = error_of(silent) if silent else Expired("no answer in time")
@@ -260,6 +276,8 @@ class Coordinator(Decisions):
             case.phase == "holding" and not part.hold_ids
         ):
             self._send_visit(case, part)
+        elif case.phase == "touring":
+            self._dispatch_again(case, part.site)
         elif case.phase == "preparing" and not part.voted:
             self._send_prepare(case, part)
         elif case.phase in ("telling", "cancelling"):

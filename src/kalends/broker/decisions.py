@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Literal
 
 from kalends.broker import record as r
-from kalends.broker.attempts import Attempts
 from kalends.broker.case import Case, problem_of
 from kalends.broker.desk import OPEN_PHASES
 from kalends.broker.effects import Send
 from kalends.broker.record import Record, Registered
+from kalends.broker.touring import Touring
 from kalends.core import messages as m
 from kalends.core.errors import Conflict, Expired, KeyReused
 from kalends.core.intervals import Moment
 
 
-class Decisions(Attempts):
+class Decisions(Touring):
     """One method for each register operation; one whose condition failed is no longer ours to go on."""
 
     def registered(self, result: Registered, now: Moment) -> None:
@@ -51,7 +51,9 @@ class Decisions(Attempts):
             case r.Note():
                 if not result.won:
                     self._drop(case, result.record)
-                elif case.phase == "held":  # Else who waits is told what comes of it.
+                elif (
+                    case.phase == "held" and op.of == "held"
+                ):  # Else who waits is told what comes of it.
                     case.noted = True
                     self._answer(case)
             case r.Read():
@@ -87,6 +89,7 @@ class Decisions(Attempts):
         case.record.att += 1
         case.record.owner = self.identity.owner
         case.parts = {}
+        case.tour = None
         case.stale = False
         if case.record.held_until_ms and case.record.held_until_ms <= now.wall_ms:
             self._close(case, hold_ran_out(), "expired", now)

@@ -26,7 +26,7 @@ RESEND_AFTER_MS: Final = 1_000
 RESEND_EVERY_MS_MAX: Final = 8_000
 TRAIL_MAX: Final = 64
 
-OPEN_PHASES: Final = ("looking", "voting", "holding", "held", "preparing")
+OPEN_PHASES: Final = ("looking", "touring", "voting", "holding", "held", "preparing")
 """Undecided, and no answer of the register is on its way that would tell of another owner."""
 
 
@@ -42,7 +42,7 @@ class Desk:
     """All requests that this broker replica works on. Not thread-safe.
 
     `new_rid` and `new_secret` bring randomness; `jitter` gives numbers in [0, 1); `owner_alive` tells
-    whether another replica's lease runs.
+    whether another replica's lease runs; `scripts` gives the source of a hash, or "".
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class Desk:
         jitter: Callable[[], float],
         open_per_user_max: int = 256,
         owner_alive: Callable[[str], bool] = lambda owner: False,
+        scripts: Callable[[str], str] = lambda script: "",
     ) -> None:
         self.identity = identity
         self.directory = directory
@@ -67,6 +68,9 @@ class Desk:
         self._jitter = jitter
         self._open_per_user_max = open_per_user_max
         self._owner_alive = owner_alive
+        self._scripts = scripts
+        self._seen: dict[str, dict[str, None]] = {}
+        """For each site the scripts that it has been sent in this session, oldest first."""
         self._open: Counter[str] = Counter()
         self._keys: dict[tuple[str, str], str] = {}
         self._due: list[tuple[int, str]] = []
@@ -155,7 +159,11 @@ class Desk:
         """What happened is told once the operation that it came with is durable, and only if it won."""
         if isinstance(op, r.Begin | r.Finish | r.Read):
             return
-        of_op = [each for each in case.untold if (each.kind == "held") is isinstance(op, r.Note)]
+        if isinstance(op, r.Note):
+            held = [n for n, each in enumerate(case.untold, 1) if each.kind == "held"]
+            of_op = case.untold[: held[-1]] if held and op.of == "held" else []
+        else:
+            of_op = [each for each in case.untold if each.kind != "held"]
         if won:
             self._effects.events.extend(Happened(case.record.user, event) for event in of_op)
         case.untold = [event for event in case.untold if event not in of_op]

@@ -10,13 +10,14 @@ from kalends.core.resources import ResourceInfo
 
 @dataclass(slots=True)
 class SiteEntry:
-    """`url` is where peers reach the site; `epoch` counts its starts."""
+    """`url` is where peers reach the site; `epoch` counts its starts; `near` are those it passes on to."""
 
     name: str
     url: str
     up: bool = False
     epoch: int = 0
     detail: str = "not connected yet"
+    near: tuple[str, ...] = ()
 
 
 class Directory:
@@ -29,7 +30,7 @@ class Directory:
     def greet(self, hello: Hello) -> None:
         """Take note of what a connected site has; resources outside its own name are left out."""
         entry = self.sites[hello.site]
-        entry.up, entry.epoch, entry.detail = True, hello.epoch, ""
+        entry.up, entry.epoch, entry.detail, entry.near = True, hello.epoch, "", hello.near
         prefix = f"{hello.site}/"
         for name in [name for name in self.resources if name.startswith(prefix)]:
             del self.resources[name]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kalends.broker.record import Operation
 from kalends.core.api import Event, RequestView
 from kalends.core.messages import Message
+from kalends.core.scripts import RunCode
 
 
 class Send(NamedTuple):
@@ -43,3 +44,5 @@ class Effects:
     answers: list[Answer] = field(default_factory=list)
     events: list[Happened] = field(default_factory=list)
     alarms: list[str] = field(default_factory=list)
+    runs: list[RunCode] = field(default_factory=list)
+    """How agents fared at sites, to be counted."""

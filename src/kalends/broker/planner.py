@@ -59,8 +59,6 @@ def executable(request: Request) -> None:
             )
     if request.preferences:
         raise _not_executed("preferences", "preferences among times", "give a narrower window")
-    if request.agent:
-        raise _not_executed("agent", "a request's agent", "leave the agent out")
 
 
 def plan(

@@ -123,11 +123,15 @@ class Begin(msgspec.Struct, frozen=True):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """`source`, of the hash `script`, where another agent goes on: kept until the request is decided."""
+    """`of` says what is written down: what is held, or what was said to the agent.
+
+    `source`, of the hash `script`, where another agent goes on: kept until the request is decided.
+    """
 
     rid: str
     att: int
     body: bytes
+    of: Literal["held", "agent"] = "held"
     script: str = ""
     source: str = ""
 

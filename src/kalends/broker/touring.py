@@ -1,0 +1,331 @@
+"""Attempts whose slots an agent chooses at the sites: one visit looks, chooses and holds.
+
+A round sends the agent to every site concerned. Once all have reported, the best common start that
+is held everywhere goes on like any that was held: to be promised, or to wait for its user. Without
+one, the next round is about starts that every site offered; after the last, or where no site has
+anything to offer, the ordinary planner finds a start or says why there is none.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kalends.broker import record as r
+from kalends.broker.attempts import HOLD_MS, Attempts
+from kalends.broker.case import Case, SitePart
+from kalends.broker.choosing import Choice, best_choice, common_starts, starts_of
+from kalends.broker.desk import OPEN_PHASES
+from kalends.broker.effects import Send
+from kalends.broker.plain_data import plain_data
+from kalends.broker.refusals import site_down
+from kalends.broker.tours import HELD_MAX, TOURS_MAX, Tour, planned_tour
+from kalends.core import messages as m
+from kalends.core.errors import InvalidInput, LimitExceeded, Refusal, RefusalCode
+from kalends.core.identifiers import split_resource
+from kalends.core.intervals import Moment
+from kalends.core.limits import AGENT_MESSAGES_MAX
+from kalends.core.messages import SiteReport, Want
+
+UNKNOWN_MAX: Final = 3
+"""A site that has been sent the source so often and still does not know it has no agents."""
+
+LEFT_MAX: Final = 64
+LEFT_CHARS_MAX: Final = 65_536
+"""What agents have left for their client: kept with the request, the newest."""
+
+TOLD_SITES_MAX: Final = 16
+"""Sites of one round that get a line of their own in the story of a request."""
+
+CALLS_KEPT_MAX: Final = 64
+SEEN_MAX: Final = 1_000
+"""Scripts that a site is believed to know: it forgets the oldest itself, and then says so."""
+
+
+class Touring(Attempts):
+    """`_scripts` gives the source of a hash, or "" when it is not kept."""
+
+    def _begin_attempt(self, case: Case, now: Moment) -> None:
+        if not self._tour(case, now):
+            super()._begin_attempt(case, now)
+
+    def _tour(self, case: Case, now: Moment) -> bool:
+        """Send the agent, if there is one and it has rounds left and something to choose."""
+        record = case.record
+        spec = record.spec
+        over = case.cancel_wanted or case.fixed or record.held_until_ms or record.tours >= TOURS_MAX
+        if not spec.script or over:
+            return False
+        case.source = case.source or self._scripts(spec.script)
+        if not case.source:
+            record.tours = TOURS_MAX
+            self._happened(case, "agent", "its script is not kept any more; it does not go", now)
+            return False
+        tour = planned_tour(spec.request, self.directory, case.shunned, record.only, now.wall_s)
+        if tour is None:
+            return False
+        tour.inbox = record.inbox[:AGENT_MESSAGES_MAX]
+        record.wants = ()
+        case.tour = tour
+        case.refusals = []
+        case.enter("touring")
+        case.parts = {site: SitePart(site, ()) for site in tour.asks}
+        self._wait_for_votes(case, now)
+        for site in tour.stops:
+            self._dispatch(case, tour, site)
+        return True
+
+    def _dispatch(self, case: Case, tour: Tour, site: str) -> None:
+        record = case.record
+        script = record.spec.script
+        seen = self._seen.setdefault(site, {})
+        dispatch = m.Dispatch(
+            rid=record.rid,
+            att=record.att,
+            stamp=record.stamp,
+            round=record.tours + 1,
+            principal=record.principal,
+            script=script,
+            source="" if script in seen else case.source,
+            text=record.spec.text,
+            arguments=record.spec.request.arguments,
+            inbox=tour.inbox,
+            starts=tour.starts,
+            asks=tour.asks[site],
+            near=tour.near_stops(site),
+            parts=self._wire_parts(case),
+            need=len(case.parts),
+            coords=self.identity.coords,
+            secret=record.secret,
+            hold_ms=HOLD_MS,
+        )
+        self._effects.sends.append(Send(site, dispatch))
+        seen[script] = None
+        if len(seen) > SEEN_MAX:
+            del seen[next(iter(seen))]
+
+    def _dispatch_again(self, case: Case, site: str) -> None:
+        """To a site that has not answered: itself, or those that it was to pass the agent on to."""
+        tour = case.tour
+        if tour is None or site in tour.reports:
+            return
+        way = tour.way(site)
+        if way != site and not self.directory.is_up(way):
+            tour.visit_directly(site)
+            way = site
+        if way == site:
+            self._dispatch(case, tour, site)
+
+    def _site_back(self, case: Case, hello: m.Hello) -> None:
+        """A site that has restarted holds nothing any more, whatever it had reported."""
+        tour = case.tour
+        if tour is None:
+            return
+        report = tour.reports.get(hello.site)
+        if report is not None and report.epoch != hello.epoch:
+            del tour.reports[hello.site]
+            tour.visit_directly(hello.site)
+        self._dispatch_again(case, hello.site)
+
+    def _reported(self, site: str, report: m.Report, now: Moment) -> None:
+        """A site is believed about its own resources; those near it, about theirs, through it."""
+        case = self._live(report.rid, report.att, ("touring",))
+        if case is None or (tour := case.tour) is None or site not in tour.stops:
+            return
+        expected = {site, *tour.stops[site]}
+        heard = {each.site: each for each in reversed(report.sites) if each.site in expected}
+        for name in sorted(expected):
+            if name not in tour.reports:
+                self._report_of(case, tour, name, heard.get(name))
+        if tour.complete:
+            self._toured(case, now)
+
+    def _report_of(self, case: Case, tour: Tour, name: str, report: SiteReport | None) -> None:
+        """Take what `name` says, or send the agent there (again) when that says nothing yet."""
+        via = tour.way(name)
+        if report is not None and report.code == "unknown-script":
+            self._seen.get(name, {}).pop(case.record.spec.script, None)
+            tour.unknown[name] = tour.unknown.get(name, 0) + 1
+            if tour.unknown[name] <= UNKNOWN_MAX:
+                tour.visit_directly(name)
+                self._dispatch(case, tour, name)
+                return
+        if report is None or (via != name and _unreached(report)):
+            if via != name:
+                tour.visit_directly(name)
+                self._dispatch(case, tour, name)
+            return
+        tour.reports[name] = tour.believed(report)
+        self._effects.runs.append(report.code)
+
+    def _toured(self, case: Case, now: Moment) -> None:
+        """All have reported, or the time is over: go on with what is held, or with another round."""
+        tour = case.tour
+        if tour is None:
+            return
+        case.tour = None
+        record = case.record
+        silent = tuple(
+            site_down(site, "it did not answer in time")
+            for site in tour.asks
+            if site not in tour.reports
+        )
+        self._tell_story(case, tour, silent, now)
+        record.inbox = record.inbox[len(tour.inbox) :]
+        record.tours += 1
+        record.only = ()
+        held = [tour.reports[site].held for site in sorted(tour.reports)]
+        choice = best_choice(tour.needs, held, case.excluded)
+        if choice is not None:
+            self._chosen(case, tour, choice, now)
+            return
+        refusals = (
+            *silent,
+            *(each for of_one in tour.reports.values() for each in of_one.refusals),
+        )
+        if record.tours < TOURS_MAX:
+            record.only = _next_starts(case, tour)
+        if record.only:
+            detail = f"no common start is held everywhere; {len(record.only)} are tried next"
+        else:
+            detail = "no common start for the agent; looking without it"
+            record.tours = TOURS_MAX
+        self._raise(case, detail, tuple(dict.fromkeys(refusals)), now)
+
+    def _chosen(self, case: Case, tour: Tour, choice: Choice, now: Moment) -> None:
+        """Keep the holds of one common start, as if just these had been asked for."""
+        record = case.record
+        parts: dict[str, SitePart] = {}
+        for site in tour.asks:
+            report = tour.reports.get(site)
+            chosen = [hold for hold in choice.holds if split_resource(hold.resource)[0] == site]
+            if not chosen:
+                if report is None or report.held:
+                    self._release_surplus(case, site, ())
+                continue
+            wants = tuple(Want(hold.resource, hold.start, hold.end, hold.units) for hold in chosen)
+            part = SitePart(site, wants, tuple(hold.hold_id for hold in chosen))
+            if report is not None:
+                part.surplus = tuple(
+                    hold.hold_id for hold in report.held if hold.hold_id not in part.hold_ids
+                )
+            parts[site] = part
+        case.parts = parts
+        record.wants = tuple(want for part in parts.values() for want in part.wants)
+        if record.spec.hold and not case.lock_wanted:
+            for part in parts.values():
+                if part.surplus:
+                    self._release_surplus(case, part.site, part.surplus)
+        self._all_held(case, now)
+
+    def _release_surplus(self, case: Case, site: str, hold_ids: tuple[int, ...]) -> None:
+        """Give up these holds there, or all when none is named."""
+        release = m.Release(rid=case.rid, att=case.record.att, hold_ids=hold_ids)
+        self._effects.sends.append(Send(site, release))
+
+    # What the client hears, and says
+
+    def _tell_story(self, case: Case, tour: Tour, silent: tuple[Refusal, ...], now: Moment) -> None:
+        """A line for each site; those where something went wrong first, when there are many."""
+        record = case.record
+        reports = sorted(
+            tour.reports.values(), key=lambda each: (each.code == "ok" and not each.sent, each.site)
+        )
+        for number, report in enumerate(reports):
+            left = self._left_by(case, report, now)
+            if number < TOLD_SITES_MAX:
+                detail = f"round {record.tours + 1}, {report.site}: {_told(report)}{left}"
+                self._happened(case, "agent", detail, now, report.refusals)
+        if len(reports) > TOLD_SITES_MAX:
+            detail = f"round {record.tours + 1}: and at {len(reports) - TOLD_SITES_MAX} more sites"
+            self._happened(case, "agent", detail, now)
+        for refusal in silent:
+            detail = f"round {record.tours + 1}, {refusal.where}: {refusal.detail}"
+            self._happened(case, "agent", detail, now)
+
+    def _left_by(self, case: Case, report: SiteReport, now: Moment) -> str:
+        """Keep what the agent has left there; says so in words."""
+        if report.code != "ok" or not report.sent:
+            return ""
+        kept = []
+        for text in report.sent:
+            try:
+                plain_data(text, "sent")
+            except InvalidInput:
+                continue
+            kept.append(r.Left(now.wall_ms, report.site, text))
+        left = [*case.record.left, *kept][-LEFT_MAX:]
+        while sum(len(each.text) for each in left) > LEFT_CHARS_MAX:
+            del left[0]
+        case.record.left = tuple(left)
+        return f"; left {len(kept)} message{'' if len(kept) == 1 else 's'}"
+
+    def tell_agent(
+        self,
+        record: r.Record,
+        key: str,
+        digest: str,
+        message: str,
+        spec: r.Spec | None,
+        source: str,
+        now: Moment,
+    ) -> bool:
+        """Leave `message` ("" leaves none) for the agent of an open request, or go on by `spec`.
+
+        True when it is on its way into the register: `told_agent` of the row then names `key`. False
+        while the request is between two attempts, or not in these hands: look at the row again, and
+        call again. Raises `LimitExceeded` when too many messages wait.
+        """
+        self.notice(record)
+        if record.rid not in self.cases:
+            self.adopt(record, now)
+        case = self.cases.get(record.rid)
+        if case is None or case.phase not in OPEN_PHASES:
+            return False
+        standing = case.record
+        if any(key == each for each, _ in standing.told_agent):
+            return True
+        if message and len(standing.inbox) >= AGENT_MESSAGES_MAX:
+            raise LimitExceeded(
+                f"{AGENT_MESSAGES_MAX} messages wait for this agent already",
+                where="message",
+                remedy="wait until its next round has taken them",
+                request_id=standing.reservation,
+            )
+        if message:
+            standing.inbox = (*standing.inbox, message)
+        if spec is not None:
+            standing.spec = spec
+            standing.tours = min(standing.tours, TOURS_MAX - 1)
+            case.source = source
+        standing.told_agent = (*standing.told_agent, (key, digest))[-CALLS_KEPT_MAX:]
+        note = r.Note(
+            case.rid, standing.att, r.encode_record(standing), "agent",
+            standing.spec.script if spec is not None else "", source,
+        )  # fmt: skip
+        self._effects.operations.append(note)
+        return True
+
+
+def _next_starts(case: Case, tour: Tour) -> tuple[int, ...]:
+    """What the next round is about: so few starts that every site can hold them all."""
+    offered = {site: starts_of(report, tour.starts) for site, report in tour.reports.items()}
+    wished = {site: report.wished for site, report in tour.reports.items()}
+    count_max = max(1, HELD_MAX // max(len(asks) for asks in tour.asks.values()))
+    return common_starts(tour.needs, offered, wished, case.excluded, count_max)
+
+
+def _unreached(report: SiteReport) -> bool:
+    """A site that was to be reached through another says nothing of its own in this report."""
+    return any(
+        each.where == report.site and each.code == RefusalCode.SITE_DOWN for each in report.refusals
+    )
+
+
+def _told(report: SiteReport) -> str:
+    """How the agent fared at a site; what the site says is cut to one printable line."""
+    held = f"{len(report.held)} slot{'' if len(report.held) == 1 else 's'} held"
+    if report.code == "ok":
+        return f"the agent chose; {held}"
+    where = f" in line {report.line}" if report.line else ""
+    detail = "".join(c if c.isprintable() else " " for c in report.detail[:300])
+    return f"{report.code}{where}{f': {detail}' if detail else ''}; the default chose; {held}"
