@@ -42,10 +42,10 @@ ANSWER_BYTES_MAX: Final = 256 * 1024
 DETAIL_CHARS_MAX: Final = 200
 """Of an error's text."""
 
-NODES_PER_STEP: Final = 16
+NODES_PER_STEP: Final = 4
 """A pass through code costs one step, and one more for every so many nodes of it."""
 
-DISPLAY_NODES: Final = 64
+DISPLAY_NODES: Final = 16
 """What a list, dict or function that is made counts as, for the memory it takes."""
 
 KEY_STEPS: Final = 4

@@ -144,7 +144,7 @@ def comparison_guards(meter: Meter) -> dict[str, Guard]:
         if type(values) is dict:
             return key(meter, item) in values
         if type(values) is str:
-            meter.charge_text(len(values))
+            meter.charge_text(len(values) * (1 + (len(item) if type(item) is str else 0)))
         elif type(values) in (list, tuple):
             meter.charge(len(values) * weight(meter, item))
         elif type(values) is range:

@@ -1,0 +1,98 @@
+"""Helpers for time: amounts of it, and what the clock on the wall of a zone shows.
+
+A run can read no file, so it is given a table for each zone: from when on which offset holds.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from kalends.agents.language.intervals import moment
+from kalends.agents.language.meter import Meter
+from kalends.agents.language.texts import printable
+from kalends.agents.language.values import kind
+
+ZoneTables = Mapping[str, Sequence[Sequence[int]]]
+"""For each zone: ``(from_s, offset_s)``, ascending. Before the first, its offset holds, too."""
+
+MINUTE_S: Final = 60
+HOUR_S: Final = 3_600
+DAY_S: Final = 86_400
+_AMOUNT_MAX: Final = 1_000_000_000
+_CLOCK: Final = re.compile(r"([01][0-9]|2[0-4]):([0-5][0-9])")
+
+
+def amount(value: Any, unit_s: int) -> int:
+    """So many units, in whole seconds. Raises `TypeError` or `ValueError`."""
+    if type(value) not in (int, float):
+        raise TypeError(f"an amount of time is a number, not {kind(value)}")
+    if not -_AMOUNT_MAX <= value <= _AMOUNT_MAX or value * unit_s != int(value * unit_s):
+        raise ValueError(
+            "an amount of time is a whole number of seconds, and not above 30,000 years"
+        )
+    return int(value * unit_s)
+
+
+def local_s(table: Sequence[Sequence[int]], time_s: int) -> int:
+    """What `time_s` is on the wall, counted as if the zone were UTC."""
+    number = bisect_right(table, time_s, key=lambda change: change[0])
+    return time_s + table[max(0, number - 1)][1]
+
+
+def date_of(days: int) -> tuple[int, int, int]:
+    """Year, month and day of so many days after 1970-01-01, in the Gregorian calendar.
+
+    Counts in eras of 400 years that begin in March, so that a leap day is the last of its year: H.
+    Hinnant, "chrono-compatible low-level date algorithms".
+    """
+    era, day_of_era = divmod(days + 719_468, 146_097)
+    year_of_era = (
+        day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096
+    ) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month_from_march = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * month_from_march + 2) // 5 + 1
+    month = month_from_march + 3 if month_from_march < 10 else month_from_march - 9
+    return era * 400 + year_of_era + (month <= 2), month, day
+
+
+def clock_minutes(text: Any) -> int:
+    """Minutes since midnight of "09:30"; "24:00" is the end of the day. Raises `ValueError`."""
+    match = _CLOCK.fullmatch(text) if type(text) is str else None
+    if match is None or text > "24:00":
+        raise ValueError('a time of day is written "09:30"')
+    return int(match[1]) * 60 + int(match[2])
+
+
+def clock_helpers(meter: Meter, zones: ZoneTables) -> dict[str, Callable[..., Any]]:
+    """All helpers about time, for the `zones` that this run knows."""
+
+    def local(time_s: Any, zone: Any) -> int:
+        meter.charge(4)
+        if type(zone) is not str or not zones.get(zone):
+            name = printable(zone, 60) if type(zone) is str else kind(zone)
+            raise ValueError(f"no resource here is in the time zone {name}")
+        return local_s(zones[zone], moment(time_s))
+
+    def weekday(t: Any, zone: Any = "UTC", /) -> int:
+        return (local(t, zone) // DAY_S + 3) % 7  # 1970-01-01 was a Thursday.
+
+    def time_of_day(t: Any, zone: Any = "UTC", /) -> int:
+        return local(t, zone) % DAY_S // MINUTE_S
+
+    def local_date(t: Any, zone: Any = "UTC", /) -> str:
+        year, month, day = date_of(local(t, zone) // DAY_S)
+        return f"{year:04}-{month:02}-{day:02}"
+
+    return {
+        "minutes": lambda n, /: amount(n, MINUTE_S),
+        "hours": lambda n, /: amount(n, HOUR_S),
+        "days": lambda n, /: amount(n, DAY_S),
+        "clock": lambda text, /: clock_minutes(text),
+        "weekday": weekday,
+        "time_of_day": time_of_day,
+        "local_date": local_date,
+    }

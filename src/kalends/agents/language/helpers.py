@@ -1,0 +1,74 @@
+"""Every helper that is not a builtin of Python: intervals, clocks, sort keys, and the client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kalends.agents.language.answers import copied_message
+from kalends.agents.language.clocks import ZoneTables, clock_helpers
+from kalends.agents.language.intervals import interval_helpers
+from kalends.agents.language.limits import MESSAGES_MAX
+from kalends.agents.language.meter import Meter
+from kalends.agents.language.methods import missing
+from kalends.agents.language.values import kind
+
+
+def helper_functions(
+    meter: Meter, zones: ZoneTables, inbox: Sequence[Any], sent: list[Any]
+) -> dict[str, Callable[..., Any]]:
+    """Every name of `vocabulary.HELPERS`; what a script sends is added to `sent`."""
+    return {
+        **interval_helpers(meter),
+        **clock_helpers(meter, zones),
+        **_talking(meter, list(inbox), sent),
+        "by": _sort_keys(meter),
+    }
+
+
+def _sort_keys(meter: Meter) -> Callable[..., Any]:
+    def by(*names: Any) -> Callable[..., Any]:
+        """A sort key for dicts: by the first name, then the next; "-name" is downwards, for numbers."""
+        for name in names:
+            if type(name) is not str:
+                raise TypeError(f"by takes names, not {kind(name)}")
+        wanted = [(name.removeprefix("-"), name.startswith("-")) for name in names]
+        meter.charge(1 + len(wanted))
+
+        def sort_key(values: Any, /) -> tuple[Any, ...]:
+            meter.charge(1 + len(wanted))
+            if type(values) is not dict:
+                raise TypeError(f"by sorts dicts, not {kind(values)}")
+            return tuple(_part(values, name, downwards) for name, downwards in wanted)
+
+        return sort_key
+
+    return by
+
+
+def _part(values: dict[Any, Any], name: str, downwards: bool) -> Any:
+    if name not in values:
+        raise KeyError(missing(name))
+    value = values[name]
+    if not downwards:
+        return value
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"only numbers can be sorted downwards, not {kind(value)}")
+    return -value
+
+
+def _talking(meter: Meter, inbox: list[Any], sent: list[Any]) -> dict[str, Callable[..., Any]]:
+    waiting = inbox[::-1]
+
+    def send(value: Any, /) -> None:
+        """Copied at once: what a script changes later does not change what it has said."""
+        meter.charge(10)
+        if len(sent) >= MESSAGES_MAX:
+            raise ValueError(f"a run sends at most {MESSAGES_MAX} messages")
+        sent.append(copied_message(meter, value))
+
+    def receive() -> Any:
+        meter.charge(1)
+        return waiting.pop() if waiting else None
+
+    return {"send": send, "receive": receive}

@@ -1,0 +1,211 @@
+"""Methods of text, lists, dicts and tuples: nothing else has any, and no attribute is a value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kalends.agents.language import limits
+from kalends.agents.language.builtins import ordered
+from kalends.agents.language.meter import Meter
+from kalends.agents.language.operators import Guard
+from kalends.agents.language.values import fitting, items_of, key, kind, roomy, weight
+from kalends.agents.language.vocabulary import STR_METHODS
+
+_ABSENT: Any = object()
+_MOVED_PER_STEP = 64
+"""Items that make room in a list for one step."""
+
+
+def method_guard(meter: Meter) -> Guard:
+    """``_method_(value, name, ...)`` calls the method of exactly this type, or raises `TypeError`."""
+    tables = {
+        str: _text_methods(meter),
+        list: {**_searching(meter), **_list_methods(meter)},
+        tuple: _searching(meter),
+        dict: _dict_methods(meter),
+    }
+    none: dict[str, Guard] = {}
+
+    def call(value: Any, name: str, /, *arguments: Any, **named: Any) -> Any:
+        method = tables.get(type(value), none).get(name)
+        if method is None:
+            raise TypeError(f"{kind(value)} has no method {name}")
+        return method(value, *arguments, **named)
+
+    return call
+
+
+def _sought(value: Any) -> int:
+    """What each character may be compared with, at worst, when `value` is looked for."""
+    if type(value) is tuple:
+        return len(value) + sum(len(one) for one in value if type(one) is str)
+    return len(value) if type(value) is str else 0
+
+
+def _text_methods(meter: Meter) -> dict[str, Guard]:
+    def plain(name: str) -> Guard:
+        """Methods whose work and result are bounded by the text they are called on."""
+        native = getattr(str, name)
+
+        def guard(text: str, /, *arguments: Any, **named: Any) -> Any:
+            meter.charge_text(len(text) * (1 + sum(_sought(one) for one in arguments)))
+            result = native(text, *arguments, **named)
+            if type(result) is list:
+                meter.charge(len(result))
+            elif type(result) is str:
+                fitting(len(result))
+            return result
+
+        return guard
+
+    def join(text: str, parts: Any, /) -> str:
+        found = items_of(meter, parts)
+        for part in found:
+            if type(part) is not str:
+                raise TypeError(f"join takes texts, not {kind(part)}")
+        size = sum(map(len, found)) + len(text) * max(0, len(found) - 1)
+        meter.charge_text(fitting(size))
+        return text.join(found)
+
+    def replace(text: str, old: str, new: str, count: int = -1, /) -> str:
+        meter.charge_text(len(text) * (1 + _sought(old)))
+        found = text.count(old) if count < 0 else min(count, text.count(old))
+        meter.charge_text(fitting(len(text) + found * (len(new) - len(old))))
+        return text.replace(old, new, count)
+
+    return {
+        **{name: plain(name) for name in STR_METHODS},
+        "join": join,
+        "replace": replace,
+    }
+
+
+def _searching(meter: Meter) -> dict[str, Guard]:
+    """What lists and tuples share."""
+
+    def count(values: Any, wanted: Any, /) -> int:
+        meter.charge(len(values) * weight(meter, wanted))
+        return values.count(wanted)  # type: ignore[no-any-return]  # a list's or tuple's own
+
+    def index(values: Any, wanted: Any, /) -> int:
+        return position(meter, values, wanted)
+
+    return {"count": count, "index": index}
+
+
+def position(meter: Meter, values: Any, wanted: Any) -> int:
+    """Of the first equal item. Raises `ValueError`, without the text of anything, if there is none."""
+    meter.charge(2 * len(values) * weight(meter, wanted))
+    if wanted not in values:
+        raise ValueError("this is not among the items")
+    return values.index(wanted)  # type: ignore[no-any-return]  # a list's or tuple's own
+
+
+def _list_methods(meter: Meter) -> dict[str, Guard]:
+    def append(values: list[Any], item: Any, /) -> None:
+        meter.charge(1)
+        roomy(len(values) + 1)
+        values.append(item)
+
+    def extend(values: list[Any], more: Any, /) -> None:
+        found = items_of(meter, more)
+        roomy(len(values) + len(found))
+        values.extend(found)
+
+    def insert(values: list[Any], index: int, item: Any, /) -> None:
+        meter.charge(1 + len(values) // _MOVED_PER_STEP)
+        roomy(len(values) + 1)
+        values.insert(index, item)
+
+    def pop(values: list[Any], index: int = -1, /) -> Any:
+        meter.charge(1 if index == -1 else 1 + len(values) // _MOVED_PER_STEP)
+        return values.pop(index)
+
+    def remove(values: list[Any], item: Any, /) -> None:
+        del values[position(meter, values, item)]
+
+    def reverse(values: list[Any], /) -> None:
+        meter.charge(1 + len(values))
+        values.reverse()
+
+    def sort(values: list[Any], /, *, key: Any = None, reverse: Any = False) -> None:
+        values[:] = ordered(meter, items_of(meter, values), key, reverse=bool(reverse))
+
+    def copy(values: list[Any], /) -> list[Any]:
+        return items_of(meter, values)
+
+    def clear(values: list[Any], /) -> None:
+        values.clear()
+
+    return {
+        "append": append,
+        "extend": extend,
+        "insert": insert,
+        "pop": pop,
+        "remove": remove,
+        "reverse": reverse,
+        "sort": sort,
+        "copy": copy,
+        "clear": clear,
+    }
+
+
+def _dict_methods(meter: Meter) -> dict[str, Guard]:
+    def get(values: dict[Any, Any], wanted: Any, default: Any = None, /) -> Any:
+        return values.get(key(meter, wanted), default)
+
+    def pop(values: dict[Any, Any], wanted: Any, default: Any = _ABSENT, /) -> Any:
+        found = values.pop(key(meter, wanted), default)
+        if found is _ABSENT:
+            raise KeyError(missing(wanted))
+        return found
+
+    def setdefault(values: dict[Any, Any], wanted: Any, default: Any = None, /) -> Any:
+        meter.charge(limits.KEY_STEPS)
+        roomy(len(values) + 1)
+        return values.setdefault(key(meter, wanted), default)
+
+    def update(values: dict[Any, Any], more: dict[Any, Any], /) -> None:
+        if type(more) is not dict:
+            raise TypeError(f"update takes a dict, not {kind(more)}")
+        meter.charge(1 + limits.KEY_STEPS * roomy(len(values) + len(more)))
+        values.update(more)
+
+    def keys(values: dict[Any, Any], /) -> list[Any]:
+        return items_of(meter, values)
+
+    def values_(values: dict[Any, Any], /) -> list[Any]:
+        meter.charge(1 + len(values))
+        return list(values.values())
+
+    def items(values: dict[Any, Any], /) -> list[Any]:
+        meter.charge(1 + len(values))
+        return list(values.items())
+
+    def copy(values: dict[Any, Any], /) -> dict[Any, Any]:
+        meter.charge(1 + limits.KEY_STEPS * len(values))
+        return dict(values)
+
+    def clear(values: dict[Any, Any], /) -> None:
+        values.clear()
+
+    return {
+        "get": get,
+        "pop": pop,
+        "setdefault": setdefault,
+        "update": update,
+        "keys": keys,
+        "values": values_,
+        "items": items,
+        "copy": copy,
+        "clear": clear,
+    }
+
+
+def missing(wanted: Any) -> str:
+    """What the error for a missing key says of it, whatever its size."""
+    if type(wanted) is str:
+        return f"there is no key {wanted[:100]!r}"
+    return (
+        f"there is no key {wanted}" if type(wanted) is int else f"there is no such {kind(wanted)}"
+    )

@@ -1,0 +1,228 @@
+"""How a checked script is rewritten, so that every piece of work passes a guard and is paid for.
+
+A subclass of RestrictedPython's transformer: what the checker has let through is judged once more by
+its rules, and whatever it does not know is an error. In place of its guards of attributes, unpacking
+and iteration come our own, for a world in which nothing is lazy and no attribute is a value.
+"""
+
+# ruff: noqa: N802  # `visit_` methods bear the names of the nodes.
+
+from __future__ import annotations
+
+import ast
+from typing import Any, Final, cast
+
+from RestrictedPython.transformer import RestrictingNodeTransformer
+
+from kalends.agents.language import limits
+
+_SYMBOLS: Final[dict[type[ast.AST], str]] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.In: "in",
+    ast.NotIn: "not in",
+}
+
+GUARDS: Final = {
+    "+": "_add_",
+    "-": "_subtract_",
+    "*": "_multiply_",
+    "/": "_divide_",
+    "//": "_floor_",
+    "%": "_modulo_",
+    "**": "_power_",
+    "<<": "_left_",
+    ">>": "_right_",
+    "&": "_and_",
+    "|": "_or_",
+    "^": "_xor_",
+    "==": "_equal_",
+    "!=": "_unequal_",
+    "<": "_less_",
+    "<=": "_at_most_",
+    ">": "_more_",
+    ">=": "_at_least_",
+    "in": "_in_",
+    "not in": "_not_in_",
+}
+"""The guard of each operator: names that no script can say."""
+
+_MAKES: Final = (
+    ast.List,
+    ast.Tuple,
+    ast.Dict,
+    ast.ListComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+    ast.Lambda,
+    ast.FunctionDef,
+    ast.JoinedStr,
+)
+
+
+def steps_of(*parts: ast.AST) -> int:
+    """What one pass through this code costs: bounded work between two guards is paid for here."""
+    nodes = 0
+    for part in parts:
+        for node in ast.walk(part):
+            nodes += limits.DISPLAY_NODES if isinstance(node, _MAKES) else 1
+    return 1 + nodes // limits.NODES_PER_STEP
+
+
+def _call(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(func=ast.Name(name, ast.Load()), args=list(arguments), keywords=[])
+
+
+def _placed(node: Any, like: ast.AST) -> Any:
+    """`node`, and all that is new in it, at the place of `like`."""
+    ast.copy_location(node, like)
+    return ast.fix_missing_locations(node)
+
+
+class Policy(RestrictingNodeTransformer):  # type: ignore[misc]  # RestrictedPython exports no types
+    """Rewrites a tree that `checking` has found no violation in."""
+
+    # Calls, and what they cost.
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        steps = ast.Constant(steps_of(*node.body))
+        node = super().visit_FunctionDef(node)
+        node.body.insert(0, _placed(ast.Expr(_call("_enter_", steps)), node))
+        node.body.append(_placed(ast.Return(_call("_leave_", ast.Constant(None))), node.body[-1]))
+        return node
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        node = self.node_contents_visit(node)
+        node.value = _placed(_call("_leave_", node.value or ast.Constant(None)), node)
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        steps = ast.Constant(steps_of(node.body))
+        node = super().visit_Lambda(node)
+        node.body = _placed(_call("_lambda_", _call("_enter_", steps), node.body), node.body)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if not isinstance(node.func, ast.Attribute):
+            return cast(ast.AST, super().visit_Call(node))
+        name, value = node.func.attr, node.func.value
+        node.func = _placed(ast.Name("value", ast.Load()), node.func)
+        node = super().visit_Call(node)
+        node.func = ast.Name("_method_", ast.Load())
+        node.args = [self.visit(value), ast.Constant(name), *node.args]
+        return cast(ast.AST, _placed(node, node))
+
+    # Loops.
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        steps = ast.Constant(steps_of(node.test, *node.body))
+        node = self.node_contents_visit(node)
+        node.body.insert(0, _placed(ast.Expr(_call("_tick_", steps)), node))
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        return self._guarded_loop(node, steps_of(*node.body))
+
+    def _guarded_loop(self, node: ast.For | ast.comprehension, steps: int) -> ast.AST:
+        node = self.node_contents_visit(node)
+        node.iter = _placed(_call("_getiter_", node.iter, ast.Constant(steps)), node.iter)
+        return node
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
+        return self._comprehension(node, node.elt)
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
+        """A list: chains of generators end the interpreter, and their work has no place to be paid."""
+        made = self._comprehension(node, node.elt)
+        return cast(ast.AST, _placed(ast.ListComp(made.elt, made.generators), node))
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
+        node = self._comprehension(node, node.key, node.value)
+        node.key = _placed(_call("_key_", node.key), node.key)
+        return node
+
+    def _comprehension(self, node: Any, *parts: ast.expr) -> Any:
+        """A turn of any of its loops may pass all of it."""
+        steps = steps_of(*parts, *node.generators)
+        for generator in node.generators:
+            generator.steps = steps
+        return self.node_contents_visit(node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        steps: int = node.steps  # type: ignore[attr-defined]  # set just before
+        return self._guarded_loop(node, steps)
+
+    # Operators.
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        node = self.node_contents_visit(node)
+        guard = GUARDS[_SYMBOLS[type(node.op)]]
+        return cast(ast.AST, _placed(_call(guard, node.left, node.right), node))
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        node = self.node_contents_visit(node)
+        if isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+            return node
+        symbols = [_SYMBOLS[type(op)] for op in node.ops]
+        if len(symbols) == 1:
+            compared = _call(GUARDS[symbols[0]], node.left, node.comparators[0])
+            return cast(ast.AST, _placed(compared, node))
+        chain = [node.left, ast.Constant(symbols[0]), node.comparators[0]]
+        for symbol, value in zip(symbols[1:], node.comparators[1:], strict=True):
+            chain += [ast.Constant(symbol), _later(value)]
+        return cast(ast.AST, _placed(_call("_chain_", *chain), node))
+
+    # Values.
+
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        node = self.node_contents_visit(node)
+        node.keys = [_placed(_call("_key_", key), key) for key in node.keys if key is not None]
+        return node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        node = self.node_contents_visit(node)
+        return cast(ast.AST, _placed(_call("_joined_", *node.values), node))
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
+        node = self.node_contents_visit(node)
+        specification = [] if node.format_spec is None else [node.format_spec]
+        return cast(ast.AST, _placed(_call("_format_", node.value, *specification), node))
+
+    # Statements.
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        """Python unpacks by itself: whatever is unpacked is finite, and at once at hand."""
+        return cast(ast.AST, self.node_contents_visit(node))
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        node = self.node_contents_visit(node)
+        if node.msg is not None:
+            node.msg = _placed(_call("_text_", node.msg), node.msg)
+        return node
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        node = self.node_contents_visit(node)
+        if isinstance(node.exc, ast.Call):
+            node.exc.args = [_placed(_call("_text_", one), one) for one in node.exc.args]
+        return node
+
+
+def _later(value: ast.expr) -> ast.Lambda:
+    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    return ast.Lambda(args=nothing, body=value)

@@ -1,0 +1,66 @@
+"""Guards of iteration and of ``values[index]``, read and written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kalends.agents.language import limits
+from kalends.agents.language.meter import Meter
+from kalends.agents.language.methods import missing
+from kalends.agents.language.operators import Guard
+from kalends.agents.language.values import key, kind, roomy
+
+
+class _Writer:
+    """Stands for a list or dict that one item of is about to be set."""
+
+    __slots__ = ("_meter", "_values")
+
+    def __init__(self, meter: Meter, values: Any) -> None:
+        self._meter = meter
+        self._values = values
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        values, meter = self._values, self._meter
+        if type(values) is dict:
+            meter.charge(limits.KEY_STEPS)
+            roomy(len(values) + 1)
+            values[key(meter, index)] = value
+        elif type(values) is list:
+            if not isinstance(index, int):
+                raise TypeError(f"the index of a list is not {kind(index)}")
+            values[index] = value
+        else:
+            raise TypeError(f"nothing in {kind(values)} can be set")
+
+
+def subscript_guards(meter: Meter) -> dict[str, Guard]:
+    """`_getiter_`, `_getitem_`, `_write_` and `_key_`."""
+
+    def iterated(values: Any, steps: int, /) -> Any:
+        """A copy of what can change, so that a loop ends; each turn costs `steps`, paid at once."""
+        if type(values) not in (list, tuple, dict, str, range):
+            raise TypeError(f"there are no items in {kind(values)}")
+        meter.charge(1 + steps * len(values))
+        return list(values) if type(values) in (list, dict) else values
+
+    def item(values: Any, index: Any, /) -> Any:
+        if type(values) is dict:
+            if key(meter, index) not in values:
+                raise KeyError(missing(index))
+            return values[index]
+        if type(values) not in (list, tuple, str, range):
+            raise TypeError(f"there are no items in {kind(values)}")
+        found = values[index]
+        if type(index) is slice:
+            meter.charge_text(len(found)) if type(found) is str else meter.charge(1 + len(found))
+        return found
+
+    def write(values: Any, /) -> _Writer:
+        return _Writer(meter, values)
+
+    def display_key(value: Any, /) -> Any:
+        meter.charge(limits.KEY_STEPS)
+        return key(meter, value)
+
+    return {"_getiter_": iterated, "_getitem_": item, "_write_": write, "_key_": display_key}
