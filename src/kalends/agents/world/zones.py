@@ -5,25 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from types import MappingProxyType
 
 from kalends.agents.runs import ClockTable
 from kalends.agents.world.shown import Shown
+from kalends.core.errors import InvalidInput
 from kalends.core.limits import TIME_S_MAX
 from kalends.core.times import zone_named
 
 _DAY_S = 86_400
 
 
-def zones_of(shown: Mapping[str, Shown], first_s: int, last_s: int) -> dict[str, ClockTable]:
+def zones_of(
+    shown: Mapping[str, Shown],
+    first_s: int,
+    last_s: int,
+    arguments: Mapping[str, object] = MappingProxyType({}),
+) -> dict[str, ClockTable]:
     """The clocks of UTC and of every resource's zone, from a day before `first_s` to a year after `last_s`.
 
-    The first entry of a table holds from its start on; what came before is not told. Raises
-    `InvalidInput` for a zone that does not exist.
+    So are those of the zone that the argument ``zone`` names, if there is one of that name: users live
+    elsewhere than resources. Raises `InvalidInput` for a resource's zone that does not exist.
     """
     names = {"UTC", *(here.info.zone for here in shown.values())}
     start = max(first_s - _DAY_S, 0)
     end = min(last_s + 366 * _DAY_S, TIME_S_MAX)
-    return {name: _table(name, start, end) for name in sorted(names)}
+    tables = {name: _table(name, start, end) for name in sorted(names)}
+    wished = arguments.get("zone")
+    if isinstance(wished, str) and wished not in names:
+        try:
+            tables[wished] = _table(wished, start, end)
+        except InvalidInput:
+            return tables
+    return tables
 
 
 def _table(zone: str, start: int, end: int) -> ClockTable:

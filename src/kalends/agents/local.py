@@ -1,0 +1,208 @@
+"""The same world without a site: calendars that were printed, and the calls a site would make.
+
+What ``kalends calendar RESOURCE --json`` prints is what an agent would be shown; jobs made from it
+hold what a site's hold, save that the broker may lay the grid of starts a little differently.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from typing import Any, Final
+
+from kalends.agents.runs import Job
+from kalends.agents.world.fitting import Beat
+from kalends.agents.world.offers import Offer, offers
+from kalends.agents.world.shown import Shown
+from kalends.agents.world.views import Asker, choose_arguments, recall_arguments
+from kalends.agents.world.zones import zones_of
+from kalends.core import limits
+from kalends.core.api import CalendarView
+from kalends.core.attributes import described, matches
+from kalends.core.errors import InvalidInput
+from kalends.core.identifiers import split_resource
+from kalends.core.language import format_alternatives
+from kalends.core.requests import Request, span
+from kalends.core.scripts import Ask, HeldChoice, Starts
+from kalends.core.wire import convert
+
+HELD_MAX: Final = 16
+"""How many slots a visit may hold where the owner has said nothing else."""
+
+_REMEDY: Final = "give what kalends calendar RESOURCE --json has printed"
+
+
+def load_calendars(text: str) -> dict[str, Shown]:
+    """The calendars in `text`: one printed calendar, several one behind the other, or a list of them.
+
+    Raises `InvalidInput` (`where` is the calendar's place, from 0) for anything else, and for a
+    resource that is there twice.
+    """
+    shown: dict[str, Shown] = {}
+    for place, envelope in enumerate(_envelopes(text)):
+        where = f"calendars[{place}]"
+        if not isinstance(envelope, dict) or envelope.get("kind") != "calendar":
+            raise InvalidInput("this is no calendar", where=where, remedy=_REMEDY)
+        if envelope.get("version") != 1:
+            raise InvalidInput(
+                "this program reads version 1 of printed calendars", where=where, remedy=_REMEDY
+            )
+        view = convert(envelope.get("data"), CalendarView)
+        split_resource(view.resource.name)
+        if view.resource.name in shown:
+            raise InvalidInput(
+                f"{view.resource.name} is there twice", where=where, remedy="give it once"
+            )
+        shown[view.resource.name] = Shown(view.resource, view.free, view.slots)
+    if not shown:
+        raise InvalidInput("there is no calendar", where="calendars", remedy=_REMEDY)
+    return shown
+
+
+def by_site(shown: Mapping[str, Shown]) -> dict[str, dict[str, Shown]]:
+    """`shown` parted by site, in order of their names: a script runs once at each."""
+    sites: dict[str, dict[str, Shown]] = {}
+    for name in sorted(shown):
+        sites.setdefault(split_resource(name)[0], {})[name] = shown[name]
+    return sites
+
+
+def job_of(
+    source: str, shown: Mapping[str, Shown], request: Request, user: str, round: int,
+    inbox: Sequence[Any], wall_s: int,
+) -> tuple[Job, list[Offer]]:  # fmt: skip
+    """The call of ``choose`` for `request` at the one site of `shown`, and the slots it is shown.
+
+    Raises `InvalidInput` where `shown` is of several sites, or has nothing that the request asks for.
+    """
+    site = _site_of(shown)
+    seen = _as_seen(shown, user)
+    asks = asks_of(request, seen)
+    starts = starts_of(request, seen, asks, wall_s)
+    found = offers(seen, asks, starts, limits.OFFERS_MAX)
+    asked = {ask.resource: seen[ask.resource] for ask in asks}
+    text = format_alternatives(request.alternatives)
+    arguments = choose_arguments(
+        site, user, asked, found, asks, starts, text, request.arguments, round, HELD_MAX, wall_s
+    )
+    first = max(0, min(starts.first + ask.offset_s for ask in asks))
+    last = max(starts.last + ask.offset_s + ask.length_s for ask in asks)
+    zones = zones_of(asked, first, last, request.arguments)
+    return Job(user, source, "choose", arguments, tuple(inbox), zones), found
+
+
+def recall_job_of(
+    source: str, shown: Mapping[str, Shown], request: Request, user: str,
+    held: Iterable[Offer], recalled: int, asker: Asker, inbox: Sequence[Any], wall_s: int,
+) -> Job:  # fmt: skip
+    """The call of ``recall`` when `asker` wants the slot with the id `recalled` of all that are `held`.
+
+    Raises `InvalidInput` for a slot that is not held.
+    """
+    site = _site_of(shown)
+    holds = {
+        offer.id: HeldChoice(
+            offer.id + 1,
+            offer.term,
+            offer.resource,
+            offer.start,
+            offer.end,
+            offer.units,
+            offer.common,
+        )
+        for offer in held
+    }
+    if recalled not in holds:
+        raise InvalidInput(
+            f"slot {recalled} is not held",
+            where="slot",
+            remedy=f"those held are {', '.join(str(number) for number in sorted(holds)) or 'none'}",
+        )
+    seen = _as_seen(shown, user)
+    asked = {ask.resource: seen[ask.resource] for ask in asks_of(request, seen)}
+    arguments = recall_arguments(site, asked, holds.values(), recalled + 1, asker, HELD_MAX, wall_s)
+    first = min(hold.start for hold in holds.values())
+    last = max(hold.end for hold in holds.values())
+    zones = zones_of(asked, first, last, request.arguments)
+    return Job(user, source, "recall", arguments, tuple(inbox), zones)
+
+
+def asks_of(request: Request, shown: Mapping[str, Shown]) -> tuple[Ask, ...]:
+    """What the request's first alternative asks of the resources that are `shown`.
+
+    Raises `InvalidInput` where it asks nothing of them.
+    """
+    asks = []
+    for number, term in enumerate(request.alternatives[0].terms):
+        for name in sorted(shown):
+            info = shown[name].info
+            suits = (
+                name == term.resource
+                if term.resource
+                else (info.capacity >= term.units and matches(described(info), term.attributes))
+            )
+            if suits:
+                length_s = term.duration_s or request.duration_s
+                asks.append(
+                    Ask(term=number, resource=name, length_s=length_s, units=term.units,
+                        offset_s=term.offset_s)
+                )  # fmt: skip
+    if not asks:
+        raise InvalidInput(
+            f"the request asks for nothing of {', '.join(sorted(shown))}",
+            where="request",
+            remedy="give the calendar of a resource that it asks for",
+        )
+    return tuple(asks[: limits.CLAIMS_MAX])
+
+
+def starts_of(
+    request: Request, shown: Mapping[str, Shown], asks: Sequence[Ask], wall_s: int
+) -> Starts:
+    """The grid of common starts: on everyone's grain, and not more than a visit may offer.
+
+    A request without an end is looked at for as long as its calendars reach.
+    """
+    lead_s, tail_s = span(request)
+    known = max((step[1] for ask in asks for step in shown[ask.resource].free), default=wall_s)
+    first = max(request.not_before - lead_s, wall_s - lead_s, 0)
+    last = max((request.not_after or known) - tail_s, first)
+    beats = (
+        Beat(shown[ask.resource].info.grain_s, -ask.offset_s % shown[ask.resource].info.grain_s)
+        for ask in asks
+    )
+    beat = reduce(lambda joint, own: joint.both(own) or joint, beats, Beat(1, 0))
+    begin = min(beat.next(first), last)
+    most = max(1, limits.OFFERS_MAX // len(asks))
+    strides = -(-(last - begin + 1) // (most * beat.modulus))
+    return Starts(first=begin, last=last, step_s=min(beat.modulus * strides, limits.WINDOW_S_MAX))
+
+
+def _as_seen(shown: Mapping[str, Shown], user: str) -> dict[str, Shown]:
+    return {name: here._replace(user=user) for name, here in shown.items()}
+
+
+def _site_of(shown: Mapping[str, Shown]) -> str:
+    sites = by_site(shown)
+    if len(sites) != 1:
+        raise InvalidInput(
+            f"these calendars are of {len(sites)} sites: {', '.join(sites)}",
+            where="calendars",
+            remedy="a script runs at each site by itself: give those of one",
+        )
+    return next(iter(sites))
+
+
+def _envelopes(text: str) -> Iterator[Any]:
+    decoder = json.JSONDecoder()
+    at = 0
+    text = text.strip()
+    while at < len(text):
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise InvalidInput("this is not JSON", where="calendars", remedy=_REMEDY) from error
+        yield from value if isinstance(value, list) else [value]
+        while at < len(text) and text[at].isspace():
+            at += 1

@@ -1,0 +1,52 @@
+"""Hold slots right before or right behind reservations that I have; else the nearest to one.
+
+Arguments: anywhere=true also counts my slots on other resources of the site. At the same distance,
+and where I have none, the earliest comes first.
+"""
+
+
+def choose(view, request):
+    anywhere = request["arguments"].get("anywhere", False)
+    mine = {}
+    for slot in view["taken"]:
+        if slot["mine"]:
+            place = "" if anywhere else slot["resource"]
+            mine.setdefault(place, []).append((slot["start"], slot["end"]))
+    edges = {place: merge(slots) for place, slots in mine.items()}
+
+    def distance(slots):
+        apart = [gap(slot, edges.get("" if anywhere else slot["resource"], [])) for slot in slots]
+        return (min(apart), slots[0]["common"])
+
+    return ids(sorted(together(view, request), key=distance))
+
+
+def gap(slot, edges):
+    """The seconds between the slot and the nearest of my own; those that it overlaps do not count."""
+    nearest = days(4000)
+    for start, end in edges:
+        if not overlaps(slot, (start, end)):
+            nearest = min(nearest, max(start - slot["end"], slot["start"] - end))
+    return nearest
+
+
+def recall(slot, asker, view):
+    """Give back what another common start here can replace."""
+    spare = [other for other in view["slots"] if other["common"] != slot["common"]]
+    return slot["term"] in [other["term"] for other in spare]
+
+
+def together(view, request):
+    """The slots of each common start that serves every term; of every start, if none does."""
+    found = {}
+    for slot in view["slots"]:
+        found.setdefault(slot["common"], []).append(slot)
+    wanted = len({ask["term"]: True for ask in request["terms"]})
+    whole = [
+        slots for slots in found.values() if len({slot["term"]: True for slot in slots}) == wanted
+    ]
+    return whole or list(found.values())
+
+
+def ids(groups):
+    return [slot["id"] for slots in groups for slot in slots]

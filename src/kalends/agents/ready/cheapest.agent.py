@@ -1,0 +1,50 @@
+"""Hold the slots that cost least: an attribute of the resource, times units, times length.
+
+Arguments: attribute="price", the attribute to add up. At the same cost the earliest comes first;
+resources without the attribute come last. Of several resources for one term the cheapest counts.
+"""
+
+
+def choose(view, request):
+    attribute = request["arguments"].get("attribute", "price")
+
+    def cost(slot):
+        """(0, its cost), or (1, 0) where nobody knows it."""
+        price = view["resources"][slot["resource"]]["attributes"].get(attribute)
+        return (
+            (1, 0) if price is None else (0, price * slot["units"] * (slot["end"] - slot["start"]))
+        )
+
+    def whole_cost(slots):
+        unknown, total, terms = 0, 0, {}
+        for slot in sorted(slots, key=cost):
+            if slot["term"] not in terms:
+                terms[slot["term"]] = True
+                unknown += cost(slot)[0]
+                total += cost(slot)[1]
+        return (unknown, total, slots[0]["common"])
+
+    groups = sorted(together(view, request), key=whole_cost)
+    return ids([sorted(slots, key=cost) for slots in groups])
+
+
+def recall(slot, asker, view):
+    """Give back what another common start here can replace."""
+    spare = [other for other in view["slots"] if other["common"] != slot["common"]]
+    return slot["term"] in [other["term"] for other in spare]
+
+
+def together(view, request):
+    """The slots of each common start that serves every term; of every start, if none does."""
+    found = {}
+    for slot in view["slots"]:
+        found.setdefault(slot["common"], []).append(slot)
+    wanted = len({ask["term"]: True for ask in request["terms"]})
+    whole = [
+        slots for slots in found.values() if len({slot["term"]: True for slot in slots}) == wanted
+    ]
+    return whole or list(found.values())
+
+
+def ids(groups):
+    return [slot["id"] for slots in groups for slot in slots]
