@@ -160,9 +160,7 @@ class SiteBook:
         beside = [
             each
             for each in stake.claims
-            if each.resource == claim.resource
-            and each.start < claim.end
-            and claim.start < each.end
+            if each.resource == claim.resource and each.start < claim.end and claim.start < each.end
         ]
         return all(
             calendar.free(start, end) >= units
@@ -257,7 +255,9 @@ class SiteBook:
             wanted = [claim for claim in stake.claims if claim.resource == name]
             old = [claim for claim in standing if claim.resource == name]
             here = [booking for where, booking in bookings if where == name]
-            for at in {t for each in (*wanted, *old, *here) for t in (each.start, each.end)}:
+            spans = [(each.start, each.end) for each in (*wanted, *old)]
+            spans += [(each.start, each.end) for each in here]
+            for at in {time_s for span in spans for time_s in span}:
                 booked = sum(each.units for each in here if each.start <= at < each.end)
                 needed = envelope_at(wanted, at) - envelope_at(old, at)
                 assert booked == max(needed, 0), (name, at, stake)

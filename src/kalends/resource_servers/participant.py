@@ -7,27 +7,30 @@ durable refusals of peers that a commit can never have happened. The rules of ea
 `transitions`; what is booked where is `book`'s.
 
 It is built in layers, each a module: `records` (stakes and facts), `deciding` (phase two), `in_doubt`
-(brokers that are silent), and here visits, votes, holds and time. Presumed abort (Mohan and Lindsay
-1983) with numbered attempts; holds that end after Ramamoorthi et al. 1997, section 3.
+(brokers that are silent), `recalling`, `holding` and `visiting` (agents), and here visits, votes, holds
+and time. Presumed abort (Mohan and Lindsay 1983) with numbered attempts; holds that end after
+Ramamoorthi et al. 1997, section 3.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from kalends.core import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
-from kalends.resource_servers.in_doubt import InDoubt
-from kalends.resource_servers.occupancy import are_alternatives
+from kalends.resource_servers.occupancy import Piece, are_alternatives
 from kalends.resource_servers.records import COLLECT_EVERY_MS
 from kalends.resource_servers.stakes import Claim, Stake
 from kalends.resource_servers.transitions import ClaimEvent
 from kalends.resource_servers.views import look
+from kalends.resource_servers.visiting import Visiting
 
 
-class Participant(InDoubt):
+class Participant(Visiting):
     """One site. Not thread-safe; `receive` and `advance` take effect at once in memory.
 
     See `Records` for what it is made with.
@@ -40,6 +43,8 @@ class Participant(InDoubt):
         match message:
             case m.Visit():
                 self._visit(source, message, now)
+            case m.Dispatch():
+                self._dispatch(source, message, now)
             case m.Decide():
                 self._decide(source, message)
             case m.Prepare():
@@ -73,6 +78,7 @@ class Participant(InDoubt):
         for stake in self.book.expire(now.monotonic_ms):
             self._move(stake, "expiry")
             self._clear(stake)
+        self._end_overdue(now)
         while self._inquiries and self._inquiries[0][0] <= now.monotonic_ms:
             _, rid, att, count = heapq.heappop(self._inquiries)
             self._inquire(rid, att, count, now)
@@ -84,31 +90,36 @@ class Participant(InDoubt):
         """When `advance` has something to do next (monotonic)."""
         expiry_ms = self.book.next_expiry_ms()
         inquiry_ms = self._inquiries[0][0] if self._inquiries else self._collect_at_ms
-        return min(self._collect_at_ms, inquiry_ms, expiry_ms or self._collect_at_ms)
+        agent_ms = self._next_deadline_ms() or self._collect_at_ms
+        return min(self._collect_at_ms, inquiry_ms, agent_ms, expiry_ms or self._collect_at_ms)
 
     def hello(self) -> m.Hello:
         """What a broker is told first on every session."""
         infos = tuple(calendar.info for calendar in self.book.calendars.values())
-        return m.Hello(site=self.site, epoch=self.epoch, resources=infos)
+        return m.Hello(site=self.site, epoch=self.epoch, resources=infos, near=self._agents.near)
 
     # Visit: hold, or promise at once
 
-    def _visit(self, source: str, visit: m.Visit, now: Moment) -> None:
+    def _visit(self, source: str, visit: m.Visit, now: Moment, *, may_recall: bool = True) -> None:
+        if self._stale(source, visit.rid, visit.att):
+            return
         stake = self.book.stakes.get(visit.rid)
-        if stake is not None:
-            seen = max(stake.att, stake.refused)
-            if visit.att <= stake.refused or visit.att < stake.att or stake.decided:
-                self._send(source, m.Stale(rid=visit.rid, att=visit.att, seen=seen))
-                return
-            if stake.att == visit.att and stake.claims:
-                self._repeat_visit(source, stake, visit, now)
-                return
-            if stake.att < visit.att:
-                self._supersede(stake, visit.att)
+        if stake is not None and stake.att == visit.att and stake.claims:
+            self._repeat_visit(source, stake, visit, now)
+            return
+        if self._waits(visit):
+            return
+        self._end_visits(visit.rid, visit.att)
+        if stake is not None and stake.att < visit.att:
+            self._supersede(stake, visit.att)
         refusals = self._why_not(visit, now)
         if refusals and stake is not None:
             self._clear(stake)
-        refusals = refusals or self._take(stake, visit, now)
+        if not refusals:
+            refusals, needs = self._take(stake, visit, now)
+            resume = partial(self._visit, source, visit, may_recall=False)
+            if needs and may_recall and self._recall(visit, needs, now, resume):
+                return
         if refusals:
             self._answer_visit(
                 source, visit, "no" if visit.mode == "vote" else "none", (), refusals
@@ -116,8 +127,20 @@ class Participant(InDoubt):
             return
         self._accept(source, self.book.stakes[visit.rid], visit)
 
+    def _waits(self, visit: m.Visit) -> bool:
+        """Whether this very visit waits already for what agents may give back."""
+        waiting = self._waiting.get(visit.rid)
+        return waiting is not None and waiting.att == visit.att and visit.rid not in self._visits
+
     def _repeat_visit(self, source: str, stake: Stake, visit: m.Visit, now: Moment) -> None:
         """The answer follows from the state: a vote that found only a hold promises it now."""
+        if visit.rid in self._visits:
+            detail = "an agent has held other slots for this attempt"
+            refusal = self._refuse(RefusalCode.BUSY, detail)
+            self._answer_visit(
+                source, visit, "no" if visit.mode == "vote" else "none", (), (refusal,)
+            )
+            return
         if visit.mode == "vote" and stake.has("held"):
             named = {claim.hold_id for claim in stake.claims}
             refusals = self._why_not_promise(stake, named, now)
@@ -127,17 +150,6 @@ class Participant(InDoubt):
             self.book.restate(stake, "prepared", None)
             self._promise(stake, "visit-vote", now)
         self._accept(source, stake, visit)
-
-    def _supersede(self, stake: Stake, att: int) -> None:
-        """Attempt `att` exists, so the one before can never be committed: its promise is void."""
-        self._forget_doubt(stake)
-        stake.refused = max(stake.refused, stake.att)
-        stake.att = att
-        if stake.claims:
-            self.book.vacate(stake)
-            if stake.has("prepared"):
-                self._move(stake, "visit-newer")
-                self._store(stake, "visit-newer")
 
     def _why_not(self, visit: m.Visit, now: Moment) -> tuple[Refusal, ...]:
         """The refusals by rules and limits; occupancy is `_take`'s."""
@@ -172,8 +184,10 @@ class Participant(InDoubt):
             return self._refuse(RefusalCode.BEING_CHANGED, detail)
         return None
 
-    def _take(self, before: Stake | None, visit: m.Visit, now: Moment) -> tuple[Refusal, ...]:
-        """Book every want of the visit, or none and say which has no room."""
+    def _take(
+        self, before: Stake | None, visit: m.Visit, now: Moment
+    ) -> tuple[tuple[Refusal, ...], Sequence[Piece]]:
+        """Book every want of the visit, or none: then say which has no room, and what was needed."""
         stake = self._stake_for(before, visit)
         self.book.stakes[visit.rid] = stake
         if visit.mode == "vote":
@@ -183,15 +197,16 @@ class Participant(InDoubt):
             full = self.book.occupy(stake, "held", now.monotonic_ms + hold_ms)
         if full:
             refusals = self.book.busy(stake, full, now.wall_s)
+            needs = self.book.needs(stake)
             self._clear(stake)
-            return refusals
+            return refusals, needs
         if visit.mode == "vote":
             self._promise(stake, "visit-vote", now)
         else:
             for claim in stake.claims:
                 if claim.state == "absent":
                     claim.move("visit-hold")
-        return ()
+        return (), ()
 
     def _stake_for(self, before: Stake | None, visit: m.Visit) -> Stake:
         """The stake of this attempt; a want that was held before keeps its hold id."""
@@ -290,6 +305,8 @@ class Participant(InDoubt):
 
     def _release(self, rid: str, att: int, hold_ids: tuple[int, ...]) -> None:
         """Give up these holds, or all when none is named; promises are only decided, not released."""
+        if not hold_ids:
+            self._end_visits(rid, att)
         stake = self.book.stakes.get(rid)
         if stake is None or att < stake.att or not stake.has("held"):
             return
@@ -307,6 +324,9 @@ class Participant(InDoubt):
             seen = max(stake.att, stake.refused)
             self._send(source, m.Stale(rid=renew.rid, att=renew.att, seen=seen))
             return
+        visit = self._visits.get(renew.rid)
+        if visit is not None and visit.answered:
+            visit.asker = source
         alive = {claim.hold_id for claim in stake.claims} if stake is not None else set()
         if stake is not None and stake.has("held"):
             hold_ms = min(renew.hold_ms, self._limits.hold_ms_max)

@@ -6,10 +6,18 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
+from kalends.agents.runs import Outcome
 from kalends.calendars import ResourceCalendar
 from kalends.core import messages as m
 from kalends.core.errors import Refusal
 from kalends.core.intervals import Moment
+from kalends.resource_servers.agent_visits import (
+    DEFAULT_AGENT_LIMITS,
+    AgentLimits,
+    AgentVisit,
+    ScriptCache,
+    Waiting,
+)
 from kalends.resource_servers.book import SiteBook
 from kalends.resource_servers.effects import Effects, Send
 from kalends.resource_servers.stakes import HorizonRaised, Stake, StakeDropped, stored
@@ -52,6 +60,7 @@ class Records:
         epoch: int,
         jitter: Callable[[], float],
         limits: ParticipantLimits = DEFAULT_LIMITS,
+        agents: AgentLimits = DEFAULT_AGENT_LIMITS,
         stakes: Iterable[Stake] = (),
         horizon_s: int = 0,
         now: Moment,
@@ -62,12 +71,19 @@ class Records:
         self.draining = False
         self.horizon_s = horizon_s
         self._limits = limits
+        self._agents = agents
         self._jitter = jitter
         self._sequence = 0
         self._effects = Effects()
         self._inquiries: list[tuple[int, str, int, int]] = []
         self._refusing_peers: dict[str, set[str]] = {}
         self._forgettable: set[str] = set()
+        self._scripts = ScriptCache()
+        self._visits: dict[str, AgentVisit] = {}
+        self._errands: dict[int, Callable[[Outcome, Moment], None]] = {}
+        self._relays: dict[int, tuple[AgentVisit, str]] = {}
+        self._waiting: dict[str, Waiting] = {}
+        self._deadlines: list[tuple[int, int]] = []
         self._collect_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
         self.book = SiteBook(calendars, self._new_id)
         self.book.restore(stakes)
@@ -120,6 +136,17 @@ class Records:
             del self.book.stakes[stake.rid]
             self._forgettable.discard(stake.rid)
             self._effects.facts.append(StakeDropped(stake.rid))
+
+    def _supersede(self, stake: Stake, att: int) -> None:
+        """Attempt `att` exists, so the one before can never be committed: its promise is void."""
+        self._forget_doubt(stake)
+        stake.refused = max(stake.refused, stake.att)
+        stake.att = att
+        if stake.claims:
+            self.book.vacate(stake)
+            if stake.has("prepared"):
+                self._move(stake, "visit-newer")
+                self._store(stake, "visit-newer")
 
     def _clear(self, stake: Stake) -> None:
         """Nothing is claimed any more; remember the stake only when it refused an attempt."""
