@@ -9,6 +9,7 @@ from kalends.client.cli._output import rows
 from kalends.client.cli._words import HASH_SHOWN, short_time
 from kalends.core.api import AgentView, RunView
 from kalends.core.identifiers import short_id
+from kalends.core.scripts import Violation
 from kalends.core.times import format_time
 
 
@@ -63,3 +64,17 @@ def run_listing(runs: Iterable[RunView], zone: ZoneInfo) -> list[str]:
         ],
         right=("RUN", "CHOSEN", "STEPS", "CPU MS"),
     )  # fmt: skip
+
+
+def violation_lines(file: str, source: str, violations: Iterable[Violation]) -> list[str]:
+    """Each with its place, the line, a caret under the column, and what to write instead."""
+    lines = source.splitlines()
+    told = []
+    for violation in violations:
+        told.append(
+            f"{file}:{violation.line}:{violation.column}: {violation.rule}: {violation.detail}"
+        )
+        if 0 < violation.line <= len(lines):
+            line = lines[violation.line - 1]
+            told += [f"    {line.replace(chr(9), ' ')}", f"    {' ' * (violation.column - 1)}^"]
+    return told

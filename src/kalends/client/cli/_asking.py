@@ -86,17 +86,21 @@ def understand(
     argument: Iterable[str] = (),
 ) -> Request:
     """The request as it will be sent; raises `InvalidInput`."""
+    return client.request(
+        text, duration=when["duration"], at=when["at"], window=window(when), note=note,
+        agent=agent, arguments=argument_values(argument),
+    )  # fmt: skip
+
+
+def window(when: When) -> Window:
+    """``--after`` and ``--before``; raises `InvalidInput` where ``--at`` leaves no room for them."""
     if when["at"] and (when["after"] or when["before"]):
         raise InvalidInput(
             "--at fixes the start: there is no room for --after or --before",
             where="--at",
             remedy="use --at alone, or --after and --before",
         )
-    window: Window = (when["after"], when["before"])
-    return client.request(
-        text, duration=when["duration"], at=when["at"], window=window, note=note,
-        agent=agent, arguments=argument_values(argument),
-    )  # fmt: skip
+    return when["after"], when["before"]
 
 
 def echo(settings: Settings, request: Request, when: When, key: str = "") -> None:

@@ -48,13 +48,17 @@ class Settings:
         return connect_sync(
             self.broker,
             token=self.token or _token_in(self.token_file),
-            user=self.user or _login_name(),
+            user=self.user_name(),
             groups=self.group,
             ca=self.ca,
             zone=self.zone,
             transport="http",
             backoff=Backoff(tries_max=TRIES_MAX),
         )
+
+    def user_name(self) -> str:
+        """Who asks; a token says it better."""
+        return self.user or _login_name()
 
     def time_zone(self) -> ZoneInfo:
         """The zone in which times are read and printed."""

@@ -1,0 +1,41 @@
+"""The engine of this computer: the sandbox where there can be one, else the language alone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
+
+from kalends.agents.language.engine import LanguageOnly
+from kalends.agents.runs import Engine
+from kalends.agents.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
+
+LIMITS: Final = SandboxLimits(cpu_s_per_minute=60.0, running_max=1, spares=1)
+"""As at sites, for one person who waits for one run after the other."""
+
+SANDBOX: Final = "the sandbox"
+
+
+class Here(NamedTuple):
+    """An engine, and `words` for where it runs scripts."""
+
+    engine: Engine
+    words: str
+
+
+@asynccontextmanager
+async def engine_here() -> AsyncIterator[Here]:
+    """The best engine that this computer has; it ends with the context, and leaves no process."""
+    here = await _best()
+    try:
+        yield here
+    finally:
+        await here.engine.close()
+
+
+async def _best() -> Here:
+    try:
+        return Here(await Sandbox.start(LIMITS), SANDBOX)
+    except SandboxUnavailable as error:
+        alone = f"this process, with the rules of the language alone: {error.detail}"
+        return Here(LanguageOnly(LIMITS.steps_max), alone)

@@ -1,0 +1,84 @@
+"""Calendars to try a script on: a week of a shared machine, busier by day than by night."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kalends.agents.runs import Function, Job
+from kalends.agents.world.offers import offers
+from kalends.agents.world.shown import Shown
+from kalends.agents.world.views import Asker, choose_arguments, recall_arguments
+from kalends.agents.world.zones import zones_of
+from kalends.core.resources import ResourceInfo, Slot
+from kalends.core.scripts import ArgumentValue, Ask, HeldChoice, Starts
+
+SLOTS: Final = (100, 1_000)
+"""How many slots the script is shown: a usual visit, and the largest."""
+
+NOW_S: Final = 1_799_740_800
+"""Tue 2027-01-12 00:00 in Los Angeles."""
+
+_DAYS: Final = 7
+_HOUR_S: Final = 3_600
+_DAY_S: Final = 24 * _HOUR_S
+_HELD_MAX: Final = 16
+_MACHINE: Final = ResourceInfo(
+    name="sample/machine",
+    capacity=128,
+    attributes={"kind": "sample", "memory": 64},
+    grain_s=300,
+    zone="America/Los_Angeles",
+    description="a machine that there is not",
+)
+
+
+def sample_job(
+    source: str, function: Function, slots: int, arguments: Mapping[str, ArgumentValue]
+) -> Job:
+    """A call of `function`, which is shown `slots` slots; for ``recall`` at most as many as are held."""
+    shown = {_MACHINE.name: _busy_week()}
+    ask = Ask(term=0, resource=_MACHINE.name, length_s=_HOUR_S, units=32)
+    starts = Starts(first=NOW_S, last=NOW_S + _DAYS * _DAY_S - _HOUR_S, step_s=300)
+    found = offers(shown, [ask], starts, slots)
+    call: tuple[object, ...]
+    if function == "choose":
+        call = choose_arguments(
+            "sample", "you", shown, found, [ask], starts, f"{_MACHINE.name}:32",
+            arguments, 1, _HELD_MAX, NOW_S,
+        )  # fmt: skip
+    else:
+        held = [
+            HeldChoice(
+                number,
+                offer.term,
+                offer.resource,
+                offer.start,
+                offer.end,
+                offer.units,
+                offer.common,
+            )
+            for number, offer in enumerate(found[:_HELD_MAX], start=1)
+        ]
+        asker = Asker(start=held[0].start, end=held[0].end, units=64, priority=1, older=True)
+        call = recall_arguments("sample", shown, held, 1, asker, _HELD_MAX, NOW_S)
+    return Job("you", source, function, call, zones=zones_of(shown, starts.first, starts.last))
+
+
+def _busy_week() -> Shown:
+    """By day half of the machine is taken, from ten to twelve most of it; at night all is free."""
+    taken, free = [], []
+    for day in range(_DAYS):
+        midnight = NOW_S + day * _DAY_S
+        for begin_h, end_h, units in (
+            (0, 8, 0),
+            (8, 10, 64),
+            (10, 12, 120),
+            (12, 18, 64),
+            (18, 24, 0),
+        ):
+            start, end = midnight + begin_h * _HOUR_S, midnight + end_h * _HOUR_S
+            free.append((start, end, _MACHINE.capacity - units))
+            if units:
+                taken.append(Slot(start, end, units, "locked", "you" if begin_h == 10 else ""))
+    return Shown(_MACHINE, tuple(free), tuple(taken), "you")
