@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,6 +26,9 @@ ERRORS_BYTES_MAX: Final = 2_000
 
 PASSED_ON: Final = ("LD_LIBRARY_PATH",)
 """All of our environment that a zygote needs: some Pythons do not start without it."""
+
+CPUCLOCK_SCHED: Final = 2
+"""With a process id it makes the clock of that process, as clock_getcpuclockid(3) does."""
 
 PERFORM: Final = "kalends.agents.language.job:perform"
 ENGINE: Final = "kalends.agents.language:ENGINE"
@@ -61,19 +65,44 @@ class Ending(NamedTuple):
 class Worker:
     """A process that waits for its one job at the other end of `channel`.
 
-    `ended` becomes its `Ending`, or None when it was lost together with its zygote.
+    Its end is an `Ending`, or None when it was lost together with its zygote.
     """
 
     def __init__(self, pid: int, pidfd: int, channel: socket.socket) -> None:
         channel.setblocking(False)
         self.pid = pid
         self.channel = channel
-        self.ended: asyncio.Future[Ending | None] = asyncio.get_running_loop().create_future()
+        self._end: asyncio.Future[Ending | None] = asyncio.get_running_loop().create_future()
+        self._heirs: list[Callable[[Ending | None], None]] = []
         self._pidfd = pidfd
+
+    def cpu_us(self) -> int | None:
+        """Processor time so far; None when the process has ended and was buried."""
+        try:
+            return time.clock_gettime_ns((~self.pid << 3) | CPUCLOCK_SCHED) // 1000
+        except OSError:
+            return None
 
     async def end(self) -> Ending | None:
         """Wait for its end."""
-        return await asyncio.shield(self.ended)
+        return await asyncio.shield(self._end)
+
+    @property
+    def ended(self) -> bool:
+        return self._end.done()
+
+    def on_end(self, then: Callable[[Ending | None], None]) -> None:
+        """Have `then` called with its end, before anybody who waits for that goes on."""
+        if self._end.done():
+            then(self._end.result())
+        else:
+            self._heirs.append(then)
+
+    def bury(self, ending: Ending | None) -> None:
+        """It has ended so; called once, by its zygote."""
+        self._end.set_result(ending)
+        for then in self._heirs:
+            then(ending)
 
     def kill(self) -> None:
         """End the process, whatever it is doing; whoever reads from `channel` sees it end."""
@@ -199,7 +228,7 @@ class Zygote:
             _, pid, status, cpu_us = program.ENDED_FORM.unpack(packet)
             worker = self._alive.pop(pid, None)
             if worker is not None:
-                worker.ended.set_result(Ending(status, cpu_us))
+                worker.bury(Ending(status, cpu_us))
             self._end_if_idle()
 
     def _receive(self, packet: bytes, descriptors: list[int]) -> None:
@@ -238,7 +267,7 @@ class Zygote:
         os.close(self._errors)
         for worker in self._alive.values():
             worker.kill()
-            worker.ended.set_result(None)
+            worker.bury(None)
         self._alive.clear()
         self.gone.set_result(None)
 

@@ -67,7 +67,7 @@ class Pool:
             raise PoolClosed
         while self._spares:
             worker = self._spares.popleft()
-            if not worker.ended.done():
+            if not worker.ended:
                 return worker
         waiting: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
@@ -121,7 +121,7 @@ class Pool:
                 waiting.set_result(worker)
                 return
         self._spares.append(worker)
-        worker.ended.add_done_callback(lambda _: self._ended(worker))
+        worker.on_end(lambda _: self._ended(worker))
 
     def _ended(self, worker: Worker) -> None:
         """A worker that ended before it was used: something is wrong with all of its kind."""
