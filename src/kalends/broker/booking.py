@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 import msgspec
+from msgspec import structs
 
 from kalends.broker import register
 from kalends.broker.changing import changed_request, changed_wants
@@ -19,6 +20,7 @@ from kalends.broker.decisions import key_reused
 from kalends.broker.planner import executable, fixed_wants
 from kalends.broker.record import Record, Spec
 from kalends.broker.records import Records
+from kalends.broker.scripts import Scripts
 from kalends.broker.service import BrokerService, moment
 from kalends.core import api
 from kalends.core.errors import Conflict, LostRace, NotFound, error_from_problem
@@ -36,9 +38,10 @@ _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 class Booking:
     """The calls that change something."""
 
-    def __init__(self, service: BrokerService, records: Records) -> None:
+    def __init__(self, service: BrokerService, records: Records, scripts: Scripts) -> None:
         self._service = service
         self._records = records
+        self._scripts = scripts
 
     async def book(self, caller: Caller, body: api.Book) -> api.RequestView:
         request = body.request
@@ -51,8 +54,17 @@ class Booking:
             hold_s=body.hold_s if body.hold else 0,
             wants=fixed_wants(request) or (),
         )
+        user = caller.principal.user
+
+        def asked() -> tuple[Spec, None]:
+            """A key that is known already finds its request, whatever became of the script since."""
+            if not request.agent:
+                return spec, None
+            found = self._scripts.resolve(user, request.agent, "request.agent")
+            return structs.replace(spec, agent=found.agent, script=found.script), None
+
         digest = _digest("book", request, body.hold, body.hold_s)
-        return await self._decided(caller, body.key, digest, body.wait_ms, lambda: (spec, None))
+        return await self._decided(caller, body.key, digest, body.wait_ms, asked)
 
     async def change(self, caller: Caller, body: api.Change) -> api.RequestView:
         """The reservation after the change; raises what stood in the way, and the old stands.

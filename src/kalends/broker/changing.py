@@ -51,7 +51,10 @@ def changed_wants(record: Record, change: Change) -> tuple[Want, ...]:
 
 
 def changed_request(record: Record, wants: tuple[Want, ...], change: Change) -> Request:
-    """The request of `record` as if it had been made for `wants`: the ground of further changes."""
+    """The request of `record` as if it had been made for `wants`: the ground of further changes.
+
+    Without its agent: there is nothing left to choose.
+    """
     request = record.spec.request
     return msgspec.structs.replace(
         request,
@@ -59,6 +62,8 @@ def changed_request(record: Record, wants: tuple[Want, ...], change: Change) -> 
         duration_s=change.duration_s or request.duration_s,
         not_before=min(want.start for want in wants),
         not_after=max(want.end for want in wants),
+        agent="",
+        arguments={},
     )
 
 

@@ -103,6 +103,12 @@ class Finding:
         """
         request = body.request
         request.check()
+        if request.agent:
+            raise InvalidInput(
+                "an agent holds what it chooses, and finding touches nothing",
+                where="request.agent",
+                remedy="leave the agent out to see what is free, or hold with it and look at that",
+            )
         looking = Looking.of_request(request, self._directory, (), self._clock.wall_s())
         seen = await self._asking.ask(caller.principal, looking.by_site)
         views = [view for views in seen.values() for view in views]

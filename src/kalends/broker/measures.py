@@ -26,6 +26,12 @@ class Measures:
         self.booking_seconds = metrics.histogram(
             "kalends_booking_seconds", "Seconds from a call to its reservation, hold or refusal."
         )
+        self.agent_runs = metrics.counter(
+            "kalends_agent_visits", "Sites that agents were sent to, by how it ended.", ("code",)
+        )
+        self.agent_checks = metrics.counter(
+            "kalends_agent_checks", "Scripts that were checked, by what came of it.", ("code",)
+        )
         self.alarms = metrics.counter("kalends_alarms", "Events that the protocol forbids.")
         self._batch = metrics.histogram(
             "kalends_register_batch", "Operations in one transaction.", buckets=BATCH_BUCKETS

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
+from msgspec import structs
+
 from kalends.broker import register
 from kalends.broker.case import view_of
 from kalends.broker.record import Record
@@ -83,7 +85,9 @@ class Records:
         found = await self._service.store.read_slowly(
             lambda connection: _listed(connection, caller.principal.user, body)
         )
-        return api.Requests(requests=tuple(self.view(record) for record in found))
+        views = (self.view(record) for record in found)
+        # What agents have left is for whoever asks about one request.
+        return api.Requests(requests=tuple(structs.replace(view, notes=()) for view in views))
 
     async def audit(self, caller: Caller, body: api.Audit) -> api.Audited:
         """A page of the register; problems are what the protocol forbids and has happened since the start."""

@@ -12,11 +12,14 @@ import aiohttp
 from aiohttp import web
 
 from kalends.broker.booking import Booking
+from kalends.broker.checking import Checking
 from kalends.broker.directory import Directory
 from kalends.broker.finding import Finding
+from kalends.broker.instructing import Instructing
 from kalends.broker.measures import Measures
 from kalends.broker.records import Records
 from kalends.broker.replica import ReplicaLock
+from kalends.broker.scripts import Scripts
 from kalends.broker.service import BrokerService
 from kalends.broker.site_link import SiteLink
 from kalends.broker.store import BrokerStore
@@ -67,9 +70,12 @@ def build_broker(configuration: BrokerConfiguration, *, version: str) -> web.App
     headers = _site_headers(configuration, replica, clock)
     trust = {site.name: _trust(site) for site in configuration.sites}
 
+    checking = Checking(configuration.agents, logger, service.alarm)
+
     async def running(application: web.Application) -> AsyncIterator[None]:
         lock = ReplicaLock(configuration.store, replica)
         try:
+            await checking.start()
             async with aiohttp.ClientSession() as http:
                 service.links = {
                     site.name: SiteLink(
@@ -93,13 +99,14 @@ def build_broker(configuration: BrokerConfiguration, *, version: str) -> web.App
                     link.cancel()
                 await asyncio.gather(*links, return_exceptions=True)
         finally:
+            await checking.stop()
             lock.release()
 
     application = build_application(
         role="broker",
         name=configuration.name,
         version=version,
-        handlers=_handlers(configuration.name, version, service, clock),
+        handlers=_handlers(configuration.name, version, service, clock, checking),
         authenticator=_authenticator(configuration),
         metrics=metrics,
         logger=logger,
@@ -121,10 +128,12 @@ def replica_name(configuration: BrokerConfiguration) -> str:
 
 
 def _handlers(
-    name: str, version: str, service: BrokerService, clock: SystemClock
+    name: str, version: str, service: BrokerService, clock: SystemClock, checking: Checking
 ) -> dict[str, Handler]:
     records = Records(service, clock)
-    booking = Booking(service, records)
+    scripts = Scripts(service, checking)
+    booking = Booking(service, records, scripts)
+    instructing = Instructing(service, records, scripts)
     finding = Finding(service.directory, service.asking, clock)
 
     def health(caller: Caller, body: api.Nothing) -> api.Health:
@@ -133,7 +142,7 @@ def _handlers(
             role="broker",
             name=name,
             version=version,
-            detail=service.failure,
+            detail=service.failure or checking.detail,
         )
 
     async def watch(caller: Caller, body: api.Watch) -> api.Events:
@@ -159,6 +168,11 @@ def _handlers(
         "cancel": booking.cancel,
         "change": booking.change,
         "watch": watch,
+        "agent_upload": scripts.upload,
+        "agent_list": scripts.list,
+        "agent_show": scripts.show,
+        "agent_delete": scripts.delete,
+        "agent_tell": instructing.tell,
         "audit": records.audit,
         "drain": drain,
     }

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kalends.broker import register
+from kalends.broker import register, script_table
 from kalends.broker.asking import FIRST_QUERY_ID, Asking
 from kalends.broker.case import Case
 from kalends.broker.coordinator import Coordinator
@@ -50,6 +50,9 @@ TIMER_S_MIN: Final = 0.02
 """Deadlines are seconds long; one wake-up serves all that fall this close together."""
 
 ALARMS_MAX: Final = 100
+
+SOURCES_MAX: Final = 256
+"""Scripts that are at hand without a look into the store: at most 8 MiB."""
 
 
 class Life(NamedTuple):
@@ -94,6 +97,7 @@ class BrokerService:
         self.alarms: list[str] = []
         self.draining = False
         self.failure = ""
+        self._sources: dict[str, str] = {}
         self._replica = replica
         self._coords = coords
         self._open_store = open_store
@@ -164,6 +168,9 @@ class BrokerService:
             jitter=random.random,
             open_per_user_max=self._open_per_user_max,
             owner_alive=lambda owner: self.leases.alive(owner, moment().wall_ms),
+            scripts=lambda script: (
+                self._sources.get(script) or store.read(script_table.source_of, script)
+            ),
         )
         coordinator.draining = self.draining
         self._life = Life(store, coordinator)
@@ -284,6 +291,13 @@ class BrokerService:
         self._tickets[number] = future
         return number, future
 
+    def remember_source(self, script: str, source: str) -> None:
+        """Keep `source` at hand for the request that is about to use it, and for the next ones."""
+        self._sources.pop(script, None)
+        self._sources[script] = source
+        if len(self._sources) > SOURCES_MAX:
+            del self._sources[next(iter(self._sources))]
+
     def drop_ticket(self, number: int) -> None:
         self._tickets.pop(number, None)
 
@@ -345,12 +359,14 @@ class BrokerService:
             for happened in effects.events:
                 self.measures.happened.labels(happened.event.kind).inc()
         for alarm in effects.alarms:
-            self._alarmed(alarm)
+            self.alarm(alarm)
+        for code in effects.runs:
+            self.measures.agent_runs.labels(code).inc()
         self._keep_time(life.coordinator)
         if self._quiet is not None and self._is_quiet():
             self._quiet.set()
 
-    def _alarmed(self, alarm: str) -> None:
+    def alarm(self, alarm: str) -> None:
         self.logger.error("alarm", detail=alarm)
         self.alarms = [*self.alarms[-ALARMS_MAX + 1 :], alarm]
         self.measures.alarms.inc()
@@ -416,7 +432,7 @@ class BrokerService:
         now = moment()
         for message in messages:
             if isinstance(message, m.Hello) and message.site != site:
-                self._alarmed(f"{site} says that it is {message.site}")
+                self.alarm(f"{site} says that it is {message.site}")
             elif isinstance(message, m.View) and message.query_id >= FIRST_QUERY_ID:
                 self.asking.answered(site, message)
             elif coordinator is not None:

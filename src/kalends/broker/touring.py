@@ -52,6 +52,8 @@ class Touring(Attempts):
         """Send the agent, if there is one and it has rounds left and something to choose."""
         record = case.record
         spec = record.spec
+        if spec.script and case.fixed and record.att == 1:
+            self._happened(case, "agent", "the slots are given: there is nothing to choose", now)
         over = case.cancel_wanted or case.fixed or record.held_until_ms or record.tours >= TOURS_MAX
         if not spec.script or over:
             return False

@@ -1,0 +1,93 @@
+"""Checking scripts at upload: the engine that does it, from the start of the broker to its stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from kalends.agents.runs import Checked, Engine
+from kalends.agents.sandbox import Unavailable as NoEngine
+from kalends.agents.sandbox import engine_for
+from kalends.core.errors import InvalidInput, Refusal, Unavailable
+from kalends.core.scripts import BLAME, Violation
+from kalends.serving.configuration import AgentsConfiguration
+from kalends.serving.logs import Logger
+
+CHECKS_MAX: Final = 8
+"""Uploads that are being checked at once; the others wait their turn."""
+
+UNCHECKED: Final = "scripts of users cannot be checked"
+LANGUAGE_ONLY: Final = "scripts of users are checked without the sandbox, for development"
+
+
+class Checking:
+    """`detail` says what its users should know of how scripts are checked here; "" when all is well."""
+
+    def __init__(
+        self, settings: AgentsConfiguration, logger: Logger, alarm: Callable[[str], None]
+    ) -> None:
+        self.detail = f"{UNCHECKED}: the broker is starting"
+        self._settings = settings
+        self._logger = logger
+        self._alarm = alarm
+        self._engine: Engine = NoEngine(self.detail)
+        self._checks = asyncio.Semaphore(CHECKS_MAX)
+
+    async def start(self) -> None:
+        self._engine = await engine_for(self._settings, alerted=self._alerted)
+        if isinstance(self._engine, NoEngine):
+            self.detail = f"{UNCHECKED}: {self._engine.detail}"
+            self._logger.warning("scripts_unchecked", reason=self._engine.detail)
+        else:
+            self.detail = LANGUAGE_ONLY if self._settings.language_only else ""
+
+    async def stop(self) -> None:
+        """Checks that are under way end as killed."""
+        await self._engine.close()
+
+    async def check(self, source: str, user: str) -> Checked:
+        async with self._checks:
+            return await self._engine.check(source, user)
+
+    def _alerted(self, user: str, detail: str) -> None:
+        self._alarm(f"a script of {user} did what no script can do by the language: {detail}")
+
+
+def accepted(checked: Checked) -> Checked:
+    """`checked`, if it is of a script that may run.
+
+    Raises `InvalidInput` with a refusal for every rule that is broken, and `Unavailable` when it
+    could not be checked now.
+    """
+    if checked.code == "ok":
+        return checked
+    if checked.violations:
+        count = len(checked.violations)
+        raise InvalidInput(
+            f"the script breaks {'a rule' if count == 1 else f'{count} rules'} of the language",
+            where="source",
+            remedy="put right what is listed; `kalends agent check FILE` lists it too",
+            refusals=tuple(_refusal(each) for each in checked.violations),
+        )
+    if BLAME[checked.code] == "host":
+        raise Unavailable(
+            checked.detail or f"the script could not be checked ({checked.code})",
+            where="source",
+            remedy="try again later; the health of the broker says more",
+            retry_after_s=5.0,
+        )
+    said = f": {checked.detail}" if checked.detail else ""
+    raise InvalidInput(
+        f"the script cannot be checked ({checked.code}){said}",
+        where="source",
+        remedy="make it smaller and simpler",
+    )
+
+
+def _refusal(violation: Violation) -> Refusal:
+    return Refusal(
+        where=f"line {violation.line}, column {violation.column}",
+        code=violation.rule,
+        detail=violation.detail,
+    )

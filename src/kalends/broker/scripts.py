@@ -1,0 +1,161 @@
+"""Users' scripts: uploaded, listed, shown, deleted, and found again by those who book with them.
+
+A script belongs to the user who uploaded it; nobody else can name it, not even by its hash. It is
+checked where it would run: in the sandbox.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from typing import Final, NamedTuple
+
+from kalends.agents import ready
+from kalends.broker import script_table
+from kalends.broker.checking import Checking, accepted
+from kalends.broker.script_table import Named
+from kalends.broker.service import BrokerService, moment
+from kalends.broker.store import ForgetScript, KeepScript
+from kalends.core import api, limits
+from kalends.core.errors import InvalidInput, LimitExceeded, NotFound
+from kalends.serving.callers import Caller
+
+NAMES_MAX: Final = 100
+"""Scripts of one user."""
+
+READY: Final = "ready:"
+
+
+class Resolved(NamedTuple):
+    """An agent as it was named, and the script that this means now."""
+
+    agent: str
+    script: str
+    source: str
+
+
+class Scripts:
+    """The calls about scripts; `checking` says whether a script may be kept."""
+
+    def __init__(self, service: BrokerService, checking: Checking) -> None:
+        self._service = service
+        self._checking = checking
+
+    # Calls
+
+    async def upload(self, caller: Caller, body: api.UploadAgent) -> api.AgentView:
+        source = body.source
+        user = caller.principal.user
+        size_bytes = _size_bytes(source)
+        checked = await self._checking.check(source, user)
+        self._service.measures.agent_checks.labels(checked.code).inc()
+        functions = accepted(checked).functions
+        named = Named(body.name, hash_of(source), size_bytes, functions, moment().wall_ms)
+        (kept,) = await self._service.store.writer.run(
+            (KeepScript(user, named, source, NAMES_MAX),)
+        )
+        if not isinstance(kept, tuple) or not kept:
+            raise LimitExceeded(
+                f"{NAMES_MAX} scripts of yours are kept already",
+                where="name",
+                remedy="delete one that is not needed, or upload under the name of an old one",
+            )
+        return _view(kept[0])
+
+    def list(self, caller: Caller, body: api.ListAgents) -> api.Agents:
+        found = self._service.store.read(script_table.names, caller.principal.user)
+        return api.Agents(agents=tuple(_view(each) for each in found))
+
+    def show(self, caller: Caller, body: api.AgentRef) -> api.AgentView:
+        store = self._service.store
+        found = store.read(script_table.find, caller.principal.user, body.name)
+        if found is None:
+            raise self._not_found(caller.principal.user, body.name)
+        return _view(found, store.read(script_table.source_of, found.script))
+
+    async def delete(self, caller: Caller, body: api.AgentRef) -> api.AgentView:
+        """By a hash: every name of it. What was deleted a while ago is answered alike."""
+        user = caller.principal.user
+        (deleted,) = await self._service.store.writer.run((ForgetScript(user, body.name),))
+        if not isinstance(deleted, tuple) or not deleted:
+            raise self._not_found(user, body.name)
+        return _view(deleted[0])
+
+    # For those who book
+
+    def resolve(self, user: str, agent: str, where: str) -> Resolved:
+        """The script that `user` means by `agent`; raises `InvalidInput` when there is none."""
+        if agent.startswith(READY):
+            name = agent.removeprefix(READY)
+            if name not in ready.names():
+                raise self._unknown(user, agent, where)
+            source = ready.source(name)
+            self._service.remember_source(hash_of(source), source)
+            return Resolved(agent, hash_of(source), source)
+        store = self._service.store
+        found = store.read(script_table.find, user, agent)
+        source = store.read(script_table.source_of, found.script) if found is not None else ""
+        if found is None or not source:
+            raise self._unknown(user, agent, where)
+        if "choose" not in found.functions:
+            raise InvalidInput(
+                f"the script {agent!r} does not define choose(view, request)",
+                where=where,
+                remedy="upload it with that function, or name another script",
+            )
+        self._service.remember_source(found.script, source)
+        return Resolved(agent, found.script, source)
+
+    def _unknown(self, user: str, agent: str, where: str) -> InvalidInput:
+        return InvalidInput(
+            f"you have no script {agent!r}", where=where, remedy=self._suggestion(user, agent)
+        )
+
+    def _not_found(self, user: str, name: str) -> NotFound:
+        return NotFound(
+            f"you have no script {name!r}", where="name", remedy=self._suggestion(user, name)
+        )
+
+    def _suggestion(self, user: str, name: str) -> str:
+        own = [each.name for each in self._service.store.read(script_table.names, user)]
+        known = [*own, *(READY + each for each in ready.names())]
+        near = difflib.get_close_matches(name, known, n=3) or difflib.get_close_matches(
+            READY + name, known, n=3, cutoff=0.8
+        )
+        if near:
+            return f"did you mean {' or '.join(near)}?"
+        return "upload it with `kalends agent upload`; `kalends agent list` shows what there is"
+
+
+def hash_of(source: str) -> str:
+    """What a script is called everywhere: SHA-256 of its source in UTF-8."""
+    return hashlib.sha256(source.encode()).hexdigest()
+
+
+def _size_bytes(source: str) -> int:
+    try:
+        size_bytes = len(source.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            "the source holds half a character (a lone surrogate)",
+            where="source",
+            remedy="write it in UTF-8",
+        ) from error
+    if size_bytes > limits.SCRIPT_BYTES_MAX:
+        raise InvalidInput(
+            f"the source has {size_bytes} bytes, more than {limits.SCRIPT_BYTES_MAX}",
+            where="source",
+            remedy="make it shorter",
+        )
+    return size_bytes
+
+
+def _view(named: Named, source: str = "") -> api.AgentView:
+    return api.AgentView(
+        name=named.name,
+        script=named.script,
+        size_bytes=named.size_bytes,
+        uploaded_at=named.uploaded_ms // 1000,
+        functions=named.functions,
+        source=source,
+    )
