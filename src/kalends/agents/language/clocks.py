@@ -84,6 +84,7 @@ def clock_helpers(meter: Meter, zones: ZoneTables) -> dict[str, Callable[..., An
         return local(t, zone) % DAY_S // MINUTE_S
 
     def local_date(t: Any, zone: Any = "UTC", /) -> str:
+        meter.charge(8)
         year, month, day = date_of(local(t, zone) // DAY_S)
         return f"{year:04}-{month:02}-{day:02}"
 

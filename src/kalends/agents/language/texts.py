@@ -22,11 +22,11 @@ _SPECIFICATION: Final = re.compile(
 
 
 def printable(text: str, chars_max: int) -> str:
-    """The beginning of `text`, on one line, with everything that does not print escaped."""
-    escaped = (
-        c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode()
-        for c in text[:chars_max]
-    )
+    """The beginning of `text`, on one line, with everything that does not print escaped.
+
+    By `ascii`: a codec with a name would be imported on its first use, and a worker opens no files.
+    """
+    escaped = (c if c.isprintable() else ascii(c)[1:-1] for c in text[:chars_max])
     return "".join(escaped)[:chars_max]
 
 
