@@ -112,9 +112,10 @@ class Visiting(Holding):
         if script is None:
             self._turn_away(source, dispatch, "unknown-script", "send the source along")
             return
-        visit = AgentVisit(msgspec.structs.replace(dispatch, source=script), source)
+        stops = tuple({stop.site: stop for stop in dispatch.near}.values())
+        visit = AgentVisit(msgspec.structs.replace(dispatch, source=script, near=stops), source)
         self._visits[dispatch.rid] = visit
-        for stop in dispatch.near:
+        for stop in visit.dispatch.near:
             self._pass_on(visit, stop, now)
         self._send_agent(visit, now)
 
@@ -138,7 +139,7 @@ class Visiting(Holding):
         self._send(source, m.Report(rid=dispatch.rid, att=dispatch.att, sites=(own, *near)))
 
     def _pass_on(self, visit: AgentVisit, stop: Stop, now: Moment) -> None:
-        if stop.site not in self._agents.near or stop.site in visit.near:
+        if stop.site not in self._agents.near:
             visit.near[stop.site] = silent(stop.site, f"{self.site} passes no visits on to it")
             return
         number = self._new_id()
