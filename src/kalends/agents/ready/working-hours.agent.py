@@ -9,7 +9,9 @@ def choose(view, request):
     given = request["arguments"]
     begin, close = clock(given.get("from", "09:00")), clock(given.get("to", "17:00"))
     lunch = given.get("lunch", "12:00-13:00").partition("-")
-    work = [(begin, clock(lunch[0])), (clock(lunch[2]), close)] if lunch[0] else [(begin, close)]
+    work = [(begin, close)]
+    if lunch[0]:
+        work = [(begin, min(clock(lunch[0]), close)), (max(clock(lunch[2]), begin), close)]
 
     def outside(slots):
         seconds = 0
