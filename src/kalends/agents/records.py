@@ -34,7 +34,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     The order of keys in `arguments` is kept: a script may walk through them.
     """
 
-    number: Annotated[int, Meta(ge=0, lt=1 << 63)]
+    number: Annotated[int, Meta(ge=0, le=(1 << 62))]
     at_ms: int
     rid: str
     site: str
