@@ -82,6 +82,7 @@ class _Checker(ast.NodeVisitor):
     def __init__(self, source: Source) -> None:
         self.found: list[Violation] = []
         self._source = source
+        self._nearest: ast.AST = ast.Pass()  # Operators have no place of their own.
         self._scopes: list[set[str]] = [set(NAMES)]
 
     def check(self, tree: ast.Module) -> None:
@@ -92,11 +93,14 @@ class _Checker(ast.NodeVisitor):
         self._check_entries(tree)
 
     def refuse(self, node: ast.AST, rule: str, wrong: str) -> None:
-        self.found.append(self._source.violation(node, rule, wrong))
+        placed = node if hasattr(node, "lineno") else self._nearest
+        self.found.append(self._source.violation(placed, rule, wrong))
 
     # Everything passes here first.
 
     def visit(self, node: ast.AST) -> None:
+        if hasattr(node, "lineno"):
+            self._nearest = node
         kind = type(node).__name__
         if kind not in _ALLOWED and kind not in _SILENT:
             self.refuse(
@@ -152,10 +156,10 @@ class _Checker(ast.NodeVisitor):
             self.check_binding(node, node.id)
         elif (node.id.startswith("_") and node.id != "_") or "__" in node.id:
             self.refuse(node, "no-dunder", f"the name {node.id}")
+        elif node.id in EXCEPTIONS:
+            self.refuse(node, "reserved-name", f"{node.id} is only for raise")
         elif not any(node.id in scope for scope in self._scopes):
             self.refuse(node, "unknown-name", f"nothing here is called {ascii(node.id)[1:-1]}")
-        elif node.id in RESERVED:
-            self.refuse(node, "reserved-name", f"{node.id} has a meaning of its own")
 
     @contextmanager
     def _scope(self, names: set[str]) -> Iterator[None]:
@@ -269,9 +273,21 @@ class _Checker(ast.NodeVisitor):
         self._check_target(node.target)
         self.generic_visit(node)
 
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        self.visit(node.op)
+        self.visit(node.left)
+        self.visit(node.right)
+
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         if not isinstance(node.target, ast.Name):
             self.refuse(node, "no-augmented-item", "an item is changed in place")
+        self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        if isinstance(node.slice, ast.Tuple):
+            for part in node.slice.elts:
+                if isinstance(part, ast.Slice):
+                    self.refuse(part, "unknown-syntax", "a slice within an index")
         self.generic_visit(node)
 
     # Values.
@@ -297,10 +313,10 @@ class _Checker(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        identity = [op for op in node.ops if isinstance(op, (ast.Is, ast.IsNot))]
+        identity = any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops)
         right = node.comparators[0]
-        alone = len(node.ops) == 1 and isinstance(right, ast.Constant)
-        if identity and not (alone and any(right.value is known for known in _SINGLETONS)):
+        single = isinstance(right, ast.Constant) and any(right.value is one for one in _SINGLETONS)
+        if identity and not (single and len(node.ops) == 1):
             self.refuse(node, "no-is", "`is` between values")
         for later in node.comparators[1:]:
             if any(isinstance(inner, ast.NamedExpr) for inner in ast.walk(later)):

@@ -18,7 +18,7 @@ _MOVED_PER_STEP = 64
 
 def method_guard(meter: Meter) -> Guard:
     """``_method_(value, name, ...)`` calls the method of exactly this type, or raises `TypeError`."""
-    tables = {
+    tables: dict[type, dict[str, Guard]] = {
         str: _text_methods(meter),
         list: {**_searching(meter), **_list_methods(meter)},
         tuple: _searching(meter),

@@ -52,7 +52,7 @@ def parse(source: str) -> ast.Module | Violation:
         return syntax_violation(error)
     except (RecursionError, MemoryError):
         return violation(1, 1, "too-deep", "Python's parser gives up on such nesting")
-    except ValueError as error:  # A number of more digits than Python converts.
+    except ValueError as error:
         return violation(1, 1, "syntax", str(error)[:100])
     return _bounded(source, tree)
 
@@ -74,7 +74,10 @@ def compiles(tree: ast.Module) -> Violation | None:
 
 def syntax_violation(error: SyntaxError) -> Violation:
     message = "".join(c if c.isprintable() else "?" for c in str(error.msg))[:150]
-    return violation(error.lineno or 1, error.offset or 1, "syntax", message)
+    rule = "syntax"
+    if "integer string conversion" in message:
+        rule, message = "big-number", "an integer of thousands of digits"
+    return violation(error.lineno or 1, error.offset or 1, rule, message)
 
 
 def _bounded(source: str, tree: ast.Module) -> ast.Module | Violation:

@@ -95,14 +95,14 @@ def _placed(node: Any, like: ast.AST) -> Any:
     return ast.fix_missing_locations(node)
 
 
-class Policy(RestrictingNodeTransformer):  # type: ignore[misc]  # RestrictedPython exports no types
+class Policy(RestrictingNodeTransformer):
     """Rewrites a tree that `checking` has found no violation in."""
 
     # Calls, and what they cost.
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         steps = ast.Constant(steps_of(*node.body))
-        node = super().visit_FunctionDef(node)
+        node = cast(ast.FunctionDef, super().visit_FunctionDef(node))
         node.body.insert(0, _placed(ast.Expr(_call("_enter_", steps)), node))
         node.body.append(_placed(ast.Return(_call("_leave_", ast.Constant(None))), node.body[-1]))
         return node
@@ -114,7 +114,7 @@ class Policy(RestrictingNodeTransformer):  # type: ignore[misc]  # RestrictedPyt
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         steps = ast.Constant(steps_of(node.body))
-        node = super().visit_Lambda(node)
+        node = cast(ast.Lambda, super().visit_Lambda(node))
         node.body = _placed(_call("_lambda_", _call("_enter_", steps), node.body), node.body)
         return node
 
@@ -123,7 +123,7 @@ class Policy(RestrictingNodeTransformer):  # type: ignore[misc]  # RestrictedPyt
             return cast(ast.AST, super().visit_Call(node))
         name, value = node.func.attr, node.func.value
         node.func = _placed(ast.Name("value", ast.Load()), node.func)
-        node = super().visit_Call(node)
+        node = cast(ast.Call, super().visit_Call(node))
         node.func = ast.Name("_method_", ast.Load())
         node.args = [self.visit(value), ast.Constant(name), *node.args]
         return cast(ast.AST, _placed(node, node))
@@ -145,7 +145,7 @@ class Policy(RestrictingNodeTransformer):  # type: ignore[misc]  # RestrictedPyt
         return node
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
-        return self._comprehension(node, node.elt)
+        return cast(ast.AST, self._comprehension(node, node.elt))
 
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
         """A list: chains of generators end the interpreter, and their work has no place to be paid."""

@@ -49,7 +49,7 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "no-star-args": "name every argument and every item",
         "no-dunder": "use names that do not begin with _ and hold no __",
         "ascii-name": "use letters a-z, digits and _ in names",
-        "reserved-name": "use another name",
+        "reserved-name": "use another name; exceptions are only for raise",
         "unknown-name": "define it, or use a builtin or helper that docs/agent-language.md lists",
         "no-attribute": "use d[key] for values; attributes are only for calling methods",
         "unknown-method": "use a method that docs/agent-language.md lists",
