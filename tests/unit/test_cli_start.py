@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ import kalends
 
 ENTRY = """
 import sys
+from pathlib import Path
 from kalends.client.cli import main
 sys.argv = ["kalends", *sys.argv[1:]]
 code = main()
@@ -55,3 +57,22 @@ def test_a_command_that_calls_a_server_loads_no_part_of_one_and_draws_nothing() 
 def test_the_program_exits_with_the_code_of_the_error() -> None:
     assert started("nonsense")[0].returncode == 2
     assert started("admin", "nonsense")[0].returncode == 2
+
+
+def test_booking_with_an_agent_loads_nothing_that_runs_scripts() -> None:
+    done, loaded = started(
+        "--broker", "http://127.0.0.1:9", "book", "a/b", "--for", "1h", "--key", "bad",
+        "--agent", "ready:earliest",
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "kalends.client.sync" in loaded
+    assert not loaded & (SERVER_PARTS | {"kalends.agents", "kalends.client.trials"})
+
+
+def test_running_scripts_here_loads_no_part_of_a_server(tmp_path: Path) -> None:
+    script = tmp_path / "mine.agent.py"
+    script.write_text("def choose(view, request):\n    return []\n")
+    done, loaded = started("agent", "check", str(script))
+    assert done.returncode == 0
+    assert "kalends.client.trials" in loaded
+    assert not loaded & (SERVER_PARTS | {"aiohttp", "kalends.client.sync"})

@@ -27,7 +27,8 @@ def _extra(name: str, words: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
         raise KalendsError(
-            f"this needs {words}: there is no module {error.name}",
+            f"this needs {words}: there is no module {module}",
             remedy=f"install them: pip install 'kalends[{name}]'",
         ) from error

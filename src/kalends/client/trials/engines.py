@@ -38,4 +38,4 @@ async def _best() -> Here:
         return Here(await Sandbox.start(LIMITS), SANDBOX)
     except SandboxUnavailable as error:
         alone = f"this process, with the rules of the language alone: {error.detail}"
-        return Here(LanguageOnly(LIMITS.steps_max), alone)
+        return Here(LanguageOnly(steps_max=LIMITS.steps_max), alone)

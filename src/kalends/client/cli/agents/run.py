@@ -21,6 +21,7 @@ from kalends.core.errors import InvalidInput
 from kalends.core.times import parse_time
 
 if TYPE_CHECKING:
+    from kalends.agents.world.shown import Shown
     from kalends.client.trials.running import LocalRun, SiteRun
 
 EXIT_FAILED = 1
@@ -66,15 +67,13 @@ def command(
         now_s=wall_s, zone=zone,
     )  # fmt: skip
     inbox = tuple(_agent_options.plain_data(message, "--message") for message in messages)
-    printed = "\n".join(_text(path) for path in calendars)
     with agent_parts():
-        from kalends.agents.local import load_calendars
         from kalends.client.trials.running import Trial, run
     trial = Trial(
         source=script.source or "", request=wanted, user=settings.user_name(), inbox=inbox,
         wall_s=wall_s, recall=recall,
     )  # fmt: skip
-    ran = asyncio.run(run(trial, load_calendars(printed)))
+    ran = asyncio.run(run(trial, _calendars(calendars)))
     _output.answer(settings, "run", ran, lambda: _lines(str(file), trial.source, ran, zone))
     codes = {site.code for site in ran.sites}
     if "rejected" in codes:
@@ -82,15 +81,29 @@ def command(
     return 0 if codes == {"ok"} else EXIT_FAILED
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(
-            f"this calendar cannot be read: {getattr(error, 'strerror', '') or 'it is not UTF-8'}",
-            where=str(path),
-            remedy="name a file with what kalends calendar RESOURCE --json has printed",
-        ) from error
+def _calendars(paths: Iterable[Path]) -> dict[str, Shown]:
+    """The calendars in all files; raises `InvalidInput`, which names the file."""
+    from kalends.agents.local import load_calendars
+
+    shown: dict[str, Shown] = {}
+    for path in paths:
+        try:
+            found = load_calendars(path.read_text("utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", "") or "it is not UTF-8"
+            raise _no_calendar(path, f"this calendar cannot be read: {reason}") from error
+        except InvalidInput as error:
+            raise _no_calendar(path, f"{error.where}: {error.detail}") from error
+        if twice := sorted(shown.keys() & found.keys()):
+            raise _no_calendar(path, f"{twice[0]} is in another file, too")
+        shown |= found
+    return shown
+
+
+def _no_calendar(path: Path, detail: str) -> InvalidInput:
+    return InvalidInput(
+        detail, where=str(path), remedy="give what kalends calendar RESOURCE --json has printed"
+    )
 
 
 def _lines(file: str, source: str, ran: LocalRun, zone: ZoneInfo) -> Iterable[str]:
