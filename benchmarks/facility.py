@@ -80,7 +80,13 @@ def start_server(configuration: Path) -> Server:
 
 @contextlib.contextmanager
 def facility(
-    directory: Path, sites: int, *, capacity: int, one_way_ms: float = 0
+    directory: Path,
+    sites: int,
+    *,
+    capacity: int,
+    one_way_ms: float = 0,
+    grain: str = "1m",
+    zone: str = "UTC",
 ) -> Iterator[Facility]:
     """`sites` sites ``site0..`` with one capacity resource each, and a broker that knows them.
 
@@ -91,7 +97,7 @@ def facility(
     try:
         for number in range(sites):
             path = directory / f"site{number}.toml"
-            path.write_text(_site(number, capacity))
+            path.write_text(_site(number, capacity, grain, zone))
             servers.append(start_server(path))
         urls = [server.url for server in servers]
         if one_way_ms:
@@ -129,7 +135,7 @@ def stop(servers: list[Server]) -> None:
             server.process.wait()
 
 
-def _site(number: int, capacity: int) -> str:
+def _site(number: int, capacity: int, grain: str, zone: str) -> str:
     return f"""
 [log]
 level = "warning"
@@ -144,6 +150,8 @@ calls_burst = 1000000000
 [[site.resources]]
 name = "cluster"
 capacity = {capacity}
+grain = "{grain}"
+zone = "{zone}"
 attributes = {{ kind = "cluster" }}
 """
 

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import math
+import subprocess
+import sys
 from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import msgpack
 import pytest
+from benchmarks import agents as command
 from benchmarks.facility import start_line
 from benchmarks.slow_line import Passed
 from benchmarks.traffic import Counts, Direction
-from hypothesis import given
+from benchmarks.visits import preference, samples
+from benchmarks.visits.figures import spread
+from benchmarks.visits.preference import Wish
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import effort
 
+from kalends.agents.language.engine import LanguageOnly
+from kalends.broker.choosing import Need, best_choice
+from kalends.calendars import ResourceCalendar
+from kalends.core import limits
+from kalends.core.api import CalendarView
+from kalends.core.messages import Principal
+from kalends.core.scripts import HeldChoice
+
+ROOT = Path(__file__).resolve().parents[2]
 HEAD = b"GET /v1/session HTTP/1.1\r\nUpgrade: websocket\r\n\r\n"
 
 
@@ -121,3 +142,124 @@ async def test_a_slow_line_delivers_what_it_counts() -> None:
     assert passed == Passed(
         Counts(len(said), 1, 1, {"show": 1}), Counts(len(answered), 1, 1, {"reply": 1})
     )
+
+
+FIRST = samples.FIRST_S
+FORTNIGHT_S = 14 * samples.DAY_S
+wishes = st.builds(
+    lambda units, halves: Wish(units, halves * 1_800, FIRST, FIRST + FORTNIGHT_S - halves * 1_800),
+    st.integers(1, samples.CAPACITY),
+    st.integers(1, 6),
+)
+
+
+def viewed(here: ResourceCalendar, start: int, end: int) -> CalendarView:
+    """What a client is answered when it asks for this calendar."""
+    free, until = here.free_steps(Principal("ada"), start, end, FIRST, limits.VIEW_STEPS_MAX)
+    return CalendarView(
+        resource=here.info, start=start, end=end, until=until, free=tuple(free), slots=()
+    )
+
+
+def by_agent(here: ResourceCalendar, wish: Wish) -> list[int]:
+    """The starts that the agent answers, best first, as a site would run it."""
+    job = samples.choosing(
+        preference.AGENT,
+        here,
+        slots=(wish.last - wish.first) // here.info.grain_s + 1,
+        units=wish.units,
+        length_s=wish.length_s,
+    )
+    outcome = asyncio.run(LanguageOnly().run(job))
+    assert outcome.code == "ok", outcome
+    starts = {slot["id"]: slot["start"] for slot in job.arguments[0]["slots"]}
+    return [starts[number] for number in outcome.answer]
+
+
+def coarse(seed: int, bookings: int, zone: str = "America/Los_Angeles") -> ResourceCalendar:
+    """A calendar on a grain of half an hour, so that a fortnight's starts can all be offered."""
+    return samples.calendar(f"site{seed % 2}/cluster", bookings, seed, grain_s=1_800, zone=zone)
+
+
+@settings(max_examples=effort.examples(10), deadline=None)
+@given(
+    st.integers(0, 9),
+    st.integers(0, 300),
+    st.sampled_from(["America/Los_Angeles", "Europe/Berlin", "Asia/Kolkata"]),
+    wishes,
+)
+def test_the_program_ranks_starts_as_the_agent_does(
+    seed: int, bookings: int, zone: str, wish: Wish
+) -> None:
+    here = coarse(seed, bookings, zone)
+    chosen = by_agent(here, wish)
+    assert chosen == preference.ranked([viewed(here, FIRST, FIRST + FORTNIGHT_S)], wish)
+    by_day = [
+        viewed(here, start, end)
+        for start, end in preference.working_hours(wish, ZoneInfo(here.info.zone))
+    ]
+    assert chosen == preference.ranked(by_day, wish)
+
+
+def test_some_starts_suit_and_others_do_not() -> None:
+    wish = Wish(65, 3_600, FIRST, FIRST + FORTNIGHT_S - 3_600)
+    chosen = by_agent(coarse(1, 300), wish)
+    local = [datetime.fromtimestamp(start, ZoneInfo("America/Los_Angeles")) for start in chosen]
+    assert {each.weekday() for each in local} == {1, 2, 3}
+    assert {each.hour * 60 + each.minute for each in local} <= {
+        *range(540, 631, 30),
+        *range(810, 961, 30),
+    }
+    assert chosen != sorted(chosen)
+
+
+@settings(max_examples=effort.examples(20))
+@given(st.integers(0, 5), st.integers(0, 5), st.data())
+def test_the_program_combines_sites_as_the_broker_does(
+    one: int, other: int, data: st.DataObject
+) -> None:
+    rankings = [
+        data.draw(st.permutations(range(each, each + 8)).map(lambda order: order[:5]))
+        for each in (one, other)
+    ]
+    held = [
+        [
+            HeldChoice(
+                hold_id=place + 1,
+                term=term,
+                resource=f"site{term}/cluster",
+                start=start,
+                end=start + 1,
+                units=1,
+                common=start,
+            )
+            for place, start in enumerate(ranking)
+        ]
+        for term, ranking in enumerate(rankings)
+    ]
+    needs = [Need(term=term, wanted=1, group=term) for term in range(2)]
+    best = best_choice(needs, held)
+    assert preference.together(rankings)[:1] == ([best.common] if best else [])
+
+
+def test_percentiles_are_values_that_so_many_do_not_exceed() -> None:
+    found = spread([float(value) for value in range(200, 0, -1)])
+    assert found == (100.0, 190.0, 198.0, 200)
+    assert spread([7.0])[:3] == (7.0, 7.0, 7.0)
+    assert math.isnan(spread([]).p50_ms)
+
+
+def test_it_says_which_sections_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(["--only", "checks,everything"])
+    assert ended.value.code == 2
+    assert "no section everything" in capsys.readouterr().err
+
+
+def test_as_a_script_it_measures_in_the_sandbox(tmp_path: Path) -> None:
+    script = [sys.executable, "benchmarks/agents.py", "--quick", "--only", "checks", "--json"]
+    done = subprocess.run(script, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["checks"]
+    assert found["sandbox"]["codes"] == found["in-process"]["codes"] == {"ok": command.QUICK.calls}
+    assert all(figures["count"] == command.QUICK.calls for figures in found.values())
