@@ -249,6 +249,13 @@ def test_a_script_runs_once_at_each_site_that_is_asked(
     assert "asks for nothing of" in none.stdout
 
 
+def test_a_ready_made_agent_runs_by_its_name(sp2: str) -> None:
+    words = ["agent", "run", "ready:latest", "sdsc/sp2:32", *WHEN, "--calendar", sp2, "--json"]
+    (site,) = data(run(*words), "run")["sites"]
+    assert site["chosen"][0]["start"] == NOW_S + 3 * HOUR_S
+    assert run(*[word.replace(":latest", ":last") for word in words]).exit_code == 1
+
+
 def test_a_failed_run_says_where_and_what_the_site_would_choose(
     script: Callable[[str], str], sp2: str
 ) -> None:

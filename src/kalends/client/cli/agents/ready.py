@@ -7,7 +7,6 @@ import click
 from kalends.client.cli import _output
 from kalends.client.cli._server_parts import agent_parts
 from kalends.client.cli._settings import LocalCommand, Settings, pass_settings
-from kalends.core.errors import NotFound
 
 
 @click.command("ready", cls=LocalCommand)
@@ -25,12 +24,6 @@ def command(settings: Settings, name: str | None) -> None:
         _output.answer(settings, "ready", listed, lambda: _listing(listed))
         return
     plain = name.removeprefix("ready:")
-    if plain not in ready.names():
-        raise NotFound(
-            f"there is no ready-made agent {plain}",
-            where="NAME",
-            remedy=f"one of {', '.join(ready.names())}",
-        )
     source = ready.source(plain)
     if settings.json:
         found = {"name": plain, "summary": ready.summary(plain), "source": source}

@@ -16,7 +16,7 @@ from kalends.client.asking import request_from
 from kalends.client.cli import _agent_options, _agent_words, _asking, _output, _words
 from kalends.client.cli._server_parts import agent_parts
 from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.client.scripts import named_script
+from kalends.client.scripts import read_script
 from kalends.core.errors import InvalidInput
 from kalends.core.times import parse_time
 
@@ -28,7 +28,7 @@ EXIT_FAILED = 1
 
 
 @click.command("run", cls=ServerCommand)
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", metavar="FILE|ready:NAME")
 @click.argument("request")
 @_asking.when_options
 @click.option("--calendar", "calendars", type=click.Path(path_type=Path), multiple=True, required=True,
@@ -41,7 +41,7 @@ EXIT_FAILED = 1
 @pass_settings
 def command(
     settings: Settings,
-    file: Path,
+    file: str,
     request: str,
     calendars: tuple[Path, ...],
     argument: tuple[str, ...],
@@ -60,25 +60,35 @@ def command(
     wall_s = int(time.time())
     if now is not None:
         wall_s = parse_time(now, wall_s, zone, where="--now")
-    script = named_script(file)
+    with agent_parts():
+        source = _source(file)
     wanted = request_from(
         request, duration=when["duration"], at=when["at"], window=_asking.window(when), note="",
-        priority=0, agent=script.name, arguments=_agent_options.argument_values(argument),
+        priority=0, agent="mine", arguments=_agent_options.argument_values(argument),
         now_s=wall_s, zone=zone,
     )  # fmt: skip
     inbox = tuple(_agent_options.plain_data(message, "--message") for message in messages)
     with agent_parts():
         from kalends.client.trials.running import Trial, run
     trial = Trial(
-        source=script.source or "", request=wanted, user=settings.user_name(), inbox=inbox,
-        wall_s=wall_s, recall=recall,
+        source=source, request=wanted, user=settings.user_name(), inbox=inbox, wall_s=wall_s,
+        recall=recall,
     )  # fmt: skip
     ran = asyncio.run(run(trial, _calendars(calendars)))
-    _output.answer(settings, "run", ran, lambda: _lines(str(file), trial.source, ran, zone))
+    _output.answer(settings, "run", ran, lambda: _lines(file, source, ran, zone))
     codes = {site.code for site in ran.sites}
     if "rejected" in codes:
         return InvalidInput.exit_code
     return 0 if codes == {"ok"} else EXIT_FAILED
+
+
+def _source(file: str) -> str:
+    """The script; raises what `read_script` raises, and `NotFound` for no ready-made one."""
+    from kalends.agents import ready
+
+    if file.startswith("ready:"):
+        return ready.source(file.removeprefix("ready:"))
+    return read_script(Path(file))
 
 
 def _calendars(paths: Iterable[Path]) -> dict[str, Shown]:
