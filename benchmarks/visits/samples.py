@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Final
 
 from kalends.agents.runs import Job
@@ -53,9 +54,9 @@ def choose(view, request):
 
 def calendar(
     name: str, bookings: int, seed: int = 1, *,
-    grain_s: int = GRAIN_S, zone: str = "America/Los_Angeles",
+    grain_s: int = GRAIN_S, zone: str = "America/Los_Angeles", amounts: Sequence[int] = range(1, 9),
 ) -> ResourceCalendar:  # fmt: skip
-    """`bookings` of 1 to 4 hours and 1 to 8 of 128 units, somewhere within ten days of `FIRST_S`."""
+    """`bookings` of 1 to 4 hours and some of 128 units, somewhere within ten days of `FIRST_S`."""
     info = ResourceInfo(
         name=name, capacity=CAPACITY, grain_s=grain_s, zone=zone, attributes={"kind": "cluster"}
     )
@@ -67,7 +68,7 @@ def calendar(
             id=number + 1,
             start=start,
             end=start + chosen.randint(1, 4) * HOUR_S,
-            units=chosen.randint(1, 8),
+            units=chosen.choice(amounts),
             state="locked",
             holder="somebody",
             reservation="",

@@ -146,9 +146,12 @@ async def test_a_slow_line_delivers_what_it_counts() -> None:
 
 FIRST = samples.FIRST_S
 FORTNIGHT_S = 14 * samples.DAY_S
+AMOUNTS = (16, 32, 64, 128)
+"""Few and large, so that a slot is often exactly large enough, or all taken."""
+
 wishes = st.builds(
     lambda units, halves: Wish(units, halves * 1_800, FIRST, FIRST + FORTNIGHT_S - halves * 1_800),
-    st.integers(1, samples.CAPACITY),
+    st.sampled_from(AMOUNTS),
     st.integers(1, 6),
 )
 
@@ -178,7 +181,9 @@ def by_agent(here: ResourceCalendar, wish: Wish) -> list[int]:
 
 def coarse(seed: int, bookings: int, zone: str = "America/Los_Angeles") -> ResourceCalendar:
     """A calendar on a grain of half an hour, so that a fortnight's starts can all be offered."""
-    return samples.calendar(f"site{seed % 2}/cluster", bookings, seed, grain_s=1_800, zone=zone)
+    return samples.calendar(
+        f"site{seed % 2}/cluster", bookings, seed, grain_s=1_800, zone=zone, amounts=AMOUNTS
+    )
 
 
 @settings(max_examples=effort.examples(10), deadline=None)
@@ -202,7 +207,7 @@ def test_the_program_ranks_starts_as_the_agent_does(
 
 
 def test_some_starts_suit_and_others_do_not() -> None:
-    wish = Wish(65, 3_600, FIRST, FIRST + FORTNIGHT_S - 3_600)
+    wish = Wish(64, 3_600, FIRST, FIRST + FORTNIGHT_S - 3_600)
     chosen = by_agent(coarse(1, 300), wish)
     local = [datetime.fromtimestamp(start, ZoneInfo("America/Los_Angeles")) for start in chosen]
     assert {each.weekday() for each in local} == {1, 2, 3}
