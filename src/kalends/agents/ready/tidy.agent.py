@@ -26,6 +26,8 @@ def scrap(slot, busy, now):
         middle = (low + high) // 2
         low, high = (middle + 1, high) if busy[middle][1] <= slot["start"] else (low, middle)
     before = slot["start"] - (busy[low - 1][1] if low else now)
+    while low < len(busy) and busy[low][0] < slot["end"]:
+        low += 1
     behind = busy[low][0] - slot["end"] if low < len(busy) else days(4000)
     length = slot["end"] - slot["start"]
     return sum([piece for piece in (before, behind) if 0 < piece < length])
