@@ -44,6 +44,7 @@ from kalends.core.messages import SiteReport
 from kalends.core.scripts import RunCode, Stop
 from kalends.resource_servers.agent_visits import SCRIPTS_KEPT_MAX, AgentLimits
 from kalends.resource_servers.records import ParticipantLimits
+from kalends.resource_servers.visiting import RELAY_MS_MAX, RUN_MS_MAX
 
 
 def test_the_script_is_shown_what_is_free_and_its_choice_is_held_in_its_order() -> None:
@@ -371,8 +372,8 @@ def test_holds_of_a_choice_expire_and_a_repeat_runs_anew() -> None:
 def test_a_run_that_never_ends_counts_as_killed_after_a_while() -> None:
     site = AgentSite()
     errand = site.send(dispatch(1))
-    assert site.participant.next_deadline_ms() <= site.ms + 8_000
-    effects = site.advance(8_000)
+    assert site.participant.next_deadline_ms() <= site.ms + RUN_MS_MAX
+    effects = site.advance(RUN_MS_MAX)
     assert own(effects).code == "killed"
     assert len(own(effects).held) == 4
     assert not site.end(errand, Outcome("ok", [0]))
@@ -494,7 +495,7 @@ def test_a_near_site_that_never_answers_is_waited_for_only_so_long() -> None:
     site = AgentSite()
     effects = site.receive(dispatch(1, hold_ms=5_000, near=(Stop(NEAR, (ask("one"),)),)))
     site.end(effects.errands[0], Outcome("ok", [0]))
-    ended = report_in(site.advance(8_000))
+    ended = report_in(site.advance(RELAY_MS_MAX))
     assert ended.sites[1].refusals[0].code == RefusalCode.SITE_DOWN
     assert ended.sites[0].held == (), "its own hold has expired while it waited"
     assert not site.participant._visits
@@ -545,7 +546,7 @@ def test_nothing_is_kept_of_visits_that_are_over() -> None:
     for number in range(1, 6):
         errand = site.send(dispatch(number, source=KIND, principal=ANN if number % 2 else BOB))
         site.end(errand, Outcome("ok", []))
-    site.advance(10_000)
+    site.advance(RUN_MS_MAX)
     participant = site.participant
     assert not participant._visits
     assert not participant._errands

@@ -16,7 +16,7 @@ from kalends.core.errors import Unavailable
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.effects import Send
+from kalends.resource_servers.effects import Errand, Relay, Send
 from kalends.resource_servers.engine import SiteEngine
 from kalends.resource_servers.participant import Participant
 from kalends.resource_servers.store import SiteStore
@@ -35,6 +35,7 @@ class Site:
         self.alarms: list[str] = []
         self.failures: list[StoreFailed] = []
         self.committed: list[Committed] = []
+        self.errands: list[Errand] = []
         calendar = ResourceCalendar(ResourceInfo(name="sdsc/sp2", capacity=9), open_access())
         participant = Participant(
             "sdsc", "http://127.0.0.1:1", {"sdsc/sp2": calendar},
@@ -42,10 +43,13 @@ class Site:
         )  # fmt: skip
         self.engine = SiteEngine(
             self.store, participant,
-            moment=lambda: NOW, deliver=self.sent.extend, alarmed=self.alarms.append,
+            moment=lambda: NOW, deliver=self.sent.extend, set_out=self.set_out, alarmed=self.alarms.append,
             failed=self.failures.append, observe=self.committed.append,
         )  # fmt: skip
         self.other = sqlite3.connect(path, isolation_level=None)
+
+    def set_out(self, errands: Sequence[Errand], relays: Sequence[Relay]) -> None:
+        self.errands += errands
 
     def block_disk(self) -> None:
         """Another connection holds the lock for writing: commits wait."""

@@ -19,6 +19,7 @@ from kalends.calendars import (
 from kalends.core.errors import InvalidInput
 from kalends.core.messages import Principal
 from kalends.core.resources import ResourceInfo
+from kalends.resource_servers.agent_visits import AgentLimits
 from kalends.resource_servers.records import ParticipantLimits
 from kalends.serving.configuration import (
     AccessConfiguration,
@@ -62,6 +63,12 @@ def limits_of(configuration: SiteConfiguration) -> ParticipantLimits:
     return ParticipantLimits(
         limits.held_per_principal_max, limits.promised_per_principal_max, limits.hold_s_max * 1000
     )
+
+
+def agent_limits_of(configuration: SiteConfiguration) -> AgentLimits:
+    agents = configuration.agents
+    near = tuple(site.name for site in configuration.near)
+    return AgentLimits(agents.enabled, agents.held_max, near)
 
 
 def auditor(principal: Principal) -> Principal:

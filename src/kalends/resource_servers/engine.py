@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from kalends.agents.runs import Outcome
 from kalends.core import messages as m
 from kalends.core.errors import Unavailable
 from kalends.core.intervals import Moment
-from kalends.resource_servers.effects import Send
+from kalends.resource_servers.effects import Errand, Relay, Send
 from kalends.resource_servers.participant import Participant
 from kalends.resource_servers.stakes import Fact
 from kalends.resource_servers.store import Prune, Setting, SiteStore
@@ -30,9 +31,10 @@ PRUNE_EVERY_S: Final = 3_600.0
 class SiteEngine:
     """One life of a site, from the opening of its store to its failure or the stop of the server.
 
-    `deliver` sends messages that may leave now; `alarmed` hears what the protocol forbids; `failed`
-    is called once, when the store has failed: then nothing leaves any more, and the engine is to be
-    closed. All on the event loop.
+    `deliver` sends messages that may leave now; `set_out` begins runs of agents, and visits to near
+    sites, whose ends come back by `errand_done` and `relayed`; `alarmed` hears what the protocol
+    forbids; `failed` is called once, when the store has failed: then nothing leaves any more, and
+    the engine is to be closed. All on the event loop.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class SiteEngine:
         *,
         moment: Callable[[], Moment],
         deliver: Callable[[Sequence[Send]], None],
+        set_out: Callable[[Sequence[Errand], Sequence[Relay]], None],
         alarmed: Callable[[str], None],
         failed: Callable[[StoreFailed], None],
         observe: Callable[[Committed], None],
@@ -50,6 +53,7 @@ class SiteEngine:
         self.store = store
         self._moment = moment
         self._deliver = deliver
+        self._set_out = set_out
         self._alarmed = alarmed
         self._on_failed = failed
         self._failure: StoreFailed | None = None
@@ -87,6 +91,14 @@ class SiteEngine:
             raise self._give_up(error) from error
         return self._carry_out()
 
+    def errand_done(self, number: int, outcome: Outcome) -> None:
+        """Take the end of a run; one that began in an earlier life of the site changes nothing."""
+        self._step(partial(self.participant.errand_done, number, outcome))
+
+    def relayed(self, number: int, report: m.SiteReport | None) -> None:
+        """Take what a near site has answered; None for nothing."""
+        self._step(partial(self.participant.relayed, number, report))
+
     async def settle(self) -> None:
         """Return when everything that was stored up to now is durable; raises `StoreFailed`."""
         await self._committer.run(())
@@ -112,6 +124,8 @@ class SiteEngine:
             self._committer.submit(effects.facts, partial(self._durable, effects.sends), self._fail)
         elif effects.sends:
             self._deliver(effects.sends)
+        if effects.errands or effects.relays:
+            self._set_out(effects.errands, effects.relays)
         self._keep_time()
         return effects.sends
 
@@ -143,8 +157,14 @@ class SiteEngine:
 
     def _advance(self) -> None:
         self._timer = None
+        self._step(self.participant.advance)
+
+    def _step(self, step: Callable[[Moment], None]) -> None:
+        """A step that nobody waits for."""
+        if self._failure is not None:
+            return
         try:
-            self.participant.advance(self._moment())
+            step(self._moment())
         except Exception as error:
             self._give_up(error)
             return

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal
 
+from kalends.agents.runs import Function, Outcome
 from kalends.serving.group_commit import Committed
 from kalends.serving.metrics import Metrics
 
@@ -43,3 +44,23 @@ class SiteMeasures:
 
     def alarm(self) -> None:
         self._alarms.inc()
+
+
+class RunMeasures:
+    """Runs of agents, by function and by how they ended: never by user or script."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._runs = metrics.counter(
+            "kalends_agent_runs", "Runs of agents by how they ended.", ("function", "code")
+        )
+        self._seconds = metrics.histogram(
+            "kalends_agent_run_seconds", "Seconds of a run, with its wait for a turn."
+        )
+        self._cpu_seconds = metrics.counter(
+            "kalends_agent_cpu_seconds", "Processor time of agents' runs."
+        )
+
+    def ended(self, function: Function, outcome: Outcome) -> None:
+        self._runs.labels(function, outcome.code).inc()
+        self._seconds.observe(outcome.cost.wall_us / 1_000_000)
+        self._cpu_seconds.inc(outcome.cost.cpu_us / 1_000_000)

@@ -13,6 +13,7 @@ from kalends.core.intervals import Moment
 from kalends.core.messages import Principal
 from kalends.resource_servers.assembly import auditor
 from kalends.resource_servers.engine import SiteEngine
+from kalends.resource_servers.runs_store import RunsStore
 from kalends.resource_servers.stakes import Claim, Stake
 from kalends.resource_servers.store import DRAINING
 from kalends.serving.callers import Caller
@@ -30,6 +31,10 @@ class Site(Protocol):
 
     def health(self) -> api.Health: ...
 
+    @property
+    def records(self) -> RunsStore:
+        """Records of agents' runs."""
+
 
 class SiteOperations:
     """One handler for each operation of a site."""
@@ -45,6 +50,8 @@ class SiteOperations:
             "calendar": self.calendar,
             "audit": self.audit,
             "drain": self.drain,
+            "agent_runs": self.agent_runs,
+            "agent_run": self.agent_run,
         }
 
     def health(self, caller: Caller, body: api.Nothing) -> api.Health:
@@ -108,6 +115,20 @@ class SiteOperations:
         await engine.set(DRAINING, int(body.on))
         return self._site.health()
 
+    async def agent_runs(self, caller: Caller, body: api.ListRuns) -> api.Runs:
+        views = await self._site.records.newest(_runs_of(caller), body.id, body.count)
+        return api.Runs(runs=tuple(views))
+
+    async def agent_run(self, caller: Caller, body: api.RunRef) -> api.RunView:
+        view = await self._site.records.one(int(body.run), _runs_of(caller))
+        if view is None:
+            raise NotFound(
+                f"there is no record of a run {body.run} of yours here, or not any more",
+                where="run",
+                remedy="kalends agent runs lists those that are kept",
+            )
+        return view
+
     def _visible(self, caller: Caller, resource: str) -> ResourceCalendar:
         calendar = self._site.engine().participant.book.calendars.get(resource)
         if calendar is None or not calendar.visible_to(_seen_as(caller)):
@@ -117,6 +138,11 @@ class SiteOperations:
                 remedy="kalends resources lists those that you may see",
             )
         return calendar
+
+
+def _runs_of(caller: Caller) -> str | None:
+    """Whose runs the caller may see; None for everybody's."""
+    return None if "audit" in caller.scopes else caller.principal.user
 
 
 def _seen_as(caller: Caller) -> Principal:

@@ -22,15 +22,20 @@ from kalends.core import api
 from kalends.core import messages as m
 from kalends.core.errors import KalendsError, StoreDamaged, Unavailable
 from kalends.core.intervals import Moment
-from kalends.resource_servers.assembly import calendars_of, limits_of
+from kalends.resource_servers.assembly import agent_limits_of, calendars_of, limits_of
 from kalends.resource_servers.broker_sessions import SESSION_PATH, BrokerSessions
-from kalends.resource_servers.effects import Send
+from kalends.resource_servers.effects import Errand, Relay, Send
 from kalends.resource_servers.engine import SiteEngine, unavailable
-from kalends.resource_servers.measures import SiteMeasures, State
+from kalends.resource_servers.measures import RunMeasures, SiteMeasures, State
+from kalends.resource_servers.near_visits import SOURCE as VISIT_SOURCE
+from kalends.resource_servers.near_visits import VISITS_PATH, NearVisits
 from kalends.resource_servers.operations import SiteOperations
 from kalends.resource_servers.participant import Participant
 from kalends.resource_servers.peer_questions import SOURCE, PeerQuestions
 from kalends.resource_servers.peers import PEERS_PATH, PeerCalls
+from kalends.resource_servers.relays import RelayCalls
+from kalends.resource_servers.running import Running
+from kalends.resource_servers.runs_store import RunsStore
 from kalends.resource_servers.store import DRAINING, SiteStore
 from kalends.serving.application import build_application
 from kalends.serving.callers import Authenticator, OpenAccess
@@ -75,6 +80,7 @@ def build_site(
         routes=[
             web.get(SESSION_PATH, site.sessions.respond, allow_head=False),
             web.post(PEERS_PATH, site.questions.respond),
+            web.post(VISITS_PATH, site.visits.respond),
         ],
         on_stop=site.begin_stop,
     )
@@ -127,6 +133,9 @@ class SiteServer:
             logger,
         )
         self.questions = PeerQuestions(self.engine, moment, self.limits)
+        self.visits = NearVisits(self.engine, moment, self.limits)
+        self._running = Running(configuration, moment, RunMeasures(metrics), logger, self._alarmed)
+        self._relays = RelayCalls(configuration.name, configuration.near, moment, logger)
         self._measures = SiteMeasures(metrics, self.sessions.__len__, self._total)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -135,27 +144,37 @@ class SiteServer:
     async def start(self, application: web.Application) -> None:
         self._peers = PeerCalls(self._answered, self._logger)
         try:
+            await self._relays.start()
+            await self._running.start()
             self._engine = await self._begin()
         except BaseException:
-            await self._peers.close()
+            await self._close_calls()
             raise
         self._state = "ok"
 
     def begin_stop(self) -> None:
         """Everything received so far is settled, then sessions are closed as going away."""
         self._stopping = True
+        self._spawn(self._running.stop())
         self._spawn(self._end_sessions())
 
     async def stop(self, application: web.Application) -> None:
         """Store everything and close the store; nothing that was promised is lost without it."""
         self._stopping = True
+        await self._close_calls()
+        if self._engine is not None:
+            await self._engine.close()
+            self._engine = None
+
+    async def _close_calls(self) -> None:
+        """Runs, and whatever was asked of others, end without an answer."""
+        await self._running.stop()
+        await self._relays.close()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._peers is not None:
             await self._peers.close()
-        if self._engine is not None:
-            await self._engine.close()
-            self._engine = None
+        await self.records.close()
 
     async def _end_sessions(self) -> None:
         if self._engine is not None:
@@ -179,6 +198,7 @@ class SiteServer:
             participant,
             moment=self._moment,
             deliver=self._deliver,
+            set_out=self._set_out,
             alarmed=self._alarmed,
             failed=self._failed,
             observe=self._measures.committed,
@@ -194,6 +214,7 @@ class SiteServer:
                 epoch=loaded.epoch,
                 jitter=random.random,
                 limits=limits_of(self._configuration),
+                agents=agent_limits_of(self._configuration),
                 stakes=loaded.stakes,
                 horizon_s=loaded.horizon_s,
                 now=self._moment(),
@@ -224,8 +245,12 @@ class SiteServer:
             role="site",
             name=self._configuration.name,
             version=self._version,
-            detail=self._detail,
+            detail=self._detail or self._running.detail,
         )
+
+    @property
+    def records(self) -> RunsStore:
+        return self._running.records
 
     # Failure of the store
 
@@ -234,6 +259,7 @@ class SiteServer:
         self._state, self._detail = "failing", failure.detail
         self._logger.error("store_failed", detail=failure.detail, exc_info=failure.__cause__)
         self.questions.fail(unavailable())
+        self.visits.fail(unavailable())
         if engine is not None:
             self._spawn(self._recover(engine))
 
@@ -263,6 +289,8 @@ class SiteServer:
                 link.push(message)
             elif to.startswith(SOURCE):
                 self.questions.answer(to, message)
+            elif to.startswith(VISIT_SOURCE):
+                self.visits.answer(to, message)
             elif "://" in to and self._peers is not None:
                 self._peers.ask(to, message)
 
@@ -278,6 +306,24 @@ class SiteServer:
                 return
         with contextlib.suppress(Unavailable):
             engine.receive(url, (answer,))
+
+    # Agents
+
+    def _set_out(self, errands: Sequence[Errand], relays: Sequence[Relay]) -> None:
+        for errand in errands:
+            self._spawn(self._run(errand))
+        for relay in relays:
+            self._spawn(self._relay(relay))
+
+    async def _run(self, errand: Errand) -> None:
+        outcome = await self._running.run(errand)
+        if self._engine is not None:
+            self._engine.errand_done(errand.number, outcome)
+
+    async def _relay(self, relay: Relay) -> None:
+        report = await self._relays.visit(relay)
+        if self._engine is not None:
+            self._engine.relayed(relay.number, report)
 
     def _alarmed(self, alarm: str) -> None:
         self.alarms.append(alarm)

@@ -38,7 +38,7 @@ from kalends.resource_servers.holding import Holding
 from kalends.resource_servers.stakes import Stake
 from kalends.resource_servers.unoffered import why_unoffered
 
-RUN_MS_MAX: Final = 8_000
+RUN_MS_MAX: Final = 12_000
 """An engine ends every run long before; a visit does not depend on that."""
 
 RELAY_MS_MAX: Final = 8_000

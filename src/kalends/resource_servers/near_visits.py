@@ -1,0 +1,101 @@
+"""Agents' visits that another site passes on to this one: one Dispatch in, one Report out.
+
+The other site has the scope ``broker`` here, and vouches for the user as a broker does. The report
+leaves when the run has ended, and what it says of promises is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from kalends.core import messages as m
+from kalends.core import wire
+from kalends.core.errors import Conflict, InvalidInput, KalendsError, LimitExceeded, Unavailable
+from kalends.core.intervals import Moment
+from kalends.resource_servers.engine import SiteEngine
+from kalends.serving.application import caller_of
+from kalends.serving.incoming import read_body
+from kalends.serving.limiting import ServingLimits
+
+VISITS_PATH: Final = "/v1/visits"
+
+VISIT_BYTES_MAX: Final = 1024 * 1024
+"""The longest source, inbox, asks and starts together are half of it."""
+
+VISITS_MAX: Final = 256
+"""Visits that wait for their reports."""
+
+ANSWER_S_MAX: Final = 20.0
+"""Longer than any visit without sites near takes; whoever asked has given up by then."""
+
+SOURCE: Final = "visit#"
+"""How sources of such visits begin; no broker can have such a name."""
+
+
+class NearVisits:
+    """Visits that are under way; `engine` gives the running site, or raises `Unavailable`."""
+
+    def __init__(
+        self,
+        engine: Callable[[], SiteEngine],
+        moment: Callable[[], Moment],
+        serving_limits: ServingLimits,
+    ) -> None:
+        self._engine = engine
+        self._moment = moment
+        self._limits = msgspec.structs.replace(serving_limits, body_bytes_max=VISIT_BYTES_MAX)
+        self._waiters: dict[str, asyncio.Future[m.Message]] = {}
+        self._count = 0
+
+    async def respond(self, request: web.Request) -> web.Response:
+        """Answer one `Dispatch` with one `Report`, both as the whole body."""
+        caller = caller_of(request, "broker")
+        caller.require("broker", self._moment().wall_s)
+        body = await read_body(request, self._limits)
+        dispatch = wire.decode_msgpack(body, m.Dispatch, bytes_max=VISIT_BYTES_MAX)
+        if dispatch.near:
+            raise InvalidInput("a visit is passed on once only", where="near")
+        if len(self._waiters) >= VISITS_MAX:
+            raise LimitExceeded(
+                f"{VISITS_MAX} visits are under way, the most at once", retry_after_s=1.0
+            )
+        answer = await self._answer(dispatch)
+        if not isinstance(answer, m.Report):
+            raise Conflict(
+                f"attempt {dispatch.att} of this request is over", where="att",
+                request_id=dispatch.rid,
+            )  # fmt: skip
+        return web.Response(body=wire.encode_msgpack(answer), content_type=wire.MSGPACK)
+
+    def answer(self, source: str, message: m.Message) -> None:
+        """`message` is for whoever has come as `source`; news of holds later on find nobody there."""
+        waiter = self._waiters.get(source)
+        if waiter is not None and not waiter.done() and isinstance(message, m.Report | m.Stale):
+            waiter.set_result(message)
+
+    def fail(self, error: KalendsError) -> None:
+        """No visit under way will be answered."""
+        for waiter in self._waiters.values():
+            if not waiter.done():
+                waiter.set_exception(error)
+
+    async def _answer(self, dispatch: m.Dispatch) -> m.Message:
+        engine = self._engine()
+        self._count += 1
+        source = f"{SOURCE}{self._count}"
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters[source] = waiter
+        try:
+            async with asyncio.timeout(ANSWER_S_MAX):
+                engine.receive(source, (dispatch,))
+                answer: m.Message = await waiter
+        except TimeoutError as error:
+            raise Unavailable("the visit takes too long", retry_after_s=1.0) from error
+        finally:
+            del self._waiters[source]
+        return answer

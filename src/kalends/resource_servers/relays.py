@@ -1,0 +1,125 @@
+"""Passing an agent's visit on to a near site, as its owner lists it: one question, one answer."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import aiohttp
+
+from kalends.core import limits, wire
+from kalends.core import messages as m
+from kalends.core.errors import InvalidInput, KalendsError
+from kalends.core.intervals import Moment
+from kalends.resource_servers.effects import Relay
+from kalends.resource_servers.near_visits import VISITS_PATH
+from kalends.resource_servers.visiting import RELAY_MS_MAX
+from kalends.serving.callers import USER_HEADER
+from kalends.serving.configuration import NearConfiguration
+from kalends.serving.keys import load_private_key
+from kalends.serving.logs import Logger
+from kalends.serving.tokens import mint
+
+TOKEN_S: Final = 60
+"""A token is made for each visit: it need not outlive it."""
+
+Headers = Callable[[], dict[str, str]]
+
+
+class RelayCalls:
+    """The near sites of `site`.
+
+    Raises `InvalidInput` for a key or an authority's file that cannot be used.
+    """
+
+    def __init__(
+        self,
+        site: str,
+        near: Sequence[NearConfiguration],
+        moment: Callable[[], Moment],
+        logger: Logger,
+    ) -> None:
+        self._near = {
+            each.name: (
+                each.url.rstrip("/") + VISITS_PATH,
+                _headers(site, each, moment),
+                _trust(each),
+            )
+            for each in near
+        }
+        self._logger = logger
+        self._http: aiohttp.ClientSession | None = None
+
+    async def start(self) -> None:
+        timeout = aiohttp.ClientTimeout(total=RELAY_MS_MAX / 1000)
+        self._http = aiohttp.ClientSession(timeout=timeout)
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.close()
+
+    async def visit(self, relay: Relay) -> m.SiteReport | None:
+        """The near site's own report; None when it gives none in time, whatever the reason."""
+        try:
+            report = await self._post(relay)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, KalendsError) as error:
+            self._logger.info(
+                "near_site_silent", near=relay.site, rid=relay.dispatch.rid, reason=repr(error)
+            )
+            return None
+        about = (report.rid, report.att) == (relay.dispatch.rid, relay.dispatch.att)
+        return report.sites[0] if about else None
+
+    async def _post(self, relay: Relay) -> m.Report:
+        assert self._http is not None
+        url, headers, tls = self._near[relay.site]
+        async with self._http.post(
+            url,
+            data=wire.encode_msgpack(relay.dispatch),
+            headers={"Content-Type": wire.MSGPACK, "Accept": wire.MSGPACK, **headers()},
+            ssl=tls,
+            allow_redirects=False,
+        ) as response:
+            if response.status != 200:
+                raise InvalidInput(f"the near site answered with status {response.status}")
+            body = b""
+            async for chunk in response.content.iter_any():
+                body += chunk
+                wire.check_size(body, limits.FRAME_BYTES_MAX)
+        return wire.decode_msgpack(body, m.Report, bytes_max=limits.FRAME_BYTES_MAX)
+
+
+def _headers(site: str, near: NearConfiguration, moment: Callable[[], Moment]) -> Headers:
+    """What proves who we are: a fresh token, or our name where access is open."""
+    if near.key is None:
+        return lambda: {USER_HEADER: site}
+    key = load_private_key(near.key)
+
+    def headers() -> dict[str, str]:
+        token = mint(
+            key,
+            user=site,
+            groups=(),
+            audience=(near.name,),
+            scopes=("broker",),
+            issuer=site,
+            lifetime_s=TOKEN_S,
+            now_s=moment().wall_s,
+        )
+        return {"Authorization": f"Bearer {token}"}
+
+    return headers
+
+
+def _trust(near: NearConfiguration) -> ssl.SSLContext | bool:
+    if near.ca is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=near.ca)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInput(
+            f"{near.ca} cannot be used: {error}",
+            where=f"site.near.{near.name}.ca",
+            remedy="name a file with certificates in PEM form",
+        ) from error
