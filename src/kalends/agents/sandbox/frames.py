@@ -9,7 +9,8 @@ import asyncio
 import socket
 from typing import Final
 
-HEADER_BYTES: Final = 4
+from kalends.agents.sandbox.worker import HEADER_BYTES
+
 CHUNK_BYTES: Final = 1 << 16
 
 
