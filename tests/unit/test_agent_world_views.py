@@ -323,6 +323,27 @@ def test_when_offers_are_thinned_common_starts_of_all_terms_stay() -> None:
     assert both == [MONDAY + 5 * DAY_S, MONDAY + 5 * DAY_S + HOUR_S]
 
 
+def test_a_short_time_at_which_all_terms_are_served_is_not_lost_among_many_others() -> None:
+    machines = [calendar(f"here/{letter}", grain_s=60) for letter in "abcdefghij"]
+    begin = MONDAY + 3 * DAY_S
+    taken = [Taken(MONDAY, begin), Taken(begin + 2 * HOUR_S, MONDAY + 9 * DAY_S)]
+    asks = [Ask(term=0, resource=each.info.name, length_s=HOUR_S) for each in machines]
+    asks.append(Ask(term=1, resource="here/onyx", length_s=HOUR_S))
+    seen = visit(
+        [*machines, calendar("here/onyx", taken, grain_s=60)], asks, step_s=600, count_max=200
+    )
+    whole = {offer.common for offer in seen.offers if offer.term == 1}
+    assert whole == set(range(begin, begin + HOUR_S + 1, 600))
+    assert len(seen.offers) > 180
+
+
+def test_one_common_start_alone_is_cut_where_it_has_too_many_slots() -> None:
+    machines = [calendar(f"here/{letter}") for letter in "abcde"]
+    asks = [Ask(term=0, resource=each.info.name, length_s=HOUR_S) for each in machines]
+    seen = visit(machines, asks, last=MONDAY, count_max=3)
+    assert [offer.resource for offer in seen.offers] == ["here/a", "here/b", "here/c"]
+
+
 def test_years_of_seconds_are_counted_and_not_walked_through() -> None:
     free = ((0, 10**10, 5),)
     shown = {

@@ -32,22 +32,28 @@ def on_grid(servings: Sequence[Serving], starts: Starts, count_max: int) -> set[
     """Starts of the grid at which something could be served: all, or enough to choose from evenly.
 
     Where there are more than `count_max` slots at them, those come first that are on everyone's grain
-    at once, and first of all those at which every term is served: few others become a reservation.
+    at once: few others become a reservation.
     """
-    grid = Beat(starts.step_s, starts.first % starts.step_s)
-    beats = [(serving, grid.both(serving.beat)) for serving in servings]
+    beats = _beats(servings, starts)
     hitting = [(serving, beat) for serving, beat in beats if beat is not None]
     found: set[int] = set()
     if sum(count(beat, serving.ranges) for serving, beat in hitting) > count_max:
         joint = _joint(beat for _, beat in beats)
         if joint is not None:
-            found.update(sampled(joint, _served_together(servings), count_max))
             found.update(sampled(joint, union(each.ranges for each in servings), count_max))
         if len(found) >= count_max:
             return found
     for serving, beat in hitting:
         found.update(sampled(beat, serving.ranges, count_max))
     return found
+
+
+def whole_on_grid(servings: Sequence[Serving], starts: Starts, count_max: int) -> list[int]:
+    """Starts of the grid, on everyone's grain, at which every term is served: at most `count_max`."""
+    joint = _joint(beat for _, beat in _beats(servings, starts))
+    if joint is None:
+        return []
+    return sampled(joint, _served_together(servings), count_max)
 
 
 def earliest(servings: Iterable[Serving], count_max: int) -> list[int]:
@@ -100,10 +106,18 @@ def _slots_at(commons: Sequence[int], servings: Iterable[Serving]) -> int:
     return slots
 
 
+def _beats(servings: Iterable[Serving], starts: Starts) -> list[tuple[Serving, Beat | None]]:
+    """For each serving the starts of the grid that are on its grain."""
+    grid = Beat(starts.step_s, starts.first % starts.step_s)
+    return [(serving, grid.both(serving.beat)) for serving in servings]
+
+
 def _joint(beats: Iterable[Beat | None]) -> Beat | None:
-    return reduce(
-        lambda one, other: None if one is None or other is None else one.both(other), beats
-    )
+    """The times of all `beats`; None when they never meet."""
+    joint: Beat | None = Beat(1, 0)
+    for beat in beats:
+        joint = joint.both(beat) if joint is not None and beat is not None else None
+    return joint
 
 
 def _served_together(servings: Iterable[Serving]) -> list[Range]:
@@ -111,6 +125,11 @@ def _served_together(servings: Iterable[Serving]) -> list[Range]:
     by_term: dict[int, list[Serving]] = {}
     for serving in servings:
         by_term.setdefault(serving.ask.term, []).append(serving)
-    return reduce(
-        intersection, (union(each.ranges for each in several) for several in by_term.values())
+    return (
+        reduce(
+            intersection,
+            (union(each.ranges for each in several) for several in by_term.values()),
+        )
+        if by_term
+        else []
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kalends.agents.world.commons import beside_own, bounded, earliest, on_grid
+from kalends.agents.world.commons import beside_own, bounded, earliest, on_grid, whole_on_grid
 from kalends.agents.world.fitting import Serving, least_free, servings_of
 from kalends.agents.world.shown import Shown
 from kalends.agents.world.thinning import kept
@@ -41,12 +41,15 @@ def offers(
     """
     servings = servings_of(shown, asks, starts.first, starts.last)
     if starts.only:
-        beside: list[int] = []
-        commons = sorted(set(starts.only))
+        beside, whole, others = [], [], sorted(set(starts.only))
     else:
-        beside = bounded(beside_own(shown, servings), servings, count_max)
-        commons = sorted({*on_grid(servings, starts, count_max), *earliest(servings, count_max)})
-    commons = sorted({*bounded(commons, servings, count_max), *beside})
+        beside = beside_own(shown, servings)
+        whole = whole_on_grid(servings, starts, count_max)
+        others = sorted({*on_grid(servings, starts, count_max), *earliest(servings, count_max)})
+    beside, whole, others = (
+        bounded(commons, servings, count_max) for commons in (beside, whole, others)
+    )
+    commons = sorted({*beside, *whole, *others})
     groups = _groups(servings, commons)
     terms = {common: len({offer.term for offer in group}) for common, group in groups.items()}
     sizes = {common: len(group) for common, group in groups.items()}
