@@ -157,6 +157,8 @@ def _choices(meter: Meter) -> dict[str, Guard]:
             items = [values, *more] if more else items_of(meter, values)
             if not items and default is not _ABSENT:
                 return default
+            if not items:
+                raise ValueError("there is nothing to choose from")
             keys = items if key is None else [key(item) for item in items]
             for one in keys:
                 weight(meter, one)
