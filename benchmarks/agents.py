@@ -1,6 +1,6 @@
 """What agents cost: checks, runs, visits, failures and memory; bytes, messages and time on slow lines.
 
-    python benchmarks/agents.py [--quick] [--json] [--only checks,runs,rates,endings,memory,visits,wire]
+    python benchmarks/agents.py [--quick] [--json] [--only SECTIONS]
 
 The sandbox and the language are those of a server; visits and bookings are made at real server
 processes on loopback. See docs/agent-benchmark.md for what each figure means. Prints figures and
@@ -43,7 +43,7 @@ class Size(NamedTuple):
     rounds: int
 
 
-FULL: Final = Size(200, 4.0, 10, 2, (100, 1_000), 10, 3)
+FULL: Final = Size(100, 4.0, 8, 2, (100, 1_000), 10, 3)
 QUICK: Final = Size(20, 0.5, 2, 1, (30,), 2, 1)
 USERS: Final = 8
 
@@ -76,10 +76,11 @@ async def _memory(size: Size) -> dict[str, Any]:
 SECTIONS: Final[dict[str, Callable[[Size], Any]]] = {
     "checks": lambda size: asyncio.run(_with_engines(lambda e: runs.checks(e, size.calls))),
     "runs": lambda size: asyncio.run(_with_engines(lambda e: runs.visits(e, size.calls))),
+    "views": lambda size: runs.views(size.calls),
     "rates": lambda size: asyncio.run(_rates(size)),
     "endings": lambda size: asyncio.run(endings.measure(ROOMY, size.failures, size.waits)),
     "memory": lambda size: asyncio.run(_memory(size)),
-    "visits": lambda size: session.measure(size.calls, size.failures),
+    "visits": lambda size: session.measure(2 * size.calls, size.failures),
     "wire": lambda size: wire.measure(size.loads, size.bookings, USERS, size.rounds),
 }
 

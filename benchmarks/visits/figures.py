@@ -13,7 +13,7 @@ class Spread(NamedTuple):
     p50_ms: float
     p95_ms: float
     p99_ms: float
-    count: int
+    calls: int
 
     def cells(self) -> list[str]:
         return [f"{value:.2f}" for value in self[:3]]

@@ -42,6 +42,11 @@ def runs(result: Mapping[str, Any]) -> str:
     return table("A run: choosing among slots", head, rows)
 
 
+def views(result: list[dict[str, Any]]) -> str:
+    rows = [(row["slots"], *_times(row), row["bytes"]) for row in result]
+    return table("Before a run: what the script is shown", ("slots", *_TIMES, "bytes"), rows)
+
+
 def rates(result: list[dict[str, Any]]) -> str:
     rows = [
         (row["callers"], f"{row['runs_per_s']:.0f}", *_times(row), _codes(row["codes"]))
@@ -83,7 +88,7 @@ def visits(result: list[dict[str, Any]]) -> str:
     rows = [
         (
             row["visit"], row["slots"] or "-", *_times(row), _codes(row["codes"]) or "-",
-            f"{row['held']} of {row['count']}",
+            f"{row['held']} of {row['calls']}",
         )
         for row in result
     ]  # fmt: skip
@@ -124,6 +129,7 @@ def _side(figures: Mapping[str, Any]) -> tuple[str, str]:
 SECTIONS: Final[dict[str, Callable[[Any], str]]] = {
     "checks": checks,
     "runs": runs,
+    "views": views,
     "rates": rates,
     "endings": endings,
     "memory": memory,

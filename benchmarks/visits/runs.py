@@ -15,6 +15,7 @@ from kalends.agents.language.answers import copied
 from kalends.agents.language.engine import LanguageOnly
 from kalends.agents.language.job import perform
 from kalends.agents.runs import Checked, Engine, Job, Outcome
+from kalends.core import wire
 
 SLOTS: Final = (100, 1_000)
 CALLERS: Final = (1, 8, 64)
@@ -95,7 +96,7 @@ async def visits(engine: Engine, count: int) -> list[dict[str, Any]]:
         for slots in SLOTS:
             job = samples.choosing(source, here, slots=slots)
             new = [job._replace(source=_new(source, number)) for number in range(count)]
-            known = [job] * (4 * count)
+            known = [job] * (2 * count)
             await engine.check(source, job.user)
             await _run_all(engine, known[:4])
             for way, jobs in (("source", new), ("bytecode", known)):
@@ -104,6 +105,21 @@ async def visits(engine: Engine, count: int) -> list[dict[str, Any]]:
                     {"script": name, "slots": slots, "from": way, "codes": codes}
                     | spread(times_ms)._asdict()
                 )
+    return rows
+
+
+def views(count: int) -> list[dict[str, Any]]:
+    """What a site does before a run: look into the calendar, make offers, and plain data of both."""
+    here = samples.calendar("site0/cluster", samples.BOOKINGS)
+    rows = []
+    for slots in SLOTS:
+        times_ms = []
+        for _ in range(count):
+            began_s = time.perf_counter()
+            job = samples.choosing("", here, slots=slots)
+            times_ms.append((time.perf_counter() - began_s) * 1e3)
+        packed = len(wire.encode_msgpack(job.arguments))
+        rows.append({"slots": slots, "bytes": packed, **spread(times_ms)._asdict()})
     return rows
 
 

@@ -31,6 +31,8 @@ from kalends.serving.callers import USER_HEADER
 RESOURCE: Final = "site0/cluster"
 HOLD_MS: Final = 30_000
 BROKER: Final = "bench"
+_TUESDAY, _THURSDAY = 1, 3
+"""Days of the week from Monday, 0; the epoch began on a Thursday."""
 
 ENDLESS: Final = """\
 def choose(view, request):
@@ -66,11 +68,11 @@ class Session:
         await self._socket.close()
         await self._http.close()
 
-    async def ask(self, message: m.Message, answer: type[m.Message]) -> m.Message:
+    async def ask(self, message: m.ToSite, answer: type[m.Message]) -> m.Message:
         await self.say(message)
         return await self._heard(answer)
 
-    async def say(self, message: m.Message) -> None:
+    async def say(self, message: m.ToSite) -> None:
         frame = m.FrameToSite(1, BROKER, time.time_ns() // 1_000_000, [message])
         await self._socket.send_bytes(wire.encode_msgpack(frame))
 
@@ -138,7 +140,7 @@ def measure(count: int, failures: int) -> list[dict[str, Any]]:
 
 async def _measure(url: str, count: int, failures: int) -> list[dict[str, Any]]:
     """Each row is another user, so that no row uses up the processor time of the next."""
-    first = (int(time.time()) // DAY_S + 2) * DAY_S
+    first = _tuesday_morning(int(time.time()))
     askers = (_Asker(f"user{number}", first) for number in itertools.count())
     wanted = [(*named, slots, count) for named in runs.scripts().items() for slots in runs.SLOTS]
     wanted += [
@@ -157,6 +159,14 @@ async def _measure(url: str, count: int, failures: int) -> list[dict[str, Any]]:
             known = [asker.dispatch(source, slots, known=True) for _ in range(number)]
             rows.append(await _row(session, name, slots, known, m.Report))
     return rows
+
+
+def _tuesday_morning(now_s: int) -> int:
+    """A Tuesday at 17:00 UTC, which is in the morning in California, in two to nine days."""
+    day = now_s // DAY_S + 2
+    while (day + _THURSDAY) % 7 != _TUESDAY:
+        day += 1
+    return day * DAY_S + 17 * HOUR_S
 
 
 async def _row(

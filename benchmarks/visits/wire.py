@@ -43,7 +43,7 @@ AGENT_NAME: Final = "most-left"
 
 LOADERS: Final = 32
 TRIES_MAX: Final = 64
-QUIET_S: Final = 1.5
+QUIET_S: Final = 1.2
 """Longer than anything that a broker puts off; nothing of a booking follows so late."""
 
 
@@ -210,10 +210,9 @@ async def _measure(
             await _load(running.broker.url, load - loaded, first, seed=loaded)
             loaded = load
             alone = [await _in_turn(clients[0], lines, wish, load, way, bookings) for way in WAYS]
-            same = sum(
-                one == other for one, other in zip(*(t.starts() for t in alone), strict=True)
-            )
-            rows += [tally.figures() | {"same_start": same} for tally in alone]
+            for tally in alone:
+                pairs = zip(tally.starts(), alone[0].starts(), strict=True)
+                rows.append(tally.figures() | {"same_start": sum(a == b for a, b in pairs)})
             for way in WAYS:
                 tally = await _at_once(clients, lines, wish, load, way, rounds)
                 rows.append(tally.figures())

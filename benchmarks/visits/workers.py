@@ -73,7 +73,7 @@ async def making(limits: SandboxLimits, zygotes: int, forks: int) -> dict[str, A
             mother.order()
             made_s, worker = await made.get()
             worker.channel.close()
-            await worker.ended
+            await worker.end()
             ended_ms.append((time.perf_counter() - began_s) * 1e3)
             made_ms.append((made_s - began_s) * 1e3)
             worker.close()

@@ -267,4 +267,4 @@ def test_as_a_script_it_measures_in_the_sandbox(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)["checks"]
     assert found["sandbox"]["codes"] == found["in-process"]["codes"] == {"ok": command.QUICK.calls}
-    assert all(figures["count"] == command.QUICK.calls for figures in found.values())
+    assert all(figures["calls"] == command.QUICK.calls for figures in found.values())
