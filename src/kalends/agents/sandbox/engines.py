@@ -56,7 +56,7 @@ async def engine_for(settings: Settings, *, alerted: Alerted = lambda user, deta
         # Only here: the sandbox's own host must not need what only workers load.
         from kalends.agents.language.engine import LanguageOnly
 
-        return LanguageOnly(settings.steps_max)
+        return LanguageOnly(steps_max=settings.steps_max)
     limits = SandboxLimits(
         steps_max=settings.steps_max,
         cpu_s_max=settings.cpu_s_max,

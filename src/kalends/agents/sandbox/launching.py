@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -89,7 +90,12 @@ class Worker:
 
     @property
     def ended(self) -> bool:
-        return self._end.done()
+        """Has the process ended, even if its zygote has not said so yet?"""
+        if self._end.done() or self._pidfd < 0:
+            return True
+        ended = select.poll()
+        ended.register(self._pidfd, select.POLLIN)
+        return bool(ended.poll(0))
 
     def on_end(self, then: Callable[[Ending | None], None]) -> None:
         """Have `then` called with its end, before anybody who waits for that goes on."""

@@ -69,6 +69,7 @@ class Pool:
             worker = self._spares.popleft()
             if not worker.ended:
                 return worker
+            worker.close()
         waiting: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         self._refill()

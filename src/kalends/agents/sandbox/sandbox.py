@@ -122,6 +122,11 @@ class Sandbox:
         """Version of the language and of Python that scripts are run by."""
         return self._pool.engine
 
+    @property
+    def running(self) -> int:
+        """Jobs that are being done now."""
+        return self._running
+
     async def check(self, source: str, user: str) -> Checked:
         """See `Engine.check`. What passes is compiled, and kept."""
         known = self._bytecode.get(source, self.engine)

@@ -1,0 +1,66 @@
+"""Sandboxes to test: started and closed, with jobs for them, and the processes that they consist of."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+from kalends.agents.runs import Job
+from kalends.agents.sandbox import Sandbox, SandboxLimits
+from kalends.agents.sandbox.sandbox import Language
+
+ANYTHING: Final = Language(
+    "tests.processes.unrestricted:perform", "tests.processes.unrestricted:ENGINE"
+)
+AMPLE: Final = SandboxLimits(cpu_s_per_minute=1e6, wait_s_max=60.0, wall_s_max=30.0)
+
+HONEST: Final = "def choose(view, request):\n    return [1, 2, 3]\n"
+
+
+def job(source: str, *arguments: Any, user: str = "ada") -> Job:
+    return Job(user, source, "choose", arguments or ({}, {}))
+
+
+def choosing(*lines: str) -> str:
+    return "def choose(view, request):\n" + "".join(f"    {line}\n" for line in lines)
+
+
+@contextlib.asynccontextmanager
+async def sandbox(
+    limits: SandboxLimits = AMPLE, language: Language | None = ANYTHING, **options: Any
+) -> AsyncIterator[Sandbox]:
+    started = await Sandbox.start(limits, language=language, **options)
+    try:
+        yield started
+    finally:
+        await started.close()
+
+
+def descriptors() -> set[str]:
+    return {os.readlink(entry) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()}
+
+
+def processes() -> dict[int, int]:
+    """All zygotes and workers that stem from this process, with the parent of each."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (entry / "stat").read_text().rpartition(")")[2].split()
+            parents[int(entry.name)] = int(words[1])
+    mine = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
+        mine |= more
+    return {pid: parents[pid] for pid in mine - {os.getpid()}}
+
+
+async def no_processes() -> bool:
+    return not processes()
+
+
+def zygote() -> int:
+    found = [pid for pid, parent in processes().items() if parent == os.getpid()]
+    assert len(found) == 1
+    return found[0]
