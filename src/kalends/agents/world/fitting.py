@@ -147,13 +147,14 @@ def count(beat: Beat, ranges: Iterable[Range]) -> int:
 
 def sampled(beat: Beat, ranges: Sequence[Range], count_max: int) -> list[int]:
     """The times of `beat` in `ranges`: all, or `count_max` of them, evenly by rank."""
+    begins = ((beat.next(first), beat.number_in(first, last)) for first, last in ranges)
     times: list[int] = []
-    before = index = 0
+    before = begin = here = 0
     for rank in evenly(count(beat, ranges), count_max):
-        while rank - before >= (here := beat.number_in(*ranges[index])):
+        while rank - before >= here:
             before += here
-            index += 1
-        times.append(beat.next(ranges[index][0]) + (rank - before) * beat.modulus)
+            begin, here = next(begins)
+        times.append(begin + (rank - before) * beat.modulus)
     return times
 
 
