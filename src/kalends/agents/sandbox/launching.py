@@ -14,9 +14,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-import kalends
 from kalends.agents.sandbox import zygote as program
 from kalends.agents.sandbox.lockdown import Allowance
 from kalends.core.errors import Unavailable
@@ -173,7 +172,8 @@ class Zygote:
     async def witness(self) -> Ending | None:
         """Have a worker made that makes a forbidden call, and return how it ended."""
         self._say(program.WITNESS)
-        await asyncio.wait([self._witness, self.gone], return_when=asyncio.FIRST_COMPLETED)
+        either: list[asyncio.Future[Any]] = [self._witness, self.gone]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not self._witness.done():
             return None
         worker = self._witness.result()
@@ -299,7 +299,7 @@ def _spawn(recipe: Recipe, control: int, errors: int) -> subprocess.Popen[bytes]
     environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     # The order of sets of texts must not differ between runs; -I would ignore the hash seed.
     environment |= {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1"}
-    home = str(Path(kalends.__file__).parent.parent)
+    home = str(Path(__file__).parents[3])
     path = [str(Path(entry).absolute()) for entry in sys.path if entry]
     return subprocess.Popen(
         [

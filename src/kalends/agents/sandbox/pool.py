@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from typing import Final
+from typing import Any, Final
 
 from kalends.agents.sandbox.launching import Recipe, SandboxUnavailable, Worker, Zygote
 from kalends.agents.sandbox.witness import REMEDY, expect_death, expect_work
@@ -192,7 +192,8 @@ class Pool:
         try:
             expect_death(await zygote.witness())
             zygote.order()
-            await asyncio.wait([trial, zygote.gone], return_when=asyncio.FIRST_COMPLETED)
+            either: list[asyncio.Future[Any]] = [trial, zygote.gone]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not trial.done():
                 raise SandboxUnavailable("the zygote ended before it was of use", remedy=REMEDY)
             await expect_work(trial.result())
