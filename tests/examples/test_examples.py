@@ -6,11 +6,15 @@ KALENDS_RECORD=1 pytest tests/examples
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 from transcripts import EXAMPLES, OUTPUT, check, comparable, run_script, run_session
 
 from kalends.client.demo.facility import Facility
 
+AGENTS = EXAMPLES / "agents"
 SCRIPTS = ["async_many", "first_booking", "move_and_cancel"]
 
 
@@ -35,7 +39,30 @@ def test_first_mistakes_are_answered_as_is_stored(own_facility: Facility) -> Non
     check("mistakes", comparable(printed, str(own_facility.directory)))
 
 
+def test_an_agent_from_a_string_prints_what_is_stored(empty_facility: Facility) -> None:
+    printed = run_script(AGENTS / "prefer_mornings.py", empty_facility.environment())
+    check("agents-prefer_mornings", comparable(printed, str(empty_facility.directory)))
+
+
+def test_the_tour_of_agents_prints_what_is_stored(own_facility: Facility) -> None:
+    # The session names scripts as from the directory of kalends, and runs in the facility's.
+    shutil.copytree(AGENTS, own_facility.directory / "examples" / "agents")
+    printed = run_session(AGENTS / "tour.sh", own_facility.environment())
+    check("agents-tour", comparable(printed, str(own_facility.directory)))
+
+
 def test_no_example_is_left_out() -> None:
-    present = {path.stem for path in EXAMPLES.iterdir() if path.suffix in (".py", ".sh")}
+    present = {path.stem for path in _programs(EXAMPLES)}
     assert present == {*SCRIPTS, "calendars", "cli-session", "mistakes"}
-    assert {path.stem for path in OUTPUT.iterdir()} == present
+    of_agents = {f"agents-{path.stem}" for path in _programs(AGENTS)}
+    assert of_agents == {"agents-prefer_mornings", "agents-tour"}
+    assert {path.stem for path in OUTPUT.iterdir()} == present | of_agents
+
+
+def _programs(directory: Path) -> list[Path]:
+    """Those that are run as they are; scripts for agents are not."""
+    return [
+        path
+        for path in directory.iterdir()
+        if path.suffix in (".py", ".sh") and not path.name.endswith(".agent.py")
+    ]

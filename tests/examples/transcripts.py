@@ -20,7 +20,12 @@ _SUBSTITUTIONS = [
     (r"(?m)^after    .* [0-9:]+ P[SD]T \(UTC-0[78]:00\)$", "after    NOW"),
     (r"it is already .*? \(UTC[-+][0-9:]+\)", "it is already NOW"),
     (r"(?m)^[A-Z][a-z]{2} [0-9-]{10} [0-9:]{5,8}  (?=[a-z])", "NOW  "),
-    (r"(good until|expires ) .*", r"\1 THEN"),
+    (r"(good until|expires |  uploaded) .*", r"\1 THEN"),
+    # When a script was uploaded, and when it ran; how long that took, and what ran it.
+    (r"(?m)(  choose(?:, recall)?  +)[A-Z][a-z]{2} [0-9-]{10} [0-9:]{5,8}$", r"\1THEN"),
+    (r"(?m)^( *[0-9]+  )[A-Z][a-z]{2} [0-9-]{10} [0-9:]{5,8} +(?=SHORT-ID)", r"\1THEN  "),
+    (r"(?m)( +[0-9]+\.[0-9])(?= ms|  +[0-9]+\.[0-9]|$)", " N.N"),
+    (r"RestrictedPython-[0-9.]+ Python-[0-9.]+", "VERSIONS"),
     (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "YYYY-MM-DD"),
     # A site may confirm before or after the answer is out.
     (r"(?m)  (-|confirmed)$", "  SAID"),
