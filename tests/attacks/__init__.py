@@ -1,0 +1,1 @@
+"""Hostile scripts, and what must become of them."""
