@@ -120,7 +120,7 @@ class Author:
     def expression(self, kind: str, size: int) -> str:
         """Of the type `kind`, but one time in forty."""
         if self._random.random() < 0.025:
-            kind = self._random.choice([*PATTERNS])
+            return f"({self.expression(self._random.choice([*PATTERNS]), size)})"
         patterns = PATTERNS[kind]
         if size <= 0:
             patterns = tuple(one for one in patterns if "{" not in one.replace("{{", "")) or ("n",)
