@@ -70,14 +70,14 @@ async def test_every_one_chooses_nothing_where_nothing_is_free(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", ready.names())
-async def test_every_one_ranks_each_slot_of_the_largest_visit_within_its_steps(name: str) -> None:
-    week = [
-        Taken(MONDAY + day * DAY_S + 36_000, MONDAY + day * DAY_S + 43_200, holder="ada")
-        for day in range(7)
+async def test_every_one_ranks_each_slot_of_the_largest_visit_to_a_busy_calendar(name: str) -> None:
+    busy = [
+        Taken(start, start + 600, holder="ada")
+        for start in range(MONDAY, MONDAY + 7 * DAY_S, 7_200)
     ]
-    seen = visit([calendar(SCOPE, week)], [ONE_HOUR], step_s=300)
-    assert len(seen.offers) == 1_000
-    assert len(await chosen(ready.source(name), seen)) == 1_000
+    seen = visit([calendar(SCOPE, busy)], [ONE_HOUR], step_s=300)
+    assert len(seen.offers) > 900
+    assert len(await chosen(ready.source(name), seen)) == len(seen.offers)
 
 
 @pytest.mark.parametrize("name", ready.names())

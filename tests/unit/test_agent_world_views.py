@@ -329,9 +329,10 @@ def test_a_short_time_at_which_all_terms_are_served_is_not_lost_among_many_other
     taken = [Taken(MONDAY, begin), Taken(begin + 2 * HOUR_S, MONDAY + 9 * DAY_S)]
     asks = [Ask(term=0, resource=each.info.name, length_s=HOUR_S) for each in machines]
     asks.append(Ask(term=1, resource="here/onyx", length_s=HOUR_S))
-    seen = visit(
-        [*machines, calendar("here/onyx", taken, grain_s=60)], asks, step_s=600, count_max=200
-    )
+    asks.append(Ask(term=2, resource="here/full", length_s=HOUR_S))
+    full = calendar("here/full", [Taken(MONDAY, MONDAY + 9 * DAY_S)], grain_s=3_600)
+    onyx = calendar("here/onyx", taken, grain_s=60)
+    seen = visit([*machines, onyx, full], asks, step_s=600, count_max=200)
     whole = {offer.common for offer in seen.offers if offer.term == 1}
     assert whole == set(range(begin, begin + HOUR_S + 1, 600))
     assert len(seen.offers) > 180

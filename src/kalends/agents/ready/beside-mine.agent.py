@@ -21,13 +21,16 @@ def choose(view, request):
     return ids(sorted(together(view, request), key=distance))
 
 
-def gap(slot, edges):
+def gap(slot, mine):
     """The seconds between the slot and the nearest of my own; those that it overlaps do not count."""
-    nearest = days(4000)
-    for start, end in edges:
-        if not overlaps(slot, (start, end)):
-            nearest = min(nearest, max(start - slot["end"], slot["start"] - end))
-    return nearest
+    low, high = 0, len(mine)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if mine[middle][1] <= slot["start"] else (low, middle)
+    before = slot["start"] - mine[low - 1][1] if low else days(4000)
+    while low < len(mine) and mine[low][0] < slot["end"]:
+        low += 1
+    return min(before, mine[low][0] - slot["end"]) if low < len(mine) else before
 
 
 def recall(slot, asker, view):
