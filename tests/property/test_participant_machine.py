@@ -1,7 +1,8 @@
 """A site against a model of dicts, written from the protocol's table and not from the code.
 
 Every message is delivered twice: the second time it must be answered as the first, and store nothing.
-Capacity is counted second by second.
+Capacity is counted second by second. Agents run for as long as the machine likes, while everything
+else goes on; near sites answer when it likes, too.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import zip_longest
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -33,10 +37,14 @@ from tests.protocol_support import (
 )
 from tests.protocol_support import want as slot
 
+from kalends.agents.runs import Outcome
 from kalends.calendars import Rule
 from kalends.core import messages as m
-from kalends.resource_servers.effects import Effects
+from kalends.core.scripts import BLAME, Ask, Starts, Stop
+from kalends.resource_servers.agent_visits import AgentLimits
+from kalends.resource_servers.effects import Effects, Errand, Relay
 from kalends.resource_servers.records import ParticipantLimits
+from kalends.resource_servers.visiting import RELAY_MS_MAX
 
 LIMITS = ParticipantLimits(
     held_per_principal_max=3, promised_per_principal_max=3, hold_ms_max=60_000
@@ -58,6 +66,11 @@ Row = tuple[str, int, int, int]
 numbers = st.integers(0, len(USERS) - 1)
 attempts = st.sampled_from([1, 1, 1, 2, 2, 3])
 modes = st.sampled_from(["hold", "vote"])
+FAILURES = [code for code in BLAME if code != "ok"]
+WRONG: list[Any] = [None, True, [99], [0, 0], [True], "0", {"ids": [0]}]
+SOURCE = "def choose(view, request):\n    return []\n"
+NEAR = "there"
+
 picks = st.sampled_from(["all", "all", "all", "first", "none", "strange"])
 
 
@@ -88,14 +101,30 @@ class Known:
     ends: int = 0
     brokers: bool = True
     """Whether the site knows whom to ask for leave to forget."""
+    commons: dict[int, int] = field(default_factory=dict)
+    """The common start of each id that an agent chose; those of a visit have none."""
 
     @property
     def alive(self) -> bool:
         return self.state in ("held", "prepared", "locked")
 
 
+@dataclass
+class Run:
+    """An agent's visit that is under way, or that waits for a near site only (`held` is known then)."""
+
+    att: int
+    message: m.Dispatch
+    began_ms: int
+    errand: Errand | None
+    relay: Relay | None
+    again: bool = False
+    held: list[int] | None = None
+
+
 class Model:
     def __init__(self) -> None:
+        self.running: dict[int, Run] = {}
         self.known: dict[int, Known] = {}
         self.durable: dict[int, Known] = {}
         self.forgettable: set[int] = set()
@@ -110,8 +139,14 @@ class Model:
 
     def restart(self) -> None:
         self.known = copy.deepcopy(self.durable)
+        self.running = {}
         self.forgettable = set()
         self.draining = False
+
+    def end_run(self, number: int, att: int) -> None:
+        """Attempts up to `att` are over: what their agents say counts no more."""
+        if number in self.running and self.running[number].att <= att:
+            del self.running[number]
 
     def end(self, number: int) -> None:
         """Nothing is claimed; only a refusal is a reason to remember."""
@@ -127,7 +162,7 @@ class Model:
         for number, known in self.known.items():
             if not known.alive or number == without:
                 continue
-            units = units_at(known.rows, name, at)
+            units = larger_at(known, name, at)
             old = self.standing(known)
             if old is None:
                 total += units
@@ -171,10 +206,36 @@ def units_at(rows: list[Row], name: str, at: int) -> int:
     return sum(units for where, start, end, units in rows if where == name and start <= at < end)
 
 
+def larger_at(known: Known, name: str, at: int) -> int:
+    """Of alternatives the one that needs most."""
+    rows: dict[int, list[Row]] = {0: []}
+    for row, each in zip_longest(known.rows, known.ids, fillvalue=0):
+        assert isinstance(row, tuple)
+        rows.setdefault(known.commons.get(each, 0), []).append(row)
+    return max(units_at(alternative, name, at) for alternative in rows.values())
+
+
+class AgentSite(Site):
+    def __init__(self) -> None:
+        super().__init__(rules=RULES, limits=LIMITS)
+
+    def restart(self) -> None:
+        super().restart()
+        self.participant._agents = AgentLimits(held_max=2, near=(NEAR,))
+
+    def run_ends(self, number: int, outcome: Outcome) -> Effects:
+        self.participant.errand_done(number, outcome, self.now)
+        return self._settle()
+
+    def near_answers(self, number: int, report: m.SiteReport | None) -> Effects:
+        self.participant.relayed(number, report, self.now)
+        return self._settle()
+
+
 class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.site = Site(rules=RULES, limits=LIMITS)
+        self.site = AgentSite()
         self.model = Model()
         self.era = 0
         self.last_id = 0
@@ -231,12 +292,10 @@ class Machine(RuleBasedStateMachine):
             )
         )  # fmt: skip
         known = model.known.get(number)
-        if known is not None and (att <= known.fin or att < known.att or known.decided):
-            assert isinstance(answer, m.Stale)
-            assert answer.att == att
-            assert answer.seen >= min(att, max(known.att, known.fin))
+        if self.check_stale(number, att, answer):
             return
         assert isinstance(answer, m.Visited)
+        model.end_run(number, att)
         if known is not None and known.att == att and known.alive:
             self.visit_again(number, known, mode, answer)
             return
@@ -247,7 +306,8 @@ class Machine(RuleBasedStateMachine):
             if was == "prepared":
                 model.write(number)
             if mode == "hold":
-                kept = list(zip(known.rows, known.ids, strict=True))
+                pairs = zip(known.rows, known.ids, strict=True)
+                kept = [pair for pair in pairs if pair[1] not in known.commons]
         fin = known.fin if known is not None else 0
         new = Known(
             att, "prepared" if mode == "vote" else "held", list(wanted), [], fin, of,
@@ -272,7 +332,24 @@ class Machine(RuleBasedStateMachine):
         if mode == "vote":
             model.write(number)
 
+    def check_stale(self, number: int, att: int, answer: m.Message | None) -> bool:
+        """Whether a visit of this attempt is too late; then it must have been told so."""
+        known, run = self.model.known.get(number), self.model.running.get(number)
+        over = known is not None and (att <= known.fin or att < known.att or known.decided)
+        if not over and (run is None or att >= run.att):
+            return False
+        assert isinstance(answer, m.Stale)
+        assert answer.att == att
+        seen = max(known.att, known.fin) if known is not None else 0
+        assert answer.seen == max(seen, run.att if run is not None else 0)
+        return True
+
     def visit_again(self, number: int, known: Known, mode: str, answer: m.Visited) -> None:
+        if known.state == "held" and known.commons:
+            assert answer.vote == ("no" if mode == "vote" else "none")
+            assert answer.refusals
+            assert not answer.held
+            return
         if mode == "vote" and known.state == "held":
             if self.may_not_promise(number, known.rows):
                 assert answer.vote == "no"
@@ -316,6 +393,212 @@ class Machine(RuleBasedStateMachine):
                 assert not [1 for old, _ in kept if old == row] or new.rows.count(row) > 1
         self.last_id = max(self.last_id, *new.ids)
 
+    # Agents
+
+    @rule(
+        number=numbers, att=attempts, name=st.sampled_from(["one", "two", "pool"]),
+        length=st.integers(1, 4), units=st.integers(1, 3), last=st.integers(0, 3),
+        hold_s=st.sampled_from([5, 30]), near=st.booleans(),
+    )  # fmt: skip
+    def dispatch(
+        self, number: int, att: int, name: str, length: int, units: int, last: int, hold_s: int,
+        near: bool,
+    ) -> None:  # fmt: skip
+        begin = T0 + DAY + self.era * ERA_S
+        asks = (Ask(0, f"{HERE}/{name}", length, units),)
+        message = m.Dispatch(
+            rid=rid(number), att=att, stamp=number, principal=USERS[number],
+            script=sha256(SOURCE.encode()).hexdigest(), source=SOURCE,
+            starts=Starts(begin, begin + last, 1), asks=asks,
+            near=(Stop(NEAR, asks),) if near else (), parts=PARTS, need=len(PARTS), coords=COORDS,
+            secret="a secret of the request", hold_ms=hold_s * 1_000,
+        )  # fmt: skip
+        model, known, run = self.model, self.model.known.get(number), self.model.running.get(number)
+        effects = self.site.receive(message)
+        again = self.site.receive(message)
+        assert not effects.alarms
+        assert not again.facts
+        assert not again.errands or (effects.sends and not effects.errands)
+        answer = effects.sends[0].message if effects.sends else None
+        if self.check_stale(number, att, answer):
+            assert again.sends == effects.sends
+            return
+        if run is not None and run.att == att:
+            assert not effects
+            return
+        if known is not None and known.att == att and known.alive:
+            assert isinstance(answer, m.Report)
+            assert {slot.hold_id for slot in answer.sites[0].held} <= set(known.ids)
+            assert again.sends == effects.sends
+            return
+        model.end_run(number, att)
+        if known is not None and known.att < att:
+            was, known.state = known.state, "none"
+            known.fin, known.att = max(known.fin, known.att), att
+            if was == "prepared":
+                model.write(number)
+            model.end(number)
+        if model.draining or model.count(USERS[number], "held") >= 3:
+            assert isinstance(answer, m.Report)
+            assert answer.sites[0].refusals
+            assert not effects.errands
+            assert not effects.relays
+            return
+        relay = effects.relays[0] if near else None
+        assert len(effects.relays) == near
+        offers = self.offers(number, message)
+        self.model.running[number] = Run(att, message, self.site.ms, None, relay)
+        if not offers:
+            assert not effects.errands
+            self.concluded(number, [], effects)
+            return
+        assert answer is None
+        assert not again
+        self.set_out(number, effects)
+
+    def offers(self, number: int, message: m.Dispatch) -> list[Row]:
+        """What could be held now, second by second."""
+        (ask,), starts = message.asks, message.starts
+        name = ask.resource.removeprefix(f"{HERE}/")
+        found = []
+        for common in range(starts.first - T0 - DAY, starts.last - T0 - DAY + 1):
+            row = (name, common, common + ask.length_s, ask.units)
+            if ask.units <= CAPACITY[name] and self.model.fits(number, Known(0, "held", [row])):
+                found.append(row)
+        return found
+
+    def set_out(self, number: int, effects: Effects) -> None:
+        run = self.model.running[number]
+        (run.errand,) = effects.errands
+        assert shown(run.errand) == self.offers(number, run.message)
+
+    @precondition(lambda self: any(run.errand for run in self.model.running.values()))
+    @rule(data=st.data(), fate=st.sampled_from(["chosen", "chosen", "chosen", "failed", "wrong"]))
+    def run_ends(self, data: st.DataObject, fate: str) -> None:
+        running = [n for n, run in self.model.running.items() if run.errand is not None]
+        number = data.draw(st.sampled_from(sorted(running)))
+        errand = self.model.running[number].errand
+        assert errand is not None
+        ids = data.draw(st.lists(st.integers(0, len(shown(errand)) - 1), unique=True, max_size=4))
+        answer: Any = ids if fate == "chosen" else data.draw(st.sampled_from(WRONG))
+        code = data.draw(st.sampled_from(FAILURES)) if fate == "failed" else "ok"
+        self.finish(number, Outcome(code, answer), ids if fate == "chosen" else None)
+
+    def finish(self, number: int, outcome: Outcome, chosen: list[int] | None) -> None:
+        """A run ends; `chosen` are the ids of a right answer."""
+        run, model = self.model.running[number], self.model
+        assert run.errand is not None
+        effects = self.site.run_ends(run.errand.number, outcome)
+        assert not self.site.run_ends(run.errand.number, outcome)
+        offers = shown(run.errand)
+        rows = [offers[each] for each in chosen] if chosen is not None else offers
+        run.errand = None
+        if model.draining:
+            self.concluded(number, [], effects)
+            return
+        expected, taken = self.holdable(number, rows)
+        if taken and not expected and chosen is not None and not run.again:
+            run.again = True
+            if self.offers(number, run.message):
+                self.set_out(number, effects)
+            else:
+                self.concluded(number, [], effects)
+            return
+        if taken and not expected:
+            expected, _ = self.holdable(number, self.offers(number, run.message))
+        self.concluded(number, expected, effects)
+
+    def holdable(self, number: int, rows: list[Row]) -> tuple[list[Row], bool]:
+        """Those of `rows` that are held, and whether one had no room."""
+        model = self.model
+        room = min(2, 3 - model.count(USERS[number], "held"))
+        wanted = Known(0, "held")
+        taken = False
+        for row in rows:
+            if len(wanted.rows) >= room:
+                break
+            tried = copy.deepcopy(wanted)
+            tried.rows.append(row)
+            tried.ids.append(-len(tried.rows))
+            tried.commons[tried.ids[-1]] = T0 + DAY + row[1]
+            if row_end(row) > model.horizon_s:
+                if model.fits(number, tried):
+                    wanted = tried
+                else:
+                    taken = True
+        return wanted.rows, taken
+
+    def concluded(self, number: int, expected: list[Row], effects: Effects) -> None:
+        """The site's own part is known; it answers unless a near site has not."""
+        run, model = self.model.running[number], self.model
+        before = model.known.get(number)
+        assert not effects.facts
+        run.held = []
+        if expected:
+            claims = self.site.participant.book.stakes[rid(number)].claims
+            run.held = [claim.hold_id for claim in claims]
+            new = Known(
+                run.att, "held", expected, run.held, before.fin if before else 0,
+                expires_ms=self.site.ms + run.message.hold_ms,
+                ends=max(*map(row_end, expected), before.ends if before else 0),
+                commons={claim.hold_id: claim.common for claim in claims},
+            )  # fmt: skip
+            assert [T0 + DAY + row[1] for row in expected] == [claim.common for claim in claims]
+            assert self.last_id < min(run.held)
+            self.last_id = max(run.held)
+            model.known[number] = new
+        if run.relay is None:
+            self.answered(number, effects)
+        else:
+            assert not effects.sends
+
+    def answered(self, number: int, effects: Effects) -> None:
+        run = self.model.running.pop(number)
+        (send,) = effects.sends
+        assert isinstance(send.message, m.Report)
+        known = self.model.known.get(number)
+        alive = known.ids if known is not None and known.state in ("held", "prepared") else []
+        own, *near = send.message.sites
+        assert [slot.hold_id for slot in own.held] == [
+            each for each in run.held or [] if each in alive
+        ]
+        assert own.held or own.refusals or run.held
+        assert [each.site for each in near] == [stop.site for stop in run.message.near]
+
+    @precondition(lambda self: any(run.relay for run in self.model.running.values()))
+    @rule(data=st.data(), silent=st.booleans())
+    def near_site_answers(self, data: st.DataObject, silent: bool) -> None:
+        waiting = [n for n, run in self.model.running.items() if run.relay is not None]
+        self.near_ends(data.draw(st.sampled_from(sorted(waiting))), silent)
+
+    def near_ends(self, number: int, silent: bool) -> None:
+        run = self.model.running[number]
+        assert run.relay is not None
+        report = None if silent else m.SiteReport(NEAR, epoch=3)
+        effects = self.site.near_answers(run.relay.number, report)
+        assert not self.site.near_answers(run.relay.number, report)
+        run.relay = None
+        if run.held is None:
+            assert not effects
+        else:
+            self.answered(number, effects)
+
+    def give_up(self, number: int) -> None:
+        """Before the site does it by itself."""
+        while (run := self.model.running.get(number)) is not None:
+            if run.errand is not None:
+                self.finish(number, Outcome("killed"), None)
+            else:
+                self.near_ends(number, silent=True)
+
+    @rule(number=st.integers(1, 1 << 42))
+    def strange_ends_change_nothing(self, number: int) -> None:
+        running = self.model.running.values()
+        if number not in {run.errand.number for run in running if run.errand is not None}:
+            assert not self.site.run_ends(number, Outcome("ok", [0]))
+        if number not in {run.relay.number for run in running if run.relay is not None}:
+            assert not self.site.near_answers(number, None)
+
     # Phase one and two
 
     def pick(self, number: int, how: str) -> list[int]:
@@ -345,6 +628,8 @@ class Machine(RuleBasedStateMachine):
             assert voted.vote == "no"
         elif known.state != "held":
             assert voted.vote == ("yes" if known.alive else "stale")
+        elif len({known.commons.get(each, 0) for each in named}) > 1:
+            assert voted.vote == "no"
         else:
             pairs = [p for p in zip(known.rows, known.ids, strict=True) if p[1] in named]
             if self.may_not_promise(number, [row for row, _ in pairs]):
@@ -369,6 +654,7 @@ class Machine(RuleBasedStateMachine):
         effects = self.deliver(message)
         done = [m.Done(rid=rid(number), att=att, of="commit")] if by == "decide" else []
         known = self.model.known.get(number)
+        applied = known is not None and known.att == att and known.state == "prepared"
         if known is None or (by == "peer" and (known.att != att or known.state != "prepared")):
             refused = known is None and by == "decide" and bool(mine)
         elif known.att != att:
@@ -379,6 +665,8 @@ class Machine(RuleBasedStateMachine):
             refused = not set(mine) <= set(known.ids if known.state == "prepared" else [])
             if not refused:
                 self.apply_commit(number, known, mine)
+        if not refused and (by == "decide" or (known is not None and (by == "outcome" or applied))):
+            self.model.end_run(number, att)
         assert bool(effects.alarms) == refused
         assert [send.message for send in effects.sends] == ([] if refused else done)
 
@@ -405,10 +693,13 @@ class Machine(RuleBasedStateMachine):
         assert bool(effects.alarms) == (wrong and told)
         done = [m.Done(rid=rid(number), att=att, of="abort")] if told and not wrong else []
         assert [send.message for send in effects.sends] == done
+        if told:
+            self.model.end_run(number, att)
         if known is not None and not known.decided and att >= known.att:
             self.refuse(number, att)
 
     def refuse(self, number: int, att: int) -> None:
+        self.model.end_run(number, att)
         known = self.model.known[number]
         known.fin = max(known.fin, att)
         known.state, known.rows, known.ids = "none", [], []
@@ -440,6 +731,8 @@ class Machine(RuleBasedStateMachine):
         named = tuple(self.pick(number, how))
         kind = m.Give if given else m.Release
         assert self.answer(kind(rid=rid(number), att=att, hold_ids=named)) is None
+        if not given and not named:
+            self.model.end_run(number, att)
         if known is None or known.state != "held" or att < known.att:
             return
         if given and not named:
@@ -529,6 +822,9 @@ class Machine(RuleBasedStateMachine):
         self.pass_time(ERA_S * 1_000)
 
     def pass_time(self, ms: int) -> None:
+        for number, run in list(self.model.running.items()):
+            if run.began_ms + RELAY_MS_MAX <= self.site.ms + ms:
+                self.give_up(number)
         collected = self.site.ms // 60_000 != (self.site.ms + ms) // 60_000
         effects = self.site.advance(ms)
         model, now_ms = self.model, self.site.ms
@@ -598,6 +894,19 @@ class Machine(RuleBasedStateMachine):
                 used = self.model.used(name, at)
                 assert used <= capacity
                 assert calendar.free(T0 + DAY + at, T0 + DAY + at + 1) == capacity - used
+
+
+def shown(errand: Errand) -> list[Row]:
+    """What the script sees, in order of its ids."""
+    return [
+        (
+            slot["resource"].removeprefix(f"{HERE}/"),
+            slot["start"] - T0 - DAY,
+            slot["end"] - T0 - DAY,
+            slot["units"],
+        )
+        for slot in errand.job.arguments[0]["slots"]
+    ]
 
 
 def row_end(row: Row) -> int:

@@ -134,7 +134,7 @@ class Participant(Visiting):
 
     def _repeat_visit(self, source: str, stake: Stake, visit: m.Visit, now: Moment) -> None:
         """The answer follows from the state: a vote that found only a hold promises it now."""
-        if visit.rid in self._visits:
+        if stake.has("held") and any(claim.common for claim in stake.claims):
             detail = "an agent has held other slots for this attempt"
             refusal = self._refuse(RefusalCode.BUSY, detail)
             self._answer_visit(
@@ -214,7 +214,7 @@ class Participant(Visiting):
         claims = []
         for want in visit.wants:
             claim = kept.pop((want.resource, want.start, want.end, want.units), None)
-            if claim is None or claim.state != "held" or visit.mode == "vote":
+            if claim is None or claim.state != "held" or claim.common or visit.mode == "vote":
                 claim = Claim(self._new_id(), want.resource, want.start, want.end, want.units)
             claims.append(claim)
         ends_at = max(want.end for want in visit.wants)
