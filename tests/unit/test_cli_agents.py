@@ -105,7 +105,7 @@ def test_booking_with_a_file_uploads_it_first_and_says_who_chooses(
         "key      my-key-1",
     ]
     assert f"  agent    {name} (script {script_hash(SOURCE)[:12]})" in result.stdout
-    (_, uploaded), (_, booked) = broker.seen
+    (_, uploaded), (_, booked) = broker.seen[:2]
     assert isinstance(uploaded, api.UploadAgent)
     assert isinstance(booked, api.Book)
     assert (uploaded.name, uploaded.source) == (name, SOURCE)
@@ -115,7 +115,7 @@ def test_booking_with_a_file_uploads_it_first_and_says_who_chooses(
 
 def test_a_name_and_a_ready_made_agent_are_sent_as_they_are(run: Run, broker: Broker) -> None:
     run("book", "sdsc/sp2", *WHEN, "--agent", "ready:earliest")
-    ((name, body),) = broker.seen
+    name, body = broker.seen[0]
     assert isinstance(body, api.Book)
     assert (name, body.request.agent) == ("book", "ready:earliest")
 
@@ -136,7 +136,7 @@ def test_values_are_those_of_json_and_all_else_is_text(
         assert result.exit_code == 2
         assert broker.seen == []
     else:
-        ((_, body),) = broker.seen
+        _, body = broker.seen[0]
         assert isinstance(body, api.Book)
         (sent,) = body.request.arguments.values()
         assert (sent, type(sent)) == (value, type(value))
@@ -218,6 +218,34 @@ def test_show_and_why_print_what_the_agent_left_and_cannot_steer_the_terminal(
         assert "  caltech  " in printed
         assert "\x1b" not in printed
     assert data(run("show", id, "--json"), "request")["notes"][0]["value"] == {"seen": 12}
+
+
+def test_what_became_of_the_visits_is_printed_after_booking_and_by_show(
+    run: Run, broker: Broker
+) -> None:
+    told = "round 1, sdsc: agent-error in line 3: KeyError: at; the default chose"
+    keep = broker.keep
+
+    def keep_with_visit(view: api.RequestView, kind: str) -> api.RequestView:
+        number = len(broker.events)
+        broker.events.append(
+            api.Event(number=number, at_ms=NOW_S * 1000, id=view.id, kind="agent", detail=told)
+        )
+        return keep(view, kind)
+
+    broker.keep = keep_with_visit  # type: ignore[method-assign]  # as a broker with sites
+    for command in (["book", "sdsc/sp2", *WHEN], ["hold", "sdsc/sp2", *WHEN]):
+        assert f"  visit    {told}" in run(*command, "--agent", "ready:earliest").stdout
+        assert "visit" not in run(*command).stdout
+    id = min(broker.requests)
+    assert f"  visit    {told}" in run("show", id).stdout
+    broker.faults.extend([None, *[LimitExceeded("full")] * 4])
+    booked = run("book", "sdsc/sp2", *WHEN, "--agent", "ready:earliest")
+    assert (booked.exit_code, "visit" in booked.stdout) == (0, False)
+    broker.faults.clear()
+    broker.seen.clear()
+    data(run("book", "sdsc/sp2", *WHEN, "--agent", "ready:earliest", "--json"), "request")
+    assert [name for name, _ in broker.seen] == ["book"]
 
 
 def test_runs_at_a_site_are_listed_by_its_address_or_by_its_name(

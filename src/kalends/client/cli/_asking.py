@@ -15,7 +15,7 @@ from kalends.client.scripts import Agent
 from kalends.client.sync import SyncClient
 from kalends.core.api import RequestView
 from kalends.core.durations import parse_duration
-from kalends.core.errors import InvalidInput
+from kalends.core.errors import InvalidInput, KalendsError
 from kalends.core.requests import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -110,9 +110,23 @@ def echo(settings: Settings, request: Request, when: When, key: str = "") -> Non
         _output.say(line, error=True)
 
 
-def answer(settings: Settings, view: RequestView) -> None:
-    """Print the request as it is after a call, and what may come next."""
+def answer(settings: Settings, view: RequestView, visits: Iterable[str] = ()) -> None:
+    """Print the request as it is after a call, its agent's `visits`, and what may come next."""
     zone = settings.time_zone()
-    _output.answer(settings, "request", view, lambda: _words.request_lines(view, zone))
+    _output.answer(
+        settings, "request", view,
+        lambda: [*_words.request_lines(view, zone), *(f"  {'visit':8} {line}" for line in visits)],
+    )  # fmt: skip
     for line in _words.what_next(view):
         _output.say(line, error=True)
+
+
+def visits(settings: Settings, client: SyncClient, view: RequestView) -> list[str]:
+    """What became of the agent's visits, for people; the request is what it is even if nobody knows."""
+    if settings.json or not view.agent:
+        return []
+    try:
+        events = client.why(view.id).events
+    except KalendsError:
+        return []
+    return [event.detail for event in events if event.kind == "agent"]

@@ -39,4 +39,5 @@ def command(
         key = key or client.new_key()
         _asking.echo(settings, wanted, when, key)
         view = client.book(wanted, agent=chooser, key=key, wait_s=wait_s)
-    _asking.answer(settings, view)
+        visits = _asking.visits(settings, client, view)
+    _asking.answer(settings, view, visits)

@@ -23,4 +23,5 @@ def command(settings: Settings, id: str | None, key: str | None) -> None:
         raise click.UsageError("Give an ID, or --key KEY.")
     with settings.connect() as client:
         view = client.resolve(key) if key is not None else client.show(full_id(client, str(id)))
-    _asking.answer(settings, view)
+        visits = _asking.visits(settings, client, view)
+    _asking.answer(settings, view, visits)
