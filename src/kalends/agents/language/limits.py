@@ -48,6 +48,9 @@ NODES_PER_STEP: Final = 4
 DISPLAY_NODES: Final = 16
 """What a list, dict or function that is made counts as, for the memory it takes."""
 
+GUARDED_NODES: Final = 8
+"""What a call or a comparison counts as, for the guard that it passes."""
+
 KEY_STEPS: Final = 4
 """What a key that is put into a dict costs, for the memory it takes."""
 

@@ -81,7 +81,12 @@ def steps_of(*parts: ast.AST) -> int:
     nodes = 0
     for part in parts:
         for node in ast.walk(part):
-            nodes += limits.DISPLAY_NODES if isinstance(node, _MAKES) else 1
+            if isinstance(node, _MAKES):
+                nodes += limits.DISPLAY_NODES
+            elif isinstance(node, (ast.Call, ast.Compare)):
+                nodes += limits.GUARDED_NODES
+            else:
+                nodes += 1
     return 1 + nodes // limits.NODES_PER_STEP
 
 
