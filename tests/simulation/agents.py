@@ -6,14 +6,24 @@ the seed, of every code and every kind of wrong answer.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from random import Random
 from typing import Any, Final
 
 from kalends.agents.runs import Cost, Job, Outcome
 from kalends.core.scripts import BLAME, RunCode
 
-SCRIPT: Final = "def choose(view, request):\n    return [slot['id'] for slot in view['slots']]\n"
+SCRIPT: Final = """\
+def choose(view, request):
+    return [slot["id"] for slot in view["slots"]]
+
+
+def recall(slot, asker, view):
+    return True
+"""
 """What clients here name as their agent; both functions are drawn, whatever it says."""
+
+SCRIPT_HASH: Final = sha256(SCRIPT.encode()).hexdigest()
 
 DELAYS_MS: Final = (1, 3, 20, 200, 2_000, 8_000)
 """From a warm worker to one that ends at its deadline, on a host that has stood still."""

@@ -280,9 +280,29 @@ class Auditor:
             promised += [(c["resource"], c["start"], c["end"], c["units"]) for c in claims]
         if sorted(promised) != wanted:
             self._wrong(f"{rid} is committed with {promised}, wanted was {wanted}")
+        if not row.body.get("replaces"):
+            self._is_what_was_asked(rid, row.body["spec"]["request"], wanted)
         old = row.body.get("replaces", "")
         if old and self.rows[old].state != "replaced":
             self._wrong(f"{rid} is committed in place of {old}, which is {self.rows[old].state}")
+
+    def _is_what_was_asked(
+        self, rid: str, request: Mapping[str, Any], wanted: Sequence[tuple[str, int, int, int]]
+    ) -> None:
+        """Every term at its count and units, with different resources, all at one time."""
+        terms = request["alternatives"][0]["terms"]
+        named = sorted(term["resource"] for term in terms if "resource" in term)
+        units = Counter[int]()
+        for term in terms:
+            units[term.get("units", 1)] += term.get("count", 1)
+        if len({(start, end) for _, start, end, _ in wanted}) != 1:
+            self._wrong(f"{rid} is committed at different times: {wanted}")
+        if Counter(want[3] for want in wanted) != units:
+            self._wrong(f"{rid} is committed with {wanted}, asked was {terms}")
+        if len({want[0] for want in wanted}) != len(wanted) or (
+            named and named != sorted(want[0] for want in wanted)
+        ):
+            self._wrong(f"{rid} is committed with {wanted}, asked was {terms}")
 
     def _outcome(self, rid: str, att: int, outcome: str) -> None:
         if self._outcomes.setdefault((rid, att), outcome) != outcome:

@@ -35,7 +35,7 @@ class Mutation(NamedTuple):
     faults_ms: int = FAULTS_MS
 
 
-CROWD: Final = Size(sites=3, clients=8, sagas=4, hours=5, pause_ms=600, kinds=(0, 0, 60, 40, 0))
+CROWD: Final = Size(sites=3, clients=8, sagas=4, hours=5, pause_ms=600, kinds=(0, 0, 60, 40, 0, 0))
 """So many for so little that most attempts are refused, and tried again."""
 
 SOON: Final = Size(sites=3, clients=4, sagas=3, hours=3, begin_s=120, slot_s=120)
@@ -73,6 +73,12 @@ def brokers_pause(world: World) -> None:
         for begin_ms in range(2_000, FAULTS_MS, 20_000):
             delay_ms = begin_ms + world.kernel.random.randrange(20_000)
             world.kernel.after(delay_ms, _pause, broker, 16_000)
+
+
+def slow_lines(world: World) -> None:
+    """What an agent holds is promised only after a second or two: time for others to want it."""
+    _calm(world)
+    world.network.weather.delay_ms_max = 1_500
 
 
 def _pause(broker: BrokerNode, length_ms: int) -> None:
@@ -132,6 +138,10 @@ def _asking(name: str, broken: type[Participant]) -> Mutation:
 
 def _brokers(name: str, broken: type[Coordinator]) -> Mutation:
     return Mutation(name, _with(coordinator=broken))
+
+
+def _travelling(name: str, world: type[World]) -> Mutation:
+    return Mutation(name, world, TRAVELLERS)
 
 
 # What model checking has shown to be fatal
@@ -327,6 +337,56 @@ class AbortNotDurable(Coordinator):
         self._abort_parts(case, case.record.att)
 
 
+# Agents
+
+
+class AlternativesAreNotBooked(Participant):
+    """Of all that an agent chose, only the best is on the calendars."""
+
+    def _take_holds(self, visit: Any, stake: Any, now: Any) -> None:
+        claims = stake.claims
+        stake.claims = [claim for claim in claims if claim.common == claims[0].common]
+        super()._take_holds(visit, stake, now)
+        for claim in claims:
+            claim.state = "held"
+        stake.claims = claims
+
+
+class RecallTakesPromises(Participant):
+    """What an agent gives back is taken, even if it was promised while the agent thought about it."""
+
+    def _give_back(self, given: Any) -> None:
+        for blocker in given:
+            stake = self.book.stakes.get(blocker.rid)
+            if stake is not None and stake.has("prepared"):
+                self._refuse_attempt(stake, stake.att, "abort")
+        super()._give_back(given)
+
+
+class ChoicesAreNotChecked(Participant):
+    """What was free when the agent looked is held, whatever has been booked since."""
+
+    def _hold(self, visit: Any, choice: Any, now: Any) -> Any:
+        has_room_for, self.book.has_room_for = self.book.has_room_for, lambda stake, claim: True
+        try:
+            return super()._hold(visit, choice, now)
+        finally:
+            self.book.has_room_for = has_room_for
+
+
+class SomeTermsWillDo(Coordinator):
+    """A start that serves the first term is taken for the whole request."""
+
+    def _toured(self, case: Any, now: Any) -> None:
+        if case.tour is not None:
+            case.tour.needs = case.tour.needs[:1]
+        super()._toured(case, now)
+
+
+TRAVELLERS: Final = Size(sites=3, clients=8, sagas=4, hours=3, pause_ms=2_000,
+                         kinds=(10, 10, 0, 0, 80, 0))  # fmt: skip
+"""Agents everywhere, for the same few slots."""
+
 MUTATIONS: Final = (
     _brokers("an inquiry aborts without raising", InquiryAbortsWithoutRaising),
     _brokers("holds count as votes", HoldsCountAsVotes),
@@ -358,6 +418,12 @@ MUTATIONS: Final = (
     _sites("a change leaves the old claims", OldStandsAlone),
     _sites("a cancel is not stored", CancelNotStored),
     _brokers("abort before the register says so", AbortNotDurable),
+    _travelling("alternatives are not booked", _with(participant=AlternativesAreNotBooked)),
+    Mutation(
+        "a recall takes promises", _with(participant=RecallTakesPromises), TRAVELLERS, slow_lines
+    ),
+    _travelling("choices are not checked anew", _with(participant=ChoicesAreNotChecked)),
+    _travelling("some of the terms will do", _with(coordinator=SomeTermsWillDo)),
 )
 
 

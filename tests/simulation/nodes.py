@@ -25,10 +25,11 @@ from kalends.core.api import RequestView
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import request_id
+from kalends.resource_servers.agent_visits import AgentLimits
 from kalends.resource_servers.effects import Effects as SiteEffects
 from kalends.resource_servers.effects import Send
 from kalends.resource_servers.participant import Participant
-from tests.simulation.agents import DELAYS_MS, outcome_of
+from tests.simulation.agents import DELAYS_MS, SCRIPT, SCRIPT_HASH, outcome_of
 from tests.simulation.clocks import NodeClock
 from tests.simulation.disks import DiskFailed, SiteDisk
 from tests.simulation.network import Session
@@ -193,6 +194,7 @@ class SiteNode(Node):
             self._calendars(),
             epoch=epoch,
             jitter=self.kernel.random.random,
+            agents=AgentLimits(held_max=4, near=self.world.near[self.name]),
             stakes=loaded.stakes,
             horizon_s=loaded.horizon_s,
             now=now,
@@ -224,8 +226,8 @@ class SiteNode(Node):
         self._carry_out()
 
     def answered(self, url: str, message: m.Message) -> None:
-        if isinstance(message, m.Report):
-            self._relayed(message)
+        if isinstance(message, m.Report | m.Stale):
+            self._relayed(url, message)
             return
         self.participant.receive(url, message, self.clock.moment())
         self._carry_out()
@@ -250,11 +252,15 @@ class SiteNode(Node):
         self.participant.errand_done(number, outcome, self.clock.moment())
         self._carry_out()
 
-    def _relayed(self, report: m.Report) -> None:
-        for of_site in report.sites:
-            number = self._relays.pop((of_site.site, report.rid, report.att), None)
-            if number is not None:
-                self.participant.relayed(number, of_site, self.clock.moment())
+    def _relayed(self, url: str, answer: m.Report | m.Stale) -> None:
+        """What a near site says of itself; one that calls the visit stale has no report."""
+        site = url.partition("//")[2]
+        number = self._relays.pop((site, answer.rid, answer.att), None)
+        if number is None:
+            return
+        reports = answer.sites if isinstance(answer, m.Report) else ()
+        report = next((each for each in reports if each.site == site), None)
+        self.participant.relayed(number, report, self.clock.moment())
         self._carry_out()
 
     def advance(self) -> None:
@@ -394,6 +400,7 @@ class BrokerNode(Node):
             new_secret=lambda: f"{self.kernel.random.getrandbits(128):032x}",
             jitter=self.kernel.random.random,
             owner_alive=self._owner_alive,
+            scripts={SCRIPT_HASH: SCRIPT}.get,
         )
         self.enter(self._beat)
         for site in self.world.sites:

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import msgspec
+
 from kalends.broker.record import Spec
 from kalends.core.api import RequestView
 from kalends.core.errors import KalendsError, NotFound
 from kalends.core.messages import Want
 from kalends.core.requests import Alternative, Attribute, Request, Term
+from tests.simulation.agents import SCRIPT_HASH
 from tests.simulation.clocks import EPOCH_S
 from tests.simulation.nodes import Call
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 HOUR_S: Final = 3_600
-KINDS: Final = ("book", "hold", "window", "pick", "quit")
+KINDS: Final = ("book", "hold", "window", "pick", "agent", "quit")
 PATIENCE_MS: Final = 4_000
 """How long a client waits for an answer before it asks again, at least."""
 
@@ -38,8 +41,9 @@ class Size(NamedTuple):
     slot_s: int = HOUR_S
     pause_ms: int = 15_000
     """How long clients pause between calls, at most."""
-    kinds: tuple[int, int, int, int, int] = (40, 20, 20, 15, 5)
-    """How often a client books fixed slots, holds, books in a window, picks by attributes, quits."""
+    kinds: tuple[int, int, int, int, int, int] = (35, 18, 14, 10, 18, 5)
+    """How often a client books fixed slots, holds, books in a window, picks by attributes, sends an
+    agent, quits."""
 
 
 class Client:
@@ -69,8 +73,12 @@ class Client:
             return
         self._sagas -= 1
         kind = self._random.choices(KINDS, self._size.kinds)[0]
-        hold = kind == "hold" or (kind == "window" and self._random.random() < 0.3)
-        spec = self._pick() if kind == "pick" else self._named(fixed=kind != "window", hold=hold)
+        hold = kind == "hold" or (kind in ("window", "agent") and self._random.random() < 0.3)
+        by_attributes = kind == "pick" or (kind == "agent" and self._random.random() < 0.4)
+        fixed = kind not in ("window", "agent")
+        spec = self._pick() if by_attributes else self._named(fixed=fixed, hold=hold)
+        if kind == "agent":
+            spec = by_agent(spec)
         key = self._new_key()
         if kind == "quit":
             call = Call("submit", self._user, key=key, spec=spec)
@@ -249,6 +257,12 @@ class Client:
     def _new_key(self) -> str:
         self._keys += 1
         return f"{self.name}-key-{self._keys}"
+
+
+def by_agent(spec: Spec) -> Spec:
+    """`spec`, with slots that a script chooses."""
+    request = msgspec.structs.replace(spec.request, agent="somehow")
+    return msgspec.structs.replace(spec, request=request, agent="somehow", script=SCRIPT_HASH)
 
 
 def request_for(wants: tuple[Want, ...], window_s: int = 0) -> Request:

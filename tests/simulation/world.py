@@ -47,6 +47,7 @@ class World:
         self.site_names = list(SITES[: size.sites])
         self.broker_names = ["red", "blue"]
         self._rules()
+        self.near = self._near()
         self.sites = [self.site_node(self, name, self._calendars(name)) for name in self.site_names]
         self.brokers = [self.broker_node(self, name) for name in self.broker_names]
         self.nodes: list[Node] = [*self.sites, *self.brokers]
@@ -80,6 +81,18 @@ class World:
             ("eve", f"{self._bars}/x", "hold"),
             ("eve", f"{self._bars}/x", "lock"),
             ("eve", f"{self._hold_only}/x", "lock"),
+        }
+
+    def _near(self) -> dict[str, tuple[str, ...]]:
+        """In half of the worlds some sites pass agents on to the next ones."""
+        random = self.kernel.random
+        if random.random() < 0.5:
+            return dict.fromkeys(self.site_names, ())
+        return {
+            name: tuple(
+                other for other in self.site_names if other != name and random.random() < 0.4
+            )
+            for name in self.site_names
         }
 
     def _calendars(self, site: str) -> Any:
