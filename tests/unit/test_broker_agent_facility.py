@@ -43,16 +43,20 @@ def configuration(text: str, directory: Path) -> Configuration:
 
 
 @asynccontextmanager
-async def facility(directory: Path) -> AsyncIterator[kalends.Client]:
+async def facility(directory: Path, *, near: bool = False) -> AsyncIterator[kalends.Client]:
     async with AsyncExitStack() as stack:
-        urls = {}
-        for site, resource in (("sdsc", "sp2"), ("caltech", "onyx")):
+        urls: dict[str, str] = {}
+        for site, resource in (("caltech", "onyx"), ("sdsc", "sp2")):
             text = (
                 f'[site]\nname = "{site}"\nstore = "{site}.sqlite"\n'
                 "[site.agents]\nlanguage_only = true\n"
                 f'[[site.resources]]\nname = "{resource}"\ncapacity = 8\ngrain = "15m"\n'
                 'attributes = { kind = "big" }\n'
             )
+            if near:
+                text += "".join(
+                    f'[[site.near]]\nname = "{each}"\nurl = "{url}"\n' for each, url in urls.items()
+                )
             of_site = configuration(text, directory).site
             assert of_site is not None
             application = build_site(of_site, version="1")
@@ -84,6 +88,15 @@ async def test_an_agent_chooses_the_start_of_a_co_allocation(tmp_path: Path) -> 
         assert {note.site for note in view.notes} == {"sdsc", "caltech"}
         story = await client.why(view.id)
         assert [event.kind for event in story.events] == ["agent", "agent", "reserved"]
+
+
+async def test_sites_that_are_near_answer_together(tmp_path: Path) -> None:
+    async with facility(tmp_path, near=True) as client:
+        await client.upload_agent("latest", LATEST)
+        for _ in range(2):
+            view = await client.book(BOTH, duration="1h", window=WINDOW, agent="latest")
+            assert (view.state, view.end, view.attempts) == ("reserved", WINDOW[1], 1)
+            assert {note.site for note in view.notes} == {"sdsc", "caltech"}
 
 
 async def test_without_an_agent_the_same_request_is_early(tmp_path: Path) -> None:

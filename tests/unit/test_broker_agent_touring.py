@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
-from tests.protocol_broker import START, new_register
+from tests.protocol_broker import START, WANTS, new_register
+from tests.protocol_support import ANN
 from touring_support import (
     OTHER_SCRIPT,
     OTHER_SOURCE,
     SCRIPT,
     SOURCE,
     AgentBroker,
+    asked,
     held,
     offered,
     prepared,
     says,
 )
 
+from kalends.broker.record import Spec
 from kalends.broker.touring import LEFT_MAX, UNKNOWN_MAX
 from kalends.core import messages as m
 from kalends.core.errors import LimitExceeded, Refusal, RefusalCode
@@ -53,6 +57,29 @@ def test_every_site_is_visited_with_its_own_asks_and_the_source_of_the_script(
         assert dispatch.starts.step_s == 1
         assert {part.site for part in dispatch.parts} == {"here", "there"}
         assert dispatch.need == 2
+
+
+def test_every_visit_is_one_that_a_site_takes(broker: AgentBroker) -> None:
+    text = " + ".join(f"here/one @+{number + 100}h for 1m" for number in range(32))
+    request = asked(text, 200 * 3_600)
+    spec = Spec(request, text * 10, agent="mine", script=SCRIPT)
+    broker.coordinator.submit(ANN, "the-key-of-it", "digest", spec, 1, broker.now)
+    broker.settle()
+    (dispatch,) = broker.dispatches().values()
+    frame = m.FrameToSite(1, "npaci-1", 1, [dispatch])
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(frame), type=m.FrameToSite) == frame
+    assert len(dispatch.asks) == 32
+
+
+def test_where_the_slots_are_given_the_agent_stays_at_home(broker: AgentBroker) -> None:
+    spec = Spec(asked("here/one + there/one"), wants=WANTS, agent="mine", script=SCRIPT)
+    rid = broker.coordinator.submit(ANN, "the-key-of-it", "digest", spec, 1, broker.now)
+    broker.settle()
+    assert {type(each).__name__ for _, each in broker.sent()} == {"Visit"}
+    broker.visited(rid)
+    view = broker.answers[1]
+    assert (view.state, view.agent) == ("reserved", "mine")
+    assert "nothing to choose" in broker.row(rid).trail[0].detail
 
 
 def test_a_script_travels_once_in_a_session(broker: AgentBroker) -> None:

@@ -23,7 +23,7 @@ from kalends.core import messages as m
 from kalends.core.errors import InvalidInput, LimitExceeded, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
-from kalends.core.limits import AGENT_MESSAGES_MAX
+from kalends.core.limits import AGENT_MESSAGES_MAX, REQUEST_TEXT_MAX
 from kalends.core.messages import SiteReport, Want
 
 UNKNOWN_MAX: Final = 3
@@ -88,7 +88,7 @@ class Touring(Attempts):
             principal=record.principal,
             script=script,
             source="" if script in seen else case.source,
-            text=record.spec.text,
+            text=record.spec.text[:REQUEST_TEXT_MAX],
             arguments=record.spec.request.arguments,
             inbox=tour.inbox,
             starts=tour.starts,
