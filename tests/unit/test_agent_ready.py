@@ -170,6 +170,18 @@ async def test_working_hours_are_those_of_local_clocks_on_both_sides_of_a_change
     assert found[:2] == [at("2027-03-26 08:00"), at("2027-03-29 07:00")]
 
 
+async def test_working_hours_of_a_slot_of_days_are_counted_over_a_change_of_clocks() -> None:
+    first = at("2027-03-27 12:00")
+    two_days = Ask(term=0, resource=SCOPE, length_s=44 * HOUR_S)
+    scope = calendar(SCOPE, zone="Europe/Zurich")
+    seen = visit([scope], [two_days], first, first + 12 * HOUR_S, HOUR_S)
+    found = commons(await chosen(ready.source("working-hours"), seen, {"lunch": ""}))
+    # The slot that starts at 12:00 ends on Monday at 10:00 local time, after one hour of work; each
+    # later one has an hour more, up to the eight of a day.
+    assert found[:6] == [first + hour * HOUR_S for hour in range(7, 13)]
+    assert found[6:] == [first + hour * HOUR_S for hour in range(6, -1, -1)]
+
+
 async def test_cheapest_adds_up_price_units_and_length_and_takes_the_earliest_of_the_cheapest() -> (
     None
 ):

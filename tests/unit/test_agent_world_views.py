@@ -338,6 +338,18 @@ def test_a_short_time_at_which_all_terms_are_served_is_not_lost_among_many_other
     assert len(seen.offers) > 180
 
 
+def test_places_beside_own_slots_are_rounded_away_from_them_to_the_grain() -> None:
+    mine = Taken(MONDAY + 10 * HOUR_S + 300, MONDAY + 12 * HOUR_S + 600, holder="ada")
+    scope = calendar("here/scope", grain_s=HOUR_S)
+    asks = [
+        Ask(term=0, resource="here/scope", length_s=HOUR_S),
+        Ask(term=1, resource="here/printer", length_s=HOUR_S),
+    ]
+    seen = visit([scope, calendar("here/printer", [mine])], asks, step_s=30 * DAY_S)
+    found = {offer.common for offer in seen.offers if offer.resource == "here/scope"}
+    assert found == {MONDAY, MONDAY + 9 * HOUR_S, MONDAY + 13 * HOUR_S}
+
+
 def test_one_common_start_alone_is_cut_where_it_has_too_many_slots() -> None:
     machines = [calendar(f"here/{letter}") for letter in "abcde"]
     asks = [Ask(term=0, resource=each.info.name, length_s=HOUR_S) for each in machines]
