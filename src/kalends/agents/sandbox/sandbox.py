@@ -200,20 +200,23 @@ class Sandbox:
 
     async def _in_worker(self, user: str, body: bytes, answer_bytes_max: int) -> _Ran:
         worker = await self._take()
-        worker.on_end(lambda ending: self._settle(user, ending))
+        # To be forked and to rehearse is not the user's to pay.
+        before_us = worker.cpu_us() or 0
+        worker.on_end(lambda ending: self._settle(user, ending, before_us))
         try:
             ran = await self._converse(worker, body, answer_bytes_max)
             cpu_us = worker.cpu_us()
             worker.kill()
             if ran is not None and cpu_us is not None:
                 # To take a process apart takes as long as a run: nobody needs to wait for that.
-                return ran._replace(cpu_us=cpu_us)
+                return ran._replace(cpu_us=cpu_us - before_us)
             ending = await worker.end()
         finally:
             self._pool.release(worker)
         if self._closed or ending is None:
             return ran or _Ran(*(_CLOSED if self._closed else _LOST))
-        return (ran or _Ran(*verdict(ending.status)))._replace(cpu_us=ending.cpu_us)
+        ran = ran or _Ran(*verdict(ending.status))
+        return ran._replace(cpu_us=max(0, ending.cpu_us - before_us))
 
     async def _converse(self, worker: Worker, body: bytes, answer_bytes_max: int) -> _Ran | None:
         """What `worker` says, or does wrong, within its time; None when it ends without a word."""
@@ -240,12 +243,12 @@ class Sandbox:
         except TimeoutError:
             raise _Refused("busy", "there are no workers now; try again") from None
 
-    def _settle(self, user: str, ending: Ending | None) -> None:
+    def _settle(self, user: str, ending: Ending | None, before_us: int) -> None:
         """Charge what a worker has used; if it attacked, say so, and run no more of this user's."""
         if ending is None:
             return
         now = time.monotonic()
-        self._budgets.charge(user, ending.cpu_us / 1e6, now)
+        self._budgets.charge(user, max(0, ending.cpu_us - before_us) / 1e6, now)
         code, detail = verdict(ending.status)
         if code == "policy-violation":
             self._suspensions.suspend(user, now)

@@ -30,11 +30,26 @@ Finish = Callable[[dict[str, Any]], NoReturn]
 Perform = Callable[[dict[str, Any], Finish], object]
 """Do a job and call `Finish`, exactly once, with its result."""
 
-NOT_PLAIN: Final = {"code": "bad-result", "detail": "the answer is not plain data"}
+NOT_PLAIN: Final[dict[str, Any]] = {"code": "bad-result", "detail": "the answer is not plain data"}
 
 
-def work(channel: int, perform: Perform, allowance: Allowance, parent: int) -> NoReturn:
-    """Lock down, do the one job that comes through `channel`, and exit."""
+class _Rehearsed(BaseException):
+    """Carries the result out of a rehearsal; no script sees it."""
+
+    def __init__(self, result: dict[str, Any]) -> None:
+        super().__init__()
+        self.result = result
+
+
+def work(
+    channel: int, perform: Perform, rehearsal: bytes, allowance: Allowance, parent: int
+) -> NoReturn:
+    """Rehearse, lock down, do the one job that comes through `channel`, and exit.
+
+    What a process writes to for the first time after a fork is copied then. A rehearsal, while
+    nobody waits, does that for most of what a job will write to.
+    """
+    rehearse(perform, rehearsal)
     _lock_down(channel, allowance, parent)
     try:
         job = read_frame()
@@ -46,6 +61,19 @@ def work(channel: int, perform: Perform, allowance: Allowance, parent: int) -> N
         os._exit(EXIT_NO_RESULT)
 
 
+def rehearse(perform: Perform, rehearsal: bytes) -> dict[str, Any]:
+    """The result of a job of our own; it leaves nothing behind but memory that is in use."""
+    try:
+        perform(_unpacked(rehearsal), _rehearsed)
+    except _Rehearsed as rehearsed:
+        return rehearsed.result
+    return NOT_PLAIN
+
+
+def _rehearsed(result: dict[str, Any]) -> NoReturn:
+    raise _Rehearsed(result)
+
+
 def bear_witness(channel: int, allowance: Allowance, parent: int) -> NoReturn:
     """Lock down, and make a harmless call that is not let through: this must be the end."""
     _lock_down(channel, allowance, parent)
@@ -54,7 +82,7 @@ def bear_witness(channel: int, allowance: Allowance, parent: int) -> NoReturn:
 
 
 def finish(result: dict[str, Any]) -> NoReturn:
-    """Write `result` and exit; what cannot be written is a bad result."""
+    """Write `result` and wait for the end; what cannot be written is a bad result."""
     try:
         body = msgpack.packb(result)
     except (TypeError, ValueError, OverflowError):
@@ -62,6 +90,8 @@ def finish(result: dict[str, Any]) -> NoReturn:
     rest = memoryview(len(body).to_bytes(HEADER_BYTES, "big") + body)
     while rest:
         rest = rest[os.write(CHANNEL, rest) :]
+    # Asleep, so that the kernel has counted all of our time when the host looks. Then it kills us.
+    os.read(CHANNEL, 1)
     os._exit(EXIT_DONE)
 
 

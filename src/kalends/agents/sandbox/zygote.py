@@ -22,6 +22,8 @@ import struct
 import warnings
 from typing import Any, Final, NamedTuple, NoReturn
 
+import msgpack
+
 from kalends.agents.sandbox import seccomp, worker
 from kalends.agents.sandbox.lockdown import Allowance, die_with
 
@@ -47,6 +49,8 @@ NOBODY: Final = 65_534
 DESCRIPTORS_MAX: Final = 1_024
 PR_SET_DUMPABLE: Final = 4
 
+WARM_UP_STEPS: Final = 100_000
+WARM_UP_SLOTS: Final = 100
 WARM_UP_SOURCE: Final = '''
 def choose(view, request):
     """Warm up."""
@@ -64,10 +68,6 @@ class Order(NamedTuple):
     host: int
 
 
-class _WarmedUp(BaseException):
-    """Ends a job of the warm-up, where a worker would exit."""
-
-
 def main(descriptor: int, order_text: str) -> NoReturn:
     """Serve the host at `descriptor` until it closes it; `order_text` is an `Order` in JSON."""
     host = socket.socket(fileno=descriptor)
@@ -75,7 +75,7 @@ def main(descriptor: int, order_text: str) -> NoReturn:
     try:
         perform = _named(order.perform)
         engine = str(_named(order.engine))
-        _warm_up(perform)
+        rehearsal = _warm_up(perform)
         _become_nobody()
         _guard(order.host)
     except (ImportError, AttributeError, OSError) as error:
@@ -84,15 +84,23 @@ def main(descriptor: int, order_text: str) -> NoReturn:
     gc.collect()
     gc.freeze()
     host.send(READY + engine.encode())
-    _Nursery(host, perform, Allowance(order.memory_bytes, order.cpu_s)).serve()
+    allowance = Allowance(order.memory_bytes, order.cpu_s)
+    _Nursery(host, perform, rehearsal, allowance).serve()
 
 
 class _Nursery:
     """The workers that are alive, by pidfd."""
 
-    def __init__(self, host: socket.socket, perform: worker.Perform, allowance: Allowance) -> None:
+    def __init__(
+        self,
+        host: socket.socket,
+        perform: worker.Perform,
+        rehearsal: bytes,
+        allowance: Allowance,
+    ) -> None:
         self._host = host
         self._perform = perform
+        self._rehearsal = rehearsal
         self._allowance = allowance
         self._poll = select.poll()
         self._poll.register(host, select.POLLIN)
@@ -123,7 +131,9 @@ class _Nursery:
             if pid == 0:
                 if witness:
                     worker.bear_witness(theirs.fileno(), self._allowance, self._pid)
-                worker.work(theirs.fileno(), self._perform, self._allowance, self._pid)
+                worker.work(
+                    theirs.fileno(), self._perform, self._rehearsal, self._allowance, self._pid
+                )
             pidfd = os.pidfd_open(pid)
             self._pids[pidfd] = pid
             self._poll.register(pidfd, select.POLLIN)
@@ -151,26 +161,34 @@ def _named(name: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
-def _warm_up(perform: worker.Perform) -> None:
-    """Load all that a job could ever load: a worker can open no file, and siblings share the memory."""
+def _warm_up(perform: worker.Perform) -> bytes:
+    """Load all that a job could ever load, and return the job that workers rehearse.
+
+    A worker can open no file; and what is loaded here, all workers share.
+    """
     warnings.simplefilter("ignore")
     importlib.import_module("unicodedata")
-    check = {"op": "check", "source": WARM_UP_SOURCE, "steps_max": 10_000}
-    mistake = {"op": "check", "source": 'return "\\N{BULLET}', "steps_max": 10_000}
-    run = {
-        "op": "run", "source": WARM_UP_SOURCE, "code": b"", "function": "choose",
-        "arguments": [{"slots": [{"id": 0, "start": 0, "free": 1}]}, {}],
-        "inbox": [], "zones": {"UTC": [[0, 0]]}, "steps_max": 10_000,
+    mistake = {"op": "check", "source": 'return "\\N{BULLET}', "steps_max": WARM_UP_STEPS}
+    check = {"op": "check", "source": WARM_UP_SOURCE, "steps_max": WARM_UP_STEPS}
+    worker.rehearse(perform, msgpack.packb(mistake))
+    checked = worker.rehearse(perform, msgpack.packb(check))
+    slot = {
+        "id": 0, "term": 0, "resource": "site/name", "start": 0, "end": 1, "units": 1, "free": 1,
+        "common": 0,
     }  # fmt: skip
-    for job in (check, mistake, run):
-        try:
-            perform(job, _warmed_up)
-        except _WarmedUp:
-            continue
-
-
-def _warmed_up(_: dict[str, Any]) -> NoReturn:
-    raise _WarmedUp
+    run = {
+        "op": "run",
+        "source": WARM_UP_SOURCE,
+        "code": checked.get("bytecode", b""),
+        "function": "choose",
+        "arguments": [{"slots": [slot] * WARM_UP_SLOTS}, {}],
+        "inbox": [],
+        "zones": {"UTC": [[0, 0]]},
+        "steps_max": WARM_UP_STEPS,
+    }
+    rehearsal: bytes = msgpack.packb(run)
+    worker.rehearse(perform, rehearsal)
+    return rehearsal
 
 
 def _become_nobody() -> None:
