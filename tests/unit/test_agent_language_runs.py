@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import marshal
+import subprocess
 import sys
 from typing import Any, NoReturn
 
@@ -57,6 +58,8 @@ ANSWERS: list[tuple[str, Any]] = [
     ("[{'a': 1}.get('b', 2), {'a': 1}.items(), {'a': 1}.keys(), {'a': 1}.values()]",
      [2, [["a", 1]], ["a"], [1]]),
     ("[(1, 2, 1).count(1), [1, 2].index(2)]", [2, 1]),
+    ("sorted([{'a': 1, 'b': 2}, {'a': 1, 'b': 3}, {'a': 0, 'b': 1}], key=by('a', '-b'))",
+     [{"a": 0, "b": 1}, {"a": 1, "b": 3}, {"a": 1, "b": 2}]),
     ("(lambda a, b=2: a + b)(1)", 3),
     ("(y := 2) + y", 4),
     ("1 if view is None else 2", 1),
@@ -142,6 +145,11 @@ ERRORS: list[tuple[str, str]] = [
     ("('a' * 50_000).replace('a', 'bbb')", "OverflowError: a text of more than 100,000 characters"),
     ("('a' * 1000).join(['b'] * 1000)", "OverflowError: a text of more than 100,000 characters"),
     ("{[]: 1}", "TypeError: a key cannot be list"),
+    ("{[n]: n for n in [1]}", "TypeError: a key cannot be list"),
+    ("'a' * 60_000 + 'b' * 60_000", "OverflowError: a text of more than 100,000 characters"),
+    ("[a := 'a' * 60_000, f'{a}{a}']", "OverflowError: a text of more than 100,000 characters"),
+    ("('\u00df' * 60_000).upper()", "OverflowError: a text of more than 100,000 characters"),
+    ("max([])", "ValueError: there is nothing to choose from"),
     ("{(1, [2]): 1}", "TypeError: a key cannot hold list"),
     ("{len: 1}", "TypeError: a key cannot be function"),
     ("{} in {}", "TypeError: a key cannot be dict"),
@@ -287,11 +295,20 @@ async def test_a_loop_over_a_list_that_grows_ends() -> None:
     ],
 )
 async def test_calls_without_end_are_a_recursion_too_deep(lines: tuple[str, ...]) -> None:
-    before = sys.getrecursionlimit()
     outcome = await run(*lines)
     assert outcome.code == "limit-recursion"
     assert outcome.detail == "RecursionError: more than 400 calls inside one another"
-    assert sys.getrecursionlimit() == before
+
+
+@pytest.mark.parametrize("line", ["return 1", "return 1 // 0", "while True: pass"])
+async def test_python_s_own_limit_of_recursion_is_put_back(line: str) -> None:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(before + 4_321)
+    try:
+        await run(line)
+        assert sys.getrecursionlimit() == before + 4_321
+    finally:
+        sys.setrecursionlimit(before)
 
 
 async def test_calls_that_return_do_not_add_up() -> None:
@@ -444,6 +461,18 @@ async def test_a_run_of_a_source_that_breaks_rules_is_rejected() -> None:
     outcome = await run("return view.slots")
     assert (outcome.code, outcome.line, outcome.cost.steps) == ("rejected", 2, 0)
     assert [violation.rule for violation in outcome.violations] == ["no-attribute"]
+
+
+def test_a_worker_loads_nothing_of_a_server() -> None:
+    heavy = "asyncio msgspec aiohttp numpy socket sqlite3 importlib.metadata"
+    program = (
+        "import sys, kalends.agents.language.job; "
+        f"print([name for name in {heavy.split()!r} if name in sys.modules])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "[]\n"
 
 
 class Finished(BaseException):
