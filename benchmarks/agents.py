@@ -25,7 +25,7 @@ if __name__ == "__main__":
 
 from benchmarks.visits import endings, report, runs, session, wire, workers
 from kalends.agents.runs import Engine
-from kalends.agents.sandbox import Sandbox, SandboxLimits
+from kalends.agents.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
 
 ROOMY: Final = SandboxLimits(cpu_s_per_minute=1e6)
 """As in a server, but nobody's processor time runs out while it is measured."""
@@ -101,7 +101,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not options.json:
         print(f"Python {platform.python_version()}, {platform.machine()}")
     for name in wanted:
-        result[name] = SECTIONS[name](size)
+        try:
+            result[name] = SECTIONS[name](size)
+        except SandboxUnavailable as error:
+            parser.exit(1, f"agents cannot be measured here: {error}\n")
         if not options.json:
             print(report.SECTIONS[name](result[name]), flush=True)
     if options.json:

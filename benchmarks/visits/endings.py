@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from benchmarks.visits import samples, unruly
@@ -18,9 +19,6 @@ from kalends.agents.sandbox import Sandbox, SandboxLimits
 from kalends.agents.sandbox.sandbox import Language
 
 SLACK_MS: Final = 50.0
-MEMORY_MB: Final = 16
-"""Little, so that scripts in their language reach it before their steps are used up."""
-
 UNRULY: Final = Language("benchmarks.visits.unruly:perform", "benchmarks.visits.unruly:ENGINE")
 
 
@@ -57,7 +55,7 @@ CASES: Final = (
 async def measure(limits: SandboxLimits, count: int, waits: int) -> list[dict[str, Any]]:
     """Every way to fail, `count` times; waiting for the wall limit only `waits` times."""
     job = samples.choosing("", samples.calendar("site0/cluster", samples.BOOKINGS), slots=100)
-    sandbox = await Sandbox.start(limits._replace(memory_mb_max=MEMORY_MB))
+    sandbox = await Sandbox.start(limits)
     try:
         rows = [await _row(sandbox, case, job, limits.cpu_s_max, count) for case in CASES]
     finally:
@@ -81,7 +79,7 @@ async def _row(engine: Engine, case: Case, job: Job, limit_s: float, count: int)
     """`count` runs of `case`; its source has been checked before."""
     await engine.check(case.source, "ada")
     ended = [await _ended(engine, job._replace(source=case.source)) for _ in range(count)]
-    return _figures(case.name, ended, limit_s)
+    return figures(case.name, ended, limit_s)
 
 
 async def _too_many(limits: SandboxLimits, job: Job) -> dict[str, Any]:
@@ -97,7 +95,7 @@ async def _too_many(limits: SandboxLimits, job: Job) -> dict[str, Any]:
         await sandbox.close()
     await asyncio.gather(*waiting)
     refused = [task.result() for task in done if task.result()[0] == "busy"]
-    return _figures("too many at once", refused, 0.0)
+    return figures("too many at once", refused, 0.0)
 
 
 async def _used_up(limits: SandboxLimits, job: Job, count: int) -> dict[str, Any]:
@@ -112,7 +110,7 @@ async def _used_up(limits: SandboxLimits, job: Job, count: int) -> dict[str, Any
         ended = [await _ended(sandbox, endless) for _ in range(count)]
     finally:
         await sandbox.close()
-    return _figures("processor time used up", ended, 0.0)
+    return figures("processor time used up", ended, 0.0)
 
 
 async def _ended(engine: Engine, job: Job) -> tuple[str, float]:
@@ -122,7 +120,8 @@ async def _ended(engine: Engine, job: Job) -> tuple[str, float]:
     return outcome.code, (time.perf_counter() - began_s) * 1e3
 
 
-def _figures(name: str, ended: list[tuple[str, float]], limit_s: float) -> dict[str, Any]:
+def figures(name: str, ended: Sequence[tuple[str, float]], limit_s: float) -> dict[str, Any]:
+    """Of runs that `ended` with a code after so many milliseconds, where `limit_s` holds."""
     times_ms = sorted(ms for _, ms in ended)
     middle_ms = percentile(times_ms, 0.5) if times_ms else None
     within = sum(ms <= limit_s * 1e3 + SLACK_MS for ms in times_ms)

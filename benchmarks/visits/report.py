@@ -74,8 +74,11 @@ def memory(result: Mapping[str, Any]) -> str:
         for name, figures in result.items()
         if name not in ("zygote", "spares")
     ]
-    held = [("zygote", *result["zygote"].values())]
-    held += [(f"spare {at}", *spare.values()) for at, spare in enumerate(result["spares"], 1)]
+    idle = {"zygote": result["zygote"]}
+    idle |= {f"spare {at}": spare for at, spare in enumerate(result["spares"], 1)}
+    held = [
+        (name, each["pss_kib"] or "-", each["private_kib"] or "-") for name, each in idle.items()
+    ]
     return "\n".join(
         (
             table("Making processes", ("until", *_TIMES), made),

@@ -21,8 +21,8 @@ SETTLE_S: Final = 0.5
 class Memory(NamedTuple):
     """KiB: its fair share of all it maps (PSS), and what nobody else maps."""
 
-    pss_kib: int
-    private_kib: int
+    pss_kib: int | None
+    private_kib: int | None
 
 
 def children(pid: int) -> list[int]:
@@ -46,9 +46,13 @@ def spares() -> list[int]:
 
 
 def memory(pid: int) -> Memory:
-    """Raises `PermissionError` where this user may not look into a process that nobody may look into."""
+    """Unknown for all but root: these processes let nobody look into them."""
     fields = {}
-    for line in (PROC / str(pid) / "smaps_rollup").read_text().splitlines()[1:]:
+    try:
+        lines = (PROC / str(pid) / "smaps_rollup").read_text().splitlines()
+    except PermissionError:
+        return Memory(None, None)
+    for line in lines[1:]:
         name, _, rest = line.partition(":")
         fields[name] = int(rest.split()[0])
     return Memory(fields["Pss"], fields["Private_Clean"] + fields["Private_Dirty"])

@@ -18,7 +18,7 @@ from benchmarks import agents as command
 from benchmarks.facility import start_line
 from benchmarks.slow_line import Passed
 from benchmarks.traffic import Counts, Direction
-from benchmarks.visits import preference, samples
+from benchmarks.visits import endings, preference, samples, wire
 from benchmarks.visits.figures import spread
 from benchmarks.visits.preference import Wish
 from hypothesis import given, settings
@@ -29,7 +29,7 @@ from kalends.agents.language.engine import LanguageOnly
 from kalends.broker.choosing import Need, best_choice
 from kalends.calendars import ResourceCalendar
 from kalends.core import limits
-from kalends.core.api import CalendarView
+from kalends.core.api import CalendarView, RequestView
 from kalends.core.messages import Principal
 from kalends.core.scripts import HeldChoice
 
@@ -252,6 +252,43 @@ def test_percentiles_are_values_that_so_many_do_not_exceed() -> None:
     assert found == (100.0, 190.0, 198.0, 200)
     assert spread([7.0])[:3] == (7.0, 7.0, 7.0)
     assert math.isnan(spread([]).p50_ms)
+
+
+def test_a_failure_is_in_time_up_to_50_ms_after_its_limit() -> None:
+    ended = [("limit-cpu", 450.0), ("limit-cpu", 550.0), ("limit-steps", 551.0)]
+    found = endings.figures("loop", ended, 0.5)
+    assert found["within_limit_and_50_ms"] == 2
+    assert found["codes"] == {"limit-cpu": 2, "limit-steps": 1}
+    assert (found["p50_ms"], found["max_ms"], found["limit_ms"]) == (550.0, 551.0, 500.0)
+    assert endings.figures("never", [], 0.0)["max_ms"] is None
+
+
+def test_bytes_and_messages_are_those_of_one_booking() -> None:
+    """Four were made, one after a refusal; what a fifth has cost in vain is shared by them."""
+    view = RequestView(
+        id="r", state="reserved", user="user0", text="", created_at=0, start=FIRST, attempts=2
+    )
+    tally = wire.Tally(100, 2, "agent")
+    tally.booked = [wire.Booked(view, refused, 200.0) for refused in (0, 0, 0, 1)]
+    tally.booked.append(wire.Booked(None, 3, 900.0))
+    tally.sites = Passed(Counts(400, 4, 8, {"dispatch": 8}), Counts(800, 8, 8, {"report": 8}))
+    found = tally.figures()
+    assert (found["asked"], found["reserved"], found["attempts"]) == (5, 4, 2.0)
+    assert found["refused"] == 4 / 4
+    assert found["sites"] == {
+        "bytes_there": 100.0,
+        "bytes_back": 200.0,
+        "messages": 4.0,
+        "kinds": {"dispatch": 8, "report": 8},
+    }
+    assert tally.starts() == [FIRST] * 4 + [0]
+
+
+def test_figures_become_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    command.main(["--quick", "--only", "views"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[-3:]] == ["slots", "100", "1000"]
+    assert len({len(line) for line in lines[-3:]}) == 1
 
 
 def test_it_says_which_sections_there_are(capsys: pytest.CaptureFixture[str]) -> None:
