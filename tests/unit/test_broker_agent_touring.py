@@ -674,3 +674,23 @@ def test_a_draining_broker_finishes_its_rounds(broker: AgentBroker) -> None:
     broker.report(rid, says("there", held("there/one", 0, term=1)))
     broker.voted(rid)
     assert broker.answers[1].state == "reserved"
+
+
+def test_a_site_on_the_way_that_has_forgotten_the_script_still_passes_it_on(
+    broker: AgentBroker,
+) -> None:
+    broker.greet("there", near=("here",))
+    rid = broker.send_agent()
+    broker.sent()
+    broker.report(rid, says("there", code="unknown-script"))
+    ((to, dispatch),) = broker.dispatches().items()
+    assert (to, dispatch.source, [stop.site for stop in dispatch.near]) == (
+        "there",
+        SOURCE,
+        ["here"],
+    )
+    for _ in range(UNKNOWN_MAX):
+        broker.report(rid, says("there", code="unknown-script"))
+    broker.sent()
+    broker.advance(2_000)
+    assert set(broker.dispatches()) == {"here"}

@@ -133,10 +133,11 @@ class Touring(Attempts):
         case = self._live(report.rid, report.att, ("touring",))
         if case is None or (tour := case.tour) is None or site not in tour.stops:
             return
-        expected = {site, *tour.stops[site]}
-        heard = {each.site: each for each in reversed(report.sites) if each.site in expected}
-        for name in sorted(expected):
-            if name not in tour.reports:
+        near = tour.stops[site]
+        heard = {each.site: each for each in reversed(report.sites)}
+        # First the site itself: while it does not know the script, it has passed nothing on.
+        for name in (site, *near):
+            if name not in tour.reports and (name == site or site in tour.reports):
                 self._report_of(case, tour, name, heard.get(name))
         if tour.complete:
             self._toured(case, now)
@@ -148,7 +149,8 @@ class Touring(Attempts):
             self._seen.get(name, {}).pop(case.record.spec.script, None)
             tour.unknown[name] = tour.unknown.get(name, 0) + 1
             if tour.unknown[name] <= UNKNOWN_MAX:
-                tour.visit_directly(name)
+                if via != name:
+                    tour.visit_directly(name)
                 self._dispatch(case, tour, name)
                 return
         if report is None or (via != name and _unreached(report)):
