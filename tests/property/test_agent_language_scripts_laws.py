@@ -52,7 +52,7 @@ def plain(value: Any) -> Any:
 
 
 @given(SCRIPTS, st.lists(DATA, max_size=3), st.dictionaries(st.sampled_from("xyz"), DATA))
-@settings(max_examples=effort.examples(400))
+@settings(max_examples=effort.examples(200))
 def test_a_script_comes_to_a_defined_end_the_same_twice_and_the_one_of_python(
     source: str, values: list[Any], counts: dict[str, Any]
 ) -> None:
@@ -85,7 +85,7 @@ def test_any_text_is_checked_without_an_exception(source: str) -> None:
 
 
 @given(SCRIPTS, st.data())
-@settings(max_examples=effort.examples(300))
+@settings(max_examples=effort.examples(200))
 def test_a_damaged_script_is_refused_or_compiled_and_no_more(
     source: str, data: st.DataObject
 ) -> None:
