@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import pytest
@@ -13,6 +13,8 @@ from kalends.agents.sandbox import Sandbox
 from kalends.core.scripts import RunCode
 
 from .sandboxes import AMPLE, ANYTHING, HONEST, choosing, job
+
+WALL_S_MAX: Final = 1.5
 
 
 class Case(NamedTuple):
@@ -61,7 +63,7 @@ CASES: Final = {
 @pytest.fixture(name="box", scope="module")
 def _box() -> Iterator[tuple[asyncio.Runner, Sandbox]]:
     """One sandbox for all cases, with a loop of its own that lives as long."""
-    limits = AMPLE._replace(wall_s_max=1.5, cpu_s_max=0.3, suspended_s=0.0)
+    limits = AMPLE._replace(wall_s_max=WALL_S_MAX, cpu_s_max=0.3, suspended_s=0.0)
     with asyncio.Runner() as runner:
         box = runner.run(Sandbox.start(limits, language=ANYTHING))
         yield runner, box
@@ -82,3 +84,13 @@ def test_each_end_has_its_code_and_an_honest_run_right_after_is_unharmed(
     assert outcome.detail
     assert (outcome.answer, outcome.sent) == (None, ())
     assert (honest.code, honest.answer) == ("ok", [1, 2, 3])
+
+
+def test_a_worker_that_is_stuck_is_killed_at_its_wall_limit(
+    box: tuple[asyncio.Runner, Sandbox], record_property: Callable[[str, object], None]
+) -> None:
+    runner, engine = box
+    outcome = runner.run(engine.run(job(choosing("os.read(3, 1)"), user="stuck")))
+    assert outcome.code == "limit-wall"
+    assert outcome.cost.wall_us >= WALL_S_MAX * 1e6
+    record_property("ms beyond the wall limit", outcome.cost.wall_us / 1e3 - WALL_S_MAX * 1e3)

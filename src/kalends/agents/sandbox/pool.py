@@ -31,7 +31,6 @@ class Pool:
     def __init__(self, recipe: Recipe, spares: int, zygote_workers_max: int) -> None:
         self.engine = ""
         """Version of what the workers run; the last known while there is no zygote."""
-        self.replaced = 0
         self._closed = False
         self._recipe = recipe
         self._spares_wanted = spares
@@ -153,7 +152,6 @@ class Pool:
                 again_s = min(2 * again_s, AGAIN_S_MAX)
             else:
                 break
-        self.replaced += 1
         self._use(successor)
 
     def _use(self, zygote: Zygote) -> None:
