@@ -18,7 +18,7 @@ from benchmarks import agents as command
 from benchmarks.facility import start_line
 from benchmarks.slow_line import Passed
 from benchmarks.traffic import Counts, Direction
-from benchmarks.visits import endings, preference, samples, wire
+from benchmarks.visits import endings, preference, runs, samples, wire
 from benchmarks.visits.figures import spread
 from benchmarks.visits.preference import Wish
 from hypothesis import given, settings
@@ -305,3 +305,25 @@ def test_as_a_script_it_measures_in_the_sandbox(tmp_path: Path) -> None:
     found = json.loads(done.stdout)["checks"]
     assert found["sandbox"]["codes"] == found["in-process"]["codes"] == {"ok": command.QUICK.calls}
     assert all(figures["calls"] == command.QUICK.calls for figures in found.values())
+
+
+@pytest.mark.parametrize("name", list(runs.scripts()))
+def test_scripts_that_are_timed_choose_something_and_the_same_from_bytecode(name: str) -> None:
+    here = samples.calendar("site0/cluster", samples.BOOKINGS)
+    job = samples.choosing(runs.scripts()[name], here, slots=100)
+    assert len(job.arguments[0]["slots"]) == 100
+    engine = runs.InProcess()
+    from_source = asyncio.run(engine.run(job))
+    assert asyncio.run(engine.check(job.source, job.user)).code == "ok"
+    from_bytecode = asyncio.run(engine.run(job))
+    assert from_source.code == from_bytecode.code == "ok"
+    assert from_source.answer == from_bytecode.answer
+    assert len(from_source.answer) >= 10
+
+
+@pytest.mark.parametrize("case", endings.CASES, ids=lambda case: case.name)
+def test_scripts_that_are_to_fail_do(case: endings.Case) -> None:
+    here = samples.calendar("site0/cluster", samples.BOOKINGS)
+    job = samples.choosing(case.source, here, slots=100)
+    outcome = asyncio.run(LanguageOnly(steps_max=100_000).run(job))
+    assert outcome.code != "ok"
