@@ -273,6 +273,36 @@ def test_a_failed_run_says_where_and_what_the_site_would_choose(
     ]
 
 
+def test_an_answer_that_is_none_fails_the_run(script: Callable[[str], str], sp2: str) -> None:
+    file = script("def choose(view, request):\n    return [0, 0]\n")
+    result = run("agent", "run", file, "sdsc/sp2:32", *WHEN, "--calendar", sp2)
+    assert result.exit_code == 1
+    assert result.stdout.startswith("sdsc: bad-result: slot 0 is chosen twice")
+
+
+def test_a_calendar_that_is_given_twice_is_refused_with_its_file(
+    script: Callable[[str], str], sp2: str
+) -> None:
+    twice = ["--calendar", sp2, "--calendar", sp2]
+    result = run("agent", "run", script(LATEST), "sdsc/sp2:32", *WHEN, *twice)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"kalends: {sp2}: sdsc/sp2 is in another file, too")
+
+
+def test_no_process_is_left_behind(script: Callable[[str], str], sp2: str) -> None:
+    before = children()
+    assert run("agent", "check", script(LATEST)).exit_code == 0
+    words = ["agent", "run", script(LATEST), "sdsc/sp2:32", *WHEN, "--calendar", sp2]
+    assert run(*words).exit_code == 0
+    assert children() <= before
+
+
+def children() -> set[str]:
+    """Processes that this one has started, see proc_pid_task(5)."""
+    tasks = Path("/proc/self/task").iterdir()
+    return {pid for task in tasks for pid in (task / "children").read_text().split()}
+
+
 def test_a_script_that_breaks_rules_is_not_run(script: Callable[[str], str], sp2: str) -> None:
     result = run("agent", "run", script(BROKEN), "sdsc/sp2:32", *WHEN, "--calendar", sp2)
     assert result.exit_code == 2
