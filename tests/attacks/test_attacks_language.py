@@ -37,7 +37,7 @@ async def test_every_attack_has_its_end_in_the_language_alone(kind: str, canary:
                 problems.append(f"{attack.name!a} ends in another way when it is run again")
         honest = world.job(world.HONEST_USER, world.HONEST_SOURCE, note=canary.secret)
         problems += problems_of_control(attack, await engine.run(honest))
-    assert problems == []
+    assert not problems, "\n".join(problems)
 
 
 def test_the_language_alone_ends_all_attacks_but_those_on_memory_and_on_hashing() -> None:

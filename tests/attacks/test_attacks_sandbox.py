@@ -52,7 +52,7 @@ async def test_every_attack_has_its_end_in_the_sandbox_and_harms_nobody(
     async with sandbox(alerts) as engine:
         lanes = (shuffled[lane::LANES] for lane in range(LANES))
         await asyncio.gather(*(attack_all(engine, lane, canary, problems) for lane in lanes))
-    assert problems == []
+    assert not problems, "\n".join(problems)
     assert alerts == []
 
 
@@ -76,7 +76,7 @@ async def test_nothing_is_remembered_from_one_run_to_the_next(canary: Canary) ->
             for _ in range(3):
                 job = world.job("mallory", attack.source, attack.function)
                 problems += problems_of_run(attack, job, await engine.run(job), canary)
-    assert problems == []
+    assert not problems, "\n".join(problems)
 
 
 async def test_who_floods_the_sandbox_waits_for_themself_alone(canary: Canary) -> None:
