@@ -71,6 +71,29 @@ def test_the_cheapest_matching_is_as_cheap_as_the_best_of_all_combinations(
 
 @settings(max_examples=examples(200))
 @given(
+    st.lists(st.integers(1, 2), min_size=2, max_size=3),
+    st.dictionaries(
+        st.tuples(st.integers(0, 2), st.sampled_from(NAMES)), st.integers(0, 9), min_size=6
+    ),
+)
+def test_terms_that_want_the_same_resources_let_go_of_them_for_the_common_good(
+    wanted: list[int], ranks: dict[tuple[int, str], int]
+) -> None:
+    needs = [Need(term, count, 0) for term, count in enumerate(wanted)]
+    options = [Option(term, name, rank) for (term, name), rank in ranks.items()]
+    found = cheapest(needs, options)
+    least = least_cost(needs, options)
+    assert (None if found is None else sum(option.rank for option in found)) == least
+
+
+def test_a_term_lets_go_of_what_another_can_do_without_less() -> None:
+    options = [Option(0, "a", 1), Option(0, "b", 2), Option(1, "a", 1)]
+    found = cheapest([Need(0, 1, 0), Need(1, 1, 0)], options)
+    assert found == [Option(1, "a", 1), Option(0, "b", 2)]
+
+
+@settings(max_examples=examples(200))
+@given(
     some_needs(),
     st.lists(
         st.lists(
