@@ -528,3 +528,13 @@ async def test_a_request_in_python_form_is_sent_as_it_is(client: Client, broker:
         await client.book(request, duration="1h")
     noted = msgspec.structs.replace(request, note="b", priority=3)
     assert client.request(request, note="b", priority=3) == noted
+
+
+async def test_text_that_has_no_bytes_is_refused_before_anything_is_sent(
+    client: Client, broker: Broker
+) -> None:
+    with pytest.raises(InvalidInput, match="surrogate"):
+        await book(client, note="\ud800")
+    with pytest.raises(InvalidInput, match="surrogate"):
+        await client.upload_agent("late", "# \udfff\n")
+    assert (await client.list()) == ()

@@ -84,6 +84,7 @@ class Caller:
         """
         operation = OPERATION[name]
         checked = wire.convert(msgspec.to_builtins(body), operation.body)
+        _check_text(checked)
         deadline_s = self._clock() + self._timeout_s + getattr(checked, "wait_ms", 0) / 1000
         tries, perhaps_done = 0, False
         while True:
@@ -138,6 +139,17 @@ class Caller:
             id = ""
             remedy = f"send it again with the same key {key}: then it counts once"
         return OutcomeUnknown(detail, where=self._url, request_id=id, remedy=remedy)
+
+
+def _check_text(body: Body) -> None:
+    try:
+        wire.encode_msgpack(body)
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            "a text holds half a character (a lone surrogate)",
+            where="body",
+            remedy="write it in UTF-8",
+        ) from error
 
 
 def _detail(error: KalendsError | ConnectionFailed) -> str:
