@@ -25,6 +25,8 @@ _SUBSTITUTIONS = [
     (r"(?m)(  choose(?:, recall)?  +)[A-Z][a-z]{2} [0-9-]{10} [0-9:]{5,8}$", r"\1THEN"),
     (r"(?m)^( *[0-9]+  )[A-Z][a-z]{2} [0-9-]{10} [0-9:]{5,8} +(?=SHORT-ID)", r"\1THEN  "),
     (r"(?m)( +[0-9]+\.[0-9])(?= ms|  +[0-9]+\.[0-9]|$)", " N.N"),
+    # Steps change with the language, and only with that.
+    (r"(?m) +[0-9]+(?= N\.N)|(?<=^  )[0-9]+(?= steps, )|(?<=^  steps    )[0-9]+$", " N"),
     (r"RestrictedPython-[0-9.]+ Python-[0-9.]+", "VERSIONS"),
     (r"[0-9]{4}-[0-9]{2}-[0-9]{2}", "YYYY-MM-DD"),
     # A site may confirm before or after the answer is out.

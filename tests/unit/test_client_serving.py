@@ -33,7 +33,11 @@ class BrokerDeeds(Deeds):
         self.asked = asyncio.Event()
 
     def handlers(self, role: Role) -> dict[str, Handler]:
-        return {operation.name: self._handler(operation.name) for operation in OPERATIONS}
+        return {
+            operation.name: self._handler(operation.name)
+            for operation in OPERATIONS
+            if role in operation.roles
+        }
 
     def _handler(self, name: str) -> Handler:
         async def never() -> Any:
