@@ -49,7 +49,7 @@ from kalends.resource_servers.visiting import RELAY_MS_MAX
 LIMITS = ParticipantLimits(
     held_per_principal_max=3, promised_per_principal_max=3, hold_ms_max=60_000
 )
-RULES = {
+RULES: dict[str, tuple[Rule, ...]] = {
     "two": (
         Rule("all", "user:ann", ("see", "hold", "lock")),
         Rule("look", "user:bob", ("see", "hold")),
@@ -295,10 +295,10 @@ class Machine(RuleBasedStateMachine):
         if self.check_stale(number, att, answer):
             return
         assert isinstance(answer, m.Visited)
-        model.end_run(number, att)
         if known is not None and known.att == att and known.alive:
             self.visit_again(number, known, mode, answer)
             return
+        model.end_run(number, att)
         kept: list[tuple[Row, int]] = []
         if known is not None and known.att < att:
             was, known.state = known.state, "none"
@@ -316,11 +316,13 @@ class Machine(RuleBasedStateMachine):
         )  # fmt: skip
         if known is not None:
             new.ends = max(new.ends, known.ends)
-        if self.refused(number, new, mode) or not model.fits(number, new):
+        by_rule = self.refused(number, new, mode)
+        if by_rule or not model.fits(number, new):
             assert answer.vote == ("no" if mode == "vote" else "none")
             assert answer.refusals
             assert not answer.held
             if known is not None:
+                known.ends = known.ends if by_rule else new.ends
                 model.end(number)
             return
         assert answer.vote == ("yes" if mode == "vote" else "none")
@@ -489,6 +491,7 @@ class Machine(RuleBasedStateMachine):
         run, model = self.model.running[number], self.model
         assert run.errand is not None
         effects = self.site.run_ends(run.errand.number, outcome)
+        assert not effects.facts
         assert not self.site.run_ends(run.errand.number, outcome)
         offers = shown(run.errand)
         rows = [offers[each] for each in chosen] if chosen is not None else offers
@@ -532,7 +535,6 @@ class Machine(RuleBasedStateMachine):
         """The site's own part is known; it answers unless a near site has not."""
         run, model = self.model.running[number], self.model
         before = model.known.get(number)
-        assert not effects.facts
         run.held = []
         if expected:
             claims = self.site.participant.book.stakes[rid(number)].claims
@@ -658,7 +660,7 @@ class Machine(RuleBasedStateMachine):
         if known is None or (by == "peer" and (known.att != att or known.state != "prepared")):
             refused = known is None and by == "decide" and bool(mine)
         elif known.att != att:
-            refused = bool(mine)
+            refused = bool(mine) and not known.decided
         elif known.decided:
             refused = False
         else:

@@ -9,17 +9,17 @@ from tests.protocol_support import ANN, BOB, DAY, T0, abort, prepare, rid, visit
 from kalends.agents.runs import Outcome
 from kalends.core import messages as m
 from kalends.core.errors import RefusalCode
-from kalends.core.scripts import BLAME
+from kalends.core.scripts import BLAME, HeldChoice
 from kalends.resource_servers.effects import Errand
 
 YES = Outcome("ok", True)
 NO = Outcome("ok", False)
 
 
-def site_with_holder(answer: list[int] | None = None, **more: object) -> AgentSite:
+def site_with_holder(answer: list[int] | None = None) -> AgentSite:
     """Request 5 holds slots of instrument one by an agent that answers recalls."""
     site = AgentSite()
-    message = dispatch(5, ask("one", 10), source=KIND, principal=BOB, **more)  # type: ignore[arg-type]  # of the tests below
+    message = dispatch(5, ask("one", 10), source=KIND, principal=BOB)
     site.hold_by_agent(message, answer or [0])
     return site
 
@@ -234,7 +234,7 @@ def test_an_agents_choice_that_was_taken_by_a_younger_one_is_asked_back_once() -
             assert site.states(5) == ["held"]
 
 
-def own_of_last(message: m.Message) -> tuple[m.HeldChoice, ...]:
+def own_of_last(message: m.Message) -> tuple[HeldChoice, ...]:
     assert isinstance(message, m.Report)
     return message.sites[0].held
 
