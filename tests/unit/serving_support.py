@@ -97,6 +97,30 @@ class Deeds:
     async def watch(self, caller: Caller, body: api.Watch) -> api.Answer:
         return api.Events(events=(), next=body.after + 1)
 
+    async def agent_upload(self, caller: Caller, body: api.UploadAgent) -> api.Answer:
+        return self._agent(body.name)
+
+    async def agent_by_name(self, caller: Caller, body: api.AgentRef) -> api.Answer:
+        return self._agent(body.name)
+
+    agent_show = agent_delete = agent_by_name
+    agent_tell = by_id
+
+    def _agent(self, name: str) -> api.AgentView:
+        return api.AgentView(name=name, script="0" * 64, size_bytes=1, uploaded_at=1)
+
+    async def agent_list(self, caller: Caller, body: api.ListAgents) -> api.Answer:
+        return api.Agents(agents=())
+
+    async def agent_runs(self, caller: Caller, body: api.ListRuns) -> api.Answer:
+        return api.Runs(runs=())
+
+    async def agent_run(self, caller: Caller, body: api.RunRef) -> api.Answer:
+        return api.RunView(
+            run=body.run, at_ms=1, id=RID, user=caller.principal.user, script="0" * 64,
+            function="choose", code="ok",
+        )  # fmt: skip
+
     async def audit(self, caller: Caller, body: api.Audit) -> api.Answer:
         return api.Audited()
 
