@@ -553,3 +553,30 @@ def test_nothing_is_kept_of_visits_that_are_over() -> None:
     assert not participant._relays
     assert not participant._deadlines
     assert participant.next_deadline_ms() > site.ms
+
+
+def test_a_visit_after_an_agents_attempt_claims_its_slots_together_and_not_as_alternatives() -> (
+    None
+):
+    site = AgentSite()
+    site.hold_by_agent(dispatch(1, ask("pool", 10, 1), over=starts(0, 0)), [0])
+    site.answer(visit(1, want("pool", 0, 10, 1), want("pool", 5, 15, 1), att=2))
+    assert site.free("pool", 5, 10) == 1
+
+
+def test_a_slot_in_a_time_whose_records_are_closed_is_not_held_whatever_the_clock_says() -> None:
+    site = AgentSite()
+    errand = site.send(dispatch(1))
+    site.participant.horizon_s = T0 + DAY + 15
+    report = site.choose(errand, [0, 2])
+    assert times(report.held) == [20]
+    assert [refusal.code for refusal in report.refusals] == [RefusalCode.PAST]
+
+
+def test_a_visit_is_forgotten_when_its_outcome_is_known() -> None:
+    for outcome in ("commit", "abort"):
+        site = AgentSite()
+        (slot,) = site.hold_by_agent(dispatch(1), [0]).held
+        site.receive(prepare(1, slot.hold_id))
+        site.receive(commit(1, slot.hold_id) if outcome == "commit" else abort(1))
+        assert not site.participant._visits
