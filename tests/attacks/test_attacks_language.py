@@ -6,11 +6,13 @@ from typing import Final
 
 import pytest
 
+from kalends.agents import records
 from kalends.agents.language.engine import LanguageOnly
 
 from . import world
 from .corpus import ATTACKS, KINDS
 from .judging import Canary, problems_of_check, problems_of_control, problems_of_run
+from .siege import sendable
 
 AGAIN_STEPS_MAX: Final = 100_000
 """What takes more steps is not run again: that would take long, and show nothing new."""
@@ -42,4 +44,19 @@ async def test_every_attack_has_its_end_in_the_language_alone(kind: str, canary:
 
 def test_the_language_alone_ends_all_attacks_but_those_on_memory_and_on_hashing() -> None:
     needing = {attack.name for attack in ATTACKS if attack.needs_wall}
-    assert {name for name in needing if not name.startswith("memory: ")} == {"keys of one hash"}
+    assert {name for name in needing if not name.startswith("memory: ")} == {
+        "keys of one hash",
+        "tuples of one hash",
+    }
+
+
+async def test_every_end_of_an_attack_can_be_written_down_and_read_again() -> None:
+    engine = LanguageOnly(steps_max=50_000)
+    for attack in (each for each in ATTACKS if sendable(each)):
+        if attack.needs_wall:
+            continue
+        job = world.job("mallory", attack.source, attack.function)
+        record = records.record_of(
+            job, await engine.run(job), number=1, at_ms=0, rid="r", site="sdsc"
+        )
+        assert records.decode(records.encode(record)) == record, attack.name

@@ -287,6 +287,25 @@ ATTACKS = [
         _PROCESSOR,
     ),
     inside(
+        "tuples of one hash",
+        "pairs that are made to have one hash, by the arithmetic of tuples' own",
+        """
+        wide = 2 ** 64
+        def turned(x):
+            return (x * 2 ** 31 | x // 2 ** 33) % wide * 11400714785074694791 % wide
+        d = {}
+        for a in range(20000):
+            first = turned((2870177450012600261 + a * 14029467366897019727) % wide)
+            b = (0 - first) * 839798700976720815 % wide
+            if b < 2 ** 61 - 1:
+                d[(a, b)] = 0
+        while True:
+            for pair in d:
+                d.get(pair)
+        """,
+        _PROCESSOR,
+    ),
+    inside(
         "merging what overlaps",
         "a helper that takes the square of the count",
         "spans = [[n, n + 100000] for n in range(5000)]\nreturn [0 for n in range(9999) if not merge(spans)]",
