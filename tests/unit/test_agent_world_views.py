@@ -17,10 +17,11 @@ from kalends.agents.runs import Job, Outcome
 from kalends.agents.world import default
 from kalends.agents.world.answers import BadResult, chosen, judged, recalled
 from kalends.agents.world.offers import Offer, offers
-from kalends.agents.world.shown import Shown, look
+from kalends.agents.world.shown import STEPS_EACH_MIN, STEPS_MAX, Shown, look, steps_each
 from kalends.agents.world.views import TAKEN_SHOWN_MAX, Asker, choose_arguments, recall_arguments
 from kalends.agents.world.zones import zones_of
 from kalends.calendars import AccessList, ResourceCalendar, Rule
+from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.messages import Principal
 from kalends.core.resources import ResourceInfo, Slot
@@ -413,3 +414,20 @@ def test_a_resource_in_a_zone_that_there_is_not_is_refused() -> None:
     shown = {SP2: Shown(ResourceInfo(name=SP2, zone="Europe/Atlantis"), ())}
     with pytest.raises(InvalidInput, match="Atlantis"):
         zones_of(shown, 0, 9)
+
+
+def test_much_that_is_asked_for_shares_the_steps_that_are_looked_at() -> None:
+    assert steps_each(1) == limits.VIEW_STEPS_MAX
+    assert 512 * steps_each(512) < 2 * STEPS_MAX
+    assert steps_each(limits.CLAIMS_MAX) >= STEPS_EACH_MIN
+
+
+def test_of_a_calendar_in_many_pieces_only_the_first_ones_are_shown() -> None:
+    every_hour = [Taken(MONDAY + n * 3_600, MONDAY + n * 3_600 + 1_800) for n in range(24)]
+    pieces = calendar("here/one", every_hour)
+    whole = look(pieces, ADA, MONDAY, MONDAY + DAY_S, MONDAY)
+    here = look(pieces, ADA, MONDAY, MONDAY + DAY_S, MONDAY, steps_max=3)
+    assert whole is not None
+    assert here is not None
+    assert here.free == whole.free[:3]
+    assert here.taken == whole.taken[:3]

@@ -38,10 +38,11 @@ from tests.protocol_support import (
 
 from kalends.agents.runs import Outcome
 from kalends.calendars import Rule
+from kalends.core import limits
 from kalends.core import messages as m
 from kalends.core.errors import RefusalCode
 from kalends.core.messages import SiteReport
-from kalends.core.scripts import RunCode, Stop
+from kalends.core.scripts import RunCode, Starts, Stop
 from kalends.resource_servers.agent_visits import SCRIPTS_KEPT_MAX, AgentLimits
 from kalends.resource_servers.records import ParticipantLimits
 from kalends.resource_servers.visiting import RELAY_MS_MAX, RUN_MS_MAX
@@ -580,3 +581,16 @@ def test_a_visit_is_forgotten_when_its_outcome_is_known() -> None:
         site.receive(prepare(1, slot.hold_id))
         site.receive(commit(1, slot.hold_id) if outcome == "commit" else abort(1))
         assert not site.participant._visits
+
+
+def test_a_zone_that_the_arguments_name_is_known_to_the_script() -> None:
+    message = msgspec.structs.replace(dispatch(1), arguments={"zone": "Asia/Tokyo"})
+    assert "Asia/Tokyo" in AgentSite().send(message).job.zones
+
+
+def test_a_window_to_the_year_3000_costs_no_more_than_what_can_be_booked() -> None:
+    over = Starts(first=T0 + DAY, last=limits.TIME_S_MAX, step_s=60)
+    job = AgentSite().send(dispatch(1, over=over)).job
+    assert 0 < len(job.arguments[0]["slots"]) <= limits.OFFERS_MAX
+    changes = [from_s for table in job.zones.values() for from_s, _ in table]
+    assert max(changes) < T0 + 3 * 366 * DAY

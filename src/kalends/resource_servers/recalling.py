@@ -8,12 +8,12 @@ holder (Ramamoorthi et al. 1997, section 3); whatever it does but say yes means 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from kalends.agents.runs import Job, Outcome
 from kalends.agents.world.answers import BadResult, recalled
-from kalends.agents.world.shown import Shown, look
+from kalends.agents.world.shown import Shown, look, steps_each
 from kalends.agents.world.views import Asker, recall_arguments
 from kalends.agents.world.zones import zones_of
 from kalends.calendars import Booking, Calendar
@@ -62,14 +62,15 @@ class Recalling(InDoubt):
         heapq.heappush(self._deadlines, (now.monotonic_ms + ms_max, number))
 
     def _look_at(
-        self, principal: m.Principal, resources: Iterable[str], start: int, end: int, wall_s: int
+        self, principal: m.Principal, resources: Sequence[str], start: int, end: int, wall_s: int
     ) -> dict[str, Shown]:
         """Those of `resources` that `principal` may see, as they may see them."""
         found = {}
+        steps_max = steps_each(len(resources))
         for name in sorted(set(resources)):
             calendar = self.book.calendars.get(name)
             shown = calendar and look(
-                calendar, principal, max(start, 0), min(end, TIME_S_MAX), wall_s
+                calendar, principal, max(start, 0), min(end, TIME_S_MAX), wall_s, steps_max
             )
             if shown:
                 found[name] = shown
@@ -219,7 +220,7 @@ class Recalling(InDoubt):
         start = min(first, *(slot.start for slot in held))
         end = max(last, *(slot.end for slot in held))
         shown = self._look_at(
-            dispatch.principal, (slot.resource for slot in held), start, end, now.wall_s
+            dispatch.principal, [slot.resource for slot in held], start, end, now.wall_s
         )
         asker = Asker(start=first, end=last, units=units, older=True)
         return Job(
@@ -231,7 +232,7 @@ class Recalling(InDoubt):
                 now.wall_s,
             ),
             received(dispatch.inbox),
-            zones_of(shown, start, end),
+            zones_of(shown, start, end, dispatch.arguments),
         )  # fmt: skip
 
     def _give_back(self, given: Sequence[Blocker]) -> None:

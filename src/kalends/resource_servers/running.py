@@ -9,6 +9,7 @@ from typing import Final
 
 from kalends.agents.runs import Engine, Outcome
 from kalends.agents.sandbox import Unavailable, engine_for
+from kalends.agents.world.answers import judged
 from kalends.core.intervals import Moment
 from kalends.core.scripts import BLAME
 from kalends.resource_servers.effects import Errand
@@ -69,7 +70,7 @@ class Running:
 
     async def run(self, errand: Errand) -> Outcome:
         """Run it to its end, count it, and write it down."""
-        outcome = await self._engine.run(errand.job)
+        outcome = judged(errand.job, await self._engine.run(errand.job))
         self._measures.ended(errand.job.function, outcome)
         self.records.keep(errand.number, self._moment().wall_ms, errand.rid, errand.job, outcome)
         if outcome.code != "ok":

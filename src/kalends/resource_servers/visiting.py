@@ -153,7 +153,7 @@ class Visiting(Holding):
 
     def _send_agent(self, visit: AgentVisit, now: Moment) -> None:
         """Show the script what is free now."""
-        shown, first, last = self._look(visit, now)
+        shown = self._look(visit, now)
         if not visit.offers:
             self._conclude(visit, self._nothing_offered(visit, now))
         elif not self._agents.enabled:
@@ -162,26 +162,24 @@ class Visiting(Holding):
         elif len(self._errands) >= ERRANDS_MAX:
             self._settle(visit, self._by_default(visit, "busy", "too many runs are under way"), now)
         else:
-            job = self._choose_job(visit, shown, first, last, now)
+            job = self._choose_job(visit, shown, now)
             visit.errand = self._set_out(
                 visit.dispatch.rid, job, now, RUN_MS_MAX, partial(self._ran, visit)
             )
             visit.run = str(visit.errand)
 
-    def _look(self, visit: AgentVisit, now: Moment) -> tuple[dict[str, Shown], int, int]:
-        """Renew the offers of `visit`; what they were made of, and from when to when."""
+    def _look(self, visit: AgentVisit, now: Moment) -> dict[str, Shown]:
+        """Renew the offers of `visit`; what they were made of."""
         asks, starts = visit.dispatch.asks, visit.dispatch.starts
         first = min(starts.first + ask.offset_s for ask in asks)
         last = max(starts.last + ask.offset_s + ask.length_s for ask in asks)
         shown = self._look_at(
-            visit.dispatch.principal, (ask.resource for ask in asks), first, last, now.wall_s
+            visit.dispatch.principal, [ask.resource for ask in asks], first, last, now.wall_s
         )
         visit.offers = offers(shown, asks, starts, limits.OFFERS_MAX)
-        return shown, first, last
+        return shown
 
-    def _choose_job(
-        self, visit: AgentVisit, shown: dict[str, Shown], first: int, last: int, now: Moment
-    ) -> Job:
+    def _choose_job(self, visit: AgentVisit, shown: dict[str, Shown], now: Moment) -> Job:
         dispatch = visit.dispatch
         user = dispatch.principal.user
         arguments = choose_arguments(
@@ -189,7 +187,9 @@ class Visiting(Holding):
             dispatch.arguments, dispatch.round, min(self._agents.held_max, self._room_of(user)),
             now.wall_s,
         )  # fmt: skip
-        zones = zones_of(shown, max(first, 0), min(last, limits.TIME_S_MAX))
+        first = min(offer.start for offer in visit.offers)
+        last = max(offer.end for offer in visit.offers)
+        zones = zones_of(shown, first, last, dispatch.arguments)
         return Job(user, dispatch.source, "choose", arguments, received(dispatch.inbox), zones)
 
     def _ran(self, visit: AgentVisit, number: int, outcome: Outcome, now: Moment) -> None:

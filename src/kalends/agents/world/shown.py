@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kalends.core import limits
 from kalends.core.resources import ResourceInfo, Slot
 
-if (
-    TYPE_CHECKING
-):  # The command line looks at calendars that were printed, and has no servers' parts.
+# The command line looks at calendars that were printed, and has no servers' parts.
+if TYPE_CHECKING:
     from kalends.calendars import ResourceCalendar
     from kalends.core.messages import Principal
 
@@ -18,6 +17,12 @@ Step = tuple[int, int, int]
 
 TAKEN_MAX: Final = 1_000
 """Taken slots of one resource that are shown, earliest first."""
+
+STEPS_MAX: Final = 20_000
+"""Free steps that one visit looks at, over all that it asks for: some 100 ms of a server's time."""
+
+STEPS_EACH_MIN: Final = 40
+"""However much is asked for: some two weeks of a calendar that is as busy as most."""
 
 
 class Shown(NamedTuple):
@@ -35,19 +40,30 @@ class Shown(NamedTuple):
         return slot.holder == self.user != ""
 
 
+def steps_each(asks: int) -> int:
+    """How many free steps each of so many asks may look at."""
+    return min(max(STEPS_MAX // max(asks, 1), STEPS_EACH_MIN), limits.VIEW_STEPS_MAX)
+
+
 def look(
-    calendar: ResourceCalendar, principal: Principal, start: int, end: int, wall_s: int
+    calendar: ResourceCalendar,
+    principal: Principal,
+    start: int,
+    end: int,
+    wall_s: int,
+    steps_max: int = limits.VIEW_STEPS_MAX,
 ) -> Shown | None:
     """What `principal` may see and book of `calendar` in ``[start, end)``; None where they see nothing.
 
-    Slots that only touch the window are shown, too: one may want to book next to them.
+    Slots that only touch the window are shown, too: one may want to book next to them. At most the
+    first `steps_max` free steps: what comes later is as if it were not free.
     """
     if not calendar.visible_to(principal):
         return None
     if start >= end:
         return Shown(calendar.info, (), (), principal.user)
-    steps, _ = calendar.free_steps(principal, start, end, wall_s, limits.VIEW_STEPS_MAX)
-    slots = calendar.slots(principal, start - 1, end + 1, TAKEN_MAX)
+    steps, _ = calendar.free_steps(principal, start, end, wall_s, steps_max)
+    slots = calendar.slots(principal, start - 1, end + 1, min(TAKEN_MAX, steps_max))
     taken = tuple(_without_others(slot, principal.user) for slot in slots)
     return Shown(calendar.info, tuple(steps), taken, principal.user)
 

@@ -62,7 +62,8 @@ def sample_job(
         ]
         asker = Asker(start=held[0].start, end=held[0].end, units=64, priority=1, older=True)
         call = recall_arguments("sample", shown, held, 1, asker, _HELD_MAX, NOW_S)
-    return Job("you", source, function, call, zones=zones_of(shown, starts.first, starts.last))
+    zones = zones_of(shown, starts.first, starts.last, arguments)
+    return Job("you", source, function, call, zones=zones)
 
 
 def _busy_week() -> Shown:
