@@ -14,7 +14,11 @@ import msgpack
 import msgspec
 import pytest
 
+from kalends.agents.world.shown import Shown
+from kalends.agents.world.zones import zones_of
+from kalends.core import limits
 from kalends.core import messages as m
+from kalends.core.resources import ResourceInfo
 from kalends.core.scripts import Ask, Starts
 from tests.processes.servers import until
 from tests.processes.site_process import SECRET, Broker, SiteProcess, connected, new_rid
@@ -210,6 +214,47 @@ async def test_what_a_user_may_not_see_is_not_shown_to_their_script(
         seen = await reported(mallory, dispatch("steve", telling, asks=asks[1:], principal=staff))
         assert canary.seen_in(repr(seen)) == ["the canary"]
     await settled(site)
+
+
+async def test_messages_that_are_no_plain_data_do_not_reach_a_script(
+    site: SiteProcess, canary: Canary
+) -> None:
+    hostile = ("{", "[" * 4_000, "NaN", "1e999", '"\\ud800"', "9" * 4_000, "18446744073709551616")
+    counting = choosing(
+        """
+        found = receive()
+        while found is not None:
+            send(found)
+            found = receive()
+        return [0]
+        """
+    )
+    async with brokers(site, 1) as (mallory,):
+        visit = dispatch("mallory", counting, inbox=(*hostile, '"plain"'))
+        own = await reported(mallory, visit)
+        assert (own.code, own.sent) == ("ok", ('"plain"',))
+        assert await honest_visit(mallory, "olga", canary) == []
+    await settled(site)
+    assert unharmed(site, canary) == []
+
+
+async def test_a_visit_of_a_thousand_years_is_cut_to_what_a_request_may_ask_about(
+    site: SiteProcess, canary: Canary
+) -> None:
+    shown = {"sdsc/sp2": Shown(ResourceInfo(name="sdsc/sp2", zone="America/Los_Angeles"), (), ())}
+    tables = zones_of(shown, 0, limits.TIME_S_MAX)
+    assert len(tables["America/Los_Angeles"]) < 40
+    always = Starts(0, limits.TIME_S_MAX, 1)
+    far = (Ask(0, "sdsc/sp2", limits.DURATION_S_MAX, 1, limits.OFFSET_S_MAX),)
+    async with brokers(site, 1) as (mallory,):
+        for visit in (
+            dispatch("mallory", choosing("return []"), starts=always),
+            dispatch("mallory", choosing("return []"), starts=always, asks=far),
+        ):
+            assert (await reported(mallory, visit)).code == "ok"
+            assert await honest_visit(mallory, "olga", canary) == []
+    await settled(site)
+    assert unharmed(site, canary) == []
 
 
 async def test_a_source_that_no_frame_may_hold_ends_the_session_and_nothing_else(

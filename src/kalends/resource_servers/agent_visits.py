@@ -147,7 +147,8 @@ def received(inbox: Iterable[str]) -> tuple[Any, ...]:
     for text in inbox:
         try:
             value = msgspec.json.decode(text)
-        except (msgspec.DecodeError, RecursionError):
+            msgspec.msgpack.encode(value)  # As it goes to a worker: JSON's numbers have no end.
+        except (msgspec.DecodeError, OverflowError, RecursionError):
             continue
         if _depth(value) <= MESSAGE_DEPTH_MAX:
             values.append(value)

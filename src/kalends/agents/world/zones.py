@@ -10,10 +10,12 @@ from types import MappingProxyType
 from kalends.agents.runs import ClockTable
 from kalends.agents.world.shown import Shown
 from kalends.core.errors import InvalidInput
-from kalends.core.limits import TIME_S_MAX
+from kalends.core.limits import DURATION_S_MAX, OFFSET_S_MAX, TIME_S_MAX, WINDOW_S_MAX
 from kalends.core.times import zone_named
 
 _DAY_S = 86_400
+_LENGTH_S_MAX = WINDOW_S_MAX + DURATION_S_MAX + 2 * OFFSET_S_MAX
+"""No request asks about a longer time; a visit that claims to must not cost a site seconds."""
 
 
 def zones_of(
@@ -25,11 +27,12 @@ def zones_of(
     """The clocks of UTC and of every resource's zone, from a day before `first_s` to a year after `last_s`.
 
     So are those of the zone that the argument ``zone`` names, if there is one of that name: users live
-    elsewhere than resources. Raises `InvalidInput` for a resource's zone that does not exist.
+    elsewhere than resources. Of a longer time than any request may ask about, the end has the clock
+    before it. Raises `InvalidInput` for a resource's zone that does not exist.
     """
     names = {"UTC", *(here.info.zone for here in shown.values())}
     start = max(first_s - _DAY_S, 0)
-    end = min(last_s + 366 * _DAY_S, TIME_S_MAX)
+    end = min(last_s + 366 * _DAY_S, start + _LENGTH_S_MAX, TIME_S_MAX)
     tables = {name: _table(name, start, end) for name in sorted(names)}
     wished = arguments.get("zone")
     if isinstance(wished, str) and wished not in names:
