@@ -100,7 +100,7 @@ async def test_a_live_site_is_the_same_after_all_attacks(
     async with brokers(site, LANES) as sessions:
         problems: list[str] = []
         sizes = []
-        for part in (attacks[::5], attacks):
+        for part in (attacks[::10], attacks):
             told = await asyncio.gather(
                 *(
                     lane(broker, part[number::LANES], f"olga-{number}", canary)
@@ -255,6 +255,23 @@ async def test_a_visit_of_a_thousand_years_is_cut_to_what_a_request_may_ask_abou
             assert await honest_visit(mallory, "olga", canary) == []
     await settled(site)
     assert unharmed(site, canary) == []
+
+
+async def test_a_zone_that_a_user_names_is_a_zone_or_nothing(
+    site: SiteProcess, canary: Canary
+) -> None:
+    odd = ("../../../etc/passwd", "/etc/passwd", "", "UTC\0", "America", "..", "zone.tab", "a/" * 99,
+           str(canary.directory / "canary.txt"), "canary.txt", "__init__.py")  # fmt: skip
+    asking = choosing("send(weekday(0, request['arguments']['zone']))\nreturn [0]")
+    async with brokers(site, 1) as (mallory,):
+        for zone in odd:
+            own = await reported(mallory, dispatch("mallory", asking, arguments={"zone": zone}))
+            assert (own.code, own.sent) == ("agent-error", ()), zone
+            assert own.detail.isprintable()
+        own = await reported(mallory, dispatch("mallory", asking, arguments={"zone": "Asia/Tokyo"}))
+        assert (own.code, own.sent) == ("ok", ("3",))
+        assert await honest_visit(mallory, "olga", canary) == []
+    await settled(site)
 
 
 async def test_a_source_that_no_frame_may_hold_ends_the_session_and_nothing_else(
