@@ -7,7 +7,6 @@ import os
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -18,6 +17,7 @@ from . import world
 from .corpus import ATTACKS, KINDS
 from .corpus.kinds import Attack
 from .judging import Canary, problems_of_check, problems_of_control, problems_of_run
+from .siege import descendants
 
 LANES: Final = 8
 LIMITS: Final = SandboxLimits(
@@ -104,21 +104,8 @@ async def test_who_has_used_up_a_minute_is_busy_and_nobody_else_is(canary: Canar
 
 
 async def test_a_closed_sandbox_leaves_no_process_behind() -> None:
-    before = children()
+    before = descendants(os.getpid())
     async with sandbox([]) as engine:
         await engine.run(world.job("mallory", world.HONEST_SOURCE))
-        assert children() > before
-    assert children() == before
-
-
-def children() -> set[str]:
-    """Process ids of this process's children, and theirs (Linux)."""
-    found: set[str] = set()
-    waiting = [str(os.getpid())]
-    while waiting:
-        tasks = Path(f"/proc/{waiting.pop()}/task")
-        for listing in tasks.glob("*/children"):
-            fresh = set(listing.read_text().split()) - found
-            found |= fresh
-            waiting += fresh
-    return found
+        assert descendants(os.getpid()) > before
+    assert descendants(os.getpid()) == before
