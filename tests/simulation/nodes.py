@@ -237,13 +237,13 @@ class SiteNode(Node):
     def _set_out(self, effects: SiteEffects) -> None:
         """Runs and visits passed on wait for nothing to be stored; a crash loses them."""
         for errand in effects.errands:
-            self.point("before a site runs an agent")
+            self.point("before a site sends an agent")
             outcome = outcome_of(errand.job, self.kernel.random)
             self.kernel.note(f"{self.name} runs an agent of {errand.rid[-6:]}: {outcome.code}")
             delay_ms = self.kernel.random.choice(DELAYS_MS)
             self.later(delay_ms, self._errand_done, errand.number, outcome)
         for relay in effects.relays:
-            self.point("before a site passes a visit on")
+            self.point("before a site sends an agent")
             dispatch = relay.dispatch
             self._relays[relay.site, dispatch.rid, dispatch.att] = relay.number
             self.network.post(self, f"sim://{relay.site}", dispatch)

@@ -20,7 +20,7 @@ FAULTS = (
     "session broken", "partition", "one-way partition", "flapping", "brokers silent",
     "pause", "clock skew", "clock jump", "clock drift",
     "crash", "crash before a site stores", "crash after a site stored", "crash before a site sends",
-    "crash before a site runs an agent", "crash before a site passes a visit on",
+    "crash before a site sends an agent",
     "crash before the register stores", "crash after the register stored",
     "crash before a broker sends", "crash before a broker answers",
     "torn write", "torn log", "disk full", "failed sync",

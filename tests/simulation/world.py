@@ -47,7 +47,7 @@ class World:
         self.site_names = list(SITES[: size.sites])
         self.broker_names = ["red", "blue"]
         self._rules()
-        self.near = self._near()
+        self.near = self._near(Random(f"near:{seed}"))
         self.sites = [self.site_node(self, name, self._calendars(name)) for name in self.site_names]
         self.brokers = [self.broker_node(self, name) for name in self.broker_names]
         self.nodes: list[Node] = [*self.sites, *self.brokers]
@@ -83,14 +83,13 @@ class World:
             ("eve", f"{self._hold_only}/x", "lock"),
         }
 
-    def _near(self) -> dict[str, tuple[str, ...]]:
-        """In half of the worlds some sites pass agents on to the next ones."""
-        random = self.kernel.random
-        if random.random() < 0.5:
+    def _near(self, random: Random) -> dict[str, tuple[str, ...]]:
+        """In most worlds some sites pass agents on to others."""
+        if random.random() < 0.3:
             return dict.fromkeys(self.site_names, ())
         return {
             name: tuple(
-                other for other in self.site_names if other != name and random.random() < 0.4
+                other for other in self.site_names if other != name and random.random() < 0.6
             )
             for name in self.site_names
         }
