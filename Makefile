@@ -58,7 +58,7 @@ simulation: setup-test ## Simulated networks with faults, and fuzzing of everyth
 	$(PYTEST) -n $(WORKERS) tests/simulation tests/fuzz $(ARGS)
 
 attacks: setup-test ## Hostile scripts, each followed by an honest one that must not notice
-	$(PYTEST) -p no:xdist tests/attacks $(ARGS)
+	$(PYTEST) -n $(WORKERS) tests/attacks $(ARGS)
 
 # One at a time: these kill, stop and cut off real processes, and must not disturb one another.
 processes: setup-test ## Real processes and the examples

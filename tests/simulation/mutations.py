@@ -45,10 +45,10 @@ SILENCE_MS: Final = 120_000
 
 
 def late_answers(world: World) -> None:
-    """Most messages arrive twice, many of them some attempts later."""
+    """Most messages arrive twice, half of them some attempts later."""
     world.network.stream = False
     world.network.weather = Weather(
-        loss=0.05, duplicate=0.6, late=0.3, late_ms_max=20_000, delay_ms_max=200
+        loss=0.05, duplicate=0.6, late=0.5, late_ms_max=20_000, delay_ms_max=200
     )
 
 
