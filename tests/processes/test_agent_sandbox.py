@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -238,6 +239,39 @@ async def test_closing_leaves_no_process_and_no_descriptor_and_ends_runs_as_kill
     await box.close()
 
 
+async def test_closing_while_a_zygote_gets_ready_leaves_no_process_and_no_descriptor() -> None:
+    before = descriptors()
+    async with sandbox() as box:
+        first = zygote()
+        os.kill(first, signal.SIGKILL)
+
+        async def succeeded() -> bool:
+            return set(processes().values()) == {os.getpid()} and first not in processes()
+
+        await until(succeeded, "another zygote has been started", within_s=20)
+        assert box.running == 0
+    assert not processes()
+    assert descriptors() == before
+
+
+async def test_a_host_without_descriptors_runs_scripts_again_once_it_has_some() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with sandbox(AMPLE._replace(wait_s_max=1.0)) as box:
+        first = zygote()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            os.kill(first, signal.SIGKILL)
+            assert (await box.run(job(HONEST))).code == "busy"
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+        async def runs() -> bool:
+            return (await box.run(job(HONEST))).code == "ok"
+
+        await until(runs, "scripts are run again", within_s=20)
+    assert not processes()
+
+
 async def test_all_processes_end_with_a_host_that_is_killed() -> None:
     host = await asyncio.create_subprocess_exec(
         sys.executable, "-c", HOST, stdout=asyncio.subprocess.PIPE, cwd=ROOT
@@ -262,7 +296,9 @@ from tests.processes.sandboxes import processes
 
 async def main():
     await Sandbox.start()
-    print(*processes(), flush=True)
+    while len(found := processes()) < 2:  # Spares are made once it has started.
+        await asyncio.sleep(0)
+    print(*found, flush=True)
     await asyncio.Event().wait()
 
 asyncio.run(main())

@@ -138,31 +138,30 @@ class Zygote:
         self._made = made
         self._alive: dict[int, Worker] = {}
         self._retired = False
-        self._errors = os.memfd_create("errors")
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._control.setblocking(False)
-            try:
-                self._process = _spawn(recipe, theirs.fileno(), self._errors)
-            except OSError as error:
-                self._control.close()
-                os.close(self._errors)
-                raise SandboxUnavailable(f"Python did not start again: {error}") from None
-        self._pidfd = os.pidfd_open(self._process.pid)
+        try:
+            with contextlib.ExitStack() as undo:
+                self._errors = os.memfd_create("errors")
+                undo.callback(os.close, self._errors)
+                self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                undo.callback(self._control.close)
+                self._control.setblocking(False)
+                with theirs:
+                    self._process = _spawn(recipe, theirs.fileno(), self._errors)
+                undo.callback(_end, self._process)
+                self._pidfd = os.pidfd_open(self._process.pid)
+                undo.pop_all()
+        except OSError as error:
+            raise SandboxUnavailable(f"Python did not start again: {error}") from None
         loop.add_reader(self._control.fileno(), self._hear)
         loop.add_reader(self._pidfd, self._bury)
 
     async def ready(self) -> None:
-        """Wait until it has warmed up; raises `SandboxUnavailable`, and then it is gone."""
+        """Wait until it has warmed up; raises `SandboxUnavailable`, and then it is to be closed."""
         try:
             async with asyncio.timeout(START_S_MAX):
                 await self._ready
         except TimeoutError:
-            await self.close()
             raise SandboxUnavailable(f"the zygote took more than {START_S_MAX:g} s") from None
-        except SandboxUnavailable:
-            await self.close()
-            raise
 
     def order(self) -> None:
         """Have another worker made; it is handed to `made`, unless the zygote dies before."""
@@ -286,6 +285,11 @@ class Zygote:
         size = os.fstat(self._errors).st_size
         start = max(0, size - ERRORS_BYTES_MAX)
         return os.pread(self._errors, ERRORS_BYTES_MAX, start).decode(errors="replace").strip()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
 
 
 def _spawn(recipe: Recipe, control: int, errors: int) -> subprocess.Popen[bytes]:

@@ -75,9 +75,11 @@ class Pool:
         try:
             return await waiting
         except asyncio.CancelledError:
-            if waiting.done() and waiting.exception() is None:
+            if waiting.cancelled():
+                with contextlib.suppress(ValueError):
+                    self._waiting.remove(waiting)
+            elif waiting.exception() is None:
                 self.release(waiting.result())
-            waiting.cancel()
             raise
 
     def release(self, worker: Worker) -> None:
@@ -186,8 +188,8 @@ class Pool:
                 trial.set_result(worker)
 
         zygote = Zygote(self._recipe, made)
-        await zygote.ready()
         try:
+            await zygote.ready()
             expect_death(await zygote.witness())
             zygote.order()
             either: list[asyncio.Future[Any]] = [trial, zygote.gone]
