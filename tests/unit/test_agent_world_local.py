@@ -66,6 +66,7 @@ def test_printed_calendars_come_back_one_several_or_in_a_list(
         ("{", "not JSON"),
         ("[] x", "not JSON"),
         ("[" * 100_000, "not JSON"),
+        ("1" * 5_000, "not JSON"),
         ("7", "no calendar"),
         ('{"kind": "resources", "version": 1}', "no calendar"),
         ('{"kind": "calendar", "version": 2}', "version 1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -147,6 +148,28 @@ async def test_a_record_that_was_changed_is_refused() -> None:
     ):
         with pytest.raises(InvalidInput):
             decode(encode(changed))
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"arguments": ()},
+        {"arguments": (1, 2)},
+        {"arguments": ({}, {})},
+        {"arguments": ({"slots": 5}, {})},
+        {"arguments": ({"slots": [1]}, {})},
+        {"arguments": ({"slots": [{"id": []}]}, {})},
+        {"arguments": ({"slots": [], "now": msgspec.msgpack.Ext(5, b"x")}, {})},
+        {"arguments": ({"slots": []}, {"text": b"bytes"})},
+        {"arguments": ({"slots": []}, {1: 2})},
+        {"inbox": (datetime.now(UTC),)},
+    ],
+)
+async def test_a_record_that_no_site_has_written_is_refused(forged: dict[str, Any]) -> None:
+    record = msgspec.structs.replace(await recorded(job()), **forged)
+    record = msgspec.structs.replace(record, view_hash=view_hash(record.job()))
+    with pytest.raises(InvalidInput, match="no site"):
+        decode(encode(record))
 
 
 async def test_what_is_no_record_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -218,6 +218,9 @@ async def test_a_user_sees_their_own_runs_only_and_an_auditor_all(tmp_path: Path
             assert response.status == 404
         async with sdsc.http.get(url, headers=token(key, "eve", "use")) as response:
             assert response.status == 200
+        beyond = f"{sdsc.url}/v1/runs/{'9' * 19}"
+        async with sdsc.http.get(beyond, headers=token(key, "eve", "use")) as response:
+            assert response.status == 404
 
 
 def token(key: Path, user: str, *scopes: str) -> dict[str, str]:

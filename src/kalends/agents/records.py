@@ -134,7 +134,37 @@ def decode(body: bytes) -> RunRecord:
         raise _no_record("its script is not the one that it names")
     if record.view_hash != view_hash(record.job()):
         raise _no_record("what the script was shown is not what it names")
+    if not _could_be_shown(record):
+        raise _no_record("no site shows a script such things")
     return record
+
+
+def _could_be_shown(record: RunRecord) -> bool:
+    """Whether all is plain data, and the slots that ``choose`` was shown have numbers."""
+    if not _is_plain([*record.arguments, *record.inbox]):
+        return False
+    if record.function != "choose":
+        return True
+    view = record.arguments[0] if record.arguments else None
+    slots = view.get("slots") if isinstance(view, dict) else None
+    return isinstance(slots, list) and all(
+        isinstance(slot, dict) and type(slot.get("id")) is int for slot in slots
+    )
+
+
+def _is_plain(value: Any) -> bool:
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if not all(isinstance(name, str) for name in part):
+                return False
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+        elif part is not None and not isinstance(part, bool | int | float | str):
+            return False
+    return True
 
 
 async def replay(record: RunRecord, engine: Engine) -> Replayed:

@@ -26,6 +26,9 @@ APPLICATION_ID: Final = 0x6B6C7272
 WAITING_MAX: Final = 256
 """Records on their way to the file; further ones are lost, so that a slow disk costs no memory."""
 
+NUMBER_MAX: Final = (1 << 63) - 1
+"""SQLite's largest; no run has a greater number."""
+
 PRUNE_SLACK: Final = 100
 """The oldest go so many at a time."""
 
@@ -95,6 +98,8 @@ class RunsStore:
 
     async def one(self, number: int, user: str | None) -> api.RunView | None:
         """A run of `user` (None: of anybody) with its record; None when there is no such here."""
+        if number > NUMBER_MAX:
+            return None
         return await self._call(lambda: self._one(number, user), None)
 
     async def close(self) -> None:
