@@ -6,10 +6,12 @@ import itertools
 from collections import Counter
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
 
+from kalends.broker import choosing
 from kalends.broker.choosing import Need, Option, best_choice, cheapest, common_starts, starts_of
 from kalends.core import limits
 from kalends.core.messages import SiteReport
@@ -178,6 +180,24 @@ def test_the_next_starts_suit_and_none_that_more_sites_wish_for_is_left_out(
     wishes = Counter(start for of_site in wished.values() for start in of_site)
     left_out = suiting - set(starts)
     assert all(wishes[kept] >= wishes[other] for kept in starts for other in left_out)
+
+
+def test_starts_are_tried_in_order_of_the_wishes_and_no_more_of_them_than_are_wanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[Sequence[Option]] = []
+
+    def counted(needs: Sequence[Need], options: Sequence[Option]) -> list[Option] | None:
+        tried.append(options)
+        return cheapest(needs, options)
+
+    monkeypatch.setattr(choosing, "cheapest", counted)
+    needs = [Need(0, 1, 0), Need(1, 1, 0)]
+    offered = {
+        "a": [(term, name, start) for term in (0, 1) for name in NAMES for start in range(9)]
+    }
+    assert common_starts(needs, offered, {"a": [7, 8, 3]}, {8}, 3) == (0, 3, 7)
+    assert len(tried) == 3
 
 
 @settings(max_examples=examples(200))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from kalends.core import limits
@@ -83,8 +84,7 @@ def cheapest(needs: Sequence[Need], options: Iterable[Option]) -> list[Option] |
         if len(of_group) == 1:
             served += by_term[of_group[0].term][: of_group[0].wanted]
             continue
-        matched = _matched(of_group, by_term)
-        if matched is None:
+        if not _enough(of_group, by_term) or (matched := _matched(of_group, by_term)) is None:
             return None
         served += matched
     return served
@@ -106,19 +106,18 @@ def common_starts(
     for of_site in offered.values():
         for term, resource, start in of_site:
             by_start.setdefault(start, []).append(Option(term, resource, 0))
-    suiting = [
-        start
-        for start in sorted(by_start.keys() - set(excluded))
-        if cheapest(needs, by_start[start]) is not None
-    ]
     wishes: Counter[int] = Counter()
     places: Counter[int] = Counter()
     for starts in wished.values():
         for place, start in enumerate(dict.fromkeys(starts)):
             wishes[start] += 1
             places[start] += place
-    suiting.sort(key=lambda start: (-wishes[start], places[start], start))
-    return tuple(sorted(suiting[:count_max]))
+    preferred = sorted(
+        by_start.keys() - set(excluded),
+        key=lambda start: (-wishes[start], places[start], start),
+    )
+    suiting = (start for start in preferred if cheapest(needs, by_start[start]) is not None)
+    return tuple(sorted(islice(suiting, count_max)))
 
 
 def starts_of(report: SiteReport, starts: Starts) -> list[tuple[int, str, int]]:
@@ -136,6 +135,12 @@ def starts_of(report: SiteReport, starts: Starts) -> list[tuple[int, str, int]]:
                     return found
                 found.append((offered.term, offered.resource, start))
     return found
+
+
+def _enough(needs: Sequence[Need], by_term: Mapping[int, Sequence[Option]]) -> bool:
+    """Whether there are as many resources as all terms want: else no matching need be tried."""
+    resources = {option.resource for need in needs for option in by_term[need.term]}
+    return len(resources) >= sum(need.wanted for need in needs)
 
 
 def _matched(needs: Sequence[Need], by_term: Mapping[int, Sequence[Option]]) -> list[Option] | None:
