@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -11,13 +12,14 @@ import pytest
 
 import kalends
 from kalends.broker import scripts
-from kalends.broker.checking import LANGUAGE_ONLY, UNCHECKED
+from kalends.broker.checking import LANGUAGE_ONLY, UNCHECKED, Checking
 from kalends.broker.scripts import NAMES_MAX, hash_of
 from kalends.broker.server import build_broker
 from kalends.client.retry import Backoff
 from kalends.core.errors import Conflict, InvalidInput, LimitExceeded, NotFound, Unavailable
 from kalends.core.limits import SCRIPT_BYTES_MAX
-from kalends.serving.configuration import load_configuration
+from kalends.serving.configuration import AgentsConfiguration, load_configuration
+from kalends.serving.logs import get_logger
 from kalends.serving.runner import Service, listen
 
 ONCE = Backoff(tries_max=1)
@@ -243,3 +245,20 @@ async def test_a_decided_request_is_told_nothing_more(tmp_path: Path) -> None:
             await client.book("sdsc/sp2", duration="1h", at=WHEN, agent="ready:earliest")
         with pytest.raises(Conflict, match="its agent does not go any more"):
             await client.tell_agent(caught.value.request_id, message="too late")
+
+
+async def test_who_uploads_one_script_does_not_wait_for_all_of_another_user() -> None:
+    checking = Checking(AgentsConfiguration(), get_logger(role="broker", name="npaci"), print)
+    ended: list[str] = []
+
+    async def check(user: str, number: int) -> None:
+        assert (await checking.check(f"{SOURCE}# {number}\n", user)).code == "ok"
+        ended.append(user)
+
+    await checking.start()
+    try:
+        many = [asyncio.create_task(check("anna", number)) for number in range(24)]
+        await asyncio.gather(asyncio.create_task(check("bob", 0)), *many)
+    finally:
+        await checking.stop()
+    assert ended.index("bob") < len(many) // 2

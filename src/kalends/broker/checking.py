@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -13,9 +12,6 @@ from kalends.core.errors import InvalidInput, Refusal, Unavailable
 from kalends.core.scripts import BLAME, Violation
 from kalends.serving.configuration import AgentsConfiguration
 from kalends.serving.logs import Logger
-
-CHECKS_MAX: Final = 8
-"""Uploads that are being checked at once; the others wait their turn."""
 
 UNCHECKED: Final = "scripts of users cannot be checked"
 LANGUAGE_ONLY: Final = "scripts of users are checked without the sandbox, for development"
@@ -32,7 +28,6 @@ class Checking:
         self._logger = logger
         self._alarm = alarm
         self._engine: Engine = NoEngine(self.detail)
-        self._checks = asyncio.Semaphore(CHECKS_MAX)
 
     async def start(self) -> None:
         self._engine = await engine_for(self._settings, alerted=self._alerted)
@@ -47,8 +42,7 @@ class Checking:
         await self._engine.close()
 
     async def check(self, source: str, user: str) -> Checked:
-        async with self._checks:
-            return await self._engine.check(source, user)
+        return await self._engine.check(source, user)
 
     def _alerted(self, user: str, detail: str) -> None:
         self._alarm(f"a script of {user} did what no script can do by the language: {detail}")
