@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from kalends.core import messages as m
-from kalends.core.api import OPERATIONS, Change
+from kalends.core.api import OPERATIONS, Change, UploadAgent
 from kalends.core.errors import InvalidInput
+from kalends.core.identifiers import IN_WORDS, NAME_PATTERN
 from kalends.core.wire import convert
 from kalends.serving.configuration import Configuration
 
@@ -47,6 +48,20 @@ PATTERNS = _all_patterns()
 
 def test_there_are_patterns_to_look_at() -> None:
     assert len(PATTERNS) >= 8
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_text_that_does_not_match_is_refused_in_words(pattern: str) -> None:
+    kind = Annotated[str, Meta(pattern=pattern)]
+    with pytest.raises(InvalidInput) as refused:
+        convert("\0", kind)
+    assert refused.value.detail in IN_WORDS.values()
+
+
+def test_the_words_name_the_place_of_what_does_not_match() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        convert({"name": "my agent", "source": ""}, UploadAgent)
+    assert (refused.value.where, refused.value.detail) == ("name", IN_WORDS[NAME_PATTERN])
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)

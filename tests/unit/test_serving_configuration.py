@@ -83,8 +83,8 @@ def test_a_short_file_gets_sensible_defaults() -> None:
         (SITE + RESOURCE + 'capacity = "9"\n', "site.resources[0].capacity", "Expected"),
         (SITE + RESOURCE + 'zone = "Europe/Berln"\n', "site.resources[0].zone", "Europe/Berlin"),
         (SITE + RESOURCE + RESOURCE, "site.resources[1].name", "twice"),
-        (SITE + '[[site.resources]]\nname = "SP2"\n', "site.resources[0].name", "regex"),
-        (SITE + RESOURCE + 'attributes = { "Big" = 1 }\n', "site.resources[0].attributes", "regex"),
+        (SITE + '[[site.resources]]\nname = "SP2"\n', "site.resources[0].name", "a name is 1 to 63"),
+        (SITE + RESOURCE + 'attributes = { "Big" = 1 }\n', "site.resources[0].attributes", "name of an attribute"),
         (SITE + RESOURCE + "attributes = { a = nan }\n",
          "site.resources[0].attributes.a", "not finite"),
         (SITE + RESOURCE + f"attributes = {{ a = {1 << 64} }}\n",
@@ -92,11 +92,11 @@ def test_a_short_file_gets_sensible_defaults() -> None:
         (SITE + RESOURCE + "attributes = { a = 2026-01-01 }\n",
          "site.resources[0].attributes", "Expected"),
         (SITE + RESOURCE + '[[site.resources.hours]]\nrrule = "x"\nstart = "24:00"\n'
-         'duration = "1h"\n', "site.resources[0].hours[0].start", "regex"),
+         'duration = "1h"\n', "site.resources[0].hours[0].start", "00:00 to 23:59"),
         (SITE + RESOURCE + '[[site.resources.hours]]\nrrule = "x"\nstart = "08:00"\n'
          'duration = "1h"\nzone = "Mars"\n', "site.resources[0].hours[0].zone", "time zone"),
         (SITE + RESOURCE + '[[site.resources.access]]\nwho = "anna"\nmay = "lock"\n',
-         "site.resources[0].access[0].who", "regex"),
+         "site.resources[0].access[0].who", "group:NAME"),
         (SITE + RESOURCE + '[[site.resources.access]]\nwho = "everyone"\nmay = "own"\n',
          "site.resources[0].access[0].may", "own"),
         (SITE + RESOURCE + '[[site.resources.access]]\nwho = "everyone"\nmay = "lock"\n'
@@ -111,7 +111,7 @@ def test_a_short_file_gets_sensible_defaults() -> None:
         (BROKER + '[[broker.keys]]\nfile = "k"\nscopes = ["root"]\n',
          "broker.keys[0].scopes[0]", "root"),
         (BROKER + '[[broker.sites]]\nname = "a"\nurl = "u"\n' * 2, "broker.sites[1].name", "twice"),
-        (BROKER + 'replica = ""\n', "broker.replica", "regex"),
+        (BROKER + 'replica = ""\n', "broker.replica", "a name is 1 to 63"),
         (SITE + '[log]\nlevel = "loud"\n', "log.level", "loud"),
         (SITE + 'url = "a\\u0000b"\n', "site.url", "NUL"),
     ],

@@ -262,7 +262,7 @@ class UploadAgent(Body, frozen=True, kw_only=True):
 class AgentRef(Body, frozen=True, kw_only=True):
     """A script of the caller by its name, or by its whole hash."""
 
-    name: Annotated[str, Meta(pattern=ids.whole(rf"{ids.NAME_PATTERN}|[0-9a-f]{{64}}"))]
+    name: Annotated[str, Meta(pattern=ids.whole(ids.SCRIPT_PATTERN))]
 
 
 class ListAgents(Body, frozen=True, kw_only=True):
@@ -306,7 +306,7 @@ class ListRuns(Body, frozen=True, kw_only=True):
 
 
 class RunRef(Body, frozen=True, kw_only=True):
-    run: Annotated[str, Meta(pattern=ids.whole(r"[0-9]{1,19}"))]
+    run: Annotated[str, Meta(pattern=ids.whole(ids.RUN_PATTERN))]
 
 
 class RunView(Answer, frozen=True, kw_only=True):

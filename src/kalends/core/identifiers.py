@@ -24,7 +24,35 @@ ARGUMENT_PATTERN: Final = r"[a-z][a-z0-9_]{0,62}"
 WHO_PATTERN: Final = r"everyone|(?:user|group):\S{1,128}"
 """Whom a rule of an access list speaks of."""
 
+CLOCK_PATTERN: Final = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+HASH_PATTERN: Final = r"[0-9a-f]{64}"
+SCRIPT_PATTERN: Final = rf"{NAME_PATTERN}|{HASH_PATTERN}"
+AGENT_PATTERN: Final = rf"(?:ready:)?{NAME_PATTERN}|{HASH_PATTERN}"
+RUN_PATTERN: Final = r"[0-9]{1,19}"
+
+IN_WORDS: Final = {
+    NAME_PATTERN: "a name is 1 to 63 of a-z, 0-9, '.', '_' and '-', and begins with a letter or a digit",
+    RESOURCE_PATTERN: "a resource is written site/name in lower case, as `kalends resources` lists them",
+    REQUEST_ID_PATTERN: "this is not the full id of a request",
+    KEY_PATTERN: "a key is 8 to 80 letters, digits, '.', '_', ':' and '-'",
+    ATTRIBUTE_PATTERN: "the name of an attribute is 1 to 63 of a-z, 0-9, '_', '.' and '-', and begins "
+    "with a letter",
+    ARGUMENT_PATTERN: "the name of an argument is 1 to 63 of a-z, 0-9 and '_', and begins with a letter",
+    WHO_PATTERN: "write everyone, user:NAME or group:NAME",
+    CLOCK_PATTERN: "a time of day is written 00:00 to 23:59",
+    HASH_PATTERN: "the hash of a script has 64 digits, 0-9 and a-f",
+    SCRIPT_PATTERN: "a script is named by its name (a-z, 0-9, '.', '_' and '-') or by its whole hash",
+    AGENT_PATTERN: "an agent is the name or the whole hash of a script that you uploaded, or ready:NAME",
+    RUN_PATTERN: "a run is named by its number, as `kalends agent runs` lists them",
+}
+"""What each pattern asks for, in the words of the error that a text which does not match gets."""
+
 _RESOURCE = re.compile(RESOURCE_PATTERN)
+
+
+def perhaps(pattern: str) -> str:
+    """`pattern`, or the empty text."""
+    return rf"(?:{pattern})?"
 
 
 def whole(pattern: str) -> str:

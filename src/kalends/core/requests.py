@@ -25,8 +25,6 @@ from kalends.core.wire import convert
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in"]
 
-AGENT_PATTERN = rf"(?:(?:ready:)?{ids.NAME_PATTERN}|[0-9a-f]{{64}})?"
-
 _RESOURCE = re.compile(ids.RESOURCE_PATTERN)
 _ATTRIBUTE = re.compile(ids.ATTRIBUTE_PATTERN)
 
@@ -52,7 +50,7 @@ class Term(_Value, frozen=True, kw_only=True):
     `units_max` above `units` makes the term moldable: more is better.
     """
 
-    resource: Annotated[str, Meta(pattern=ids.whole(rf"(?:{ids.RESOURCE_PATTERN})?"))] = ""
+    resource: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.RESOURCE_PATTERN)))] = ""
     attributes: Annotated[tuple[Attribute, ...], Meta(max_length=limits.ATTRIBUTES_MAX)] = ()
     count: Annotated[int, Meta(ge=1, le=limits.SELECTED_MAX)] = 1
     units: Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)] = 1
@@ -93,7 +91,7 @@ class Request(_Value, frozen=True, kw_only=True):
     not_after: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)] = 0
     preferences: Annotated[tuple[TimePreference, ...], Meta(max_length=64)] = ()
     priority: Annotated[int, Meta(ge=-100, le=100)] = 0
-    agent: Annotated[str, Meta(pattern=ids.whole(AGENT_PATTERN))] = ""
+    agent: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.AGENT_PATTERN)))] = ""
     arguments: Arguments = {}
     note: Annotated[str, Meta(max_length=200)] = ""
 

@@ -15,7 +15,7 @@ from msgspec import Meta
 from kalends.core import identifiers as ids
 from kalends.core import limits
 
-ScriptHash = Annotated[str, Meta(pattern=ids.whole(r"[0-9a-f]{64}"))]
+ScriptHash = Annotated[str, Meta(pattern=ids.whole(ids.HASH_PATTERN))]
 """SHA-256 of the source in UTF-8, in hexadecimal digits."""
 
 ScriptSource = Annotated[str, Meta(max_length=limits.SCRIPT_BYTES_MAX)]

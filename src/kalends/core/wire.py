@@ -13,6 +13,7 @@ import msgspec
 
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, TooLarge
+from kalends.core.identifiers import IN_WORDS, perhaps, whole
 
 MSGPACK: Final = "application/msgpack"
 JSON: Final = "application/json"
@@ -24,6 +25,12 @@ NESTING_MAX: Final = 32
 
 T = TypeVar("T")
 
+_MISMATCHES: Final = {
+    f"Expected `str` matching regex {whole(form)!r}": words
+    for pattern, words in IN_WORDS.items()
+    for form in (pattern, perhaps(pattern))
+}
+"""A pattern tells a user nothing; msgspec's messages have only that."""
 
 _MSGPACK = msgspec.msgpack.Encoder()
 
@@ -93,8 +100,10 @@ def detail_and_path(error: Exception) -> tuple[str, str]:
     """
     detail, _, path = str(error).rpartition(" - at `")
     if not detail:
-        return path, ""
-    return detail, path.rstrip("`").rpartition("`")[2].removeprefix("$").removeprefix(".")
+        return _MISMATCHES.get(path, path), ""
+    return _MISMATCHES.get(detail, detail), path.rstrip("`").rpartition("`")[2].removeprefix(
+        "$"
+    ).removeprefix(".")
 
 
 def check_size(body: bytes, bytes_max: int) -> None:

@@ -32,7 +32,7 @@ CONFIGURATION_BYTES_MAX: Final = 4 * 1024 * 1024
 """A site with ten thousand resources stays below it."""
 
 Name = Annotated[str, Meta(pattern=whole(identifiers.NAME_PATTERN))]
-ClockTime = Annotated[str, Meta(pattern=whole(r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"))]
+ClockTime = Annotated[str, Meta(pattern=whole(identifiers.CLOCK_PATTERN))]
 AttributeName = Annotated[str, Meta(pattern=whole(identifiers.ATTRIBUTE_PATTERN))]
 Text = Annotated[str, Meta(max_length=1_000)]
 
