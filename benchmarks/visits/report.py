@@ -39,7 +39,7 @@ def runs(result: Mapping[str, Any]) -> str:
         for row in found
     ]
     head = ("script", "slots", "engine", "from", *_TIMES, "code")
-    return table("A run: choosing among slots", head, rows)
+    return table("A run: choosing among slots, one every 10 ms or later", head, rows)
 
 
 def views(result: list[dict[str, Any]]) -> str:
@@ -96,7 +96,7 @@ def visits(result: list[dict[str, Any]]) -> str:
         for row in result
     ]  # fmt: skip
     head = ("visit at a site", "slots", *_TIMES, "code", "held")
-    return table("A whole visit over a session, scripts known there", head, rows)
+    return table("A whole visit over a session, scripts known there, one every 10 ms or later", head, rows)
 
 
 def wire(result: list[dict[str, Any]]) -> str:

@@ -185,6 +185,7 @@ async def _row(
         elif isinstance(answered, m.Visited):
             held += bool(answered.held)
         await session.say(m.Release(rid=visit.rid, att=visit.att))
+        await asyncio.sleep(runs.PAUSE_S)
     return {
         "visit": name, "slots": slots, "codes": dict(codes), "held": held,
         **spread(times_ms)._asdict(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kalends.agents.language.intervals import moment
 from kalends.agents.language.meter import Meter
@@ -36,10 +36,20 @@ def amount(value: Any, unit_s: int) -> int:
     return int(value * unit_s)
 
 
-def local_s(table: Sequence[Sequence[int]], time_s: int) -> int:
-    """What `time_s` is on the wall, counted as if the zone were UTC."""
-    number = bisect_right(table, time_s, key=lambda change: change[0])
-    return time_s + table[max(0, number - 1)][1]
+class Clock(NamedTuple):
+    """One zone: from each of `changes_s` on, the wall shows UTC plus the offset at the same place."""
+
+    changes_s: Sequence[int]
+    offsets_s: Sequence[int]
+
+    @classmethod
+    def of(cls, table: Sequence[Sequence[int]]) -> Clock:
+        return cls([from_s for from_s, _ in table], [offset_s for _, offset_s in table])
+
+    def local_s(self, time_s: int) -> int:
+        """What `time_s` is on the wall, counted as if the zone were UTC."""
+        number = bisect_right(self.changes_s, time_s)
+        return time_s + self.offsets_s[max(0, number - 1)]
 
 
 def date_of(days: int) -> tuple[int, int, int]:
@@ -70,12 +80,15 @@ def clock_minutes(text: Any) -> int:
 def clock_helpers(meter: Meter, zones: ZoneTables) -> dict[str, Callable[..., Any]]:
     """All helpers about time, for the `zones` that this run knows."""
 
+    clocks = {zone: Clock.of(table) for zone, table in zones.items() if table}
+
     def local(time_s: Any, zone: Any) -> int:
         meter.charge(4)
-        if type(zone) is not str or not zones.get(zone):
+        clock = clocks.get(zone) if type(zone) is str else None
+        if clock is None:
             name = printable(zone, 60) if type(zone) is str else kind(zone)
             raise ValueError(f"no resource here is in the time zone {name}")
-        return local_s(zones[zone], moment(time_s))
+        return clock.local_s(moment(time_s))
 
     def weekday(t: Any, zone: Any = "UTC", /) -> int:
         return (local(t, zone) // DAY_S + 3) % 7  # 1970-01-01 was a Thursday.

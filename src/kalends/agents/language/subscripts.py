@@ -10,6 +10,8 @@ from kalends.agents.language.methods import missing
 from kalends.agents.language.operators import Guard
 from kalends.agents.language.values import key, kind, roomy
 
+_ABSENT: Any = object()
+
 
 class _Writer:
     """Stands for a list or dict that one item of is about to be set."""
@@ -46,9 +48,10 @@ def subscript_guards(meter: Meter) -> dict[str, Guard]:
 
     def item(values: Any, index: Any, /) -> Any:
         if type(values) is dict:
-            if key(meter, index) not in values:
+            found = values.get(key(meter, index), _ABSENT)
+            if found is _ABSENT:
                 raise KeyError(missing(index))
-            return values[index]
+            return found
         if type(values) not in (list, tuple, str, range):
             raise TypeError(f"there are no items in {kind(values)}")
         found = values[index]

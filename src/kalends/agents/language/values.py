@@ -87,10 +87,10 @@ def key(meter: Meter, value: Any) -> Any:
 
     Keys are plain and flat enough: hashing a deep tuple would end the interpreter.
     """
-    if type(value) in NUMBERS:
+    if type(value) is str:
+        meter.charge(1 + (len(value) >> limits.CHARS_PER_STEP_BITS))
+    elif type(value) in NUMBERS:
         meter.charge(1)
-    elif type(value) is str:
-        meter.charge_text(len(value))
     elif type(value) is tuple:
         _walk(meter, value, 1)
         _check_hashable(value)

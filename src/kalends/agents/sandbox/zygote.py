@@ -83,6 +83,9 @@ def main(descriptor: int, order_text: str) -> NoReturn:
         os._exit(worker.EXIT_UNABLE)
     gc.collect()
     gc.freeze()
+    # A worker does not live long enough for what it might find, and a script that makes cycles on
+    # purpose meets the limit on memory.
+    gc.disable()
     host.send(READY + engine.encode())
     allowance = Allowance(order.memory_bytes, order.cpu_s)
     _Nursery(host, perform, rehearsal, allowance).serve()
