@@ -113,6 +113,15 @@ def test_booking_with_a_file_uploads_it_first_and_says_who_chooses(
     assert booked.request.arguments == {"at": "09:30", "days": 3}
 
 
+@pytest.mark.parametrize(
+    "typed",
+    ["at=09:30", "n=3", 'n="3"', "x=true", 'x="true"', "z=1.5", "t=", 't="a b"', "t=null", "t=[1]"],
+)
+def test_arguments_are_said_as_they_could_be_typed(run: Run, broker: Broker, typed: str) -> None:
+    result = run("book", "sdsc/sp2", *WHEN, "--agent", "mine", "--argument", typed)
+    assert f"with     {typed}" in result.stderr.splitlines()
+
+
 def test_a_name_and_a_ready_made_agent_are_sent_as_they_are(run: Run, broker: Broker) -> None:
     run("book", "sdsc/sp2", *WHEN, "--agent", "ready:earliest")
     name, body = broker.seen[0]
@@ -148,6 +157,8 @@ def test_values_are_those_of_json_and_all_else_is_text(
         ["book", "a/b", *WHEN, "--agent", "./missing.py"],
         ["book", "a/b", *WHEN, "--agent", "missing.py"],
         ["book", "a/b", *WHEN, "--agent", "No Name"],
+        ["book", "a/b", *WHEN, "--agent", ""],
+        ["hold", "a/b", *WHEN, "--agent", ""],
         ["book", "a/b", *WHEN, "--argument", "a=1"],
         ["book", "a/b", *WHEN, "--agent", "mine", "--argument", "a"],
         ["book", "a/b", *WHEN, "--agent", "mine", "--argument", "=1"],
@@ -160,6 +171,7 @@ def test_values_are_those_of_json_and_all_else_is_text(
         ["agent", "show", "No Name"],
         ["agent", "tell", "0001"],
         ["agent", "tell", "0001", "null"],
+        ["agent", "tell", "0001", "1", "--agent", ""],
         ["agent", "tell", "0001", '{"a": '],
         ["agent", "runs"],
     ],

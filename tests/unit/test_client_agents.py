@@ -128,6 +128,25 @@ async def test_an_agent_that_cannot_be_named_so_is_refused_before_anything_is_se
     assert broker.seen == []
 
 
+@pytest.mark.parametrize("agent", [None, b"mine", 3])
+async def test_what_is_neither_text_nor_path_is_refused_as_an_agent(
+    client: Client, broker: Broker, agent: Any
+) -> None:
+    with pytest.raises(InvalidInput, match="a text or a path") as refused:
+        await client.book("sdsc/sp2", **HOUR, agent=agent)
+    assert refused.value.remedy
+    assert broker.seen == []
+
+
+@pytest.mark.parametrize("source", [SOURCE.encode(), None, Path("mine.py")])
+async def test_a_script_that_is_no_text_is_refused_before_it_is_sent(
+    client: Client, broker: Broker, source: Any
+) -> None:
+    with pytest.raises(InvalidInput, match="a script is a text"):
+        await client.upload_agent("mine", source)
+    assert broker.seen == []
+
+
 @pytest.mark.parametrize("call", ["book", "hold"])
 async def test_a_file_is_uploaded_under_a_name_from_its_hash_and_then_used(
     client: Client, broker: Broker, file: Path, call: str

@@ -7,6 +7,7 @@ from typing import Any
 from kalends.client.calls import Caller
 from kalends.client.scripts import Agent, NamedScript, message_text, named_script
 from kalends.core import api
+from kalends.core.errors import InvalidInput
 
 
 class AgentCalls:
@@ -25,6 +26,12 @@ class AgentCalls:
         Raises `InvalidInput` for a script that breaks rules of the language: its `refusals` name
         each line, column and rule, and nothing is kept.
         """
+        if not isinstance(source, str):
+            raise InvalidInput(
+                f"a script is a text, not {type(source).__name__}",
+                where="source",
+                remedy="read it from its file with read_text()",
+            )
         body = api.UploadAgent(name=name, source=source)
         return await self._caller.call(body, "agent_upload", api.AgentView)
 

@@ -28,10 +28,16 @@ class NamedScript(NamedTuple):
 def named_script(agent: Agent) -> NamedScript:
     """`agent` as a request names it: a file has a name from its hash, so that it never means another.
 
-    Raises what `read_script` raises.
+    Raises what `read_script` raises, and `InvalidInput` for what is neither a text nor a path.
     """
     if isinstance(agent, str):
         return NamedScript(agent)
+    if not isinstance(agent, Path):
+        raise InvalidInput(
+            f"an agent is a text or a path, not {type(agent).__name__}",
+            where="agent",
+            remedy='give the name or hash of a script, ready:NAME, or the Path of a file; "" for none',
+        )
     source = read_script(agent)
     return NamedScript(f"file-{script_hash(source)[:HASH_DIGITS]}", source)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +20,6 @@ def agent_options(function: F) -> F:
     """``--agent`` and ``--argument``."""
     agent = click.option(
         "--agent",
-        default="",
         metavar="AGENT",
         help="Who chooses at each site: a script's FILE, the NAME of one that you uploaded, or "
         "ready:NAME.",
@@ -36,13 +35,22 @@ argument_option = click.option(
 )
 
 
-def agent_named(text: str) -> Agent:
+def agent_named(text: str | None) -> Agent:
     """What ``--agent`` means: a file that is there wins over a name.
 
-    Raises `InvalidInput` for what can only be a file, and is not there.
+    Raises `InvalidInput` for an empty text, which a shell makes of a variable that is not set, and for
+    what can only be a file, and is not there.
     """
+    if text is None:
+        return ""
+    if not text:
+        raise InvalidInput(
+            "there is no agent in it",
+            where="--agent",
+            remedy="name a script's file, a script that you uploaded, or ready:NAME; or leave it out",
+        )
     path = Path(text)
-    if text and path.is_file():
+    if path.is_file():
         return path
     if "/" in text or path.suffix == ".py":
         raise InvalidInput(
@@ -69,6 +77,17 @@ def argument_values(pairs: Iterable[str]) -> dict[str, ArgumentValue]:
             raise InvalidInput(f"{name} is given twice", where="--argument", remedy="give one")
         values[name] = _value(text)
     return values
+
+
+def argument_text(values: Mapping[str, ArgumentValue]) -> str:
+    """`values` as they could be typed: what would be read as something else stands in quotes."""
+    return " ".join(f"{name}={_typed(value)}" for name, value in values.items())
+
+
+def _typed(value: ArgumentValue) -> str:
+    if isinstance(value, str) and " " not in value and _value(value) == value:
+        return value
+    return msgspec.json.encode(value).decode()
 
 
 def _value(text: str) -> ArgumentValue:

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from kalends.client.cli._agent_options import argument_text
 from kalends.client.cli._output import rows
 from kalends.client.cli._problems import lines as problem_lines
 from kalends.core.api import AgentNote, Candidate, ClaimView, RequestView
@@ -40,7 +41,7 @@ def understood(request: Request, zone: ZoneInfo, *, exact: bool, key: str = "") 
     ]
     if not exact and request.not_after:
         facts.append(("before", format_time(request.not_after, zone)))
-    arguments = " ".join(f"{name}={value}" for name, value in request.arguments.items())
+    arguments = argument_text(request.arguments)
     others = (("agent", request.agent), ("with", arguments), ("note", request.note), ("key", key))
     facts += [(name, text) for name, text in others if text]
     return [f"{name:8} {text}" for name, text in facts]

@@ -19,7 +19,7 @@ from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
 def command(
     settings: Settings,
     request: str,
-    agent: str,
+    agent: str | None,
     argument: tuple[str, ...],
     note: str,
     key: str,

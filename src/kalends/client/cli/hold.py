@@ -23,7 +23,7 @@ def command(
     settings: Settings,
     request: str,
     keep: str,
-    agent: str,
+    agent: str | None,
     argument: tuple[str, ...],
     note: str,
     key: str,

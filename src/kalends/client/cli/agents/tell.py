@@ -12,18 +12,18 @@ from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
 @click.command("tell", cls=ServerCommand)
 @click.argument("id")
 @click.argument("message", required=False)
-@click.option("--agent", metavar="AGENT", default="",
+@click.option("--agent", metavar="AGENT",
               help="Let this one go on: a FILE, a NAME, or ready:NAME.")  # fmt: skip
 @click.option("--key", default="", metavar="KEY",
               help="Your own key for this call: repeating it with the same key tells once.")  # fmt: skip
 @pass_settings
-def command(settings: Settings, id: str, message: str | None, agent: str, key: str) -> None:
+def command(settings: Settings, id: str, message: str | None, agent: str | None, key: str) -> None:
     """Tell the agent of an open request something.
 
     MESSAGE is plain data as JSON, or a word. The agent reads it on its next visit to each site.
     """
     value = None if message is None else _agent_options.plain_data(message, "MESSAGE")
-    if value is None and not agent:
+    if value is None and agent is None:
         raise click.UsageError("Give a MESSAGE, or --agent AGENT.")
     other = _agent_options.agent_named(agent)
     with settings.connect() as client:
