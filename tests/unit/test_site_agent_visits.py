@@ -556,6 +556,14 @@ def test_nothing_is_kept_of_visits_that_are_over() -> None:
     assert participant.next_deadline_ms() > site.ms
 
 
+def test_what_was_on_offer_is_forgotten_once_it_is_told() -> None:
+    site = AgentSite()
+    report = site.hold_by_agent(dispatch(1), [0])
+    assert report.held
+    assert report.offered
+    assert not site.participant._visits[rid(1)].offers
+
+
 def test_a_visit_after_an_agents_attempt_claims_its_slots_together_and_not_as_alternatives() -> (
     None
 ):

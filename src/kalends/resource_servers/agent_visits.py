@@ -59,8 +59,9 @@ class Choice(NamedTuple):
 class AgentVisit:
     """One attempt's visit, from its Dispatch until nothing of it is held here any more.
 
-    In memory only, as holds are. `errand` is the run under way, and `run` the last one; `relays` are
-    those passed on and not answered yet, `near` the reports of the others.
+    In memory only, as holds are. `offers` are kept until it is answered. `errand` is the run under
+    way, and `run` the last one; `relays` are those passed on and not answered yet, `near` the reports
+    of the others.
     """
 
     dispatch: m.Dispatch
@@ -75,15 +76,15 @@ class AgentVisit:
     near: dict[str, m.SiteReport] = field(default_factory=dict)
     own: m.SiteReport | None = None
     answered: bool = False
+    answers_recalls: bool = field(init=False)
+    """Whether the script seems to define ``recall``; if it does not after all, its run fails."""
+
+    def __post_init__(self) -> None:
+        self.answers_recalls = _DEFINES_RECALL.search(self.dispatch.source) is not None
 
     @property
     def att(self) -> int:
         return self.dispatch.att
-
-    @property
-    def answers_recalls(self) -> bool:
-        """Whether the script seems to define ``recall``; if it does not after all, its run fails."""
-        return _DEFINES_RECALL.search(self.dispatch.source) is not None
 
     def report(self, claims: Iterable[Claim]) -> m.Report:
         """The answer, of which only what is among `claims` is still held."""

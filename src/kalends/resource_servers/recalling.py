@@ -184,11 +184,10 @@ class Recalling(InDoubt):
                     booked.setdefault(holder, []).append((resource, booking.id))
         found: list[Blocker] = []
         for holder in sorted(booked, key=self._seniority, reverse=True):
-            visit = self._visits.get(holder)
-            if visit is None or not visit.answers_recalls:
-                continue
             if self._seniority(holder) <= (stamp, rid):
                 break
+            if not self._visits[holder].answers_recalls:
+                continue
             for resource, booking_id in set(booked[holder]):
                 calendars[resource].release(booking_id)
             found += self._in_the_way(holder, needs)

@@ -263,6 +263,7 @@ class Visiting(Holding):
         claims = stake.claims if stake is not None else []
         self._send(visit.asker, visit.report(claims))
         visit.answered = True
+        visit.offers = []
         if not claims:
             del self._visits[visit.dispatch.rid]
 
