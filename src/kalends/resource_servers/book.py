@@ -153,18 +153,25 @@ class SiteBook:
         return pieces_beyond(stake.claims, self._standing(stake) or ())
 
     def has_room_for(self, stake: Stake, claim: Claim) -> bool:
-        """Whether `claim` could be held as well as those of `stake`, none of which is booked yet."""
+        """Whether `claim` could be held as well as those of `stake`, none of which is booked yet.
+
+        Those have been seen to have room. Of alternatives the larger counts, so only what goes with
+        `claim`, at the same common start, can be too much with it.
+        """
         calendar = self.calendars[claim.resource]
         if calendar.free(claim.start, claim.end) < claim.units:
             return False
-        beside = [
+        together = [
             each
             for each in stake.claims
-            if each.resource == claim.resource and each.start < claim.end and claim.start < each.end
+            if each.common == claim.common
+            and each.resource == claim.resource
+            and each.start < claim.end
+            and claim.start < each.end
         ]
         return all(
             calendar.free(start, end) >= units
-            for _, start, end, units in (pieces_beyond([*beside, claim], ()) if beside else ())
+            for _, start, end, units in (pieces_beyond([*together, claim], ()) if together else ())
         )
 
     def restate(self, stake: Stake, state: State, expires_ms: int | None) -> None:
