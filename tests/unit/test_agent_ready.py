@@ -201,6 +201,31 @@ async def test_cheapest_adds_up_price_units_and_length_and_takes_the_earliest_of
     assert found[-2].common == found[-1].common == MONDAY + 3 * 1_800
 
 
+async def test_cheapest_says_that_an_attribute_is_no_number() -> None:
+    job = visit([calendar(SCOPE, attributes={"kind": "sgi"})], [ONE_HOUR]).job(
+        ready.source("cheapest"), {"attribute": "kind"}
+    )
+    outcome = await LanguageOnly().run(job)
+    assert (outcome.code, "'sgi'" in outcome.detail) == ("agent-error", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"from": "22:00", "to": "04:00"}, "earlier in the day"),
+        ({"from": "09:00", "to": "09:00"}, "earlier in the day"),
+        ({"lunch": 12}, "09:30"),
+        ({"lunch": "12:00"}, "09:30"),
+    ],
+)
+async def test_working_hours_say_what_is_wrong_with_their_arguments(
+    arguments: dict[str, Any], said: str
+) -> None:
+    job = visit([calendar(SCOPE)], [ONE_HOUR]).job(ready.source("working-hours"), arguments)
+    outcome = await LanguageOnly().run(job)
+    assert (outcome.code, said in outcome.detail) == ("agent-error", True), outcome
+
+
 async def test_cheapest_takes_the_attribute_that_is_named() -> None:
     one = calendar("here/one", attributes={"watts": 10, "price": 1})
     two = calendar("here/two", attributes={"watts": 5, "price": 2})

@@ -11,9 +11,9 @@ def choose(view, request):
     def cost(slot):
         """(0, its cost), or (1, 0) where nobody knows it."""
         price = view["resources"][slot["resource"]]["attributes"].get(attribute)
-        return (
-            (1, 0) if price is None else (0, price * slot["units"] * (slot["end"] - slot["start"]))
-        )
+        if price is None:
+            return (1, 0)
+        return (0, float(price) * slot["units"] * (slot["end"] - slot["start"]))
 
     def whole_cost(slots):
         unknown, total, terms = 0, 0, {}

@@ -8,7 +8,9 @@ it: the resource's). Earliest first; what lies partly outside comes behind, the 
 def choose(view, request):
     given = request["arguments"]
     begin, close = clock(given.get("from", "09:00")), clock(given.get("to", "17:00"))
-    lunch = given.get("lunch", "12:00-13:00").partition("-")
+    if begin >= close:
+        raise ValueError("the argument from is to be earlier in the day than the argument to")
+    lunch = str(given.get("lunch", "12:00-13:00")).partition("-")
     work = [(begin, close)]
     if lunch[0]:
         work = [(begin, min(clock(lunch[0]), close)), (max(clock(lunch[2]), begin), close)]
