@@ -154,6 +154,16 @@ def test_the_grid_is_on_every_grain_and_makes_no_more_than_a_visit_may_offer(
     assert 2 * ((starts.last - starts.first) // starts.step_s + 1) <= OFFERS_MAX
 
 
+@pytest.mark.parametrize(("window_s", "step_s"), [(2 * DAY_S, 300), (7 * DAY_S, 900)])
+def test_starts_fall_on_round_times_as_a_broker_would_ask_for_them(
+    window_s: int, step_s: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = local.load_calendars(printed(calendar("here/sp2", grain_s=60), capsys))
+    wanted = request("here/sp2", not_before=MONDAY + 61, not_after=MONDAY + window_s)
+    starts = local.starts_of(wanted, shown, local.asks_of(wanted, shown), MONDAY + 61)
+    assert (starts.first, starts.step_s) == (MONDAY + step_s, step_s)
+
+
 def test_a_request_without_an_end_is_looked_at_as_far_as_its_calendars_reach(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -12,7 +12,7 @@ from functools import reduce
 from typing import Any, Final
 
 from kalends.agents.runs import Job
-from kalends.agents.world.fitting import Beat
+from kalends.agents.world.fitting import Beat, round_step_s
 from kalends.agents.world.offers import Offer, offers
 from kalends.agents.world.shown import Shown
 from kalends.agents.world.views import Asker, choose_arguments, recall_arguments
@@ -160,7 +160,7 @@ def asks_of(request: Request, shown: Mapping[str, Shown]) -> tuple[Ask, ...]:
 def starts_of(
     request: Request, shown: Mapping[str, Shown], asks: Sequence[Ask], wall_s: int
 ) -> Starts:
-    """The grid of common starts: on everyone's grain, and not more than a visit may offer.
+    """The grid of common starts: on everyone's grain, as round and as fine as a broker's.
 
     A request without an end is looked at for as long as its calendars reach.
     """
@@ -173,10 +173,12 @@ def starts_of(
         for ask in asks
     )
     beat = reduce(lambda joint, own: joint.both(own) or joint, beats, Beat(1, 0))
-    begin = min(beat.next(first), last)
     most = max(1, limits.OFFERS_MAX // len(asks))
-    strides = -(-(last - begin + 1) // (most * beat.modulus))
-    return Starts(first=begin, last=last, step_s=min(beat.modulus * strides, limits.WINDOW_S_MAX))
+    step_s = round_step_s(beat.modulus, last - first, most)
+    begin = Beat(step_s, beat.remainder % step_s).next(first)
+    if begin > last:
+        begin = min(beat.next(first), last)
+    return Starts(first=begin, last=last, step_s=min(step_s, limits.WINDOW_S_MAX))
 
 
 def _as_seen(shown: Mapping[str, Shown], user: str) -> dict[str, Shown]:

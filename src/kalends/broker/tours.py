@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from kalends.agents.world.fitting import round_step_s
 from kalends.broker.choosing import Need
 from kalends.broker.directory import Directory
 from kalends.broker.planner import Demand, demand_of, stage_of, start_window
@@ -34,13 +35,6 @@ HELD_MAX: Final = 16
 """What a site usually lets one visit hold: a further round is about so few starts that all fit."""
 
 NEAR_MAX: Final = 64
-
-_DAY_S: Final = 86_400
-_ROUND_STEPS_S: Final = (
-    60, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 14_400, 21_600, 43_200, _DAY_S, 2 * _DAY_S,
-    7 * _DAY_S, 14 * _DAY_S,
-)  # fmt: skip
-"""Steps that people would choose: starts then fall on full quarters of an hour, hours or days."""
 
 
 @dataclass(slots=True)
@@ -219,7 +213,7 @@ def _starts(
     if beat.modulus > last - first:
         step_s, begin = beat.modulus, beat.next(first)
     else:
-        step_s = _step_s(beat.modulus, last - first, most)
+        step_s = round_step_s(beat.modulus, last - first, most)
         begin = Beat(step_s, beat.remainder % step_s).next(first)
         if begin > last:
             begin = beat.next(first)
@@ -227,17 +221,6 @@ def _starts(
         return None
     step_s = min(step_s, limits.WINDOW_S_MAX)
     return Starts(begin, last, step_s, tuple(start for start in only if begin <= start <= last))
-
-
-def _step_s(modulus: int, length_s: int, most: int) -> int:
-    """A multiple of `modulus`, a round one if there is one, with at most `most` starts in `length_s`."""
-    least_s = -(-(length_s + 1) // most)
-    if least_s <= modulus:
-        return modulus
-    for round_s in _ROUND_STEPS_S:
-        if round_s >= least_s and round_s % modulus == 0:
-            return round_s
-    return -(-least_s // modulus) * modulus
 
 
 def _up(name: str, directory: Directory) -> bool:

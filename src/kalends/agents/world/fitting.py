@@ -10,13 +10,20 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import gcd
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kalends.agents.world.shown import Shown, Step
 from kalends.core.scripts import Ask
 
 Range = tuple[int, int]
 """Common starts from the first to the second, both included."""
+
+_DAY_S: Final = 86_400
+_ROUND_STEPS_S: Final = (
+    60, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 14_400, 21_600, 43_200, _DAY_S, 2 * _DAY_S,
+    7 * _DAY_S, 14 * _DAY_S,
+)  # fmt: skip
+"""Steps that people would choose: starts then fall on full quarters of an hour, hours or days."""
 
 
 class Beat(NamedTuple):
@@ -47,6 +54,17 @@ class Beat(NamedTuple):
         strides = apart // common * pow(ours, -1, theirs) % theirs
         modulus = ours * other.modulus
         return Beat(modulus, (self.remainder + self.modulus * strides) % modulus)
+
+
+def round_step_s(modulus: int, length_s: int, most: int) -> int:
+    """A multiple of `modulus`, a round one if there is one, with at most `most` starts in `length_s`."""
+    least_s = -(-(length_s + 1) // most)
+    if least_s <= modulus:
+        return modulus
+    for round_s in _ROUND_STEPS_S:
+        if round_s >= least_s and round_s % modulus == 0:
+            return round_s
+    return -(-least_s // modulus) * modulus
 
 
 class Serving(NamedTuple):
