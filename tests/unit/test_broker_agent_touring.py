@@ -19,6 +19,7 @@ from touring_support import (
     says,
 )
 
+from kalends.broker.attempts import HOLD_MS
 from kalends.broker.record import Spec
 from kalends.broker.touring import LEFT_MAX, UNKNOWN_MAX
 from kalends.core import messages as m
@@ -228,16 +229,35 @@ def test_a_hold_keeps_one_start_and_gives_the_rest_up(broker: AgentBroker) -> No
         rid, says("here", held("here/one", 0, hold_id=1), held("here/one", 60, hold_id=2))
     )
     broker.report(rid, says("there", held("there/one", 0, term=1, hold_id=3)))
-    assert broker.sent() == [("here", m.Release(rid=rid, att=1, hold_ids=(2,)))]
+    given_up = ("here", m.Release(rid=rid, att=1, hold_ids=(2,)))
+    renewed = [
+        (site, m.Renew(rid=rid, att=1, hold_ids=(hold_id,), hold_ms=HOLD_MS))
+        for site, hold_id in (("here", 1), ("there", 3))
+    ]
+    assert broker.sent() == [given_up, *renewed], "sites learn at once what is chosen"
     assert broker.answers[1].state == "held"
     assert broker.events == ["agent", "agent", "held"]
     broker.advance(10_000)
-    sent = broker.sent()
-    assert ("here", m.Release(rid=rid, att=1, hold_ids=(2,))) in sent
+    assert given_up in broker.sent()
+    broker.receive("here", m.Renewed(rid=rid, att=1, epoch=1, kept=(1,)))
+    broker.advance(10_000)
+    assert given_up not in broker.sent(), "it has been heard"
     broker.lock(rid, 2)
     assert prepared(broker) == {"here": (1,), "there": (3,)}
     broker.voted(rid)
     assert broker.answers[2].state == "reserved"
+
+
+def test_what_was_given_back_besides_the_hold_changes_nothing(broker: AgentBroker) -> None:
+    rid = broker.send_agent(hold_s=600)
+    broker.report(
+        rid, says("here", held("here/one", 0, hold_id=1), held("here/one", 60, hold_id=2))
+    )
+    broker.report(rid, says("there", held("there/one", 0, term=1, hold_id=3)))
+    broker.sent()
+    broker.receive("here", m.Renewed(rid=rid, att=1, epoch=1, kept=(1,), lost=(2,)))
+    assert broker.case(rid).phase == "held"
+    assert broker.sent() == []
 
 
 def test_a_hold_that_is_lost_is_asked_for_again_where_it_was(broker: AgentBroker) -> None:

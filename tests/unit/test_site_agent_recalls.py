@@ -118,6 +118,15 @@ def test_a_hold_without_an_agent_and_a_promise_are_never_asked_for() -> None:
     assert len(site.answers(vote(1, want("one", 0, 10)))) == 1
 
 
+def test_what_its_broker_renews_is_chosen_and_never_asked_for() -> None:
+    site = site_with_holder([0, 2])
+    (errand,) = recalls_of(site, vote(1, want("one", 0, 10)))
+    site.answer(m.Renew(rid=rid(5), att=1, hold_ids=site.ids(5), hold_ms=30_000))
+    assert len(site.end(errand, YES).sends) == 1
+    assert site.states(5) == ["held", "held"]
+    assert len(site.answers(vote(2, want("one", 0, 10)))) == 1
+
+
 def test_nobody_is_asked_when_something_else_stands_in_the_way_too() -> None:
     site = site_with_holder()
     site.answer(visit(6, want("one", 10, 20)))

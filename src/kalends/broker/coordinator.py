@@ -18,11 +18,11 @@ import copy
 import heapq
 
 from kalends.broker import record as r
-from kalends.broker.attempts import HOLD_MS, RENEW_EVERY_MS
+from kalends.broker.attempts import RENEW_EVERY_MS
 from kalends.broker.case import Case, SitePart, view_of
 from kalends.broker.decisions import Decisions, hold_ran_out, key_reused
 from kalends.broker.desk import REQUEST_MS_MAX, RESEND_EVERY_MS_MAX
-from kalends.broker.effects import Answer, Send
+from kalends.broker.effects import Answer
 from kalends.broker.record import Record, Spec
 from kalends.broker.refusals import error_of, site_down
 from kalends.core import messages as m
@@ -206,16 +206,14 @@ class Coordinator(Decisions):
 
     # Holds, staleness, silence
 
-    def _renew(self, case: Case, part: SitePart) -> None:
-        renew = m.Renew(rid=case.rid, att=case.record.att, hold_ids=part.hold_ids, hold_ms=HOLD_MS)
-        self._effects.sends.append(Send(part.site, renew))
-        if part.surplus and case.phase == "held":
-            self._release_surplus(case, part.site, part.surplus)
-
     def _renewed(self, site: str, renewed: m.Renewed, now: Moment) -> None:
         """A hold that is lost (a restart, or our silence) is asked for again in a new attempt."""
         case = self._live(renewed.rid, renewed.att, ("held", "holding"))
-        if case is not None and renewed.lost and site in case.parts:
+        if case is None or (part := case.parts.get(site)) is None:
+            return
+        if not set(part.surplus) & set(renewed.kept):
+            part.surplus = ()
+        if set(part.hold_ids) & set(renewed.lost):
             if case.phase == "held":
                 case.deadline_ms = now.monotonic_ms + REQUEST_MS_MAX
             self._raise(case, f"{site} has lost the hold", (), now)

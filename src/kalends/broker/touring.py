@@ -215,11 +215,19 @@ class Touring(Attempts):
             parts[site] = part
         case.parts = parts
         record.wants = tuple(want for part in parts.values() for want in part.wants)
-        if record.spec.hold and not case.lock_wanted:
-            for part in parts.values():
-                if part.surplus:
-                    self._release_surplus(case, part.site, part.surplus)
         self._all_held(case, now)
+        if case.phase == "held":
+            # At once: from then on no site asks for it back.
+            for part in parts.values():
+                self._renew(case, part)
+
+    def _renew(self, case: Case, part: SitePart) -> None:
+        """Keep what is chosen there; give up what the agent has held besides, until that is heard."""
+        record = case.record
+        if part.surplus and case.phase == "held":
+            self._release_surplus(case, part.site, part.surplus)
+        renew = m.Renew(rid=case.rid, att=record.att, hold_ids=part.hold_ids, hold_ms=HOLD_MS)
+        self._effects.sends.append(Send(part.site, renew))
 
     def _release_surplus(self, case: Case, site: str, hold_ids: tuple[int, ...]) -> None:
         """Give up these holds there, or all when none is named."""

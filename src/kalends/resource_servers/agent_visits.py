@@ -77,7 +77,10 @@ class AgentVisit:
     own: m.SiteReport | None = None
     answered: bool = False
     answers_recalls: bool = field(init=False)
-    """Whether the script seems to define ``recall``; if it does not after all, its run fails."""
+    """Whether the script seems to define ``recall``; if it does not after all, its run fails.
+
+    No more once its broker has chosen what it keeps, and renews that.
+    """
 
     def __post_init__(self) -> None:
         self.answers_recalls = _DEFINES_RECALL.search(self.dispatch.source) is not None

@@ -327,6 +327,8 @@ class Participant(Visiting):
         visit = self._visits.get(renew.rid)
         if visit is not None and visit.answered:
             visit.asker = source
+            # Its broker has chosen: an agent gives back only what it holds besides.
+            visit.answers_recalls = False
         alive = {claim.hold_id for claim in stake.claims} if stake is not None else set()
         if stake is not None and stake.has("held"):
             hold_ms = min(renew.hold_ms, self._limits.hold_ms_max)

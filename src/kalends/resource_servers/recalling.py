@@ -237,7 +237,7 @@ class Recalling(InDoubt):
     def _give_back(self, given: Sequence[Blocker]) -> None:
         """Take the holds that were given back off the calendars, and tell the holders' brokers.
 
-        Those that were released or promised meanwhile stay as they are: a promise is never recalled.
+        Those that were released, renewed or promised meanwhile stay as they are.
         """
         by_rid: dict[str, set[int]] = {}
         for blocker in given:
@@ -245,6 +245,8 @@ class Recalling(InDoubt):
         for rid, hold_ids in by_rid.items():
             stake, visit = self.book.stakes.get(rid), self._visits.get(rid)
             if stake is None or visit is None or not stake.has("held"):
+                continue
+            if not visit.answers_recalls:
                 continue
             before = {claim.hold_id for claim in stake.claims}
             if not before & hold_ids:
