@@ -19,6 +19,7 @@ from kalends.core import limits
 from kalends.core import messages as m
 from kalends.core.api import RequestView
 from kalends.core.clock import LogicalClock
+from kalends.core.errors import Refusal
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.language import parse_alternatives
@@ -113,6 +114,21 @@ def test_who_loses_the_key_to_another_replica_is_answered_by_its_request_and_for
         rig.submit(key=f"lost-key-{number}")
         rig.coordinator.registered(r.Registered(rig.take().operations[0], False, theirs), NOW)
     assert rig.coordinator.cases == {}
+
+
+def test_what_was_given_up_before_it_began_has_failed_whatever_a_site_has_said_meanwhile() -> None:
+    for refusals in ((), (Refusal(where="sdsc/r0", code="busy", detail="it is taken"),)):
+        rig = Rig()
+        rid = rig.submit()
+        (begin,) = rig.take().operations
+        if refusals:
+            refused = m.Visited(rid=rid, att=1, epoch=1, vote="no", refusals=refusals)
+            rig.coordinator.receive("sdsc", refused, NOW)
+        rig.coordinator.registered(r.Registered(begin, False, None), NOW)
+        rig.take()
+        assert rig.answers[1].state == "failed"
+        assert rig.answers[1].problem is not None
+        assert rig.coordinator.cases == {}
 
 
 def test_a_cancel_that_meets_the_last_confirmation_is_carried_out() -> None:

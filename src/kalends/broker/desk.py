@@ -124,10 +124,11 @@ class Desk:
         rid = case.rid
         if row is not None:
             case.record = row
-        elif case.record.problem is None:
+        else:
             case.record.state = "closed"
-            error = LostRace("it was given up before it began", remedy="try again")
-            case.record.problem = problem_of(error, case.record.reservation)
+            if case.record.problem is None:
+                error = LostRace("it was given up before it began", remedy="try again")
+                case.record.problem = problem_of(error, case.record.reservation)
         self._answer(case)
         self._over(case, rid)
 
