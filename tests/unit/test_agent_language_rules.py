@@ -177,6 +177,17 @@ HOSTILE = [
 ]
 
 
+def test_what_is_refused_is_named_as_its_author_has_written_it() -> None:
+    source = (
+        "from os import path\nclass A:\n    pass\n"
+        "def choose(view, request):\n    try:\n        return {1}\n    except KeyError:\n        pass\n"
+    )
+    said = [violation.detail.partition(";")[0] for violation in violations_of(source)]
+    assert [text for text in said if text.endswith("not in the language")] == [
+        f"{written} is not in the language" for written in ("`import`", "`class`", "`try`", "a set")
+    ]
+
+
 @pytest.mark.parametrize("source", HOSTILE)
 def test_hostile_text_is_refused_with_a_place(source: str) -> None:
     found = violations_of(source)

@@ -41,6 +41,23 @@ _REFUSED: Final = {
     "AnnAssign": "no-annotation",
 }
 
+_AS_WRITTEN: Final = {
+    "no-import": "`import`",
+    "no-class": "`class`",
+    "no-try": "`try`",
+    "no-with": "`with`",
+    "no-del": "`del`",
+    "no-global": "`global` or `nonlocal`",
+    "no-yield": "`yield`",
+    "no-async": "`async` or `await`",
+    "no-match": "`match`",
+    "no-set": "a set",
+    "no-star-args": "`*` before a value or a name",
+    "no-operator": "the operator `@`",
+    "no-annotation": "a type behind a name",
+}
+"""What authors have written, for they need not know the names of Python's syntax tree."""
+
 _SILENT: Final = frozenset({"alias", "ExceptHandler", "withitem", "Del", "match_case"})
 """Parts of refused statements: the statement is reported, once."""
 
@@ -103,9 +120,8 @@ class _Checker(ast.NodeVisitor):
             self._nearest = node
         kind = type(node).__name__
         if kind not in _ALLOWED and kind not in _SILENT:
-            self.refuse(
-                node, _REFUSED.get(kind, "unknown-syntax"), f"{kind} is not in the language"
-            )
+            rule = _REFUSED.get(kind, "unknown-syntax")
+            self.refuse(node, rule, f"{_AS_WRITTEN.get(rule, kind)} is not in the language")
         super().visit(node)
 
     # The module and its entries.
