@@ -174,6 +174,17 @@ async def test_an_empty_file_is_uploaded_as_it_is(
     assert [name for name, _ in broker.seen] == ["agent_upload", "book"]
 
 
+async def test_the_mark_that_some_editors_begin_a_file_with_is_no_part_of_the_script(
+    client: Client, broker: Broker, tmp_path: Path
+) -> None:
+    (tmp_path / "marked.py").write_text(SOURCE, encoding="utf-8-sig")
+    view = await client.book("sdsc/sp2", **HOUR, agent=tmp_path / "marked.py")
+    assert view.script == script_hash(SOURCE)
+    uploaded = broker.seen[0][1]
+    assert isinstance(uploaded, api.UploadAgent)
+    assert uploaded.source == SOURCE
+
+
 async def test_a_file_that_is_no_script_is_named(client: Client, tmp_path: Path) -> None:
     (tmp_path / "binary.py").write_bytes(b"\xff\xfe")
     (tmp_path / "long.py").write_text("#" * (limits.SCRIPT_BYTES_MAX + 1))

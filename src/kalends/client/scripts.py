@@ -47,7 +47,9 @@ def read_script(path: Path) -> str:
     try:
         with path.open("rb") as file:
             raw = file.read(SCRIPT_BYTES_MAX + 1)
-        source = raw.decode("utf-8")
+        source = raw.decode(
+            "utf-8-sig"
+        )  # Some editors begin a file with a mark; Python skips it, too.
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidInput(
