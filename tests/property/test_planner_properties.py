@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from kalends.broker.explaining import explain
 from kalends.broker.planner import Plan, plan
-from kalends.broker.starts import Beat, Stage, added, intersection, most_together, ranges
+from kalends.broker.starts import Stage, added, intersection, most_together, ranges
+from kalends.core.beats import Beat
 from kalends.core.messages import Want
 from kalends.core.requests import Alternative, Attribute, Request, Term, span, term_interval
 from kalends.core.resources import ResourceInfo

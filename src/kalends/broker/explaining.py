@@ -20,7 +20,6 @@ from kalends.broker.planner import (
     start_window,
 )
 from kalends.broker.starts import (
-    Beat,
     Range,
     Stage,
     Step,
@@ -31,6 +30,7 @@ from kalends.broker.starts import (
     ranges,
 )
 from kalends.core.attributes import described, matches
+from kalends.core.beats import Beat
 from kalends.core.durations import format_duration
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.language import format_term

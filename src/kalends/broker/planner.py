@@ -18,7 +18,6 @@ from typing import NamedTuple
 from kalends.broker.search import Candidate, Picking, Sweep
 from kalends.broker.starts import (
     EVERY_SECOND,
-    Beat,
     Range,
     Stage,
     Step,
@@ -29,6 +28,7 @@ from kalends.broker.starts import (
 )
 from kalends.core import limits
 from kalends.core.attributes import described, matches
+from kalends.core.beats import Beat
 from kalends.core.errors import InvalidInput
 from kalends.core.messages import Want
 from kalends.core.requests import Request, Term, span, term_interval

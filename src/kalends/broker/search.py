@@ -16,7 +16,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kalends.broker.starts import Beat, Range
+from kalends.broker.starts import Range
+from kalends.core.beats import Beat
 from kalends.core.errors import InvalidInput
 
 BEATS_MAX: Final = 1_000

@@ -10,8 +10,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from math import gcd
 from typing import NamedTuple
+
+from kalends.core.beats import Beat
 
 Step = tuple[int, int, int]
 """``(start, end, units)``: free units during ``[start, end)``."""
@@ -33,31 +34,6 @@ class Stage(NamedTuple):
 
     def overlaps(self, other: Stage) -> bool:
         return self.offset_s < other.end_s and other.offset_s < self.end_s
-
-
-class Beat(NamedTuple):
-    """The times that leave `remainder` when divided by `modulus`."""
-
-    modulus: int
-    remainder: int
-
-    def next(self, time_s: int) -> int:
-        """The first time of the beat at or after `time_s`."""
-        return time_s + (self.remainder - time_s) % self.modulus
-
-    def hits(self, time_s: int) -> bool:
-        return time_s % self.modulus == self.remainder
-
-    def both(self, other: Beat) -> Beat | None:
-        """The times of both beats, again a beat (Chinese remainder theorem); None when they never meet."""
-        common = gcd(self.modulus, other.modulus)
-        apart = other.remainder - self.remainder
-        if apart % common:
-            return None
-        ours, theirs = self.modulus // common, other.modulus // common
-        strides = apart // common * pow(ours, -1, theirs) % theirs
-        modulus = ours * other.modulus
-        return Beat(modulus, (self.remainder + self.modulus * strides) % modulus)
 
 
 EVERY_SECOND = Beat(1, 0)

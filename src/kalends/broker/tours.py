@@ -17,8 +17,9 @@ from kalends.agents.world.fitting import round_step_s
 from kalends.broker.choosing import Need
 from kalends.broker.directory import Directory
 from kalends.broker.planner import Demand, demand_of, stage_of, start_window
-from kalends.broker.starts import Beat, beat_of
+from kalends.broker.starts import beat_of
 from kalends.core import limits
+from kalends.core.beats import Beat
 from kalends.core.identifiers import split_resource
 from kalends.core.messages import SiteReport
 from kalends.core.requests import Request, span

@@ -11,7 +11,6 @@ from functools import reduce
 from typing import Final
 
 from kalends.agents.world.fitting import (
-    Beat,
     Range,
     Serving,
     count,
@@ -21,6 +20,7 @@ from kalends.agents.world.fitting import (
     union,
 )
 from kalends.agents.world.shown import Shown
+from kalends.core.beats import Beat
 from kalends.core.intervals import align_up
 from kalends.core.scripts import Starts
 

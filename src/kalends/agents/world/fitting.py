@@ -9,10 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import gcd
 from typing import Final, NamedTuple
 
 from kalends.agents.world.shown import Shown, Step
+from kalends.core.beats import Beat
 from kalends.core.scripts import Ask
 
 Range = tuple[int, int]
@@ -24,36 +24,6 @@ _ROUND_STEPS_S: Final = (
     7 * _DAY_S, 14 * _DAY_S,
 )  # fmt: skip
 """Steps that people would choose: starts then fall on full quarters of an hour, hours or days."""
-
-
-class Beat(NamedTuple):
-    """The times that leave `remainder` when divided by `modulus`."""
-
-    modulus: int
-    remainder: int
-
-    def hits(self, time_s: int) -> bool:
-        return time_s % self.modulus == self.remainder
-
-    def next(self, time_s: int) -> int:
-        """The first time of the beat at or after `time_s`."""
-        return time_s + (self.remainder - time_s) % self.modulus
-
-    def number_in(self, first: int, last: int) -> int:
-        """How many times of the beat lie between the two, both included."""
-        before = (first - 1 - self.remainder) // self.modulus
-        return (last - self.remainder) // self.modulus - before
-
-    def both(self, other: Beat) -> Beat | None:
-        """The times of both beats (Chinese remainder theorem); None when they never meet."""
-        common = gcd(self.modulus, other.modulus)
-        apart = other.remainder - self.remainder
-        if apart % common:
-            return None
-        ours, theirs = self.modulus // common, other.modulus // common
-        strides = apart // common * pow(ours, -1, theirs) % theirs
-        modulus = ours * other.modulus
-        return Beat(modulus, (self.remainder + self.modulus * strides) % modulus)
 
 
 def round_step_s(modulus: int, length_s: int, most: int) -> int:
