@@ -28,6 +28,10 @@ settings.register_profile(
 )
 settings.load_profile("kalends")
 
+# Whoever has tried the demo in this shell has settings there that are for no server under test.
+for name in ("BROKER", "TOKEN", "TOKEN_FILE", "USER", "CA", "ZONE", "FACILITY"):
+    os.environ.pop(f"KALENDS_{name}", None)
+
 NOT_RUN = pytest.StashKey[list[str]]()
 WHY_NOT = pytest.StashKey[str]()
 
