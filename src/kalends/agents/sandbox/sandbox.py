@@ -184,12 +184,13 @@ class Sandbox:
 
     async def _perform(self, user: str, request: dict[str, Any], answer_bytes_max: int) -> _Ran:
         """Do `request` when the turn of `user` has come; its end, however it ends."""
-        body = msgpack.packb(request, unicode_errors="surrogatepass")
         try:
             self._admit(user)
             async with self._turn(user):
                 # Others of this user's may have spent the budget while this one waited.
                 self._admit(user)
+                # Not before: what waits, or is refused, is worth no copy.
+                body = msgpack.packb(request, unicode_errors="surrogatepass")
                 ran = await self._in_worker(user, body, answer_bytes_max)
                 if ran.code == "killed" and not self._closed:
                     # The worker was lost. A job changes nothing, so it may be done again.
