@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -78,6 +79,21 @@ def test_what_is_no_printed_calendar_is_refused(text: str, detail: str) -> None:
     with pytest.raises(InvalidInput, match=detail) as caught:
         local.load_calendars(text)
     assert caught.value.where
+
+
+@pytest.mark.parametrize(
+    "free",
+    [[[5, 1, 3]], [[100, 200, 4], [0, 50, 4]], [[0, 1 << 62, 4]], [[-5, 5, 4]]],
+    ids=["backwards", "out of order", "after the year 3000", "before 1970"],
+)
+def test_a_calendar_whose_free_steps_are_none_is_refused(free: list[list[int]]) -> None:
+    data = {
+        "resource": {"name": "here/onyx"}, "start": 0, "end": 9, "until": 9, "free": free,
+        "slots": [],
+    }  # fmt: skip
+    with pytest.raises(InvalidInput, match="free steps") as caught:
+        local.load_calendars(json.dumps({"kind": "calendar", "version": 1, "data": data}))
+    assert caught.value.where == "calendars[0]"
 
 
 def test_a_calendar_that_is_there_twice_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

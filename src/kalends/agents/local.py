@@ -55,6 +55,13 @@ def load_calendars(text: str) -> dict[str, Shown]:
             raise InvalidInput(
                 f"{view.resource.name} is there twice", where=where, remedy="give it once"
             )
+        times = [time_s for start, end, _ in view.free for time_s in (start, end)]
+        if times != sorted(times) or not all(0 <= each <= limits.TIME_S_MAX for each in times):
+            raise InvalidInput(
+                "its free steps are not in order, or not between the years 1970 and 3000",
+                where=where,
+                remedy=_REMEDY,
+            )
         shown[view.resource.name] = Shown(view.resource, view.free, view.slots)
     if not shown:
         raise InvalidInput("there is no calendar", where="calendars", remedy=_REMEDY)
