@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from pathlib import Path
 
@@ -251,6 +253,29 @@ async def test_after_a_kill_in_the_middle_of_bookings_every_outcome_is_settled(
             assert sorted((each.resource, each.start) for each in locked) == sorted(
                 (resource, start) for start in reserved for resource in facility.resources
             )
+
+
+async def test_a_request_that_was_open_goes_on_after_a_restart_once_its_sites_are_connected(
+    tmp_path: Path,
+) -> None:
+    facility = make_facility(tmp_path, replicas=1)
+    (broker,) = facility.brokers
+    async with running(*facility.servers):
+        async with kalends.connect(broker.url, user="anna", backoff=ONCE) as c:
+            await connected(c)
+            os.kill(facility.sites[2].pid, signal.SIGSTOP)
+            view = await c.book(ALL_THREE, duration="1h", at=tomorrow(), key="left-open", wait_s=1)
+            assert view.state == "open"
+        await broker.kill()
+        os.kill(facility.sites[2].pid, signal.SIGCONT)
+        await broker.start()
+        async with kalends.connect(broker.url, user="anna") as c:
+
+            async def decided() -> str | None:
+                state = (await c.resolve("left-open")).state
+                return None if state == "open" else state
+
+            assert await until(decided, "it is decided", within_s=30) == "reserved"
 
 
 async def test_another_replica_takes_over_what_a_dead_one_has_left(tmp_path: Path) -> None:

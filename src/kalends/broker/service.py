@@ -110,7 +110,9 @@ class BrokerService:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
         self._changed = asyncio.Event()
-        """Set when the heart should look: the store has failed."""
+        """Set when the heart should look: the store has failed, or all sites are connected."""
+        self._took_over = False
+        """In this life what others have left behind has been looked for."""
         self._quiet: asyncio.Event | None = None
         self._heart: asyncio.Task[None] | None = None
 
@@ -153,7 +155,6 @@ class BrokerService:
             self.logical_clock = LogicalClock.resumed(bound, now.wall_ms)
             await store.writer.run((Retire(self._replica, owner), self._beat(owner, now)))
             self.leases.look(store.read(register.leases))
-            orphans = store.read(register.orphans, owner, now.wall_ms, ORPHANS_MAX)
         except BaseException:
             await store.close()
             raise
@@ -175,10 +176,8 @@ class BrokerService:
         coordinator.draining = self.draining
         self._life = Life(store, coordinator)
         self.failure = ""
-        for record in orphans:
-            coordinator.adopt(record, now)
-        self.stir()
-        self.logger.info("broker_begins", owner=owner, taken_over=len(orphans))
+        self._took_over = False
+        self.logger.info("broker_begins", owner=owner)
 
     def _beat(self, owner: str, now: Moment) -> Beat:
         ahead = max(self.logical_clock.value, now.wall_ms) + CLOCK_AHEAD
@@ -196,6 +195,11 @@ class BrokerService:
                 await self._beat_once(self._life)
 
     async def _beat_once(self, life: Life) -> None:
+        """Renew the lease, and take over what nobody works on.
+
+        The first time is when all sites are connected, or a beat after the start: a request that is
+        taken over sooner would find no site that it can ask, and fail.
+        """
         owner = life.coordinator.identity.owner
         now = moment()
         try:
@@ -205,6 +209,9 @@ class BrokerService:
         except Unavailable as error:
             self._fail(error)
             return
+        self._took_over = True
+        if orphans:
+            self.logger.info("taken_over", count=len(orphans))
         for record in orphans:
             self.step(lambda: life.coordinator.adopt(record, moment()))  # noqa: B023  called at once
 
@@ -437,8 +444,13 @@ class BrokerService:
                 self.asking.answered(site, message)
             elif coordinator is not None:
                 coordinator.receive(site, message, now)
+                if isinstance(message, m.Hello) and not self._took_over and self._all_up():
+                    self._changed.set()
             elif isinstance(message, m.Hello):
                 self.directory.greet(message)
+
+    def _all_up(self) -> bool:
+        return all(site.up for site in self.directory.sites.values())
 
     def site_lost(self, site: str, reason: str) -> None:
         if self._life is not None:
