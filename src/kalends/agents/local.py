@@ -25,7 +25,7 @@ from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
 from kalends.core.language import format_alternatives
 from kalends.core.requests import Request, span
-from kalends.core.scripts import Ask, HeldChoice, Starts
+from kalends.core.scripts import Ask, Starts
 from kalends.core.wire import convert
 
 HELD_MAX: Final = 16
@@ -109,18 +109,7 @@ def recall_job_of(
     Raises `InvalidInput` for a slot that is not held.
     """
     site = _site_of(shown)
-    holds = {
-        offer.id: HeldChoice(
-            offer.id + 1,
-            offer.term,
-            offer.resource,
-            offer.start,
-            offer.end,
-            offer.units,
-            offer.common,
-        )
-        for offer in held
-    }
+    holds = {offer.id: offer.held_as(offer.id + 1) for offer in held}
     if recalled not in holds:
         raise InvalidInput(
             f"slot {recalled} is not held",

@@ -42,7 +42,7 @@ class Holding(Recalling):
                 continue
             claim.hold_id = self._new_id()
             stake.claims.append(claim)
-            held.append(_held(claim, offer.term))
+            held.append(offer.held_as(claim.hold_id))
         if room <= 0:
             refusal = self._refuse_more_holds()
             refusals[refusal.where, refusal.code] = refusal
@@ -94,9 +94,3 @@ class Holding(Recalling):
 
 def _claim_of(offer: Offer) -> Claim:
     return Claim(0, offer.resource, offer.start, offer.end, offer.units, common=offer.common)
-
-
-def _held(claim: Claim, term: int) -> HeldChoice:
-    return HeldChoice(
-        claim.hold_id, term, claim.resource, claim.start, claim.end, claim.units, claim.common
-    )

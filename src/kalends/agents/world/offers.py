@@ -9,7 +9,7 @@ from kalends.agents.world.commons import beside_own, bounded, earliest, on_grid,
 from kalends.agents.world.fitting import Serving, least_free, servings_of
 from kalends.agents.world.shown import Shown
 from kalends.agents.world.thinning import kept
-from kalends.core.scripts import Ask, Offered, Starts
+from kalends.core.scripts import Ask, HeldChoice, Offered, Starts
 
 
 class Offer(NamedTuple):
@@ -27,6 +27,12 @@ class Offer(NamedTuple):
     units: int
     free: int
     common: int
+
+    def held_as(self, hold_id: int) -> HeldChoice:
+        """The slot once it is held."""
+        return HeldChoice(
+            hold_id, self.term, self.resource, self.start, self.end, self.units, self.common
+        )
 
 
 def offers(

@@ -11,7 +11,7 @@ from kalends.agents.world.shown import Shown
 from kalends.agents.world.views import Asker, choose_arguments, recall_arguments
 from kalends.agents.world.zones import zones_of
 from kalends.core.resources import ResourceInfo, Slot
-from kalends.core.scripts import ArgumentValue, Ask, HeldChoice, Starts
+from kalends.core.scripts import ArgumentValue, Ask, Starts
 
 SLOTS: Final = (100, 1_000)
 """How many slots the script is shown: a usual visit, and the largest."""
@@ -48,18 +48,7 @@ def sample_job(
             arguments, 1, _HELD_MAX, NOW_S,
         )  # fmt: skip
     else:
-        held = [
-            HeldChoice(
-                number,
-                offer.term,
-                offer.resource,
-                offer.start,
-                offer.end,
-                offer.units,
-                offer.common,
-            )
-            for number, offer in enumerate(found[:_HELD_MAX], start=1)
-        ]
+        held = [offer.held_as(number) for number, offer in enumerate(found[:_HELD_MAX], start=1)]
         asker = Asker(start=held[0].start, end=held[0].end, units=64, priority=1, older=True)
         call = recall_arguments("sample", shown, held, 1, asker, _HELD_MAX, NOW_S)
     zones = zones_of(shown, starts.first, starts.last, arguments)
