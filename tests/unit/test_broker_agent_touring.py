@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 from tests.protocol_broker import START, WANTS, new_register
@@ -25,6 +27,7 @@ from kalends.broker.touring import LEFT_MAX, UNKNOWN_MAX
 from kalends.core import messages as m
 from kalends.core.errors import LimitExceeded, Refusal, RefusalCode
 from kalends.core.limits import AGENT_MESSAGES_MAX, OFFERS_MAX
+from kalends.core.scripts import RunCode
 
 
 @pytest.fixture
@@ -339,28 +342,58 @@ def test_where_nothing_is_offered_by_all_the_planner_looks_by_itself(broker: Age
     assert broker.case(rid).phase == "looking"
 
 
-def test_after_the_last_round_the_planner_finds_a_start(broker: AgentBroker) -> None:
+def disagreeing_rounds(
+    broker: AgentBroker, here: Sequence[int], there: Sequence[int], *, code: RunCode = "ok"
+) -> str:
+    """Three rounds of an agent that holds 0 here and 60 there, and prefers the starts that are given."""
     rid = broker.send_agent()
     for att in (1, 2, 3):
         assert broker.case(rid).phase == "touring"
-        broker.report(
-            rid, says("here", held("here/one", 0), offers=[offered("here/one", (0, 500))]), att=att
+        of_here = says(
+            "here", held("here/one", 0), offers=[offered("here/one", (0, 500))], wished=here
         )
+        broker.report(rid, of_here, att=att)
         broker.sent()
-        broker.report(
-            rid,
-            says(
-                "there",
-                held("there/one", 60, term=1),
-                offers=[offered("there/one", (0, 500), term=1)],
-            ),
-            att=att,
-        )
-    broker.shows((0, 600))
-    broker.visited(rid, att=4, vote=False)
-    broker.voted(rid, att=4)
-    assert broker.answers[1].state == "reserved"
-    assert broker.answers[1].attempts == 4
+        of_there = says(
+            "there", held("there/one", 60, term=1), wished=there, code=code,
+            offers=[offered("there/one", (0, 500), term=1)],
+        )  # fmt: skip
+        broker.report(rid, of_there, att=att)
+    return rid
+
+
+def test_what_the_agent_leaves_out_to_the_last_round_is_not_booked(broker: AgentBroker) -> None:
+    disagreeing_rounds(broker, [0, 10], [60, 70])
+    failed = broker.answers[1]
+    assert failed.state == "failed"
+    assert failed.problem is not None
+    assert failed.problem.code == "no-common-time"
+    assert [(each.where, each.code) for each in failed.problem.refusals] == [
+        ("here", RefusalCode.NOT_CHOSEN), ("there", RefusalCode.NOT_CHOSEN),
+    ]  # fmt: skip
+
+
+def test_an_agent_that_chooses_nothing_says_no(broker: AgentBroker) -> None:
+    rid = broker.send_agent("here/one")
+    for att in (1, 2, 3):
+        broker.report(rid, says("here", offers=[offered("here/one", (0, 500))], wished=()), att=att)
+    problem = broker.answers[1].problem
+    assert problem is not None
+    assert "chose nothing" in problem.refusals[0].detail
+
+
+def test_what_it_chose_and_others_took_every_time_is_a_lost_race(broker: AgentBroker) -> None:
+    disagreeing_rounds(broker, [0, 10, 200], [60, 70, 200])
+    problem = broker.answers[1].problem
+    assert problem is not None
+    assert problem.code == "lost-race"
+
+
+def test_where_a_run_has_failed_all_that_is_offered_counts_as_chosen(broker: AgentBroker) -> None:
+    disagreeing_rounds(broker, [0, 10], [], code="agent-error")
+    problem = broker.answers[1].problem
+    assert problem is not None
+    assert problem.code == "lost-race"
 
 
 def test_why_there_is_nothing_is_told_by_the_planner(broker: AgentBroker) -> None:

@@ -98,7 +98,7 @@ def says(
     site: str,
     *holds: HeldChoice,
     offers: Sequence[Offered] = (),
-    wished: Sequence[int] = (),
+    wished: Sequence[int] | None = None,
     code: RunCode = "ok",
     detail: str = "",
     line: int = 0,
@@ -106,6 +106,15 @@ def says(
     sent: tuple[str, ...] = (),
     epoch: int = 1,
 ) -> m.SiteReport:
+    """Without `wished`, the agent has chosen all that was on offer."""
+    everything = tuple(
+        dict.fromkeys(
+            start
+            for of_one in offers
+            for first, last in of_one.runs
+            for start in range(first, last + 1)
+        )
+    )
     return m.SiteReport(
         site=site,
         epoch=epoch,
@@ -114,7 +123,7 @@ def says(
         line=line,
         held=holds,
         offered=tuple(offers),
-        wished=tuple(START + each for each in wished),
+        wished=everything if wished is None else tuple(START + each for each in wished),
         refusals=refusals,
         sent=sent,
     )

@@ -2,8 +2,10 @@
 
 A round sends the agent to every site concerned. Once all have reported, the best common start that
 is held everywhere goes on like any that was held: to be promised, or to wait for its user. Without
-one, the next round is about starts that every site offered; after the last, or where no site has
-anything to offer, the ordinary planner finds a start or says why there is none.
+one, the next round is about starts that the agent has chosen everywhere, else about all that every
+site offered. What it leaves out to the last round is not booked: a script is a filter, and choosing
+nothing is a no. Only where there was nothing to choose the ordinary planner finds a start, or says why
+there is none.
 """
 
 from __future__ import annotations
@@ -13,14 +15,14 @@ from typing import Final
 from kalends.broker import record as r
 from kalends.broker.attempts import HOLD_MS, Attempts
 from kalends.broker.case import Case, SitePart
-from kalends.broker.choosing import Choice, best_choice, common_starts, starts_of
+from kalends.broker.choosing import Choice, best_choice
 from kalends.broker.desk import OPEN_PHASES
 from kalends.broker.effects import Send
 from kalends.broker.plain_data import plain_data
 from kalends.broker.refusals import site_down
-from kalends.broker.tours import HELD_MAX, TOURS_MAX, Tour, planned_tour
+from kalends.broker.tours import TOURS_MAX, Tour, left_out, planned_tour
 from kalends.core import messages as m
-from kalends.core.errors import InvalidInput, LimitExceeded, Refusal, RefusalCode
+from kalends.core.errors import InvalidInput, LimitExceeded, LostRace, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
 from kalends.core.limits import AGENT_MESSAGES_MAX, REQUEST_TEXT_MAX
@@ -186,14 +188,36 @@ class Touring(Attempts):
             *silent,
             *(each for of_one in tour.reports.values() for each in of_one.refusals),
         )
-        if record.tours < TOURS_MAX:
-            record.only = _next_starts(case, tour)
-        if record.only:
-            detail = f"no common start is held everywhere; {len(record.only)} are tried next"
+        self._nothing_held(case, tour, tuple(dict.fromkeys(refusals)), now)
+
+    def _nothing_held(
+        self, case: Case, tour: Tour, refusals: tuple[Refusal, ...], now: Moment
+    ) -> None:
+        """Another round, about what the agent has chosen everywhere, else about all that was offered.
+
+        What it has left out to the end is not booked. The planner goes on where there was nothing to
+        choose: it finds a start that was not on offer, or says why there is none.
+        """
+        record = case.record
+        chosen = tour.common_starts(case.excluded, chosen=True)
+        starts = chosen or tour.common_starts(case.excluded, chosen=False)
+        if starts and record.tours < TOURS_MAX:
+            record.only = starts
+            detail = f"no common start is held everywhere; {len(starts)} are tried next"
+            self._raise(case, detail, refusals, now)
+        elif chosen:
+            error = LostRace(
+                f"what the agent chose was taken by others {record.tours} times",
+                remedy="try again, or give a wider window",
+                refusals=refusals,
+            )
+            self._close(case, error, "failed", now)
+        elif starts:
+            self._close(case, left_out(tour.reports.values()), "failed", now)
         else:
-            detail = "no common start for the agent; looking without it"
             record.tours = TOURS_MAX
-        self._raise(case, detail, tuple(dict.fromkeys(refusals)), now)
+            detail = "no common start for the agent; looking without it"
+            self._raise(case, detail, refusals, now)
 
     def _chosen(self, case: Case, tour: Tour, choice: Choice, now: Moment) -> None:
         """Keep the holds of one common start, as if just these had been asked for."""
@@ -316,14 +340,6 @@ class Touring(Attempts):
         )  # fmt: skip
         self._effects.operations.append(note)
         return True
-
-
-def _next_starts(case: Case, tour: Tour) -> tuple[int, ...]:
-    """What the next round is about: so few starts that every site can hold them all."""
-    offered = {site: starts_of(report, tour.starts) for site, report in tour.reports.items()}
-    wished = {site: report.wished for site, report in tour.reports.items()}
-    count_max = max(1, HELD_MAX // max(len(asks) for asks in tour.asks.values()))
-    return common_starts(tour.needs, offered, wished, case.excluded, count_max)
 
 
 def _unreached(report: SiteReport) -> bool:

@@ -6,7 +6,7 @@ the others (Ramamoorthi et al. 1997, section 3: agents that visit several server
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
@@ -14,12 +14,13 @@ from typing import Final
 import msgspec
 
 from kalends.agents.world.fitting import round_step_s
-from kalends.broker.choosing import Need
+from kalends.broker.choosing import Need, common_starts, starts_of
 from kalends.broker.directory import Directory
 from kalends.broker.planner import Demand, demand_of, stage_of, start_window
 from kalends.broker.starts import beat_of
 from kalends.core import limits
 from kalends.core.beats import Beat
+from kalends.core.errors import NoCommonTime, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.messages import SiteReport
 from kalends.core.requests import Request, span
@@ -86,6 +87,23 @@ class Tour:
             ),
         )
 
+    def common_starts(self, excluded: Collection[int], *, chosen: bool) -> tuple[int, ...]:
+        """So few starts that every site can hold them all, the best first chosen; ascending.
+
+        At these what was offered serves every term. With `chosen`, only what the agent has chosen
+        counts, at the sites where it ran well: what it leaves out it does not want.
+        """
+        offered = {}
+        for site, report in self.reports.items():
+            found = starts_of(report, self.starts)
+            if chosen and report.code == "ok":
+                wanted = {*report.wished, *(hold.common for hold in report.held)}
+                found = [each for each in found if each[2] in wanted]
+            offered[site] = found
+        wished = {site: report.wished for site, report in self.reports.items()}
+        count_max = max(1, HELD_MAX // max(len(asks) for asks in self.asks.values()))
+        return common_starts(self.needs, offered, wished, excluded, count_max)
+
     def _fits(self, hold: HeldChoice, asked: Mapping[tuple[int, str], Ask]) -> bool:
         ask = asked.get((hold.term, hold.resource))
         return (
@@ -133,6 +151,27 @@ def grouped(sites: Collection[str], directory: Directory) -> dict[str, tuple[str
         stops[first] = tuple(sorted(near[first])[:NEAR_MAX])
         left -= {first, *stops[first]}
     return stops
+
+
+def left_out(reports: Iterable[SiteReport]) -> NoCommonTime:
+    """The error for starts that there are, but none that the agent has chosen at every site."""
+    refusals = tuple(
+        Refusal(where=report.site, code=RefusalCode.NOT_CHOSEN, detail=_choice_told(report))
+        for report in sorted(reports, key=lambda each: each.site)
+        if report.code == "ok" and report.offered
+    )
+    return NoCommonTime(
+        "there are common times, but none that the agent has chosen",
+        remedy="let the agent choose more, give a wider window, or ask without it",
+        refusals=refusals,
+    )
+
+
+def _choice_told(report: SiteReport) -> str:
+    if not report.wished:
+        return "the agent chose nothing of what is on offer here"
+    count = len(report.wished)
+    return f"the agent chose {count} start{'' if count == 1 else 's'} here, none of them everywhere"
 
 
 def _asks(

@@ -259,3 +259,5 @@ class RefusalCode:
     BEING_CHANGED = "being-changed"
     SITE_DOWN = "site-down"
     DRAINED = "drained"
+    NOT_CHOSEN = "not-chosen"
+    """The user's own agent has left it out."""
