@@ -276,12 +276,14 @@ async def test_all_processes_end_with_a_host_that_is_killed() -> None:
     host = await asyncio.create_subprocess_exec(
         sys.executable, "-c", HOST, stdout=asyncio.subprocess.PIPE, cwd=ROOT
     )
-    assert host.stdout is not None
-    line = await host.stdout.readline()
-    pids = [int(word) for word in line.split()]
-    assert len(pids) > 1
-    host.kill()
-    await host.wait()
+    try:
+        assert host.stdout is not None
+        line = await host.stdout.readline()
+        pids = [int(word) for word in line.split()]
+        assert len(pids) > 1
+    finally:
+        host.kill()
+        await host.wait()
 
     async def gone() -> bool:
         return not any(_alive(pid) for pid in pids)
