@@ -96,7 +96,9 @@ def visits(result: list[dict[str, Any]]) -> str:
         for row in result
     ]  # fmt: skip
     head = ("visit at a site", "slots", *_TIMES, "code", "held")
-    return table("A whole visit over a session, scripts known there, one every 10 ms or later", head, rows)
+    return table(
+        "A whole visit over a session, scripts known there, one every 10 ms or later", head, rows
+    )
 
 
 def wire(result: list[dict[str, Any]]) -> str:
