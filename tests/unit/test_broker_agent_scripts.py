@@ -11,12 +11,20 @@ from pathlib import Path
 import pytest
 
 import kalends
+from kalends.agents.runs import Checked
 from kalends.broker import scripts
-from kalends.broker.checking import LANGUAGE_ONLY, UNCHECKED, Checking
+from kalends.broker.checking import LANGUAGE_ONLY, UNCHECKED, Checking, accepted
 from kalends.broker.scripts import NAMES_MAX, hash_of
 from kalends.broker.server import build_broker
 from kalends.client.retry import Backoff
-from kalends.core.errors import Conflict, InvalidInput, LimitExceeded, NotFound, Unavailable
+from kalends.core.errors import (
+    Conflict,
+    InvalidInput,
+    LimitExceeded,
+    NotAllowed,
+    NotFound,
+    Unavailable,
+)
 from kalends.core.limits import SCRIPT_BYTES_MAX
 from kalends.serving.configuration import AgentsConfiguration, load_configuration
 from kalends.serving.logs import get_logger
@@ -262,3 +270,9 @@ async def test_who_uploads_one_script_does_not_wait_for_all_of_another_user() ->
     finally:
         await checking.stop()
     assert ended.index("bob") < len(many) // 2
+
+
+def test_a_user_whose_scripts_are_suspended_is_told_so_and_not_to_write_less() -> None:
+    with pytest.raises(NotAllowed) as caught:
+        accepted(Checked("policy-violation"))
+    assert "wait" in caught.value.remedy

@@ -11,6 +11,7 @@ from kalends.core import messages as m
 from kalends.core.errors import RefusalCode
 from kalends.core.scripts import BLAME, HeldChoice
 from kalends.resource_servers.effects import Errand
+from kalends.resource_servers.recalling import ASK_AGAIN_MS
 
 YES = Outcome("ok", True)
 NO = Outcome("ok", False)
@@ -84,6 +85,15 @@ def test_an_agent_that_does_not_answer_in_time_keeps() -> None:
     assert send.message.refusals
     assert not site.end(errand, YES)
     assert site.states(5) == ["held"]
+
+
+def test_an_agent_that_keeps_is_not_asked_again_for_a_while() -> None:
+    site = site_with_holder()
+    (errand,) = recalls_of(site, vote(1, want("one", 0, 10)))
+    site.end(errand, NO)
+    assert len(site.answers(vote(2, want("one", 0, 10)))) == 1
+    site.advance(ASK_AGAIN_MS)
+    assert len(recalls_of(site, vote(3, want("one", 0, 10)))) == 1
 
 
 def test_a_younger_request_never_asks_an_older_one() -> None:

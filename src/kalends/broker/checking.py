@@ -8,7 +8,7 @@ from typing import Final
 from kalends.agents.runs import Checked, Engine
 from kalends.agents.sandbox import Unavailable as NoEngine
 from kalends.agents.sandbox import engine_for
-from kalends.core.errors import InvalidInput, Refusal, Unavailable
+from kalends.core.errors import InvalidInput, NotAllowed, Refusal, Unavailable
 from kalends.core.scripts import BLAME, Violation
 from kalends.serving.configuration import AgentsConfiguration
 from kalends.serving.logs import Logger
@@ -51,8 +51,8 @@ class Checking:
 def accepted(checked: Checked) -> Checked:
     """`checked`, if it is of a script that may run.
 
-    Raises `InvalidInput` with a refusal for every rule that is broken, and `Unavailable` when it
-    could not be checked now.
+    Raises `InvalidInput` with a refusal for every rule that is broken, `NotAllowed` for a user whose
+    scripts are suspended, and `Unavailable` when it could not be checked now.
     """
     if checked.code == "ok":
         return checked
@@ -63,6 +63,12 @@ def accepted(checked: Checked) -> Checked:
             where="source",
             remedy="put right what is listed; `kalends agent check FILE` lists it too",
             refusals=tuple(_refusal(each) for each in checked.violations),
+        )
+    if checked.code == "policy-violation":
+        raise NotAllowed(
+            checked.detail or "this user's scripts are suspended: one has attacked the host",
+            where="source",
+            remedy="wait ten minutes, or ask the operator",
         )
     if BLAME[checked.code] == "host":
         raise Unavailable(

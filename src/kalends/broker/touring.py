@@ -39,8 +39,8 @@ TOLD_SITES_MAX: Final = 16
 """Sites of one round that get a line of their own in the story of a request."""
 
 CALLS_KEPT_MAX: Final = 64
-SEEN_MAX: Final = 1_000
-"""Scripts that a site is believed to know: it forgets the oldest itself, and then says so."""
+SEEN_MAX: Final = 256
+"""Scripts that a site is believed to know, as many as it remembers: of others it says that it does not."""
 
 
 class Touring(Attempts):

@@ -81,6 +81,8 @@ class AgentVisit:
 
     No more once its broker has chosen what it keeps, and renews that.
     """
+    keeps_until_ms: int = 0
+    """It has said that it keeps its slots: until then (monotonic) it is not asked again."""
 
     def __post_init__(self) -> None:
         self.answers_recalls = _DEFINES_RECALL.search(self.dispatch.source) is not None

@@ -32,6 +32,9 @@ from kalends.resource_servers.transitions import ClaimEvent
 RECALL_MS_MAX: Final = 2_000
 """An older request waits so long for the agents of younger ones; runs take milliseconds."""
 
+ASK_AGAIN_MS: Final = 10_000
+"""An agent that keeps its slots is not asked again for so long: its user pays for every answer."""
+
 BLOCKERS_MAX: Final = 4
 """Held slots that one request asks back: more of them are never all given back."""
 
@@ -143,7 +146,7 @@ class Recalling(InDoubt):
 
         False when that is hopeless: nobody is asked, and `resume` is not called.
         """
-        blockers = self._blockers(wanted.rid, wanted.stamp, needs) if self._visits else []
+        blockers = self._blockers(wanted, needs, now) if self._visits else []
         if not blockers:
             return False
         waiting = Waiting(wanted.att, {}, [], resume)
@@ -163,6 +166,8 @@ class Recalling(InDoubt):
     ) -> None:
         blocker = waiting.asked.pop(number)
         if not _gives_back(outcome):
+            if (visit := self._visits.get(blocker.rid)) is not None:
+                visit.keeps_until_ms = now.monotonic_ms + ASK_AGAIN_MS
             self._stop_waiting(rid)
             waiting.resume(now)
             return
@@ -172,8 +177,11 @@ class Recalling(InDoubt):
             self._give_back(waiting.given)
             waiting.resume(now)
 
-    def _blockers(self, rid: str, stamp: int, needs: Sequence[Piece]) -> list[Blocker]:
+    def _blockers(
+        self, wanted: m.Visit | m.Dispatch, needs: Sequence[Piece], now: Moment
+    ) -> list[Blocker]:
         """The fewest of the youngest holds that make room for `needs` when they go; none: no such."""
+        rid = wanted.rid
         calendars = {name: self.book.calendars[name].calendar.copy() for name, _, _, _ in needs}
         asked = {blocker.rid for each in self._waiting.values() for blocker in each.asked.values()}
         booked: dict[str, list[tuple[str, int]]] = {}
@@ -184,9 +192,10 @@ class Recalling(InDoubt):
                     booked.setdefault(holder, []).append((resource, booking.id))
         found: list[Blocker] = []
         for holder in sorted(booked, key=self._seniority, reverse=True):
-            if self._seniority(holder) <= (stamp, rid):
+            if self._seniority(holder) <= (wanted.stamp, rid):
                 break
-            if not self._visits[holder].answers_recalls:
+            visit = self._visits[holder]
+            if not visit.answers_recalls or visit.keeps_until_ms > now.monotonic_ms:
                 continue
             for resource, booking_id in set(booked[holder]):
                 calendars[resource].release(booking_id)

@@ -10,7 +10,7 @@ import aiohttp
 
 from kalends.core import limits, wire
 from kalends.core import messages as m
-from kalends.core.errors import InvalidInput, KalendsError
+from kalends.core.errors import InvalidInput, KalendsError, Unavailable
 from kalends.core.intervals import Moment
 from kalends.resource_servers.effects import Relay
 from kalends.resource_servers.near_visits import VISITS_PATH
@@ -72,7 +72,8 @@ class RelayCalls:
         return report.sites[0] if about else None
 
     async def _post(self, relay: Relay) -> m.Report:
-        assert self._http is not None
+        if self._http is None or self._http.closed:
+            raise Unavailable("the site is stopping")
         url, headers, tls = self._near[relay.site]
         async with self._http.post(
             url,

@@ -23,7 +23,7 @@ from kalends.serving.logs import Logger
 APPLICATION_ID: Final = 0x6B6C7272
 """``klrr``: a file with another one is not ours, and left alone."""
 
-WAITING_MAX: Final = 256
+WAITING_MAX: Final = 64
 """Records on their way to the file; further ones are lost, so that a slow disk costs no memory."""
 
 NUMBER_MAX: Final = (1 << 63) - 1

@@ -44,8 +44,11 @@ RUN_MS_MAX: Final = 12_000
 RELAY_MS_MAX: Final = 8_000
 """A near site that is silent for so long counts as down; its holds end by themselves."""
 
-ERRANDS_MAX: Final = 1_000
-"""Runs of all users at once: beyond it a visit gets the default choice."""
+ERRANDS_MAX: Final = 256
+"""Runs of all users at once, each with up to a megabyte: beyond it a visit gets the default choice."""
+
+EXPLAINED_MAX: Final = 16
+"""Asks of one visit for which a site looks up why it has nothing on offer."""
 
 
 NO_CHOICE: Final = Choice("ok", ())
@@ -294,7 +297,7 @@ class Visiting(Holding):
         dispatch = visit.dispatch
         refusals = tuple(
             why_unoffered(self.book.calendars, dispatch.principal, ask, dispatch.starts, now.wall_s)
-            for ask in dispatch.asks
+            for ask in dispatch.asks[:EXPLAINED_MAX]
         )
         return m.SiteReport(
             self.site, self.epoch, choice.code, choice.detail, choice.line, refusals=refusals,

@@ -178,7 +178,7 @@ class AgentsConfiguration(_Section, frozen=True, kw_only=True):
     wall_s_max: Annotated[float, Meta(gt=0, le=5.0)] = 5.0
     memory_mb_max: Annotated[int, Meta(ge=16, le=96)] = 96
     cpu_s_per_minute: Annotated[float, Meta(gt=0)] = 10.0
-    runs_kept_max: Annotated[int, Meta(ge=0, le=10_000_000)] = 100_000
+    runs_kept_max: Annotated[int, Meta(ge=0, le=10_000_000)] = 20_000
     """Records of runs that are kept for `kalends agent replay`; the oldest go first."""
 
 
