@@ -14,6 +14,7 @@ from tests.agent_language_world import never
 from kalends.agents.language.clocks import Clock, clock_helpers, clock_minutes, date_of
 from kalends.agents.language.intervals import between, merged, overlap
 from kalends.agents.language.meter import Meter
+from kalends.agents.language.slots import slot_helpers
 
 INTERVALS = st.lists(
     st.tuples(st.integers(0, 60), st.integers(0, 60)).map(sorted).map(tuple), max_size=12
@@ -116,3 +117,36 @@ def test_before_the_first_change_that_is_known_its_offset_holds() -> None:
 @given(st.integers(0, 24 * 60))
 def test_a_time_of_day_is_read_as_it_is_written(minutes: int) -> None:
     assert clock_minutes(f"{minutes // 60:02}:{minutes % 60:02}") == minutes
+
+
+SLOTS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), max_size=12).map(
+    lambda rows: [
+        {"id": number, "common": common, "term": term} for number, (common, term) in enumerate(rows)
+    ]
+)
+TERMS = st.lists(st.integers(0, 2).map(lambda term: {"term": term}), min_size=1, max_size=4)
+
+
+def grouped_slowly(
+    slots: list[dict[str, int]], terms: list[dict[str, int]]
+) -> list[list[dict[str, int]]]:
+    """For each common start in order of appearance, its slots; only whole ones, if there are any."""
+    commons = list(dict.fromkeys(slot["common"] for slot in slots))
+    groups = [[slot for slot in slots if slot["common"] == common] for common in commons]
+    wanted = {term["term"] for term in terms}
+    whole = [group for group in groups if {slot["term"] for slot in group} >= wanted]
+    return whole or groups
+
+
+@given(SLOTS, TERMS)
+@settings(max_examples=effort.examples(300))
+def test_slots_are_together_by_common_start_and_those_that_serve_all_terms_count(
+    slots: list[dict[str, int]], terms: list[dict[str, int]]
+) -> None:
+    asked = {term["term"] for term in terms}
+    slots = [slot for slot in slots if slot["term"] in asked]
+    helpers = slot_helpers(Meter(10_000, never))
+    groups = helpers["together"]({"slots": slots}, {"terms": terms})
+    assert groups == grouped_slowly(slots, terms)
+    assert helpers["ids"](groups) == [slot["id"] for group in groups for slot in group]
+    assert helpers["ids"](slots) == [slot["id"] for slot in slots]

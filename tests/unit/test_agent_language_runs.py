@@ -463,6 +463,25 @@ async def test_a_run_of_a_source_that_breaks_rules_is_rejected() -> None:
     assert [violation.rule for violation in outcome.violations] == ["no-attribute"]
 
 
+@pytest.mark.parametrize(
+    ("expression", "error"),
+    [
+        ("together(1, 2)", "TypeError"),
+        ("together({'slots': [1]}, {'terms': []})", "TypeError"),
+        ("together({'slots': [{'term': 0}]}, {'terms': []})", "KeyError"),
+        ("together({'slots': [{'common': True, 'term': 0}]}, {'terms': []})", "TypeError"),
+        ("ids(3)", "TypeError"),
+        ("ids(['x'])", "TypeError"),
+        ("ids([{'id': 1.0}])", "TypeError"),
+        ("ids([[{'id': 1}] * 1000] * 1000)", "OverflowError"),
+    ],
+)
+async def test_what_is_no_slot_is_an_error_of_the_script(expression: str, error: str) -> None:
+    outcome = await run(f"return {expression}")
+    assert outcome.code == "agent-error"
+    assert outcome.detail.startswith(error)
+
+
 def test_a_worker_loads_nothing_of_a_server() -> None:
     heavy = "asyncio msgspec aiohttp numpy socket sqlite3 importlib.metadata"
     program = (

@@ -1,4 +1,4 @@
-"""Every helper that is not a builtin of Python: intervals, clocks, sort keys, and the client."""
+"""Every helper that is not a builtin of Python: intervals, clocks, slots, sort keys, and the client."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from kalends.agents.language.intervals import interval_helpers
 from kalends.agents.language.limits import MESSAGES_MAX
 from kalends.agents.language.meter import Meter
 from kalends.agents.language.methods import missing
+from kalends.agents.language.slots import slot_helpers
 from kalends.agents.language.values import kind
 
 
@@ -21,6 +22,7 @@ def helper_functions(
     return {
         **interval_helpers(meter),
         **clock_helpers(meter, zones),
+        **slot_helpers(meter),
         **_talking(meter, list(inbox), sent),
         "by": _sort_keys(meter),
     }

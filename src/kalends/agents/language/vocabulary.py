@@ -19,7 +19,8 @@ EXCEPTIONS: Final = frozenset({"Exception", "KeyError", "ValueError"})
 """For ``raise``, and for nothing else."""
 
 HELPERS: Final = words(
-    "by clock days gaps hours local_date merge minutes overlaps receive send time_of_day weekday"
+    "by clock days gaps hours ids local_date merge minutes overlaps receive send time_of_day "
+    "together weekday"
 )
 
 NAMES: Final = BUILTINS | HELPERS
