@@ -56,7 +56,7 @@ def bad_tokens(place: Facility, audience: str) -> dict[str, str | None]:
 
 @pytest.mark.parametrize("operation", CLOSED, ids=lambda operation: operation.name)
 def test_no_operation_believes_a_bad_token(operation: Any, closed: Facility) -> None:
-    path = operation.path.replace("{id}", RID)
+    path = operation.path.format(id=RID, name="mine", run="17")
     fields = None if operation.method == "GET" else {}
     for role in operation.roles:
         server = closed.broker if role == "broker" else closed.sites[0]
@@ -75,7 +75,7 @@ def test_no_session_believes_a_bad_token(name: str, path: str, closed: Facility)
 
 @pytest.mark.parametrize("operation", CLOSED, ids=lambda operation: operation.name)
 def test_every_operation_needs_its_scope(operation: Any, closed: Facility) -> None:
-    path = operation.path.replace("{id}", RID)
+    path = operation.path.format(id=RID, name="mine", run="17")
     fields = None if operation.method == "GET" else {}
     others = tuple(scope for scope in ("use", "audit", "admin") if scope != operation.scope)
     for role in operation.roles:

@@ -45,6 +45,10 @@ SEEDS: dict[str, Any] = {
     "cancel": {"wait_ms": 0},
     "change": {"key": "change-key", "start": 60, "units": {"alpha/cluster": 2}, "wait_ms": 0},
     "watch": {"after": 0, "id": RID, "wait_ms": 0},
+    "agent_upload": {"name": "mine", "source": "def choose(view, request):\n    return []\n"},
+    "agent_delete": {},
+    "agent_tell": {"key": "tell-key", "message": '{"a": [1]}', "agent": "ready:latest"},
+    "agent_runs": {"id": RID, "count": 5},
     "audit": {"after": RID},
     "drain": {"on": False},
 }
@@ -78,7 +82,7 @@ def send(
 
 
 def path_of(operation: Operation) -> str:
-    return operation.path.replace("{id}", RID)
+    return operation.path.format(id=RID, name="mine", run="17")
 
 
 def quick(value: Any) -> Any:

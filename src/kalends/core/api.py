@@ -301,7 +301,7 @@ class TellAgent(Body, frozen=True, kw_only=True):
 class ListRuns(Body, frozen=True, kw_only=True):
     """Records of the caller's runs at this site, newest first; of one request where `id` is given."""
 
-    id: str = ""
+    id: RequestId | Literal[""] = ""
     count: Annotated[int, Meta(ge=1, le=1_000)] = 50
 
 
