@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from typing import Any
 
 import aiohttp
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.usefixtures("untouched")
 
 RID = "01234567-89ab-7def-8123-456789abcdef"
 SECRET = "0123456789abcdef"
+SCRIPT = "def choose(view, request):\n    return []\n"
 CALLS = [
     {"number": 1, "name": "resources", "body": {}},
     {"number": 2, "name": "audit", "body": {"after": RID}},
@@ -38,6 +40,12 @@ MESSAGES: list[dict[str, Any]] = [
     {"kind": "query", "query_id": 1, "principal": {"user": "anna"}, "wants": [WANT], "detail": True},
     {"kind": "visit", **ABOUT, "stamp": 1, "mode": "vote", "principal": {"user": "anna"},
      "wants": [WANT], "parts": [PART], "need": 1, "secret": SECRET, "hold_ms": 1_000},
+    {"kind": "dispatch", **ABOUT, "stamp": 1, "round": 1, "principal": {"user": "anna"},
+     "script": sha256(SCRIPT.encode()).hexdigest(), "source": SCRIPT, "arguments": {"at": "09:30"},
+     "inbox": ["{}"], "starts": {"first": 1_900_000_020, "last": 1_900_000_620, "step_s": 60},
+     "asks": [{"term": 0, "resource": "alpha/nothing", "length_s": 600}],
+     "near": [{"site": "beta", "asks": [{"term": 1, "resource": "beta/one", "length_s": 600}]}],
+     "parts": [PART], "need": 1, "secret": SECRET, "hold_ms": 1_000},
     {"kind": "prepare", **ABOUT, "hold_ids": [1], "parts": [PART], "need": 1},
     {"kind": "decide", **ABOUT, "outcome": "abort", "chosen": {"alpha": [1]}},
     {"kind": "forget", **ABOUT},
