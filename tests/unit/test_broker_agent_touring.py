@@ -24,6 +24,7 @@ from touring_support import (
 from kalends.broker.attempts import HOLD_MS
 from kalends.broker.record import Spec
 from kalends.broker.touring import LEFT_MAX, UNKNOWN_MAX
+from kalends.broker.tours import AGREE_MAX, TOURS_MAX
 from kalends.core import messages as m
 from kalends.core.errors import LimitExceeded, Refusal, RefusalCode
 from kalends.core.limits import AGENT_MESSAGES_MAX, OFFERS_MAX
@@ -343,11 +344,12 @@ def test_where_nothing_is_offered_by_all_the_planner_looks_by_itself(broker: Age
 
 
 def disagreeing_rounds(
-    broker: AgentBroker, here: Sequence[int], there: Sequence[int], *, code: RunCode = "ok"
-) -> str:
-    """Three rounds of an agent that holds 0 here and 60 there, and prefers the starts that are given."""
+    broker: AgentBroker, here: Sequence[int], there: Sequence[int], *, code: RunCode = "ok",
+    rounds: int = AGREE_MAX,
+) -> str:  # fmt: skip
+    """Rounds of an agent that holds 0 here and 60 there, and prefers the starts that are given."""
     rid = broker.send_agent()
-    for att in (1, 2, 3):
+    for att in range(1, rounds + 1):
         assert broker.case(rid).phase == "touring"
         of_here = says(
             "here", held("here/one", 0), offers=[offered("here/one", (0, 500))], wished=here
@@ -383,14 +385,14 @@ def test_an_agent_that_chooses_nothing_says_no(broker: AgentBroker) -> None:
 
 
 def test_what_it_chose_and_others_took_every_time_is_a_lost_race(broker: AgentBroker) -> None:
-    disagreeing_rounds(broker, [0, 10, 200], [60, 70, 200])
+    disagreeing_rounds(broker, [0, 10, 200], [60, 70, 200], rounds=TOURS_MAX)
     problem = broker.answers[1].problem
     assert problem is not None
     assert problem.code == "lost-race"
 
 
 def test_where_a_run_has_failed_all_that_is_offered_counts_as_chosen(broker: AgentBroker) -> None:
-    disagreeing_rounds(broker, [0, 10], [], code="agent-error")
+    disagreeing_rounds(broker, [0, 10], [], code="agent-error", rounds=TOURS_MAX)
     problem = broker.answers[1].problem
     assert problem is not None
     assert problem.code == "lost-race"

@@ -20,7 +20,7 @@ from kalends.broker.desk import OPEN_PHASES
 from kalends.broker.effects import Send
 from kalends.broker.plain_data import plain_data
 from kalends.broker.refusals import site_down
-from kalends.broker.tours import TOURS_MAX, Tour, left_out, planned_tour
+from kalends.broker.tours import AGREE_MAX, TOURS_MAX, Tour, left_out, planned_tour
 from kalends.core import messages as m
 from kalends.core.errors import InvalidInput, LimitExceeded, LostRace, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
@@ -201,7 +201,7 @@ class Touring(Attempts):
         record = case.record
         chosen = tour.common_starts(case.excluded, chosen=True)
         starts = chosen or tour.common_starts(case.excluded, chosen=False)
-        if starts and record.tours < TOURS_MAX:
+        if starts and record.tours < (TOURS_MAX if chosen else AGREE_MAX):
             record.only = starts
             detail = f"no common start is held everywhere; {len(starts)} are tried next"
             self._raise(case, detail, refusals, now)
@@ -331,7 +331,7 @@ class Touring(Attempts):
             standing.inbox = (*standing.inbox, message)
         if spec is not None:
             standing.spec = spec
-            standing.tours = min(standing.tours, TOURS_MAX - 1)
+            standing.tours = min(standing.tours, AGREE_MAX - 1)
             case.source = source
         standing.told_agent = (*standing.told_agent, (key, digest))[-CALLS_KEPT_MAX:]
         note = r.Note(

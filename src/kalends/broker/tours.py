@@ -27,8 +27,11 @@ from kalends.core.requests import Request, span
 from kalends.core.resources import ResourceInfo
 from kalends.core.scripts import Ask, HeldChoice, Starts, Stop
 
-TOURS_MAX: Final = 3
-"""Rounds of an agent before the ordinary planner takes over."""
+TOURS_MAX: Final = 8
+"""Rounds of an agent while others are faster: as many as plans that turn out to be taken."""
+
+AGREE_MAX: Final = 3
+"""Rounds until an agent has chosen something that is common to all sites."""
 
 OPEN_WINDOW_S: Final = 14 * 86_400
 """A request without an end lets its agent choose in the first two weeks; the planner looks further."""
