@@ -171,7 +171,10 @@ class SiteServer:
         await self._running.stop()
         await self._relays.close()
         while self._tasks:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            # Taken out first: of tasks that have all ended, `gather` does not wait at all (Python 3.12),
+            # and what takes them out one by one would never get its turn.
+            ending, self._tasks = self._tasks, set()
+            await asyncio.gather(*ending, return_exceptions=True)
         if self._peers is not None:
             await self._peers.close()
         await self.records.close()
