@@ -22,10 +22,9 @@ from benchmarks.facility import facility
 from benchmarks.visits import runs
 from benchmarks.visits.figures import spread
 from benchmarks.visits.samples import CAPACITY, DAY_S, GRAIN_S, HOUR_S, UNITS
-from kalends.client.scripts import script_hash
 from kalends.core import identifiers, limits, wire
 from kalends.core import messages as m
-from kalends.core.scripts import Ask, Starts
+from kalends.core.scripts import Ask, Starts, script_hash
 from kalends.serving.callers import USER_HEADER
 
 RESOURCE: Final = "site0/cluster"

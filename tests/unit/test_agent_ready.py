@@ -314,7 +314,7 @@ async def recalled(name: str, held: list[int], asked: int) -> bool:
         HeldChoice(number, 0, SCOPE, start, start + HOUR_S, 1, start)
         for number, start in enumerate(held, start=1)
     ]
-    asker = Asker(start=held[asked], end=held[asked] + HOUR_S, units=1, older=True)
+    asker = Asker(start=held[asked], end=held[asked] + HOUR_S, units=1)
     call = recall_arguments("here", seen.shown, choices, asked + 1, asker, 16, MONDAY)
     outcome = await run(Job("ada", ready.source(name), "recall", call))
     assert outcome.code == "ok"

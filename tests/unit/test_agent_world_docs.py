@@ -78,25 +78,21 @@ async def test_the_script_for_several_terms_holds_whole_common_starts() -> None:
     assert all(one.common == two.common for one, two in zip(found[::2], found[1::2], strict=True))
 
 
-def recalling(script: str, held: int, *, older: bool) -> Job:
+def recalling(script: str, held: int) -> Job:
     starts = [MONDAY + number * HOUR_S for number in range(held)]
     holds = [
         HeldChoice(number, 0, SP2, start, start + HOUR_S, 1, start)
         for number, start in enumerate(starts, start=1)
     ]
-    asker = Asker(MONDAY, MONDAY + HOUR_S, 8, older=older)
+    asker = Asker(MONDAY, MONDAY + HOUR_S, 8)
     return Job(
         "ada", script, "recall", recall_arguments("sdsc", week().shown, holds, 1, asker, 16, MONDAY)
     )
 
 
-@pytest.mark.parametrize(
-    ("held", "older", "gives"), [(2, True, True), (2, False, False), (1, True, False)]
-)
-async def test_the_script_that_gives_back_does_so_when_it_says(
-    held: int, older: bool, gives: bool
-) -> None:
-    outcome = await run(recalling(blocks("python")[2], held, older=older))
+@pytest.mark.parametrize(("held", "gives"), [(2, True), (1, False)])
+async def test_the_script_that_gives_back_does_so_when_it_says(held: int, gives: bool) -> None:
+    outcome = await run(recalling(blocks("python")[2], held))
     assert (outcome.code, outcome.answer) == ("ok", gives)
 
 
@@ -124,7 +120,7 @@ def test_the_shapes_are_those_of_a_visit() -> None:
     seen = visit([sp2], [Ask(term=0, resource=SP2, length_s=7_200, units=64)])
     shown = [json.loads(block) for block in blocks("json")]
     view, request = seen.job("", {"at": "09:30"}).arguments
-    _, asker, _ = recalling("", 1, older=True).arguments
+    _, asker, _ = recalling("", 1).arguments
     assert [shape(each) for each in shown] == [shape(view), shape(request), shape(asker)]
 
 

@@ -200,7 +200,7 @@ async def test_recall_is_tried_with_what_choose_would_hold(
     wanted = request("here/onyx")
     source = ready.source("earliest")
     _, found = local.job_of(source, shown, wanted, "ada", 1, (), MONDAY)
-    asker = Asker(MONDAY, MONDAY + HOUR_S, 1, older=True)
+    asker = Asker(MONDAY, MONDAY + HOUR_S, 1)
     answers = []
     for number in (0, 1):
         job = local.recall_job_of(

@@ -173,14 +173,14 @@ def test_recall_is_shown_the_slot_all_that_is_held_and_never_who_asks() -> None:
         HeldChoice(7, 0, SP2, MONDAY + DAY_S, MONDAY + DAY_S + HOUR_S, 64, MONDAY + DAY_S),
         HeldChoice(9, 0, SP2, MONDAY, MONDAY + HOUR_S, 64, MONDAY),
     ]
-    asker = Asker(MONDAY, MONDAY + 60, 100, priority=2, older=True)
+    asker = Asker(MONDAY, MONDAY + 60, 100)
     slot, asking, view = recall_arguments("here", seen.shown, held, 9, asker, 8, MONDAY)
     assert slot == {
         "id": 0, "term": 0, "resource": SP2, "start": MONDAY, "end": MONDAY + HOUR_S, "units": 64,
         "free": 64, "common": MONDAY,
     }  # fmt: skip
     assert asking == {
-        "user": "", "priority": 2, "older": True, "start": MONDAY, "end": MONDAY + 60, "units": 100,
+        "start": MONDAY, "end": MONDAY + 60, "units": 100,
     }  # fmt: skip
     assert [each["id"] for each in view["slots"]] == [0, 1]
     assert view["slots"][0] == slot

@@ -14,7 +14,7 @@ import kalends
 from kalends.agents.runs import Checked
 from kalends.broker import scripts
 from kalends.broker.checking import LANGUAGE_ONLY, UNCHECKED, Checking, accepted
-from kalends.broker.scripts import NAMES_MAX, hash_of
+from kalends.broker.scripts import NAMES_MAX
 from kalends.broker.server import build_broker
 from kalends.client.retry import Backoff
 from kalends.core.errors import (
@@ -26,6 +26,7 @@ from kalends.core.errors import (
     Unavailable,
 )
 from kalends.core.limits import SCRIPT_BYTES_MAX
+from kalends.core.scripts import script_hash
 from kalends.serving.configuration import AgentsConfiguration, load_configuration
 from kalends.serving.logs import get_logger
 from kalends.serving.runner import Service, listen
@@ -63,7 +64,11 @@ def sources(directory: Path) -> set[str]:
 async def test_a_script_is_kept_under_its_name_and_found_by_its_hash(tmp_path: Path) -> None:
     async with serving(tmp_path) as url, connected(url) as client:
         kept = await client.upload_agent("mine", SOURCE)
-        assert (kept.name, kept.script, kept.size_bytes) == ("mine", hash_of(SOURCE), len(SOURCE))
+        assert (kept.name, kept.script, kept.size_bytes) == (
+            "mine",
+            script_hash(SOURCE),
+            len(SOURCE),
+        )
         assert kept.functions == ("choose",)
         assert await client.upload_agent("mine", SOURCE) == kept
         assert await client.agents() == (kept,)
@@ -75,7 +80,7 @@ async def test_scripts_are_of_their_user_alone(tmp_path: Path) -> None:
     async with serving(tmp_path) as url, connected(url) as anna, connected(url, "bob") as bob:
         await anna.upload_agent("mine", SOURCE)
         assert await bob.agents() == ()
-        for reference in ("mine", hash_of(SOURCE)):
+        for reference in ("mine", script_hash(SOURCE)):
             with pytest.raises(NotFound):
                 await bob.agent(reference)
             with pytest.raises(InvalidInput, match="you have no script"):
@@ -89,7 +94,7 @@ async def test_a_new_source_replaces_and_the_old_one_is_forgotten(tmp_path: Path
     async with serving(tmp_path) as url, connected(url) as client:
         await client.upload_agent("mine", SOURCE)
         await client.upload_agent("mine", OTHER)
-        assert [each.script for each in await client.agents()] == [hash_of(OTHER)]
+        assert [each.script for each in await client.agents()] == [script_hash(OTHER)]
         assert sources(tmp_path) == {OTHER}
 
 
@@ -98,7 +103,7 @@ async def test_a_source_lives_as_long_as_one_of_its_names(tmp_path: Path) -> Non
         await anna.upload_agent("one", SOURCE)
         await anna.upload_agent("two", SOURCE)
         await bob.upload_agent("one", SOURCE)
-        await anna.delete_agent(hash_of(SOURCE))
+        await anna.delete_agent(script_hash(SOURCE))
         assert await anna.agents() == ()
         assert sources(tmp_path) == {SOURCE}
         await bob.delete_agent("one")
@@ -207,7 +212,7 @@ async def test_a_script_without_choose_cannot_be_booked_with(tmp_path: Path) -> 
             await client.book("sdsc/sp2", duration="1h", at=WHEN, agent="mine")
 
 
-@pytest.mark.parametrize("agent", ["mine", hash_of(SOURCE), "ready:earliest"])
+@pytest.mark.parametrize("agent", ["mine", script_hash(SOURCE), "ready:earliest"])
 async def test_a_request_names_its_agent_and_shows_its_script(tmp_path: Path, agent: str) -> None:
     async with serving(tmp_path) as url, connected(url) as client:
         await client.upload_agent("mine", SOURCE)

@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 from client_broker import NOW_S, Broker, serving_broker
 
 from kalends.client.cli import cli
-from kalends.client.scripts import script_hash
 from kalends.core import api
 from kalends.core.errors import LimitExceeded
+from kalends.core.scripts import script_hash
 
 SOURCE = "def choose(view, request):\n    return [slot['id'] for slot in view['slots']]\n"
 WHEN = ["--for", "2h", "--at", "2027-01-15 09:00"]

@@ -15,7 +15,7 @@ import kalends
 from kalends.client.agent_calls import AgentCalls
 from kalends.client.client import Client
 from kalends.client.retry import Backoff
-from kalends.client.scripts import named_script, script_hash
+from kalends.client.scripts import named_script
 from kalends.client.sync import SyncClient
 from kalends.core import api, limits
 from kalends.core.errors import (
@@ -26,6 +26,7 @@ from kalends.core.errors import (
     OutcomeUnknown,
     TooLarge,
 )
+from kalends.core.scripts import script_hash
 
 SOURCE = "def choose(view, request):\n    return [slot['id'] for slot in view['slots']]\n"
 HOUR: dict[str, Any] = {"duration": "1h", "at": NOW_S}

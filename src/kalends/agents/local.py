@@ -200,10 +200,8 @@ def _envelopes(text: str) -> Iterator[Any]:
     while at < len(text):
         try:
             value, at = decoder.raw_decode(text, at)
-        except (
-            ValueError,
-            RecursionError,
-        ) as error:  # Numbers of 5,000 digits are a bare ValueError.
+        except (ValueError, RecursionError) as error:
+            # Numbers of 5,000 digits are a bare ValueError.
             raise InvalidInput("this is not JSON", where="calendars", remedy=_REMEDY) from error
         yield from value if isinstance(value, list) else [value]
         while at < len(text) and text[at].isspace():

@@ -17,7 +17,7 @@ from msgspec import Meta
 from kalends.agents.runs import Engine, Function, Job, Outcome
 from kalends.agents.world.answers import judged
 from kalends.core.errors import InvalidInput, TooLarge
-from kalends.core.scripts import RunCode, ScriptHash, ScriptSource
+from kalends.core.scripts import RunCode, ScriptHash, ScriptSource, script_hash
 
 RECORD_BYTES_MAX: Final = 16 * 1024 * 1024
 """A record unpacked: the most slots and taken slots with the longest names are a tenth of it."""
@@ -70,11 +70,6 @@ class Replayed(NamedTuple):
 
     same: bool
     detail: str = ""
-
-
-def script_hash(source: str) -> str:
-    """The name of a script on the wire: see `kalends.core.scripts.ScriptHash`."""
-    return hashlib.sha256(source.encode()).hexdigest()
 
 
 def view_hash(job: Job) -> str:

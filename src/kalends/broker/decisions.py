@@ -51,9 +51,8 @@ class Decisions(Touring):
             case r.Note():
                 if not result.won:
                     self._drop(case, result.record)
-                elif (
-                    case.phase == "held" and op.of == "held"
-                ):  # Else who waits is told what comes of it.
+                # While it is not held yet, who waits is told what comes of it.
+                elif case.phase == "held" and op.of == "held":
                     case.noted = True
                     self._answer(case)
             case r.Read():

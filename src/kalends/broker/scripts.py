@@ -7,7 +7,6 @@ checked where it would run: in the sandbox.
 from __future__ import annotations
 
 import difflib
-import hashlib
 from typing import Final, NamedTuple
 
 from kalends.agents import ready
@@ -18,6 +17,7 @@ from kalends.broker.service import BrokerService, moment
 from kalends.broker.store import ForgetScript, KeepScript
 from kalends.core import api, limits
 from kalends.core.errors import InvalidInput, LimitExceeded, NotFound
+from kalends.core.scripts import script_hash
 from kalends.serving.callers import Caller
 
 NAMES_MAX: Final = 100
@@ -50,7 +50,7 @@ class Scripts:
         checked = await self._checking.check(source, user)
         self._service.measures.agent_checks.labels(checked.code).inc()
         functions = accepted(checked).functions
-        named = Named(body.name, hash_of(source), size_bytes, functions, moment().wall_ms)
+        named = Named(body.name, script_hash(source), size_bytes, functions, moment().wall_ms)
         (kept,) = await self._service.store.writer.run(
             (KeepScript(user, named, source, NAMES_MAX),)
         )
@@ -90,8 +90,8 @@ class Scripts:
             if name not in ready.names():
                 raise self._unknown(user, agent, where)
             source = ready.source(name)
-            self._service.remember_source(hash_of(source), source)
-            return Resolved(agent, hash_of(source), source)
+            self._service.remember_source(script_hash(source), source)
+            return Resolved(agent, script_hash(source), source)
         store = self._service.store
         found = store.read(script_table.find, user, agent)
         source = store.read(script_table.source_of, found.script) if found is not None else ""
@@ -125,11 +125,6 @@ class Scripts:
         if near:
             return f"did you mean {' or '.join(near)}?"
         return "upload it with `kalends agent upload`; `kalends agent list` shows what there is"
-
-
-def hash_of(source: str) -> str:
-    """What a script is called everywhere: SHA-256 of its source in UTF-8."""
-    return hashlib.sha256(source.encode()).hexdigest()
 
 
 def _size_bytes(source: str) -> int:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Final
 
 import aiohttp
@@ -24,20 +23,17 @@ from kalends.broker.service import BrokerService
 from kalends.broker.site_link import SiteLink
 from kalends.broker.store import BrokerStore
 from kalends.core import api
-from kalends.core.errors import InvalidInput
 from kalends.serving.application import build_application
-from kalends.serving.callers import USER_HEADER, Authenticator, Caller, OpenAccess, split_listen
+from kalends.serving.callers import Authenticator, Caller, OpenAccess, split_listen
 from kalends.serving.clocks import SystemClock
-from kalends.serving.configuration import BrokerConfiguration, PeerConfiguration
+from kalends.serving.configuration import BrokerConfiguration
 from kalends.serving.dispatch import Handler
-from kalends.serving.keys import load_private_key, load_trusted_keys
+from kalends.serving.keys import load_trusted_keys
 from kalends.serving.limiting import ServingLimits
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
-from kalends.serving.tokens import KeyRing, mint
-
-TOKEN_S: Final = 300
-"""A token for a site is made for one connection: its life only has to cover clocks that differ."""
+from kalends.serving.outgoing import broker_headers, trust_in
+from kalends.serving.tokens import KeyRing
 
 QUIET_S_MAX: Final = 3.0
 """At a stop, open requests get so long to end; the rest goes on at the next start, or elsewhere."""
@@ -67,8 +63,12 @@ def build_broker(configuration: BrokerConfiguration, *, version: str) -> web.App
         logger=logger,
         measures=measures,
     )
-    headers = _site_headers(configuration, replica, clock)
-    trust = {site.name: _trust(site) for site in configuration.sites}
+    headers = broker_headers(
+        configuration.key, user=replica, issuer=configuration.name, now_s=clock.wall_s
+    )
+    trust = {
+        site.name: trust_in(site.ca, f"broker.sites.{site.name}.ca") for site in configuration.sites
+    }
 
     checking = Checking(configuration.agents, logger, service.alarm)
 
@@ -189,46 +189,6 @@ def _authenticator(configuration: BrokerConfiguration) -> Authenticator:
         )
     ]
     return KeyRing(keys, configuration.name)
-
-
-def _site_headers(
-    configuration: BrokerConfiguration, replica: str, clock: SystemClock
-) -> Callable[[str], Callable[[], dict[str, str]]]:
-    """For each site what proves who we are: a fresh token, or our name where access is open."""
-    if configuration.key is None:
-        return lambda site: lambda: {USER_HEADER: replica}
-    key = load_private_key(configuration.key)
-
-    def of_site(site: str) -> Callable[[], dict[str, str]]:
-        def headers() -> dict[str, str]:
-            token = mint(
-                key,
-                user=replica,
-                groups=(),
-                audience=(site,),
-                scopes=("broker",),
-                issuer=configuration.name,
-                lifetime_s=TOKEN_S,
-                now_s=clock.wall_s(),
-            )
-            return {"Authorization": f"Bearer {token}"}
-
-        return headers
-
-    return of_site
-
-
-def _trust(site: PeerConfiguration) -> ssl.SSLContext | bool:
-    if site.ca is None:
-        return True
-    try:
-        return ssl.create_default_context(cafile=site.ca)
-    except (OSError, ssl.SSLError) as error:
-        raise InvalidInput(
-            f"{site.ca} cannot be used: {error}",
-            where=f"broker.sites.{site.name}.ca",
-            remedy="name a file with certificates in PEM form",
-        ) from error
 
 
 def _coords(configuration: BrokerConfiguration) -> tuple[str, ...]:

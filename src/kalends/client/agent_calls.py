@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from kalends.client.calls import Caller
@@ -10,15 +11,17 @@ from kalends.core import api
 from kalends.core.errors import InvalidInput
 
 
-class AgentCalls:
+class AgentCalls(ABC):
     """The part of `kalends.Client` that is about agents; whoever inherits it brings caller and keys."""
 
     @property
+    @abstractmethod
     def _caller(self) -> Caller:
-        raise NotImplementedError
+        """Makes the calls."""
 
+    @abstractmethod
     def new_key(self) -> str:
-        raise NotImplementedError
+        """A key for a call that can be repeated."""
 
     async def upload_agent(self, name: str, source: str) -> api.AgentView:
         """Keep the script `source` under `name`, in place of what had this name; repeating is harmless.

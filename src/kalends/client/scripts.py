@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import msgspec
 
 from kalends.core.errors import InvalidInput, TooLarge
 from kalends.core.limits import SCRIPT_BYTES_MAX
+from kalends.core.scripts import script_hash
 
 Agent = str | Path
 """What the user has uploaded, by name or hash; ``ready:NAME``; or, as a `Path`, a file to upload first."""
@@ -47,9 +47,8 @@ def read_script(path: Path) -> str:
     try:
         with path.open("rb") as file:
             raw = file.read(SCRIPT_BYTES_MAX + 1)
-        source = raw.decode(
-            "utf-8-sig"
-        )  # Some editors begin a file with a mark; Python skips it, too.
+        # Some editors begin a file with a mark; Python skips it, too.
+        source = raw.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidInput(
@@ -64,11 +63,6 @@ def read_script(path: Path) -> str:
             remedy="leave out what it does not need",
         )
     return source
-
-
-def script_hash(source: str) -> str:
-    """SHA-256 of `source` in UTF-8, as `kalends.core.scripts.ScriptHash`."""
-    return hashlib.sha256(source.encode()).hexdigest()
 
 
 def message_text(message: Any) -> str:

@@ -7,6 +7,7 @@ for the language and the sandbox; Ramamoorthi et al. 1997, section 3, for the id
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -57,6 +58,12 @@ RunCode = Literal[
     "unknown-script",
 ]
 """How a run ended. All but "ok" mean that nothing of it is used, and the default chooses instead."""
+
+
+def script_hash(source: str) -> str:
+    """What a script is called everywhere (`ScriptHash`); raises `UnicodeEncodeError` for half a character."""
+    return hashlib.sha256(source.encode()).hexdigest()
+
 
 Blame = Literal["", "author", "host", "attack"]
 

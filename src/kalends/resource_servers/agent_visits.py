@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +16,7 @@ from kalends.core import limits
 from kalends.core import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
-from kalends.core.scripts import RunCode
+from kalends.core.scripts import RunCode, script_hash
 from kalends.resource_servers.occupancy import Piece
 from kalends.resource_servers.stakes import Claim
 
@@ -135,7 +134,7 @@ class ScriptCache:
 
         Raises `ValueError` for a given one that has another hash; then nothing is remembered.
         """
-        if source and hashlib.sha256(source.encode()).hexdigest() != script:
+        if source and script_hash(source) != script:
             raise ValueError("the source that came along has another hash")
         known = source or self._sources.get(script)
         if known is None:

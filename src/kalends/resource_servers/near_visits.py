@@ -18,6 +18,7 @@ from kalends.core import wire
 from kalends.core.errors import Conflict, InvalidInput, KalendsError, LimitExceeded, Unavailable
 from kalends.core.intervals import Moment
 from kalends.resource_servers.engine import SiteEngine
+from kalends.resource_servers.waiters import Waiters
 from kalends.serving.application import caller_of
 from kalends.serving.incoming import read_body
 from kalends.serving.limiting import ServingLimits
@@ -49,8 +50,7 @@ class NearVisits:
         self._engine = engine
         self._moment = moment
         self._limits = msgspec.structs.replace(serving_limits, body_bytes_max=VISIT_BYTES_MAX)
-        self._waiters: dict[str, asyncio.Future[m.Message]] = {}
-        self._count = 0
+        self._waiters = Waiters(SOURCE)
 
     async def respond(self, request: web.Request) -> web.Response:
         """Answer one `Dispatch` with one `Report`, both as the whole body."""
@@ -74,28 +74,19 @@ class NearVisits:
 
     def answer(self, source: str, message: m.Message) -> None:
         """`message` is for whoever has come as `source`; news of holds later on find nobody there."""
-        waiter = self._waiters.get(source)
-        if waiter is not None and not waiter.done() and isinstance(message, m.Report | m.Stale):
-            waiter.set_result(message)
+        if isinstance(message, m.Report | m.Stale):
+            self._waiters.answer(source, message)
 
     def fail(self, error: KalendsError) -> None:
         """No visit under way will be answered."""
-        for waiter in self._waiters.values():
-            if not waiter.done():
-                waiter.set_exception(error)
+        self._waiters.fail(error)
 
     async def _answer(self, dispatch: m.Dispatch) -> m.Message:
         engine = self._engine()
-        self._count += 1
-        source = f"{SOURCE}{self._count}"
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters[source] = waiter
         try:
-            async with asyncio.timeout(ANSWER_S_MAX):
-                engine.receive(source, (dispatch,))
-                answer: m.Message = await waiter
+            with self._waiters.one() as waiter:
+                async with asyncio.timeout(ANSWER_S_MAX):
+                    engine.receive(waiter.source, (dispatch,))
+                    return await waiter.answer
         except TimeoutError as error:
             raise Unavailable("the visit takes too long", retry_after_s=1.0) from error
-        finally:
-            del self._waiters[source]
-        return answer

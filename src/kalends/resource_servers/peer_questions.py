@@ -6,7 +6,6 @@ refusal for ever, so it leaves only when that is durable.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -18,6 +17,7 @@ from kalends.core import messages as m
 from kalends.core.errors import InvalidInput, KalendsError, NotAllowed
 from kalends.core.intervals import Moment
 from kalends.resource_servers.engine import SiteEngine
+from kalends.resource_servers.waiters import Waiters
 from kalends.serving.incoming import read_body
 from kalends.serving.limiting import RateLimiter, ServingLimits
 
@@ -43,8 +43,7 @@ class PeerQuestions:
         self._moment = moment
         self._limits = msgspec.structs.replace(serving_limits, body_bytes_max=ASK_BYTES_MAX)
         self._limiter = RateLimiter(per_s=ASKS_PER_S, burst=ASKS_BURST, tracked_max=10_000)
-        self._waiters: dict[str, asyncio.Future[m.Message]] = {}
-        self._count = 0
+        self._waiters = Waiters(SOURCE)
 
     async def respond(self, request: web.Request) -> web.Response:
         """Answer one `PeerAsk` with one `PeerSays`, both as the whole body."""
@@ -54,30 +53,20 @@ class PeerQuestions:
         if ask.until > self._moment().wall_s + limits.WINDOW_S_MAX:
             raise InvalidInput("no slot ends so late", where="until")
         engine = self._engine()
-        self._count += 1
-        source = f"{SOURCE}{self._count}"
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters[source] = waiter
-        try:
-            if not any(send.to == source for send in engine.receive(source, (ask,))):
+        with self._waiters.one() as waiter:
+            if not any(send.to == waiter.source for send in engine.receive(waiter.source, (ask,))):
                 raise NotAllowed(
                     "the secret is not that of this request",
                     where="secret",
                     remedy="only sites that take part in a request can ask about it",
                 )
-            says = await waiter
-        finally:
-            del self._waiters[source]
+            says = await waiter.answer
         return web.Response(body=wire.encode_msgpack(says), content_type=wire.MSGPACK)
 
     def answer(self, source: str, message: m.Message) -> None:
         """`message` is durable: whoever asked as `source` may hear it."""
-        waiter = self._waiters.get(source)
-        if waiter is not None and not waiter.done():
-            waiter.set_result(message)
+        self._waiters.answer(source, message)
 
     def fail(self, error: KalendsError) -> None:
         """No question under way will be answered."""
-        for waiter in self._waiters.values():
-            if not waiter.done():
-                waiter.set_exception(error)
+        self._waiters.fail(error)

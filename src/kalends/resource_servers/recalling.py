@@ -230,7 +230,7 @@ class Recalling(InDoubt):
         shown = self._look_at(
             dispatch.principal, [slot.resource for slot in held], start, end, now.wall_s
         )
-        asker = Asker(start=first, end=last, units=units, older=True)
+        asker = Asker(start=first, end=last, units=units)
         return Job(
             dispatch.principal.user,
             dispatch.source,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Sequence
-from typing import Final
 
 import aiohttp
 
@@ -15,16 +13,9 @@ from kalends.core.intervals import Moment
 from kalends.resource_servers.effects import Relay
 from kalends.resource_servers.near_visits import VISITS_PATH
 from kalends.resource_servers.visiting import RELAY_MS_MAX
-from kalends.serving.callers import USER_HEADER
 from kalends.serving.configuration import NearConfiguration
-from kalends.serving.keys import load_private_key
 from kalends.serving.logs import Logger
-from kalends.serving.tokens import mint
-
-TOKEN_S: Final = 60
-"""A token is made for each visit: it need not outlive it."""
-
-Headers = Callable[[], dict[str, str]]
+from kalends.serving.outgoing import broker_headers, trust_in
 
 
 class RelayCalls:
@@ -43,8 +34,10 @@ class RelayCalls:
         self._near = {
             each.name: (
                 each.url.rstrip("/") + VISITS_PATH,
-                _headers(site, each, moment),
-                _trust(each),
+                broker_headers(each.key, user=site, issuer=site, now_s=lambda: moment().wall_s)(
+                    each.name
+                ),
+                trust_in(each.ca, f"site.near.{each.name}.ca"),
             )
             for each in near
         }
@@ -89,38 +82,3 @@ class RelayCalls:
                 body += chunk
                 wire.check_size(body, limits.FRAME_BYTES_MAX)
         return wire.decode_msgpack(body, m.Report, bytes_max=limits.FRAME_BYTES_MAX)
-
-
-def _headers(site: str, near: NearConfiguration, moment: Callable[[], Moment]) -> Headers:
-    """What proves who we are: a fresh token, or our name where access is open."""
-    if near.key is None:
-        return lambda: {USER_HEADER: site}
-    key = load_private_key(near.key)
-
-    def headers() -> dict[str, str]:
-        token = mint(
-            key,
-            user=site,
-            groups=(),
-            audience=(near.name,),
-            scopes=("broker",),
-            issuer=site,
-            lifetime_s=TOKEN_S,
-            now_s=moment().wall_s,
-        )
-        return {"Authorization": f"Bearer {token}"}
-
-    return headers
-
-
-def _trust(near: NearConfiguration) -> ssl.SSLContext | bool:
-    if near.ca is None:
-        return True
-    try:
-        return ssl.create_default_context(cafile=near.ca)
-    except (OSError, ssl.SSLError) as error:
-        raise InvalidInput(
-            f"{near.ca} cannot be used: {error}",
-            where=f"site.near.{near.name}.ca",
-            remedy="name a file with certificates in PEM form",
-        ) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -11,7 +10,7 @@ from kalends.agents.runs import Engine, Outcome
 from kalends.agents.sandbox import Unavailable, engine_for
 from kalends.agents.world.answers import judged
 from kalends.core.intervals import Moment
-from kalends.core.scripts import BLAME
+from kalends.core.scripts import BLAME, script_hash
 from kalends.resource_servers.effects import Errand
 from kalends.resource_servers.measures import RunMeasures
 from kalends.resource_servers.runs_store import RunsStore
@@ -79,7 +78,7 @@ class Running:
                 run=errand.number,
                 rid=errand.rid,
                 user=errand.job.user,
-                script=hashlib.sha256(errand.job.source.encode()).hexdigest(),
+                script=script_hash(errand.job.source),
                 function=errand.job.function,
                 code=outcome.code,
                 blame=BLAME[outcome.code],

@@ -27,8 +27,6 @@ class Asker(NamedTuple):
     start: int
     end: int
     units: int
-    priority: int = 0
-    older: bool = False
 
 
 def choose_arguments(
@@ -73,9 +71,6 @@ def recall_arguments(
     slots = numbered(offers.values())
     slot = next(each for each in slots if each[1:] == asked[1:])
     asking = {
-        "user": "",
-        "priority": asker.priority,
-        "older": asker.older,
         "start": asker.start,
         "end": asker.end,
         "units": asker.units,

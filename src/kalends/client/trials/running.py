@@ -108,7 +108,7 @@ async def _recalled(
     engine: Engine, shown: Mapping[str, Shown], trial: Trial, held: Sequence[Offer], offer: Offer
 ) -> str:
     """What the script says when an older request wants just the time and units of `offer`."""
-    asker = Asker(offer.start, offer.end, offer.units, older=True)
+    asker = Asker(offer.start, offer.end, offer.units)
     job = local.recall_job_of(
         trial.source, shown, trial.request, trial.user, held, offer.id, asker, (), trial.wall_s
     )

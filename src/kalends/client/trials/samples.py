@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from kalends.agents.local import HELD_MAX
 from kalends.agents.runs import Function, Job
 from kalends.agents.world.offers import offers
 from kalends.agents.world.shown import Shown
@@ -22,7 +23,6 @@ NOW_S: Final = 1_799_740_800
 _DAYS: Final = 7
 _HOUR_S: Final = 3_600
 _DAY_S: Final = 24 * _HOUR_S
-_HELD_MAX: Final = 16
 _MACHINE: Final = ResourceInfo(
     name="sample/machine",
     capacity=128,
@@ -45,12 +45,12 @@ def sample_job(
     if function == "choose":
         call = choose_arguments(
             "sample", "you", shown, found, [ask], starts, f"{_MACHINE.name}:32",
-            arguments, 1, _HELD_MAX, NOW_S,
+            arguments, 1, HELD_MAX, NOW_S,
         )  # fmt: skip
     else:
-        held = [offer.held_as(number) for number, offer in enumerate(found[:_HELD_MAX], start=1)]
-        asker = Asker(start=held[0].start, end=held[0].end, units=64, priority=1, older=True)
-        call = recall_arguments("sample", shown, held, 1, asker, _HELD_MAX, NOW_S)
+        held = [offer.held_as(number) for number, offer in enumerate(found[:HELD_MAX], start=1)]
+        asker = Asker(start=held[0].start, end=held[0].end, units=64)
+        call = recall_arguments("sample", shown, held, 1, asker, HELD_MAX, NOW_S)
     zones = zones_of(shown, starts.first, starts.last, arguments)
     return Job("you", source, function, call, zones=zones)
 

@@ -11,8 +11,9 @@ import click
 from kalends.client.cli import _agent_options, _agent_words, _output
 from kalends.client.cli._server_parts import agent_parts
 from kalends.client.cli._settings import LocalCommand, Settings, pass_settings
-from kalends.client.scripts import read_script, script_hash
+from kalends.client.scripts import read_script
 from kalends.core.errors import InvalidInput
+from kalends.core.scripts import script_hash
 
 if TYPE_CHECKING:
     from kalends.client.trials.checking import Checked
