@@ -222,7 +222,7 @@ def test_plans_start_where_trying_every_second_and_every_choice_does(
     world: tuple[Infos, Free], request: Request, count: int, excluded: set[int]
 ) -> None:
     infos, free = world
-    plans = plan(request, infos, free, count=count, excluded=excluded)
+    plans = plan(request, infos, free, count=count, excluded={(0, start) for start in excluded})
     event(f"{min(len(plans), 2)} plans")
     assert [made.start for made in plans] == slow_starts(request, infos, free, count, excluded)
     for made in plans:

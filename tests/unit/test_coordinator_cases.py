@@ -781,8 +781,8 @@ def test_a_cancel_of_what_was_changed_meanwhile_says_so() -> None:
 def test_what_waiting_lists_send_is_ignored_and_what_no_broker_takes_alarms() -> None:
     broker = Broker()
     rid = broker.submit()
-    broker.receive("here", m.Recall(rid=rid, att=1, hold_id=5, left_ms=1))
-    broker.receive("here", m.Locked(rid=rid, att=1, index=0))
+    broker.receive("here", m.Recall(rid=rid, att=1, left_ms=1))
+    broker.receive("here", m.Locked(rid=rid, att=1))
     assert not broker.alarms
     broker.receive("here", m.Forget(rid=rid, att=1))
     assert broker.alarms == ["Forget from here: not for a broker"]

@@ -92,7 +92,9 @@ def test_amounts_add_up_where_stages_of_one_resource_overlap() -> None:
 
 
 def test_several_plans_do_not_overlap_and_leave_out_excluded_starts() -> None:
-    plans = plan(asked("caltech/onyx"), THREE_SITES, ALL_FREE, count=3, excluded={T0, T0 + 60})
+    plans = plan(
+        asked("caltech/onyx"), THREE_SITES, ALL_FREE, count=3, excluded={(0, T0), (0, T0 + 60)}
+    )
     assert [made.start for made in plans] == [T0 + 120 + n * H for n in range(3)]
 
 

@@ -109,6 +109,7 @@ class Attempts(Telling):
         )
         if isinstance(planned, Plan):
             case.record.wants = planned.wants
+            case.planned = planned.key
             self._visit(case, planned.wants, now)
         else:
             self._close(case, error_of(planned), "failed", now)
@@ -244,15 +245,9 @@ class Attempts(Telling):
         else:
             permanent = {refusal.where for refusal in refusals if refusal.code in PERMANENT}
             case.shunned |= permanent
-            if refusals and not permanent:
-                case.excluded.add(self._start_of(case))
+            if refusals and not permanent and case.planned is not None:
+                case.excluded.add(case.planned)
             self._raise(case, "others were faster, or an owner refused", refusals, now)
-
-    def _start_of(self, case: Case) -> int:
-        """The common start of the plan that failed: its earliest stage less that stage's offset."""
-        terms = case.record.spec.request.alternatives[0].terms
-        lead_s = min(term.offset_s for term in terms)
-        return min(want.start for want in case.record.wants) - lead_s
 
     def _raise(self, case: Case, detail: str, refusals: tuple[Refusal, ...], now: Moment) -> None:
         case.enter("raising")

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from kalends.broker.plain_data import plain_data
-from kalends.broker.planner import Free
+from kalends.broker.planner import Free, Key
 from kalends.broker.record import Record
 from kalends.broker.tours import Tour
 from kalends.core.api import AgentNote, ClaimView, Event, RequestView
@@ -90,7 +90,9 @@ class Case:
     queries: dict[int, str] = field(default_factory=dict)
     free: Free = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
-    excluded: set[int] = field(default_factory=set)
+    planned: Key | None = None
+    """What is being tried: an alternative and its common start."""
+    excluded: set[Key] = field(default_factory=set)
     shunned: set[str] = field(default_factory=set)
     """Resources and sites that refuse this user for good: not asked again."""
     untold: list[Event] = field(default_factory=list)
@@ -109,6 +111,11 @@ class Case:
     @property
     def rid(self) -> str:
         return self.record.rid
+
+    @property
+    def excluded_starts(self) -> frozenset[int]:
+        """Of the only alternative that an agent chooses for."""
+        return frozenset(start for _, start in self.excluded)
 
     @property
     def fixed(self) -> bool:

@@ -186,7 +186,7 @@ class Coordinator(Decisions):
                 self._effects.operations.append(op)
             case m.Hello():
                 self.site_up(message, now)
-            case m.Recall() | m.Grant() | m.Locked():
+            case m.Recall() | m.Grant() | m.Locked() | m.Awaited() | m.Reclaim():
                 pass  # waiting lists: a site sends these only to those who asked to wait
             case _:
                 self._effects.alarms.append(

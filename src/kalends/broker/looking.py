@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from kalends.broker.case import by_site
 from kalends.broker.directory import Directory
 from kalends.broker.explaining import explain
-from kalends.broker.planner import Free, Infos, Plan, candidates, executable, plan
+from kalends.broker.planner import Free, Infos, Key, Plan, candidates, executable, plan
 from kalends.broker.record import Record
 from kalends.broker.refusals import error_of, site_down
 from kalends.calendars import unknown_resource
@@ -67,7 +67,7 @@ class Looking(NamedTuple):
         directory: Directory,
         free: Free,
         refusals: Sequence[Refusal],
-        excluded: Collection[int],
+        excluded: Collection[Key],
     ) -> Plan | tuple[Refusal, ...]:
         """The earliest plan not in `excluded`, or the refusals that explain why there is none."""
         request = record.spec.request
@@ -81,7 +81,7 @@ def plans(
     free: Free,
     *,
     count: int = 1,
-    excluded: Collection[int] = (),
+    excluded: Collection[Key] = (),
 ) -> Sequence[Plan]:
     """As `planner.plan`; none where a named resource is not there."""
     if _named(request) - directory.resources.keys():

@@ -38,12 +38,22 @@ Infos = Mapping[str, ResourceInfo]
 Free = Mapping[str, Sequence[Step]]
 
 
+Key = tuple[int, int]
+"""The number of an alternative, and a common start of it."""
+
+
 class Plan(NamedTuple):
     """A common start, the end of the last stage, and one `Want` a stage, by resource, then start."""
 
     start: int
     end: int
     wants: tuple[Want, ...]
+    alternative: int = 0
+    weight: float = 0.0
+
+    @property
+    def key(self) -> Key:
+        return self.alternative, self.start
 
 
 def executable(request: Request) -> None:
@@ -67,9 +77,9 @@ def plan(
     free: Free,
     *,
     count: int = 1,
-    excluded: Collection[int] = (),
+    excluded: Collection[Key] = (),
 ) -> list[Plan]:
-    """At most `count` plans, ascending; none has its start in `excluded`.
+    """At most `count` plans, ascending; none has its key in `excluded`.
 
     The first is the earliest that there is. Each further one is the earliest that begins when all
     stages of the one before are over, so that the plans are real alternatives. Which resources are
@@ -90,7 +100,7 @@ def plan(
     start = first
     while len(plans) < count and (hit := sweep.next(start)) is not None:
         start = hit.start + 1
-        if hit.start not in excluded:
+        if (0, hit.start) not in excluded:
             plans.append(_plan_at(request, demand, hit.start, hit.picked))
             start = hit.start + tail_s - lead_s
     return plans

@@ -28,7 +28,7 @@ from typing import Literal
 
 import msgspec
 
-from kalends.core.api import Event, RequestState
+from kalends.core.api import Event, Patience, RequestState
 from kalends.core.errors import Problem
 from kalends.core.messages import Chosen, Principal, Want
 from kalends.core.requests import Request
@@ -52,6 +52,9 @@ class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
     wants: tuple[Want, ...] = ()
     agent: str = ""
     script: str = ""
+    patience: Patience = "held"
+    give_up_at: int = 0
+    """Seconds UTC; 0: see `kalends.core.api.Book`."""
 
 
 class Left(msgspec.Struct, frozen=True):

@@ -180,7 +180,7 @@ class Touring(Attempts):
         record.tours += 1
         record.only = ()
         held = [tour.reports[site].held for site in sorted(tour.reports)]
-        choice = best_choice(tour.needs, held, case.excluded)
+        choice = best_choice(tour.needs, held, case.excluded_starts)
         if choice is not None:
             self._chosen(case, tour, choice, now)
             return
@@ -199,8 +199,8 @@ class Touring(Attempts):
         choose: it finds a start that was not on offer, or says why there is none.
         """
         record = case.record
-        chosen = tour.common_starts(case.excluded, chosen=True)
-        starts = chosen or tour.common_starts(case.excluded, chosen=False)
+        chosen = tour.common_starts(case.excluded_starts, chosen=True)
+        starts = chosen or tour.common_starts(case.excluded_starts, chosen=False)
         if starts and record.tours < (TOURS_MAX if chosen else AGREE_MAX):
             record.only = starts
             detail = f"no common start is held everywhere; {len(starts)} are tried next"
@@ -239,6 +239,7 @@ class Touring(Attempts):
             parts[site] = part
         case.parts = parts
         record.wants = tuple(want for part in parts.values() for want in part.wants)
+        case.planned = (0, choice.common)
         self._all_held(case, now)
         if case.phase == "held":
             # At once: from then on no site asks for it back.

@@ -31,6 +31,9 @@ API_VERSION = 1
 Key = Annotated[str, Meta(pattern=ids.whole(ids.KEY_PATTERN))]
 RequestState = Literal["open", "held", "reserved", "failed", "cancelled", "replaced"]
 WaitMs = Annotated[int, Meta(ge=0, le=120_000)]
+Patience = Literal["none", "held", "taken"]
+"""What a request waits for: nothing; what others hold and may give up; also what is taken, until it
+is cancelled (a waiting list)."""
 
 
 class Body(
@@ -105,6 +108,23 @@ class AgentNote(Answer, frozen=True, kw_only=True):
     value: Any
 
 
+class Waiting(Answer, frozen=True, kw_only=True):
+    """What an open request waits for, as it was when it was last heard of.
+
+    `since` and `until` (when it gives up) are seconds UTC; `ahead` is the greatest number of requests
+    before it in any line; `awaited` are the resources, or sites, that it waits for, and `earliest`
+    the start that is tried now (0: any). `listed`: it waits for what is taken, on waiting lists, and
+    holds nothing meanwhile.
+    """
+
+    since: int
+    until: int
+    ahead: int = 0
+    awaited: tuple[str, ...] = ()
+    earliest: int = 0
+    listed: bool = False
+
+
 class RequestView(Answer, frozen=True, kw_only=True):
     """A request and what became of it.
 
@@ -130,6 +150,10 @@ class RequestView(Answer, frozen=True, kw_only=True):
     """What the agent has left for its client, oldest first."""
     changing: str = ""
     """The id of a move, extend or shrink that is under way."""
+    waiting: Waiting | None = None
+    """Set while it is ``open`` and in line somewhere."""
+    recalled_until: int = 0
+    """An older request wants what is held: lock or release it by then (seconds UTC), or it is lost."""
     problem: Problem | None = None
 
 
@@ -139,33 +163,95 @@ class Book(Body, frozen=True, kw_only=True):
     `key` makes the call repeatable: the same key and body give the same reservation, whoever of the
     broker's replicas is asked; the same key with another body is refused (`KeyReused`). Answers
     after at most `wait_ms`: a request still ``open`` then goes on and can be asked for by id or key.
+
+    `patience` says what it may wait for, and `give_up_at` until when (seconds UTC; 0: a minute for
+    what is held, the last possible start for what is taken). With `hold` and patience "taken" the
+    slots are held for `hold_s` from the moment they are free.
     """
 
     key: Key
     request: Request
     hold: bool = False
     hold_s: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX // 1000)] = 900
+    patience: Patience = "held"
+    give_up_at: TimeS = 0
     wait_ms: WaitMs = 30_000
 
 
 class Find(Body, frozen=True, kw_only=True):
-    """Where `request` could start now, the best `count` starts; touches nothing."""
+    """Where `request` could start now, the best `count` starts; touches nothing.
+
+    With `explain` the answer also prices each start, tells what stands in the way of better ones, and
+    shows how candidates would be polled.
+    """
 
     request: Request
     count: Annotated[int, Meta(ge=1, le=100)] = 5
+    explain: bool = False
+
+
+class Price(Answer, frozen=True, kw_only=True):
+    """What a start would cost others, as far as the asker may see.
+
+    `idle_unit_s`: units x seconds left in gaps too short for another booking like it, more than
+    without it; `delays`: requests in line whose next possible start it would take away.
+    """
+
+    idle_unit_s: int = 0
+    delays: int = 0
 
 
 class Candidate(Answer, frozen=True, kw_only=True):
+    """`weight` is what the preferences are worth at this start; `alternative` counts from 0."""
+
     start: int
     end: int
     claims: tuple[ClaimView, ...]
+    alternative: int = 0
+    weight: float = 0.0
+    price: Price | None = None
+
+
+class Obstacle(Answer, frozen=True, kw_only=True):
+    """A booking that would have to move, with the others of its list, for a start at `start`."""
+
+    start: int
+    resource: str
+    slot: Slot
+
+
+class PollPoint(Answer, frozen=True, kw_only=True):
+    """Polling `polled` of the candidates: the expected delay, and the chance that it is enough."""
+
+    polled: int
+    delay_ms: float
+    chance: float
+
+
+class PollView(Answer, frozen=True, kw_only=True):
+    """How one ``N of {...}`` term would be polled: `chosen` of `candidates`, `needed` of them to be found.
+
+    `busy` is the learned probability that a candidate is taken; `curve` the cost over the number polled.
+    """
+
+    term: int
+    needed: int
+    candidates: int
+    chosen: int
+    busy: float
+    curve: tuple[PollPoint, ...] = ()
 
 
 class Found(Answer, frozen=True, kw_only=True):
-    """`candidates` earliest first; when there is none, `refusals` say which resource stands in the way."""
+    """`candidates` best first; when there is none, `refusals` say which resource stands in the way.
+
+    `obstacles`: the fewest bookings, as far as the asker may see them, that would have to move.
+    """
 
     candidates: tuple[Candidate, ...]
     refusals: tuple[Refusal, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
+    polls: tuple[PollView, ...] = ()
 
 
 class ByKey(Body, frozen=True, kw_only=True):
@@ -335,7 +421,49 @@ class Runs(Answer, frozen=True, kw_only=True):
     runs: tuple[RunView, ...]
 
 
-# For operators and auditors.
+# For owners and their operators, and for auditors.
+
+
+class Reclaim(Body, frozen=True, kw_only=True):
+    """The owner needs `resource` during ``[start, end)``: no new claims there, and what is locked is moved.
+
+    The broker of each reservation moves all its parts together to the best other time, or cancels it,
+    and tells its user the `reason`. A reservation that begins within `notice_s` from now is left
+    alone. `key` makes the call repeatable.
+    """
+
+    key: Key
+    resource: ResourceName
+    start: TimeS
+    end: TimeS
+    notice_s: Annotated[int, Meta(ge=0, le=limits.DURATION_S_MAX)] = 0
+    reason: Annotated[str, Meta(max_length=200)] = ""
+
+
+class ReclaimRef(Body, frozen=True, kw_only=True):
+    key: Key
+
+
+class ListReclaims(Body, frozen=True, kw_only=True):
+    pass
+
+
+class ReclaimView(Answer, frozen=True, kw_only=True):
+    """`waiting` reservations still stand there, `gone` have been moved or cancelled."""
+
+    key: str
+    resource: str
+    start: int
+    end: int
+    reason: str = ""
+    waiting: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    spared: tuple[str, ...] = ()
+    """They begin within the notice, and stay."""
+
+
+class Reclaims(Answer, frozen=True, kw_only=True):
+    reclaims: tuple[ReclaimView, ...]
 
 
 class Audit(Body, frozen=True, kw_only=True):

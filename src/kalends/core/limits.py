@@ -27,6 +27,9 @@ CLAIMS_MAX: Final = 512
 """Claims of one request over all sites: bounds the decision record and every message about it."""
 
 ATTRIBUTES_MAX: Final = 64
+PREFERENCES_MAX: Final = 400
+"""Preferred times of one request: every morning of a year, as the client spells them out."""
+
 UNITS_MAX: Final = 10_000_000
 """Units of one claim, and a resource's capacity: above the node count of any machine there is."""
 

@@ -11,8 +11,8 @@ message  direction     meaning
 Hello    site->broker  first on a session: who I am, my epoch, my resources
 Query    broker->site  what is free, as this principal may see it; touches nothing
 View     site->broker  the answer to Query
-Visit    broker->site  hold these slots, or promise them at once (``mode="vote"``)
-Visited  site->broker  what is held or promised, or why not
+Visit    broker->site  hold these slots, or promise them at once (``mode="vote"``), or wait in line
+Visited  site->broker  what is held or promised, the place in line, or why not
 Dispatch broker->site  let an agent choose here (and at sites near), and hold what it chooses
 Report   site->broker  what is held for the agent's choice, and what else there would have been
 Prepare  broker->site  promise what is held (phase one of two-phase commit)
@@ -23,12 +23,15 @@ Forget   broker->site  all chosen sites have said Done: the commit record may go
 Cancel   broker->site  a locked reservation is cancelled
 Release  broker->site  holds are given up
 Renew    broker->site  keep these holds alive; carries what pushes may have lost
-Renewed  site->broker  which holds live, which are gone; recalls and grants, repeated
+Renewed  site->broker  which holds live, which are gone; recalls, repeated
 Stale    site->broker  your attempt is over: re-read your register
 Recall   site->broker  an older request wants what you hold: prepare it, or give it back
 Give     broker->site  the answer to Recall: given back, still in line
-Grant    site->broker  a slot that you waited for is yours
-Locked   site->broker  a slot that you waited for is locked by another
+Grant    site->broker  what you waited for is held for you
+Locked   site->broker  what you waited for is locked by another: no waiting helps
+Await    broker->site  tell me when something frees in these windows (a waiting list)
+Awaited  site->broker  the place in that list; ``offered``: something has freed, you are asked first
+Reclaim  site->broker  the owner takes a locked slot back: move the reservation, or cancel it
 Inquire  site->broker  a promise has waited long: what was decided?
 Outcome  broker->site  the answer to Inquire, from the register
 PeerAsk  site->site    no broker answers: what do you know of this attempt?
@@ -123,9 +126,16 @@ class Hello(Message, frozen=True, kw_only=True):
 
 
 class Query(Message, frozen=True, kw_only=True):
-    """`length_s` and `units` only bound the search to places that matter; 1 asks for everything."""
+    """`length_s` and `units` only bound the search to places that matter; 1 asks for everything.
+
+    `counting` says which claims of others count as taken: all of them; those that are locked, for
+    what is held may come free; or none, which shows the owners' rules alone. Room that is kept for
+    requests older than `stamp` (0: for all that wait) counts as taken with "all".
+    """
 
     query_id: Count
+    stamp: Count = 0
+    counting: Literal["all", "locked", "none"] = "all"
     principal: Principal
     wants: Annotated[tuple[Want, ...], Meta(max_length=limits.CLAIMS_MAX)]
     detail: bool = False
@@ -173,10 +183,17 @@ class Visit(Message, frozen=True, kw_only=True):
     hold_ms: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX)]
     replaces: RequestId | Literal[""] = ""
     queue: bool = False
+    """With ``mode="hold"``: where others hold it, wait in line; repeating the visit keeps the place."""
+    considered: bool = False
+    """A person considers the hold: when it is recalled they have longer to answer."""
 
 
 class Visited(Message, frozen=True, kw_only=True):
-    """`vote` is "none" for a hold; refusals are given when nothing is held."""
+    """`vote` is "none" for a hold; refusals are given when nothing is held.
+
+    `ahead` is the number of requests before this one in line, or -1: it does not wait. The refusals
+    then say what it waits for.
+    """
 
     rid: RequestId
     att: Attempt
@@ -184,7 +201,7 @@ class Visited(Message, frozen=True, kw_only=True):
     vote: Literal["yes", "no", "none"]
     held: tuple[HeldSlot, ...] = ()
     refusals: tuple[Refusal, ...] = ()
-    queued: tuple[int, ...] = ()
+    ahead: Annotated[int, Meta(ge=-1, le=(1 << 31))] = -1
 
 
 class Dispatch(Message, frozen=True, kw_only=True):
@@ -292,12 +309,11 @@ class Cancel(Message, frozen=True, kw_only=True):
 
 
 class Release(Message, frozen=True, kw_only=True):
-    """Empty `hold_ids`: all holds of the request."""
+    """Empty `hold_ids`: all holds of the request, and its places in line and in waiting lists."""
 
     rid: RequestId
     att: Attempt
     hold_ids: tuple[HoldId, ...] = ()
-    leave_queue: bool = True
 
 
 class Renew(Message, frozen=True, kw_only=True):
@@ -305,11 +321,8 @@ class Renew(Message, frozen=True, kw_only=True):
     att: Attempt
     hold_ids: tuple[HoldId, ...]
     hold_ms: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX)]
-
-
-class RecallNotice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    hold_id: HoldId
-    left_ms: Count
+    considered: bool = False
+    """As in `Visit`."""
 
 
 class Renewed(Message, frozen=True, kw_only=True):
@@ -318,8 +331,8 @@ class Renewed(Message, frozen=True, kw_only=True):
     epoch: Count
     kept: tuple[HoldId, ...] = ()
     lost: tuple[HoldId, ...] = ()
-    recalls: tuple[RecallNotice, ...] = ()
-    grants: tuple[HeldSlot, ...] = ()
+    recall_ms: Count = 0
+    """An older request wants what is held here: what is left of the time to answer; 0: nobody does."""
 
 
 class Stale(Message, frozen=True, kw_only=True):
@@ -331,29 +344,76 @@ class Stale(Message, frozen=True, kw_only=True):
 
 
 class Recall(Message, frozen=True, kw_only=True):
+    """Prepare, or give back, all that is held here, within `left_ms`; then the site takes it back."""
+
     rid: RequestId
     att: Attempt
-    hold_id: HoldId
     left_ms: Count
 
 
 class Give(Message, frozen=True, kw_only=True):
+    """What was held goes to the older request; this one stays in line, by its own stamp."""
+
     rid: RequestId
     att: Attempt
     hold_ids: tuple[HoldId, ...]
 
 
 class Grant(Message, frozen=True, kw_only=True):
+    """As `Visited` for a visit that has waited; `held` numbers its wants."""
+
     rid: RequestId
     att: Attempt
-    slot: HeldSlot
-    ttl_ms: Count
+    epoch: Count
+    held: Annotated[tuple[HeldSlot, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
 
 
 class Locked(Message, frozen=True, kw_only=True):
+    """The request is not in line any more; `refusals` say what is taken."""
+
     rid: RequestId
     att: Attempt
-    index: Count
+    refusals: tuple[Refusal, ...] = ()
+
+
+class Await(Message, frozen=True, kw_only=True):
+    """Be told when room frees in the windows `wants`: of at least so many units, for at least `length_s`.
+
+    Room that frees is offered in order of stamp, one request at a time: until it answers by another
+    Await, or by a visit, or a few seconds have passed, nobody younger gets that room. Repeating it
+    keeps the place in the list; without that it is lost after a minute.
+    """
+
+    rid: RequestId
+    att: Attempt
+    stamp: Count
+    principal: Principal
+    wants: Annotated[tuple[Want, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    length_s: Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
+
+
+class Awaited(Message, frozen=True, kw_only=True):
+    """`ahead`: how many older requests wait for something in the same windows."""
+
+    rid: RequestId
+    att: Attempt
+    ahead: Count = 0
+    offered: bool = False
+
+
+class Reclaim(Message, frozen=True, kw_only=True):
+    """The owner needs `resources` during ``[start, end)``, which are locked for `rid` there.
+
+    Repeated until the reservation is moved or cancelled: the site never breaks a lock by itself.
+    `reason` is for the reservation's user.
+    """
+
+    rid: RequestId
+    att: Attempt
+    resources: Annotated[tuple[ResourceName, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    start: TimeS
+    end: TimeS
+    reason: Annotated[str, Meta(max_length=200)] = ""
 
 
 class Inquire(Message, frozen=True, kw_only=True):
@@ -389,7 +449,18 @@ class PeerSays(Message, frozen=True, kw_only=True):
 
 
 ToSite = (
-    Query | Visit | Dispatch | Prepare | Decide | Forget | Cancel | Release | Renew | Give | Outcome
+    Query
+    | Visit
+    | Dispatch
+    | Prepare
+    | Decide
+    | Forget
+    | Cancel
+    | Release
+    | Renew
+    | Give
+    | Await
+    | Outcome
 )
 """What a broker may send to a site on a session."""
 
@@ -405,6 +476,8 @@ ToBroker = (
     | Recall
     | Grant
     | Locked
+    | Awaited
+    | Reclaim
     | Inquire
 )
 """What a site may send to a broker on a session."""

@@ -43,11 +43,20 @@ class Attribute(_Value, frozen=True, kw_only=True):
     value: AttributeValue | tuple[AttributeValue, ...]
 
 
+class AttributePreference(_Value, frozen=True, kw_only=True):
+    """`weight` for each resource picked by the term that has this attribute."""
+
+    attribute: Attribute
+    weight: float
+
+
 class Term(_Value, frozen=True, kw_only=True):
     """One resource by name, or `count` different resources by attributes, `units` of each.
 
     `offset_s` moves this stage from the common start; `duration_s` 0 means the request's duration.
-    `units_max` above `units` makes the term moldable: more is better.
+    `units_max` above `units` makes the term moldable: `units_weight` is earned by the full amount,
+    and of it the share that lies above the least amount for anything between (more is better, unless
+    the weight is negative). `preferred` are attributes that a picked resource need not have.
     """
 
     resource: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.RESOURCE_PATTERN)))] = ""
@@ -55,6 +64,10 @@ class Term(_Value, frozen=True, kw_only=True):
     count: Annotated[int, Meta(ge=1, le=limits.SELECTED_MAX)] = 1
     units: Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)] = 1
     units_max: Annotated[int, Meta(ge=0, le=limits.UNITS_MAX)] = 0
+    units_weight: float = 1.0
+    preferred: Annotated[
+        tuple[AttributePreference, ...], Meta(max_length=limits.ATTRIBUTES_MAX)
+    ] = ()
     offset_s: Annotated[int, Meta(ge=-limits.OFFSET_S_MAX, le=limits.OFFSET_S_MAX)] = 0
     duration_s: Annotated[int, Meta(ge=0, le=limits.DURATION_S_MAX)] = 0
 
@@ -67,7 +80,7 @@ class Alternative(_Value, frozen=True, kw_only=True):
 
 
 class TimePreference(_Value, frozen=True, kw_only=True):
-    """`weight` for starts within ``[start, end)``."""
+    """`weight` for common starts within ``[start, end)``; of several windows the weights add up."""
 
     start: int
     end: int
@@ -89,7 +102,7 @@ class Request(_Value, frozen=True, kw_only=True):
     duration_s: Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
     not_before: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
     not_after: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)] = 0
-    preferences: Annotated[tuple[TimePreference, ...], Meta(max_length=64)] = ()
+    preferences: Annotated[tuple[TimePreference, ...], Meta(max_length=limits.PREFERENCES_MAX)] = ()
     priority: Annotated[int, Meta(ge=-100, le=100)] = 0
     agent: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.AGENT_PATTERN)))] = ""
     arguments: Arguments = {}
