@@ -120,7 +120,7 @@ def test_room_that_the_old_would_leave_is_not_given_away_before() -> None:
     lock(site, 1, OLD)
     site.receive(vote(2, want("one", 120, 180), replaces=1))
     assert refused(site, vote(3, OLD)) == [RefusalCode.BUSY]
-    assert refused(site, vote(3, want("one", 120, 180))) == [RefusalCode.BUSY]
+    assert refused(site, vote(3, want("one", 120, 180))) == [RefusalCode.HELD]
     site.receive(commit(2, *site.ids(2)))
     lock(site, 3, OLD)
 

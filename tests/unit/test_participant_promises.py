@@ -98,7 +98,7 @@ def test_a_visit_holds_all_of_its_slots_or_none() -> None:
     )  # fmt: skip
     refused = site.answer(visit(2, TWO, POOL))
     assert isinstance(refused, m.Visited)
-    assert [(r.where, r.code) for r in refused.refusals] == [("here/pool", RefusalCode.BUSY)]
+    assert [(r.where, r.code) for r in refused.refusals] == [("here/pool", RefusalCode.HELD)]
     assert site.free("two", 0, 60) == 1
     assert site.stake(2) is None
 

@@ -69,7 +69,7 @@ def test_whatever_else_the_agent_says_it_keeps_and_the_visit_is_refused(outcome:
     (send,) = site.end(errand, outcome).sends
     assert isinstance(send.message, m.Visited)
     assert send.message.vote == "no"
-    assert [each.code for each in send.message.refusals] == [RefusalCode.BUSY]
+    assert [each.code for each in send.message.refusals] == [RefusalCode.HELD]
     assert site.states(5) == ["held"]
     assert site.stake(1) is None
 

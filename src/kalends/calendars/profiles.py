@@ -6,7 +6,8 @@ take at a time is the least of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kalends.core.intervals import Interval
 
@@ -23,6 +24,34 @@ def from_windows(windows: Iterable[Interval], start: int, end: int, units: int) 
         at = window.end
     if at < end:
         yield at, end, 0
+
+
+Change = tuple[int, int, int]
+"""``(start, end, units)``: so many units more (or fewer) during ``[start, end)``."""
+
+
+def changed(
+    steps: Iterable[Step], changes: Sequence[Change], start: int, end: int
+) -> Iterator[Step]:
+    """The profile `steps` of ``[start, end)`` with `changes` added to it, and never below 0. Lazy."""
+    return combine(steps, _added(changes, start, end), lambda units, more: max(units + more, 0))
+
+
+def _added(changes: Sequence[Change], start: int, end: int) -> Iterator[Step]:
+    """The sum of `changes` as a profile of ``[start, end)``."""
+    borders: Counter[int] = Counter()
+    for begin, finish, units in changes:
+        if begin < end and start < finish:
+            borders[max(begin, start)] += units
+            borders[min(finish, end)] -= units
+    at, units = start, 0
+    for time_s in sorted(borders):
+        if time_s > at:
+            yield at, time_s, units
+            at = time_s
+        units += borders[time_s]
+    if at < end:
+        yield at, end, units
 
 
 def combine(

@@ -6,7 +6,7 @@ request can be told "never" apart from "not now".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import islice
 from typing import Final
@@ -15,7 +15,7 @@ from kalends.calendars import profiles
 from kalends.calendars.access import AccessList
 from kalends.calendars.bookings import Booking, State, check_window
 from kalends.calendars.engine import new_calendar
-from kalends.calendars.profiles import Step
+from kalends.calendars.profiles import Change, Step
 from kalends.calendars.recurring import phrases
 from kalends.calendars.recurring.recurrence import Recurrence
 from kalends.calendars.recurring.windows import CHUNK_S, Windows
@@ -149,21 +149,30 @@ class ResourceCalendar:
         return self.calendar.next_expiry_ms()
 
     def free_steps(
-        self, principal: Principal, start: int, end: int, wall_s: int, steps_max: int
+        self,
+        principal: Principal,
+        start: int,
+        end: int,
+        wall_s: int,
+        steps_max: int,
+        changes: Sequence[Change] = (),
     ) -> tuple[list[Step], int]:
         """What `principal` could book in ``[start, end)``: steps of at least one unit, and `until`.
 
         Clipped to now, the horizon, opening hours and the access list's windows and amounts; where
         they may lock at times, both holding and locking must be allowed. At most `steps_max` steps,
         complete up to `until`. Borders that hours make may lie off the grain. A principal who may
-        not see the resource gets none.
+        not see the resource gets none. `changes` are units that count as free besides what is free
+        (or, below 0, that do not).
         """
         check_window(start, end)
         first = max(start, self._now_on_grain(wall_s))
         last = min(end, self._latest_end(wall_s))
         if first >= last or not self.access.sees(principal):
             return [], end
-        free = self.calendar.walk(first, last)
+        free: Iterator[Step] = self.calendar.walk(first, last)
+        if changes:
+            free = profiles.changed(free, changes, first, last)
         for limit in self._limits(principal, first, last):
             free = profiles.combine(free, limit, min)
         bookable = (step for step in profiles.join(free) if step[2] > 0)

@@ -393,12 +393,16 @@ class Await(Message, frozen=True, kw_only=True):
 
 
 class Awaited(Message, frozen=True, kw_only=True):
-    """`ahead`: how many older requests wait for something in the same windows."""
+    """`ahead`: how many older requests wait for something in the same windows.
+
+    `fresh`: it was not in the list before, so that something may have freed unseen: look once more.
+    """
 
     rid: RequestId
     att: Attempt
     ahead: Count = 0
     offered: bool = False
+    fresh: bool = False
 
 
 class Reclaim(Message, frozen=True, kw_only=True):

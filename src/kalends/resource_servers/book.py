@@ -24,11 +24,15 @@ from kalends.resource_servers.occupancy import (
     are_alternatives,
     booking_of,
     envelope_at,
+    peak_units,
     piece_bookings,
     pieces_beyond,
     place,
 )
 from kalends.resource_servers.stakes import Claim, Stake
+
+Freed = tuple[str, int, int]
+"""Resource, start, end."""
 
 
 class SiteBook:
@@ -50,6 +54,8 @@ class SiteBook:
         self._expires_ms: dict[str, int] = {}
         self._expiries = SortedList()
         """``(expires_ms, rid)`` of every stake that runs out."""
+        self._freed: list[Freed] = []
+        self._locked: set[str] = set()
 
     def restore(self, stakes: Iterable[Stake]) -> None:
         """Take over `stakes` as they were stored; replacements last, for they build on the old.
@@ -144,9 +150,31 @@ class SiteBook:
         if full:
             return full
         self._note(stake, bookings, resources, state, expires_ms)
+        if state == "locked":
+            self._locked.update(resources)
         if standing is not None:
             self._changers[stake.replaces] = stake.rid
         return ""
+
+    def take_freed(self) -> list[Freed]:
+        """What was booked and is not any more, since the last call: room may have come free there."""
+        freed, self._freed = self._freed, []
+        return freed
+
+    def note_freed(self, pieces: Iterable[Piece]) -> None:
+        """What was kept for somebody is not any more."""
+        self._freed += [(resource, start, end) for resource, start, end, _ in pieces]
+
+    def take_locked(self) -> set[str]:
+        """The resources on which something was locked since the last call: no waiting helps there."""
+        locked, self._locked = self._locked, set()
+        return locked
+
+    def locked_units(self, resource: str, start: int, end: int) -> int:
+        """The most units that are locked at one time of ``[start, end)``."""
+        listed = self.calendars[resource].calendar.listing(start, end)
+        spans = [(each.start, each.end, each.units) for each in listed if each.state == "locked"]
+        return peak_units(spans, start, end)
 
     def needs(self, stake: Stake) -> list[Piece]:
         """What the claims of `stake` need beyond what it is to replace; nothing is booked."""
@@ -182,6 +210,8 @@ class SiteBook:
         assert state == "held" or not are_alternatives(stake.claims), stake
         for resource, booking_id in self._placed[stake.rid]:
             self.calendars[resource].change_state(booking_id, state, expires_ms)
+            if state == "locked":
+                self._locked.add(resource)
         self._count(stake, state)
         self._set_expiry(stake, expires_ms)
 
@@ -198,7 +228,8 @@ class SiteBook:
     def vacate(self, stake: Stake) -> None:
         """Take everything of `stake` off the calendars."""
         for resource, booking_id in self._placed.pop(stake.rid, ()):
-            self.calendars[resource].release(booking_id)
+            booking = self.calendars[resource].release(booking_id)
+            self._freed.append((resource, booking.start, booking.end))
         self._uncount(stake)
         self._set_expiry(stake, None)
         if self._changers.get(stake.replaces) == stake.rid:

@@ -9,6 +9,7 @@ from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.core.scripts import HeldChoice
 from kalends.resource_servers.agent_visits import AgentVisit, Choice
+from kalends.resource_servers.line import Holder
 from kalends.resource_servers.recalling import Recalling
 from kalends.resource_servers.stakes import Claim, Stake
 
@@ -37,7 +38,7 @@ class Holding(Recalling):
                 refusals.setdefault((refusal.where, refusal.code), refusal)
                 continue
             claim = _claim_of(offer)
-            if not self.book.has_room_for(stake, claim):
+            if not self.book.has_room_for(stake, claim) or self._is_kept(stake, claim):
                 taken = taken or offer
                 continue
             claim.hold_id = self._new_id()
@@ -62,6 +63,7 @@ class Holding(Recalling):
             need=dispatch.need,
             parts=dispatch.parts,
             coords=dispatch.coords,
+            stamp=dispatch.stamp,
             claims=[],
             refused=before.refused if before is not None else 0,
             ends_at=before.ends_at if before is not None else 0,
@@ -74,6 +76,13 @@ class Holding(Recalling):
         found = self.book.refusals(visit.dispatch.principal, [want], ("hold",), now.wall_s)
         return found[0] if found else None
 
+    def _is_kept(self, stake: Stake, claim: Claim) -> bool:
+        """Whether others before this request need that room."""
+        order = self._order_of(stake.principal, stake.stamp, stake.rid, (claim,))
+        kept = self._kept(order, claim.resource, claim.start, claim.end)
+        free = self.book.calendars[claim.resource].free(claim.start, claim.end)
+        return bool(kept) and free - kept < claim.units
+
     def _take_holds(self, visit: AgentVisit, stake: Stake, now: Moment) -> None:
         hold_ms = min(visit.dispatch.hold_ms, self._limits.hold_ms_max)
         stake.ends_at = max(stake.ends_at, *(claim.end for claim in stake.claims))
@@ -81,6 +90,7 @@ class Holding(Recalling):
         assert not full, f"{stake.rid}: each was seen to fit beside the others on {full}"
         self.book.stakes[stake.rid] = stake
         self._move(stake, "visit-hold")
+        self._holders[stake.rid] = Holder(visit.asker)
 
     def _room_of(self, user: str) -> int:
         """How many more claims this user may hold here."""

@@ -10,7 +10,7 @@ pieces: their envelope, as far as it exceeds what stands.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -88,6 +88,20 @@ def envelope_at(claims: Sequence[Claim], time_s: int) -> int:
         if claim.start <= time_s < claim.end:
             needed[claim.common] += claim.units
     return max(needed.values(), default=0)
+
+
+def peak_units(spans: Iterable[tuple[int, int, int]], start: int, end: int) -> int:
+    """The most units that `spans` (start, end, units) have together at one time of ``[start, end)``."""
+    changes: list[tuple[int, int]] = []
+    for begin, finish, units in spans:
+        if begin < end and start < finish:
+            changes += [(max(begin, start), units), (finish, -units)]
+    changes.sort()
+    peak = together = 0
+    for _, change in changes:
+        together += change
+        peak = max(peak, together)
+    return peak
 
 
 def _units_at(claims: Sequence[Claim], time_s: int) -> int:

@@ -15,22 +15,22 @@ Ramamoorthi et al. 1997, section 3.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
+from kalends.agents.runs import Outcome
 from kalends.core import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
+from kalends.resource_servers.line import Holder
+from kalends.resource_servers.listing import Listing
 from kalends.resource_servers.occupancy import Piece, are_alternatives
 from kalends.resource_servers.records import COLLECT_EVERY_MS
-from kalends.resource_servers.stakes import Claim, Stake
-from kalends.resource_servers.transitions import ClaimEvent
+from kalends.resource_servers.stakes import Stake
 from kalends.resource_servers.views import look
-from kalends.resource_servers.visiting import Visiting
 
 
-class Participant(Visiting):
+class Participant(Listing):
     """One site. Not thread-safe; `receive` and `advance` take effect at once in memory.
 
     See `Records` for what it is made with.
@@ -40,6 +40,10 @@ class Participant(Visiting):
 
     def receive(self, source: str, message: m.Message, now: Moment) -> None:
         """Take one message from the session or URL `source`, to which answers go."""
+        self._take_in(source, message, now)
+        self._find_takers(now)
+
+    def _take_in(self, source: str, message: m.Message, now: Moment) -> None:
         match message:
             case m.Visit():
                 self._visit(source, message, now)
@@ -50,7 +54,8 @@ class Participant(Visiting):
             case m.Prepare():
                 self._prepare(source, message, now)
             case m.Query():
-                view = look(self.book, message, self.epoch, now.wall_s)
+                keepings = (self._line.keeping, self._offers)
+                view = look(self.book, message, self.epoch, now.wall_s, keepings)
                 self._send(source, view)
             case m.Renew():
                 self._renew(source, message, now)
@@ -68,8 +73,9 @@ class Participant(Visiting):
             case m.PeerSays():
                 self._peer_says(message)
             case m.Give():
-                if message.hold_ids:
-                    self._release(message.rid, message.att, message.hold_ids)
+                self._give(message, now)
+            case m.Await():
+                self._await(source, message, now)
             case _:
                 self._alarm(f"{type(message).__name__} from {source} is not for a site")
 
@@ -79,19 +85,37 @@ class Participant(Visiting):
             self._move(stake, "expiry")
             self._clear(stake)
         self._end_overdue(now)
+        self._end_recalls(now)
+        self._end_leases(now)
+        self._end_waits(now)
         while self._inquiries and self._inquiries[0][0] <= now.monotonic_ms:
             _, rid, att, count = heapq.heappop(self._inquiries)
             self._inquire(rid, att, count, now)
         if self._collect_at_ms <= now.monotonic_ms:
             self._collect_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
             self._collect(now)
+        self._find_takers(now)
+
+    def errand_done(self, number: int, outcome: Outcome, now: Moment) -> None:
+        """As below; what came free by it finds its next taker."""
+        super().errand_done(number, outcome, now)
+        self._find_takers(now)
+
+    def relayed(self, number: int, report: m.SiteReport | None, now: Moment) -> None:
+        """As below; what came free by it finds its next taker."""
+        super().relayed(number, report, now)
+        self._find_takers(now)
 
     def next_deadline_ms(self) -> int:
         """When `advance` has something to do next (monotonic)."""
-        expiry_ms = self.book.next_expiry_ms()
-        inquiry_ms = self._inquiries[0][0] if self._inquiries else self._collect_at_ms
-        agent_ms = self._next_deadline_ms() or self._collect_at_ms
-        return min(self._collect_at_ms, inquiry_ms, agent_ms, expiry_ms or self._collect_at_ms)
+        times_ms = (
+            self._inquiries[0][0] if self._inquiries else None,
+            self._next_deadline_ms(),
+            self.book.next_expiry_ms(),
+            self._next_line_deadline_ms(),
+            self._listed.next_deadline_ms(),
+        )
+        return min(each for each in (self._collect_at_ms, *times_ms) if each is not None)
 
     def hello(self) -> m.Hello:
         """What a broker is told first on every session."""
@@ -109,23 +133,32 @@ class Participant(Visiting):
             return
         if self._waits(visit):
             return
+        place = self._line.get(visit.rid)
+        if place is not None and place.visit.att == visit.att:
+            self._repeat_wait(source, place, now)
+            return
         self._end_visits(visit.rid, visit.att)
         if stake is not None and stake.att < visit.att:
             self._supersede(stake, visit.att)
         refusals = self._why_not(visit, now)
         if refusals and stake is not None:
             self._clear(stake)
+        needs: tuple[Piece, ...] = ()
         if not refusals:
             refusals, needs = self._take(stake, visit, now)
             resume = partial(self._visit, source, visit, may_recall=False)
             if needs and may_recall and self._recall(visit, needs, now, resume):
                 return
-        if refusals:
-            self._answer_visit(
-                source, visit, "no" if visit.mode == "vote" else "none", (), refusals
-            )
-            return
-        self._accept(source, self.book.stakes[visit.rid], visit)
+        if (listed := self._listed.get(visit.rid)) is not None:
+            self._end_offer(listed)
+        if not refusals:
+            self._accept(source, self.book.stakes[visit.rid], visit)
+        elif visit.queue and needs and self._may_come_free(needs) and not self._may_wait(visit):
+            yielded = place is not None and place.yielded
+            self._stand_in_line(source, visit, needs, refusals, now, yielded=yielded)
+        else:
+            vote: Literal["no", "none"] = "no" if visit.mode == "vote" else "none"
+            self._answer_visit(source, visit, vote, (), refusals)
 
     def _waits(self, visit: m.Visit) -> bool:
         """Whether this very visit waits already for what agents may give back."""
@@ -151,104 +184,14 @@ class Participant(Visiting):
             self._promise(stake, "visit-vote", now)
         self._accept(source, stake, visit)
 
-    def _why_not(self, visit: m.Visit, now: Moment) -> tuple[Refusal, ...]:
-        """The refusals by rules and limits; occupancy is `_take`'s."""
-        if self.draining:
-            return (self._refuse(RefusalCode.DRAINED, "the owner takes no new claims now"),)
-        user = visit.principal.user
-        state: Literal["held", "prepared"] = "prepared" if visit.mode == "vote" else "held"
-        count_max = (
-            self._limits.promised_per_principal_max
-            if state == "prepared"
-            else self._limits.held_per_principal_max
-        )
-        if self.book.count(user, state) + len(visit.wants) > count_max:
-            detail = f"more than {count_max} claims of one user would be {state} at once"
-            return (self._refuse(RefusalCode.LIMIT, detail),)
-        if any(want.end <= self.horizon_s for want in visit.wants):
-            return (self._refuse(RefusalCode.PAST, "the records of that time are closed"),)
-        if visit.replaces:
-            refusal = self._refuse_change(visit)
-            if refusal is not None:
-                return (refusal,)
-        actions = ("hold", "lock") if visit.mode == "vote" else ("hold",)
-        return tuple(self.book.refusals(visit.principal, visit.wants, actions, now.wall_s))
-
-    def _refuse_change(self, visit: m.Visit) -> Refusal | None:
-        old = self.book.stakes.get(visit.replaces)
-        if old is None or not old.has("locked") or old.principal.user != visit.principal.user:
-            detail = "the reservation to change is not locked here for this user"
-            return self._refuse(RefusalCode.BEING_CHANGED, detail)
-        if self.book.changer_of(visit.replaces) not in ("", visit.rid):
-            detail = "another change of this reservation is under way"
-            return self._refuse(RefusalCode.BEING_CHANGED, detail)
-        return None
-
-    def _take(
-        self, before: Stake | None, visit: m.Visit, now: Moment
-    ) -> tuple[tuple[Refusal, ...], Sequence[Piece]]:
-        """Book every want of the visit, or none: then say which has no room, and what was needed."""
-        stake = self._stake_for(before, visit)
-        self.book.stakes[visit.rid] = stake
-        if visit.mode == "vote":
-            full = self.book.occupy(stake, "prepared", None)
-        else:
-            hold_ms = min(visit.hold_ms, self._limits.hold_ms_max)
-            full = self.book.occupy(stake, "held", now.monotonic_ms + hold_ms)
-        if full:
-            refusals = self.book.busy(stake, full, now.wall_s)
-            needs = self.book.needs(stake)
-            self._clear(stake)
-            return refusals, needs
-        if visit.mode == "vote":
-            self._promise(stake, "visit-vote", now)
-        else:
-            for claim in stake.claims:
-                if claim.state == "absent":
-                    claim.move("visit-hold")
-        return (), ()
-
-    def _stake_for(self, before: Stake | None, visit: m.Visit) -> Stake:
-        """The stake of this attempt; a want that was held before keeps its hold id."""
-        kept = {(c.resource, c.start, c.end, c.units): c for c in before.claims} if before else {}
-        claims = []
-        for want in visit.wants:
-            claim = kept.pop((want.resource, want.start, want.end, want.units), None)
-            if claim is None or claim.state != "held" or claim.common or visit.mode == "vote":
-                claim = Claim(self._new_id(), want.resource, want.start, want.end, want.units)
-            claims.append(claim)
-        ends_at = max(want.end for want in visit.wants)
-        return Stake(
-            rid=visit.rid,
-            att=visit.att,
-            principal=visit.principal,
-            secret=visit.secret,
-            need=visit.need,
-            parts=visit.parts,
-            coords=visit.coords,
-            claims=claims,
-            refused=before.refused if before else 0,
-            replaces=visit.replaces,
-            ends_at=max(ends_at, before.ends_at if before else 0),
-        )
-
     def _accept(self, source: str, stake: Stake, visit: m.Visit) -> None:
+        if stake.has("held"):
+            known = self._holders.get(stake.rid)
+            recall_ms = known.recall_until_ms if known is not None else 0
+            self._holders[stake.rid] = Holder(source, visit, visit.considered, recall_ms)
         held = tuple(m.HeldSlot(i, claim.hold_id) for i, claim in enumerate(stake.claims))
         vote: Literal["yes", "none"] = "yes" if stake.has("prepared") else "none"
         self._answer_visit(source, visit, vote, held, ())
-
-    def _answer_visit(
-        self,
-        source: str,
-        visit: m.Visit,
-        vote: Literal["yes", "no", "none"],
-        held: tuple[m.HeldSlot, ...],
-        refusals: tuple[Refusal, ...],
-    ) -> None:
-        visited = m.Visited(
-            rid=visit.rid, att=visit.att, epoch=self.epoch, vote=vote, held=held, refusals=refusals
-        )
-        self._send(source, visited)
 
     # Prepare: promise what is held
 
@@ -284,29 +227,15 @@ class Participant(Visiting):
         self._promise(stake, "prepare", now)
         return "yes", ()
 
-    def _why_not_promise(self, stake: Stake, named: set[int], now: Moment) -> tuple[Refusal, ...]:
-        """The owner may still say no here, and never after."""
-        user = stake.principal.user
-        if self.book.count(user, "prepared") + len(named) > self._limits.promised_per_principal_max:
-            return (self._refuse(RefusalCode.LIMIT, "too many promises to one user at once"),)
-        wants = [
-            m.Want(claim.resource, claim.start, claim.end, claim.units)
-            for claim in stake.claims
-            if claim.hold_id in named
-        ]
-        return tuple(self.book.refusals(stake.principal, wants, ("lock",), now.wall_s))
-
-    def _promise(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
-        self._move(stake, event)
-        self._store(stake, event)
-        self._inquire_later(stake, now, 0)
-
     # Holds
 
     def _release(self, rid: str, att: int, hold_ids: tuple[int, ...]) -> None:
         """Give up these holds, or all when none is named; promises are only decided, not released."""
         if not hold_ids:
             self._end_visits(rid, att)
+            listed = self._listed.get(rid)
+            if listed is not None and listed.wish.att <= att:
+                self._leave_list(rid)
         stake = self.book.stakes.get(rid)
         if stake is None or att < stake.att or not stake.has("held"):
             return
@@ -329,6 +258,10 @@ class Participant(Visiting):
             visit.asker = source
             # Its broker has chosen: an agent gives back only what it holds besides.
             visit.answers_recalls = False
+        holder = self._holders.get(renew.rid)
+        if holder is not None:
+            holder.asker, holder.considered = source, renew.considered
+        until_ms = holder.recall_until_ms if holder is not None else 0
         alive = {claim.hold_id for claim in stake.claims} if stake is not None else set()
         if stake is not None and stake.has("held"):
             hold_ms = min(renew.hold_ms, self._limits.hold_ms_max)
@@ -339,5 +272,6 @@ class Participant(Visiting):
             epoch=self.epoch,
             kept=tuple(hold_id for hold_id in renew.hold_ids if hold_id in alive),
             lost=tuple(hold_id for hold_id in renew.hold_ids if hold_id not in alive),
+            recall_ms=max(until_ms - now.monotonic_ms, 1) if until_ms else 0,
         )
         self._send(source, renewed)

@@ -202,7 +202,7 @@ class Recalling(InDoubt):
             found += self._in_the_way(holder, needs)
             if len(found) > BLOCKERS_MAX:
                 break
-            if _have_room(calendars, needs):
+            if have_room(calendars, needs):
                 return found
         return []
 
@@ -305,7 +305,7 @@ def _terms_served(held: Sequence[HeldChoice]) -> int:
     return max(map(len, terms.values()))
 
 
-def _have_room(calendars: Mapping[str, Calendar], needs: Sequence[Piece]) -> bool:
+def have_room(calendars: Mapping[str, Calendar], needs: Sequence[Piece]) -> bool:
     """Whether all of `needs` fit on `calendars` together, which are left as they were."""
     booked: list[tuple[str, int]] = []
     try:

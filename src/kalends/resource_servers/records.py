@@ -18,10 +18,13 @@ from kalends.resource_servers.agent_visits import (
     ScriptCache,
     Waiting,
 )
-from kalends.resource_servers.book import SiteBook
+from kalends.resource_servers.book import Freed, SiteBook
 from kalends.resource_servers.effects import Effects, Send
-from kalends.resource_servers.stakes import HorizonRaised, Stake, StakeDropped, stored
+from kalends.resource_servers.keeping import Keeping, Order
+from kalends.resource_servers.line import Holder, Line
+from kalends.resource_servers.stakes import Claim, HorizonRaised, Stake, StakeDropped, stored
 from kalends.resource_servers.transitions import ClaimEvent
+from kalends.resource_servers.waiting_list import WaitingList
 
 SEQUENCE_BITS: Final = 40
 """Of a hold id: 10^12 claims between two restarts; the epoch is above."""
@@ -84,6 +87,14 @@ class Records:
         self._relays: dict[int, tuple[AgentVisit, str]] = {}
         self._waiting: dict[str, Waiting] = {}
         self._deadlines: list[tuple[int, int]] = []
+        self._line = Line()
+        self._holders: dict[str, Holder] = {}
+        self._recalls: list[tuple[int, str]] = []
+        """Heap of ``(until_ms, rid)``: holds that have been asked back; stale entries do no harm."""
+        self._listed = WaitingList()
+        self._offers = Keeping()
+        self._declined: list[tuple[Freed, Order]] = []
+        """Offers that have ended, and whose they were: those behind are next."""
         self._collect_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
         self.book = SiteBook(calendars, self._new_id)
         self.book.restore(stakes)
@@ -97,8 +108,16 @@ class Records:
         return taken
 
     def check(self) -> None:
-        """Raises `AssertionError` when an invariant of stakes or calendars does not hold."""
+        """Raises `AssertionError` when an invariant of stakes, calendars or lines does not hold."""
         self.book.check()
+        self._line.check()
+        self._listed.check()
+        self._offers.check()
+        for rid in self._holders:
+            assert self.book.stakes[rid].has("held"), rid
+        for place in self._line:
+            stake = self.book.stakes.get(place.rid)
+            assert stake is None or not stake.claims, f"{place.rid} waits for what it has"
 
     def _inquire_later(
         self, stake: Stake, now: Moment, count: int, *, after_ms: int | None = None
@@ -163,6 +182,18 @@ class Records:
 
     def _store(self, stake: Stake, event: str) -> None:
         self._effects.facts.append(stored(stake, event))
+
+    def _order_of(
+        self, principal: m.Principal, stamp: int, rid: str, wanted: Iterable[Claim | m.Want]
+    ) -> Order:
+        """Where a request stands among those that wait."""
+        return stamp, rid
+
+    def _kept(self, order: Order, resource: str, start: int, end: int) -> int:
+        """The most units that are kept there for those before `order`: in line, or to be asked first."""
+        return self._line.keeping.units(order, resource, start, end) + self._offers.units(
+            order, resource, start, end
+        )
 
     def _send(self, to: str, message: m.Message) -> None:
         self._effects.sends.append(Send(to, message))

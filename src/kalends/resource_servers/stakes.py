@@ -51,6 +51,8 @@ class Stake(msgspec.Struct):
     refused: int = 0
     chosen: Chosen | None = None
     replaces: str = ""
+    stamp: int = 0
+    """The request's: smaller is older."""
     ends_at: int = 0
     """Latest end of any slot it ever asked for here: the record is needed until then."""
 

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from kalends.calendars import unknown_resource
+from kalends.calendars import ResourceCalendar, unknown_resource
+from kalends.calendars.profiles import Change
 from kalends.core import limits
 from kalends.core.messages import FreeSteps, Query, View, Want
 from kalends.resource_servers.book import SiteBook
+from kalends.resource_servers.keeping import LAST, Keeping
 
 
-def look(book: SiteBook, query: Query, epoch: int, wall_s: int) -> View:
-    """The view of every want of `query`; one that is not visible is as one that does not exist."""
+def look(
+    book: SiteBook, query: Query, epoch: int, wall_s: int, keepings: Sequence[Keeping] = ()
+) -> View:
+    """The view of every want of `query`; one that is not visible is as one that does not exist.
+
+    What `keepings` keep for those before the asker is not free.
+    """
     with _without(book, query.replaces, query.principal.user):
-        views = tuple(_look_at(book, query, want, wall_s) for want in query.wants)
+        views = tuple(_look_at(book, query, want, wall_s, keepings) for want in query.wants)
     return View(query_id=query.query_id, epoch=epoch, views=views)
 
 
-def _look_at(book: SiteBook, query: Query, want: Want, wall_s: int) -> FreeSteps:
+def _look_at(
+    book: SiteBook, query: Query, want: Want, wall_s: int, keepings: Sequence[Keeping]
+) -> FreeSteps:
     calendar = book.calendars.get(want.resource)
     if calendar is None or not calendar.visible_to(query.principal) or want.start >= want.end:
         refusal = unknown_resource(want.resource)
         return FreeSteps(resource=want.resource, until=want.end, refusal=refusal)
     steps, until = calendar.free_steps(
-        query.principal, want.start, want.end, wall_s, limits.VIEW_STEPS_MAX
-    )
+        query.principal, want.start, want.end, wall_s, limits.VIEW_STEPS_MAX,
+        _changes(calendar, query, want, keepings),
+    )  # fmt: skip
     slots = (
         calendar.slots(query.principal, want.start, want.end, limits.LISTING_MAX)
         if query.detail
@@ -33,6 +43,24 @@ def _look_at(book: SiteBook, query: Query, want: Want, wall_s: int) -> FreeSteps
     )
     usable = tuple((start, end, units) for start, end, units in steps if units >= want.units)
     return FreeSteps(resource=want.resource, until=until, steps=usable, slots=tuple(slots))
+
+
+def _changes(
+    calendar: ResourceCalendar, query: Query, want: Want, keepings: Sequence[Keeping]
+) -> list[Change]:
+    """What counts as taken less (for `counting`), and more (kept for others), than what is booked."""
+    if query.counting == "all":
+        order = (query.stamp, "") if query.stamp else LAST
+        return [
+            (start, end, -units)
+            for keeping in keepings
+            for _, start, end, units in keeping.before(order, want.resource)
+        ]
+    return [
+        (booking.start, booking.end, booking.units)
+        for booking in calendar.calendar.listing(want.start, want.end)
+        if query.counting == "none" or booking.state != "locked"
+    ]
 
 
 @contextmanager

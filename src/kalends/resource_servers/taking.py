@@ -1,0 +1,173 @@
+"""Taking what a visit asks for: the owner's rules, room that nobody before it needs, and promises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import structs
+
+from kalends.core import messages as m
+from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.intervals import Moment
+from kalends.resource_servers.occupancy import Piece
+from kalends.resource_servers.stakes import Claim, Stake
+from kalends.resource_servers.transitions import ClaimEvent
+from kalends.resource_servers.visiting import Visiting
+
+
+class Taking(Visiting):
+    """All wants of a visit, or none."""
+
+    def _why_not(self, visit: m.Visit, now: Moment) -> tuple[Refusal, ...]:
+        """The refusals by rules and limits; occupancy is `_take`'s."""
+        if self.draining:
+            return (self._refuse(RefusalCode.DRAINED, "the owner takes no new claims now"),)
+        user = visit.principal.user
+        state: Literal["held", "prepared"] = "prepared" if visit.mode == "vote" else "held"
+        count_max = (
+            self._limits.promised_per_principal_max
+            if state == "prepared"
+            else self._limits.held_per_principal_max
+        )
+        if self.book.count(user, state) + len(visit.wants) > count_max:
+            detail = f"more than {count_max} claims of one user would be {state} at once"
+            return (self._refuse(RefusalCode.LIMIT, detail),)
+        if any(want.end <= self.horizon_s for want in visit.wants):
+            return (self._refuse(RefusalCode.PAST, "the records of that time are closed"),)
+        if visit.replaces:
+            refusal = self._refuse_change(visit)
+            if refusal is not None:
+                return (refusal,)
+        actions = ("hold", "lock") if visit.mode == "vote" else ("hold",)
+        return tuple(self.book.refusals(visit.principal, visit.wants, actions, now.wall_s))
+
+    def _refuse_change(self, visit: m.Visit) -> Refusal | None:
+        old = self.book.stakes.get(visit.replaces)
+        if old is None or not old.has("locked") or old.principal.user != visit.principal.user:
+            detail = "the reservation to change is not locked here for this user"
+            return self._refuse(RefusalCode.BEING_CHANGED, detail)
+        if self.book.changer_of(visit.replaces) not in ("", visit.rid):
+            detail = "another change of this reservation is under way"
+            return self._refuse(RefusalCode.BEING_CHANGED, detail)
+        return None
+
+    def _take(
+        self, before: Stake | None, visit: m.Visit, now: Moment, *events: ClaimEvent
+    ) -> tuple[tuple[Refusal, ...], tuple[Piece, ...]]:
+        """Book every want of the visit, or none: then say which has no room, and what was needed.
+
+        `events` are what new holds go through, "visit-hold" when none is given. A refusal is of the
+        code "held" where waiting may help, and "busy" where all that could come free is not enough.
+        """
+        stake = self._stake_for(before, visit)
+        self.book.stakes[visit.rid] = stake
+        full = self._kept_from(stake)
+        if not full and visit.mode == "vote":
+            full = self.book.occupy(stake, "prepared", None)
+        elif not full:
+            hold_ms = min(visit.hold_ms, self._limits.hold_ms_max)
+            full = self.book.occupy(stake, "held", now.monotonic_ms + hold_ms)
+        if full:
+            needs = tuple(self.book.needs(stake))
+            refusals = self._no_room(stake, full, needs, now)
+            self._clear(stake)
+            return refusals, needs
+        if visit.mode == "vote":
+            self._promise(stake, "visit-vote", now)
+        else:
+            for claim in stake.claims:
+                for event in (events or ("visit-hold",)) if claim.state == "absent" else ():
+                    claim.move(event)
+        return (), ()
+
+    def _kept_from(self, stake: Stake) -> str:
+        """A resource where what `stake` needs is kept for others before it, or ""."""
+        if not (self._line.keeping or self._offers):
+            return ""
+        order = (
+            self._line.keeping.order(stake.rid)
+            if stake.rid in self._line.keeping
+            else self._order_of(stake.principal, stake.stamp, stake.rid, stake.claims)
+        )
+        for resource, start, end, units in self.book.needs(stake):
+            kept = self._kept(order, resource, start, end)
+            if kept and self.book.calendars[resource].free(start, end) - kept < units:
+                return resource
+        return ""
+
+    def _no_room(
+        self, stake: Stake, resource: str, needs: Sequence[Piece], now: Moment
+    ) -> tuple[Refusal, ...]:
+        refusals = self.book.busy(stake, resource, now.wall_s)
+        if not self._may_come_free(needs):
+            return refusals
+        return tuple(structs.replace(each, code=RefusalCode.HELD) for each in refusals)
+
+    def _may_come_free(self, needs: Sequence[Piece]) -> bool:
+        """Whether there is room for `needs` beside what is locked."""
+        return all(
+            self.book.calendars[resource].info.capacity
+            - self.book.locked_units(resource, start, end)
+            >= units
+            for resource, start, end, units in needs
+        )
+
+    def _stake_for(self, before: Stake | None, visit: m.Visit) -> Stake:
+        """The stake of this attempt; a want that was held before keeps its hold id."""
+        kept = {(c.resource, c.start, c.end, c.units): c for c in before.claims} if before else {}
+        claims = []
+        for want in visit.wants:
+            claim = kept.pop((want.resource, want.start, want.end, want.units), None)
+            if claim is None or claim.state != "held" or claim.common or visit.mode == "vote":
+                claim = Claim(self._new_id(), want.resource, want.start, want.end, want.units)
+            claims.append(claim)
+        ends_at = max(want.end for want in visit.wants)
+        return Stake(
+            rid=visit.rid,
+            att=visit.att,
+            principal=visit.principal,
+            secret=visit.secret,
+            need=visit.need,
+            parts=visit.parts,
+            coords=visit.coords,
+            claims=claims,
+            refused=before.refused if before else 0,
+            replaces=visit.replaces,
+            stamp=visit.stamp,
+            ends_at=max(ends_at, before.ends_at if before else 0),
+        )
+
+    def _why_not_promise(self, stake: Stake, named: set[int], now: Moment) -> tuple[Refusal, ...]:
+        """The owner may still say no here, and never after."""
+        user = stake.principal.user
+        if self.book.count(user, "prepared") + len(named) > self._limits.promised_per_principal_max:
+            return (self._refuse(RefusalCode.LIMIT, "too many promises to one user at once"),)
+        wants = [
+            m.Want(claim.resource, claim.start, claim.end, claim.units)
+            for claim in stake.claims
+            if claim.hold_id in named
+        ]
+        return tuple(self.book.refusals(stake.principal, wants, ("lock",), now.wall_s))
+
+    def _promise(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
+        self._holders.pop(stake.rid, None)
+        self._move(stake, event)
+        self._store(stake, event)
+        self._inquire_later(stake, now, 0)
+
+    def _answer_visit(
+        self,
+        source: str,
+        visit: m.Visit,
+        vote: Literal["yes", "no", "none"],
+        held: tuple[m.HeldSlot, ...],
+        refusals: tuple[Refusal, ...],
+        *,
+        ahead: int = -1,
+    ) -> None:
+        visited = m.Visited(
+            rid=visit.rid, att=visit.att, epoch=self.epoch, vote=vote, held=held,
+            refusals=refusals, ahead=ahead,
+        )  # fmt: skip
+        self._send(source, visited)
