@@ -16,7 +16,7 @@ from kalends.broker.directory import Directory
 from kalends.broker.effects import Send
 from kalends.broker.record import Operation, Record, Spec
 from kalends.core import messages as m
-from kalends.core.api import RequestView
+from kalends.core.api import Patience, RequestView
 from kalends.core.clock import LogicalClock
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
@@ -94,26 +94,35 @@ class Broker:
         user: m.Principal = ANN,
         digest: str = "digest",
         replaces: Record | None = None,
+        patience: Patience = "held",
     ) -> str:
         """Exactly these slots."""
         text = " + ".join(f"{want.resource}:{want.units}" for want in wants)
         request = parse_request(
             text, duration="60s", at=wants[0].start, now_s=self.now.wall_s, zone="UTC"
         )
-        spec = Spec(request, text, hold=hold_s > 0, hold_s=hold_s, wants=wants)
+        spec = Spec(
+            request, text, hold=hold_s > 0, hold_s=hold_s, wants=wants, patience=patience
+        )
         rid = self.coordinator.submit(user, key, digest, spec, ticket, self.now, replaces=replaces)
         self.settle()
         return rid
 
     def ask(
-        self, text: str, ticket: int = 1, *, hold_s: int = 0, key: str = "the-key-of-it"
+        self,
+        text: str,
+        ticket: int = 1,
+        *,
+        hold_s: int = 0,
+        key: str = "the-key-of-it",
+        patience: Patience = "held",
     ) -> str:
         """Whenever it can be within a day."""
         request = parse_request(
             text, duration="60s", not_before=START, not_after=START + 600,
             now_s=self.now.wall_s, zone="UTC",
         )  # fmt: skip
-        spec = Spec(request, text, hold=hold_s > 0, hold_s=hold_s)
+        spec = Spec(request, text, hold=hold_s > 0, hold_s=hold_s, patience=patience)
         rid = self.coordinator.submit(ANN, key, "digest", spec, ticket, self.now)
         self.settle()
         return rid

@@ -235,7 +235,7 @@ def test_a_hold_keeps_one_start_and_gives_the_rest_up(broker: AgentBroker) -> No
     broker.report(rid, says("there", held("there/one", 0, term=1, hold_id=3)))
     given_up = ("here", m.Release(rid=rid, att=1, hold_ids=(2,)))
     renewed = [
-        (site, m.Renew(rid=rid, att=1, hold_ids=(hold_id,), hold_ms=HOLD_MS))
+        (site, m.Renew(rid=rid, att=1, hold_ids=(hold_id,), hold_ms=HOLD_MS, considered=True))
         for site, hold_id in (("here", 1), ("there", 3))
     ]
     assert broker.sent() == [given_up, *renewed], "sites learn at once what is chosen"

@@ -6,7 +6,7 @@ import pytest
 from tests.protocol_broker import SITES, START, WANTS, Broker, hello, new_register
 from tests.protocol_support import BOB, COORDS, SECRET, T0
 
-from kalends.broker.attempts import ROUNDS_MAX, VOTE_MS_MAX
+from kalends.broker.negotiating import ROUNDS_MAX, VOTE_MS_MAX
 from kalends.broker.case import NEXT_PHASES, Phase
 from kalends.broker.desk import REQUEST_MS_MAX
 from kalends.core import messages as m
@@ -169,7 +169,7 @@ def test_a_lost_race_is_run_again_with_holds_at_the_next_attempt() -> None:
 
 def test_it_gives_up_after_so_many_lost_races() -> None:
     broker = Broker()
-    rid = broker.ask("here/one + there/one")
+    rid = broker.ask("here/one + there/one", patience="none")
     for att in range(1, ROUNDS_MAX + 1):
         broker.shows((0, 600))
         broker.receive("there", no(rid, att=att))
@@ -934,7 +934,7 @@ def test_a_request_that_no_resource_fits_fails_without_asking() -> None:
 
 def test_a_hold_that_is_lost_before_all_is_held_starts_the_next_attempt() -> None:
     broker = Broker()
-    rid = broker.submit(hold_s=600)
+    rid = broker.submit(hold_s=600, patience="none")
     held = (m.HeldSlot(0, 11),)
     broker.receive("here", m.Visited(rid=rid, att=1, epoch=1, vote="none", held=held))
     broker.sent()

@@ -1,4 +1,4 @@
-"""One attempt of a request: look, ask for promises or holds, prepare, and ask for the decision.
+"""The steps of an attempt: ask for promises or holds, prepare, and ask for the decision.
 
 The first attempt at known slots asks for promises at once (one round trip); later ones hold first and
 then prepare, which is phase one of two-phase commit. An attempt ends by Commit, by Raise, which voids
@@ -13,25 +13,20 @@ from kalends.broker import record as r
 from kalends.broker.case import Case, SitePart, by_site, problem_of
 from kalends.broker.desk import REQUEST_MS_MAX, RESEND_AFTER_MS
 from kalends.broker.effects import Send
-from kalends.broker.looking import Looking, batched
-from kalends.broker.planner import Plan
 from kalends.broker.record import Record
-from kalends.broker.refusals import PERMANENT, error_of, site_down, site_unknown
+from kalends.broker.refusals import error_of, site_down, site_unknown
 from kalends.broker.telling import Telling
 from kalends.core import messages as m
-from kalends.core.errors import KalendsError, LostRace, Refusal
-from kalends.core.identifiers import split_resource
+from kalends.core.api import Waiting
+from kalends.core.errors import KalendsError, Refusal
 from kalends.core.intervals import Moment
 from kalends.core.messages import Want
 from kalends.core.times import format_duration, format_time
 
-LOOK_MS_MAX: Final = 5_000
 VOTE_MS_MAX: Final = 10_000
 HOLD_MS: Final = 30_000
 """A site's hold lives so long without a Renew: longer than a vote and two round trips."""
 RENEW_EVERY_MS: Final = 10_000
-ROUNDS_MAX: Final = 8
-"""Plans that turn out to be taken before the request gives up: each costs two round trips."""
 
 
 class Attempts(Telling):
@@ -51,71 +46,13 @@ class Attempts(Telling):
             op = r.Adopt(record.rid, record.state, self.identity.owner)
             self._effects.operations.append(op)
 
-    def _begin_attempt(self, case: Case, now: Moment) -> None:
-        """Vote at once when the slots are known and this is the first attempt; else hold, or look."""
-        record = case.record
-        if case.cancel_wanted:
-            self._close(case, None, "released", now)
-        elif record.wants and (record.att == 1 or case.fixed or record.held_until_ms):
-            self._visit(case, record.wants, now)
-        else:
-            self._look(case, now)
+    def _visit(
+        self, case: Case, wants: tuple[Want, ...], now: Moment, *, hopeful: bool = False
+    ) -> None:
+        """Ask every site for its slots: promised at once at attempt 1, held in later ones.
 
-    def _look(self, case: Case, now: Moment) -> None:
-        try:
-            looking = Looking.of(case.record, self.directory, case.shunned, now.wall_s)
-        except KalendsError as error:
-            self._close(case, error, "failed", now)
-            return
-        case.enter("looking")
-        case.free = {}
-        case.refusals = []
-        case.queries = {}
-        for site, wants in looking.by_site.items():
-            for part in batched(wants):
-                query_id = next(self._query_ids)
-                case.queries[query_id] = site
-                self._queries[query_id] = case.rid
-                query = m.Query(query_id=query_id, principal=case.record.principal, wants=part)
-                self._effects.sends.append(Send(site, query))
-        case.phase_deadline_ms = now.monotonic_ms + LOOK_MS_MAX
-        self._schedule(case)
-        if not case.queries:
-            self._looked(case, now)
-
-    def _viewed(self, site: str, view: m.View, now: Moment) -> None:
-        """A site is believed about its own resources only."""
-        case = self.cases.get(self._queries.get(view.query_id, ""))
-        if case is None or case.phase != "looking" or case.queries.get(view.query_id) != site:
-            return
-        del case.queries[view.query_id], self._queries[view.query_id]
-        for of_one in view.views:
-            if split_resource(of_one.resource)[0] != site:
-                continue
-            case.free = {**case.free, of_one.resource: of_one.steps}
-            if of_one.refusal is not None:
-                case.refusals.append(of_one.refusal)
-        if not case.queries:
-            self._looked(case, now)
-
-    def _looked(self, case: Case, now: Moment) -> None:
-        """Plan the earliest start from what the sites have shown, and ask for it."""
-        for query_id, site in case.queries.items():
-            self._queries.pop(query_id, None)
-            case.refusals.append(site_down(site, "it did not answer in time"))
-        case.queries = {}
-        planned = Looking.planned(
-            case.record, self.directory, case.free, case.refusals, case.excluded
-        )
-        if isinstance(planned, Plan):
-            case.record.wants = planned.wants
-            case.planned = planned.key
-            self._visit(case, planned.wants, now)
-        else:
-            self._close(case, error_of(planned), "failed", now)
-
-    def _visit(self, case: Case, wants: tuple[Want, ...], now: Moment) -> None:
-        """Ask every site for its slots: promised at once at attempt 1, held in later ones."""
+        `hopeful`: others hold some of them still, so that promises at once would be refused.
+        """
         record = case.record
         grouped = by_site(wants)
         down = [
@@ -128,7 +65,8 @@ class Attempts(Telling):
         if down:
             self._close(case, error_of(down), "failed", now)
             return
-        case.enter("holding" if record.spec.hold or record.att > 1 else "voting")
+        case.enter("holding" if record.spec.hold or record.att > 1 or hopeful else "voting")
+        self._in_flight.note(case.rid, wants)
         case.parts = {site: SitePart(site, of_site) for site, of_site in grouped.items()}
         self._wait_for_votes(case, now)
         for part in case.parts.values():
@@ -149,6 +87,8 @@ class Attempts(Telling):
             secret=record.secret,
             hold_ms=HOLD_MS,
             replaces=record.replaces,
+            queue=case.phase == "holding" and record.spec.patience != "none",
+            considered=record.spec.hold,
         )
         self._effects.sends.append(Send(part.site, visit))
 
@@ -156,25 +96,12 @@ class Attempts(Telling):
         sites = self.directory.sites
         return tuple(m.Part(site, sites[site].url) for site in case.parts)
 
-    def _visited(self, site: str, visited: m.Visited, now: Moment) -> None:
-        case = self._live(visited.rid, visited.att, ("voting", "holding"))
-        if case is None or (part := case.parts.get(site)) is None:
-            return
-        if visited.refusals or not visited.held:
-            self._refused(case, visited.refusals, now)
-            return
-        part.hold_ids = tuple(slot.hold_id for slot in visited.held)
-        part.voted = visited.vote == "yes"
-        if case.phase == "voting" and all(part.voted for part in case.parts.values()):
-            self._commit(case, now)
-        elif case.phase == "holding" and all(part.hold_ids for part in case.parts.values()):
-            self._all_held(case, now)
-
     def _all_held(self, case: Case, now: Moment) -> None:
         record = case.record
         if record.spec.hold and not case.lock_wanted:
             case.enter("held")
             case.noted = False
+            record.waiting = None
             if not record.held_until_ms:
                 record.held_until_ms = now.wall_ms + record.spec.hold_s * 1_000
                 self._happened(case, "held", "", now)
@@ -189,7 +116,8 @@ class Attempts(Telling):
     def _prepare(self, case: Case, now: Moment) -> None:
         """Phase one of two-phase commit, for slots that are held."""
         case.enter("preparing")
-        case.deadline_ms = now.monotonic_ms + REQUEST_MS_MAX
+        case.deadline_ms = max(case.deadline_ms, now.monotonic_ms + REQUEST_MS_MAX)
+        case.record.recalled_until = 0
         self._wait_for_votes(case, now)
         for part in case.parts.values():
             self._send_prepare(case, part)
@@ -204,21 +132,11 @@ class Attempts(Telling):
         )
         self._effects.sends.append(Send(part.site, prepare))
 
-    def _voted(self, site: str, voted: m.Voted, now: Moment) -> None:
-        case = self._live(voted.rid, voted.att, ("preparing",))
-        if case is None or (part := case.parts.get(site)) is None:
-            return
-        if voted.vote != "yes":
-            self._refused(case, voted.refusals, now)
-            return
-        part.voted = True
-        if all(part.voted for part in case.parts.values()):
-            self._commit(case, now)
-
     def _commit(self, case: Case, now: Moment) -> None:
         """Every chosen site has promised this attempt: ask the register to decide."""
         case.enter("committing")
         record = case.record
+        record.waiting = None
         record.chosen = {part.site: part.hold_ids for part in case.parts.values()}
         record.wants = tuple(want for part in case.parts.values() for want in part.wants)
         record.held_until_ms = 0
@@ -229,28 +147,9 @@ class Attempts(Telling):
         op = r.Commit(case.rid, record.att, record.replaces, r.encode_record(record))
         self._effects.operations.append(op)
 
-    def _refused(self, case: Case, refusals: tuple[Refusal, ...], now: Moment) -> None:
-        """A site said no (or too late): this attempt is over; try another plan, or give up."""
-        case.refusals = list(refusals)
-        case.rounds += 1
-        if case.fixed or case.record.held_until_ms:
-            self._close(case, error_of(refusals), "failed", now)
-        elif case.rounds >= ROUNDS_MAX:
-            error = LostRace(
-                f"others were faster {case.rounds} times",
-                remedy="try again, or ask for a wider window",
-                refusals=refusals,
-            )
-            self._close(case, error, "failed", now)
-        else:
-            permanent = {refusal.where for refusal in refusals if refusal.code in PERMANENT}
-            case.shunned |= permanent
-            if refusals and not permanent and case.planned is not None:
-                case.excluded.add(case.planned)
-            self._raise(case, "others were faster, or an owner refused", refusals, now)
-
     def _raise(self, case: Case, detail: str, refusals: tuple[Refusal, ...], now: Moment) -> None:
         case.enter("raising")
+        case.record.recalled_until = 0
         self._happened(case, "retrying", detail, now, refusals)
         record = case.record
         op = r.Raise(case.rid, record.att, self.identity.owner, r.encode_record(record))
@@ -266,6 +165,12 @@ class Attempts(Telling):
         else:
             self._happened(case, kind, "", now)
         self._effects.operations.append(r.Close(case.rid, record.att, r.encode_record(record)))
+
+    def _note_waiting(self, case: Case, waiting: Waiting | None) -> None:
+        """Write down what it waits for: others may look at it, and a take-over goes on with it."""
+        case.record.waiting = waiting
+        body = r.encode_record(case.record)
+        self._effects.operations.append(r.Note(case.rid, case.record.att, body, "waiting"))
 
     def _wait_for_votes(self, case: Case, now: Moment) -> None:
         case.phase_deadline_ms = now.monotonic_ms + VOTE_MS_MAX

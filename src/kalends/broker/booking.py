@@ -53,6 +53,8 @@ class Booking:
             hold=body.hold,
             hold_s=body.hold_s if body.hold else 0,
             wants=fixed_wants(request) or (),
+            patience=body.patience,
+            give_up_at=body.give_up_at,
         )
         user = caller.principal.user
 
@@ -63,7 +65,7 @@ class Booking:
             found = self._scripts.resolve(user, request.agent, "request.agent")
             return structs.replace(spec, agent=found.agent, script=found.script), None
 
-        digest = _digest("book", request, body.hold, body.hold_s)
+        digest = _digest("book", request, body.hold, body.hold_s, body.patience, body.give_up_at)
         return await self._decided(caller, body.key, digest, body.wait_ms, asked)
 
     async def change(self, caller: Caller, body: api.Change) -> api.RequestView:
@@ -111,8 +113,13 @@ class Booking:
         return await self._finished(record, body, self._service.coordinator.release)
 
     async def cancel(self, caller: Caller, body: api.Finish) -> api.RequestView:
-        """Answers once every site has freed its slots, or when the time to wait is over."""
+        """Answers once every site has freed its slots, or when the time to wait is over.
+
+        What is not decided yet, or only held, is given up.
+        """
         record = self._records.of(caller, body.id)
+        if record.state == "open":
+            return await self._finished(record, body, self._service.coordinator.release)
         return await self._finished(record, body, self._service.coordinator.cancel)
 
     async def _decided(

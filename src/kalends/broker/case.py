@@ -6,9 +6,10 @@ phase      what is going on                         left by
 looking    sites were asked what is free            all views, or the time to look is over
 touring    sites hold what an agent chooses there   all reports, or the time to vote is over
 voting     slots were asked for, promised at once   all yes, a no, or the time to vote is over
-holding    slots were asked for, to be held         all held, a no, or the time is over
+holding    slots were asked for, to be held; where  all held, a no, or the time is over
+           others hold them it waits in line
 held       all held, the user considers             lock, release, the end of the hold
-waiting    in line at some site (waiting lists)     a grant, a lock, the deadline
+waiting    on waiting lists, holding nothing        something has come free, the deadline
 preparing  holds are to be promised                 all yes, a no, or the time to vote is over
 committing the register is asked to commit          its answer
 raising    the register is asked for a new attempt  its answer
@@ -41,12 +42,12 @@ NEXT_PHASES: Final[dict[Phase, frozenset[Phase]]] = {
     "new": frozenset(
         {"looking", "touring", "voting", "holding", "raising", "closing", "telling", "cancelling"}
     ),
-    "looking": frozenset({"voting", "holding", "closing", "over"}),
+    "looking": frozenset({"voting", "holding", "waiting", "closing", "over"}),
     "touring": frozenset({"held", "preparing", "raising", "closing", "over"}),
     "voting": frozenset({"committing", "raising", "closing", "over"}),
-    "holding": frozenset({"held", "waiting", "preparing", "raising", "closing", "over"}),
+    "holding": frozenset({"held", "preparing", "raising", "closing", "over"}),
     "held": frozenset({"preparing", "raising", "closing", "over"}),
-    "waiting": frozenset({"preparing", "raising", "closing", "over"}),
+    "waiting": frozenset({"looking", "closing", "over"}),
     "preparing": frozenset({"committing", "raising", "closing", "over"}),
     "committing": frozenset({"telling", "closing", "over"}),
     "raising": frozenset({"looking", "touring", "holding", "closing", "over"}),
@@ -70,6 +71,10 @@ class SitePart:
     """It has said Done to a Cancel."""
     surplus: tuple[int, ...] = ()
     """What an agent has held here besides: given up, until that has been heard."""
+    ahead: int = -1
+    """How many are before it in line here; -1: it does not wait here."""
+    awaits: tuple[Refusal, ...] = ()
+    """What it waits for here."""
 
 
 @dataclass(slots=True)
@@ -93,6 +98,16 @@ class Case:
     planned: Key | None = None
     """What is being tried: an alternative and its common start."""
     excluded: set[Key] = field(default_factory=set)
+    counting: Literal["all", "locked"] = "all"
+    """Which claims of others count as taken in this look."""
+    contested: bool = False
+    """Some of what this look has shown is held by others, or waited for."""
+    look_first: bool = False
+    """The slots were taken: they are looked at before they are asked for again."""
+    stirred: bool = False
+    """Something may have come free that no look has seen."""
+    listed: set[str] = field(default_factory=set)
+    """Sites on whose waiting lists it stands."""
     shunned: set[str] = field(default_factory=set)
     """Resources and sites that refuse this user for good: not asked again."""
     untold: list[Event] = field(default_factory=list)
@@ -178,6 +193,8 @@ def view_of(
             for left in record.left
         ),
         changing=changing,
+        waiting=record.waiting if record.state == "open" else None,
+        recalled_until=record.recalled_until if record.public_state == "held" else 0,
         problem=record.problem,
     )
 

@@ -6,7 +6,8 @@ conditional write at its current attempt, after every chosen site has durably sa
 attempt; raising the attempt aborts it for ever. No safety rule reads a clock.
 
 It is built in layers, each a module: `desk` (cases and effects), `telling` (phase two), `attempts`
-(phase one), `touring` (phase one with an agent), `decisions` (answers of the register), and here
+(the steps of phase one), `seeking` (where to try), `negotiating` (what sites answer), `touring`
+(agents), `decisions` (answers of the register), and here
 calls, messages and time. Phases are in `case`; register operations in `record`; Gray and Lamport
 (Consensus on Transaction Commit) for why the register decides, and Ramamoorthi et al. 1997, section 4,
 for the session.
@@ -16,12 +17,13 @@ from __future__ import annotations
 
 import copy
 import heapq
+from typing import Final
 
 from kalends.broker import record as r
 from kalends.broker.attempts import RENEW_EVERY_MS
 from kalends.broker.case import Case, SitePart, view_of
 from kalends.broker.decisions import Decisions, hold_ran_out, key_reused
-from kalends.broker.desk import REQUEST_MS_MAX, RESEND_EVERY_MS_MAX
+from kalends.broker.desk import RESEND_EVERY_MS_MAX
 from kalends.broker.effects import Answer
 from kalends.broker.record import Record, Spec
 from kalends.broker.refusals import error_of, site_down
@@ -29,6 +31,12 @@ from kalends.core import messages as m
 from kalends.core.errors import Conflict, Expired, LimitExceeded, Unavailable
 from kalends.core.intervals import Moment
 from kalends.core.messages import Principal
+
+PRIORITY_STEP_MS: Final = 60_000
+"""A request with one more point of priority stands in line as if it had come a minute earlier."""
+
+WORKING_PHASES: Final = ("looking", "touring", "voting", "holding", "waiting", "preparing")
+"""Something is on its way, or waited for, whose time may run out."""
 
 
 class Coordinator(Decisions):
@@ -66,7 +74,7 @@ class Coordinator(Decisions):
             groups=principal.groups,
             key=key,
             digest=digest,
-            stamp=self.clock.tick(now.wall_ms),
+            stamp=self._stamp(spec, now),
             owner=self.identity.owner,
             reservation=replaces.reservation if replaces else rid,
             replaces=replaces.rid if replaces else "",
@@ -82,6 +90,11 @@ class Coordinator(Decisions):
         self._effects.operations.append(r.Begin(copy.copy(record), case.source))
         self._begin_attempt(case, now)
         return rid
+
+    def _stamp(self, spec: Spec, now: Moment) -> int:
+        """When it was asked for; a priority counts as having asked earlier, or later."""
+        head_start_ms = spec.request.priority * PRIORITY_STEP_MS
+        return max(self.clock.tick(now.wall_ms) - head_start_ms, 0)
 
     def join(self, rid: str, ticket: int) -> bool:
         """Let `ticket` hear of `rid` too; False when this replica is not working on it."""
@@ -109,7 +122,7 @@ class Coordinator(Decisions):
         if case is None:
             return
         case.cancel_wanted = True
-        if case.phase in ("held", "looking", "touring", "holding"):
+        if case.phase in ("held", "looking", "touring", "holding", "waiting"):
             self._close(case, None, "released", now)
 
     def cancel(self, record: Record, ticket: int, now: Moment) -> None:
@@ -186,8 +199,14 @@ class Coordinator(Decisions):
                 self._effects.operations.append(op)
             case m.Hello():
                 self.site_up(message, now)
-            case m.Recall() | m.Grant() | m.Locked() | m.Awaited() | m.Reclaim():
-                pass  # waiting lists: a site sends these only to those who asked to wait
+            case m.Recall():
+                self._recalled(site, message.rid, message.att, message.left_ms, now)
+            case m.Grant():
+                self._granted(site, message, now)
+            case m.Locked():
+                self._locked(site, message, now)
+            case m.Awaited():
+                self._awaited(site, message, now)
             case _:
                 self._effects.alarms.append(
                     f"{type(message).__name__} from {site}: not for a broker"
@@ -206,18 +225,6 @@ class Coordinator(Decisions):
 
     # Holds, staleness, silence
 
-    def _renewed(self, site: str, renewed: m.Renewed, now: Moment) -> None:
-        """A hold that is lost (a restart, or our silence) is asked for again in a new attempt."""
-        case = self._live(renewed.rid, renewed.att, ("held", "holding"))
-        if case is None or (part := case.parts.get(site)) is None:
-            return
-        if not set(part.surplus) & set(renewed.kept):
-            part.surplus = ()
-        if set(part.hold_ids) & set(renewed.lost):
-            if case.phase == "held":
-                case.deadline_ms = now.monotonic_ms + REQUEST_MS_MAX
-            self._raise(case, f"{site} has lost the hold", (), now)
-
     def _stale(self, stale: m.Stale) -> None:
         case = self._live(
             stale.rid, stale.att, ("touring", "voting", "holding", "held", "preparing")
@@ -228,7 +235,7 @@ class Coordinator(Decisions):
 
     def _tick(self, case: Case, now: Moment) -> None:
         ms = now.monotonic_ms
-        working = case.phase in ("looking", "touring", "voting", "holding", "preparing")
+        working = case.phase in WORKING_PHASES
         if working and (_due(case.phase_deadline_ms, ms) or case.deadline_ms <= ms):
             self._too_late(case, now)
             return
@@ -256,13 +263,18 @@ class Coordinator(Decisions):
         if case.phase == "touring" and case.deadline_ms > now.monotonic_ms:
             self._toured(case, now)
             return
+        over = case.deadline_ms <= now.monotonic_ms
+        if not over and self._still_in_line(case, now):
+            return
         silent = tuple(
             site_down(part.site, "it did not answer in time")
             for part in case.parts.values()
-            if not (part.voted or (case.phase == "holding" and part.hold_ids))
+            if not (part.voted or (case.phase == "holding" and (part.hold_ids or part.ahead >= 0)))
             and not (case.tour is not None and part.site in case.tour.reports)
         )
-        if case.deadline_ms <= now.monotonic_ms:
+        if over and (case.phase == "waiting" or (case.phase == "holding" and not silent)):
+            self._too_long(case, now)
+        elif over:
             error = error_of(silent) if silent else Expired("no answer in time")
             self._close(case, error, "failed", now)
         else:
@@ -276,6 +288,8 @@ class Coordinator(Decisions):
             self._send_visit(case, part)
         elif case.phase == "touring":
             self._dispatch_again(case, part.site)
+        elif case.phase == "waiting":
+            self._send_await(case, part)
         elif case.phase == "preparing" and not part.voted:
             self._send_prepare(case, part)
         elif case.phase in ("telling", "cancelling"):

@@ -88,6 +88,7 @@ class Decisions(Touring):
         case.record.att += 1
         case.record.owner = self.identity.owner
         case.parts = {}
+        self._in_flight.drop(case.rid)
         case.tour = None
         case.stale = False
         if case.record.held_until_ms and case.record.held_until_ms <= now.wall_ms:
@@ -102,6 +103,9 @@ class Decisions(Touring):
                 False  # A release that came too late: what is reserved is cancelled.
             )
             case.enter("telling")
+            self._in_flight.drop(case.rid)
+            case.listed -= case.parts.keys()
+            self._leave_lists(case)
             self._answer(case)
             self._tell(case, now)
             return
@@ -124,6 +128,7 @@ class Decisions(Touring):
         case.record.state = "closed"
         case.record.done = True
         self._abort_parts(case, case.record.att)
+        self._leave_lists(case)
         self._answer(case)
         self._over(case)
 

@@ -15,6 +15,7 @@ from kalends.broker import record as r
 from kalends.broker.case import Case, problem_of, view_of
 from kalends.broker.directory import Directory
 from kalends.broker.effects import Answer, Effects, Happened
+from kalends.broker.in_flight import InFlight
 from kalends.broker.record import Operation, Record
 from kalends.core.api import Event, RequestView
 from kalends.core.clock import LogicalClock
@@ -22,12 +23,27 @@ from kalends.core.errors import LostRace, Refusal
 from kalends.core.intervals import Moment
 
 REQUEST_MS_MAX: Final = 60_000
+LISTED_S_MAX: Final = 366 * 86_400
+"""A request without an end stands on waiting lists for a year."""
 RESEND_AFTER_MS: Final = 1_000
 RESEND_EVERY_MS_MAX: Final = 8_000
 TRAIL_MAX: Final = 64
 
-OPEN_PHASES: Final = ("looking", "touring", "voting", "holding", "held", "preparing")
+OPEN_PHASES: Final = (
+    "looking", "touring", "voting", "holding", "held", "waiting", "preparing",
+)  # fmt: skip
 """Undecided, and no answer of the register is on its way that would tell of another owner."""
+
+
+def deadline_ms(record: Record, now: Moment) -> int:
+    """When `record` is given up if nothing has come of it (monotonic); see `kalends.core.api.Book`."""
+    spec = record.spec
+    give_up_at = spec.give_up_at
+    if not give_up_at and spec.patience == "taken":
+        give_up_at = spec.request.not_after or record.created_ms // 1000 + LISTED_S_MAX
+    if not give_up_at:
+        return now.monotonic_ms + REQUEST_MS_MAX
+    return now.monotonic_ms + max(give_up_at * 1000 - now.wall_ms, 0)
 
 
 class Identity(NamedTuple):
@@ -77,6 +93,7 @@ class Desk:
         self._query_ids = itertools.count(1)
         self._queries: dict[int, str] = {}
         self._effects = Effects()
+        self._in_flight = InFlight()
 
     def working_on(self, user: str, key: str) -> Case | None:
         """The case of the request that `user` made with `key`, while this replica works on it."""
@@ -101,7 +118,7 @@ class Desk:
         return taken
 
     def _open_case(self, record: Record, now: Moment) -> Case:
-        case = Case(record, now.monotonic_ms + REQUEST_MS_MAX)
+        case = Case(record, deadline_ms(record, now))
         self.cases[record.rid] = case
         self._keys[record.user, record.key] = record.rid
         self._open[record.user] += 1
@@ -135,6 +152,7 @@ class Desk:
     def _over(self, case: Case, rid: str = "") -> None:
         """`rid` is given where the case's record has become another's."""
         case.phase = "over"
+        self._in_flight.drop(rid or case.rid)
         for query_id in case.queries:
             self._queries.pop(query_id, None)
         if self.cases.pop(rid or case.rid, None) is not None:

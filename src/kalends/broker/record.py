@@ -28,7 +28,7 @@ from typing import Literal
 
 import msgspec
 
-from kalends.core.api import Event, Patience, RequestState
+from kalends.core.api import Event, Patience, RequestState, Waiting
 from kalends.core.errors import Problem
 from kalends.core.messages import Chosen, Principal, Want
 from kalends.core.requests import Request
@@ -103,6 +103,11 @@ class Record(msgspec.Struct, omit_defaults=True):
     left: tuple[Left, ...] = ()
     told_agent: tuple[tuple[str, str], ...] = ()
     """Key and digest of the calls that left something for the agent: each counts once."""
+    alternative: int = 0
+    """The number of the one that `wants` are of."""
+    waiting: Waiting | None = None
+    recalled_until: int = 0
+    """As in `kalends.core.api.RequestView`."""
 
     @property
     def principal(self) -> Principal:
@@ -126,7 +131,7 @@ class Begin(msgspec.Struct, frozen=True):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """`of` says what is written down: what is held, or what was said to the agent.
+    """`of` says what is written down: what is held, what was said to the agent, what it waits for.
 
     `source`, of the hash `script`, where another agent goes on: kept until the request is decided.
     """
@@ -134,7 +139,7 @@ class Note(msgspec.Struct, frozen=True):
     rid: str
     att: int
     body: bytes
-    of: Literal["held", "agent"] = "held"
+    of: Literal["held", "agent", "waiting"] = "held"
     script: str = ""
     source: str = ""
 

@@ -10,7 +10,7 @@ from msgspec import structs
 from kalends.broker import register
 from kalends.broker.case import view_of
 from kalends.broker.record import Record
-from kalends.broker.service import BrokerService
+from kalends.broker.service import BrokerService, moment
 from kalends.core import api
 from kalends.core.errors import NotFound
 from kalends.serving.callers import Caller
@@ -54,7 +54,11 @@ class Records:
         if case is not None and case.phase == "telling" and record.state == "commit":
             confirmed = frozenset(site for site, part in case.parts.items() if part.done)
         changing = self._service.store.read(register.changing, record.reservation)
-        return view_of(record, confirmed=confirmed, changing=changing)
+        view = view_of(record, confirmed=confirmed, changing=changing)
+        if case is None or record.state != "open":
+            return view
+        waiting = self._service.coordinator.waiting_of(record.rid, moment())
+        return structs.replace(view, waiting=waiting)
 
     def show(self, caller: Caller, body: api.ById) -> api.RequestView:
         return self.view(self.of(caller, body.id))

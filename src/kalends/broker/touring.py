@@ -13,11 +13,12 @@ from __future__ import annotations
 from typing import Final
 
 from kalends.broker import record as r
-from kalends.broker.attempts import HOLD_MS, Attempts
+from kalends.broker.attempts import HOLD_MS
 from kalends.broker.case import Case, SitePart
 from kalends.broker.choosing import Choice, best_choice
 from kalends.broker.desk import OPEN_PHASES
 from kalends.broker.effects import Send
+from kalends.broker.negotiating import Negotiating
 from kalends.broker.plain_data import plain_data
 from kalends.broker.refusals import site_down
 from kalends.broker.tours import AGREE_MAX, TOURS_MAX, Tour, left_out, planned_tour
@@ -43,7 +44,7 @@ SEEN_MAX: Final = 256
 """Scripts that a site is believed to know, as many as it remembers: of others it says that it does not."""
 
 
-class Touring(Attempts):
+class Touring(Negotiating):
     """`_scripts` gives the source of a hash, or "" when it is not kept."""
 
     def _begin_attempt(self, case: Case, now: Moment) -> None:
@@ -251,7 +252,10 @@ class Touring(Attempts):
         record = case.record
         if part.surplus and case.phase == "held":
             self._release_surplus(case, part.site, part.surplus)
-        renew = m.Renew(rid=case.rid, att=record.att, hold_ids=part.hold_ids, hold_ms=HOLD_MS)
+        renew = m.Renew(
+            rid=case.rid, att=record.att, hold_ids=part.hold_ids, hold_ms=HOLD_MS,
+            considered=record.spec.hold,
+        )  # fmt: skip
         self._effects.sends.append(Send(part.site, renew))
 
     def _release_surplus(self, case: Case, site: str, hold_ids: tuple[int, ...]) -> None:

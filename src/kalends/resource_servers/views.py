@@ -42,7 +42,20 @@ def _look_at(
         else []
     )
     usable = tuple((start, end, units) for start, end, units in steps if units >= want.units)
-    return FreeSteps(resource=want.resource, until=until, steps=usable, slots=tuple(slots))
+    held = query.counting == "all" and _is_held(book, want, keepings)
+    return FreeSteps(
+        resource=want.resource, until=until, steps=usable, slots=tuple(slots), held=held
+    )
+
+
+def _is_held(book: SiteBook, want: Want, keepings: Sequence[Keeping]) -> bool:
+    if any(next(keeping.before(LAST, want.resource), None) for keeping in keepings):
+        return True
+    totals = book.totals()
+    if not (totals["held"] or totals["prepared"]):
+        return False
+    listed = book.calendars[want.resource].calendar.listing(want.start, want.end)
+    return any(booking.state != "locked" for booking in listed)
 
 
 def _changes(
