@@ -101,9 +101,7 @@ class Broker:
         request = parse_request(
             text, duration="60s", at=wants[0].start, now_s=self.now.wall_s, zone="UTC"
         )
-        spec = Spec(
-            request, text, hold=hold_s > 0, hold_s=hold_s, wants=wants, patience=patience
-        )
+        spec = Spec(request, text, hold=hold_s > 0, hold_s=hold_s, wants=wants, patience=patience)
         rid = self.coordinator.submit(user, key, digest, spec, ticket, self.now, replaces=replaces)
         self.settle()
         return rid

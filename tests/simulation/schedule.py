@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from tests.simulation.kernel import Violation
-from tests.simulation.workload import Size
+from tests.simulation.workload import CROWD, Size
 from tests.simulation.world import Faults, World
 
 FAULTS_MS: Final = 90_000
@@ -19,6 +19,10 @@ QUIET_MS_MAX: Final = 420_000
 
 FILES_EVERY: Final = 10
 """One schedule in so many keeps its sites' stores in files, whose logs get torn."""
+
+
+CROWD_EVERY: Final = 3
+"""In one schedule of so many, many fight over little."""
 
 
 class Report(NamedTuple):
@@ -47,7 +51,7 @@ def run(
     faults_ms: int = FAULTS_MS,
 ) -> Report:
     """Run the schedule of `seed`; `prepare` may change the world before it starts."""
-    size = size or Size(sites=3 + seed % 3)
+    size = size or (CROWD if seed % CROWD_EVERY == 1 else Size(sites=3 + seed % 3))
     world = world_type(seed, size=size, files=seed % FILES_EVERY == 0, keep_trace=keep_trace)
     kernel = world.kernel
     violation = ""

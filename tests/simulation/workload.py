@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from kalends.broker.record import Spec
-from kalends.core.api import RequestView
+from kalends.core.api import Patience, RequestView
 from kalends.core.errors import KalendsError, NotFound
 from kalends.core.messages import Want
 from kalends.core.requests import Alternative, Attribute, Request, Term
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 HOUR_S: Final = 3_600
 KINDS: Final = ("book", "hold", "window", "pick", "agent", "quit")
+PATIENCE: Final[tuple[Patience, ...]] = ("none", "held", "taken")
 PATIENCE_MS: Final = 4_000
 """How long a client waits for an answer before it asks again, at least."""
 
@@ -44,6 +45,12 @@ class Size(NamedTuple):
     kinds: tuple[int, int, int, int, int, int] = (35, 18, 14, 10, 18, 5)
     """How often a client books fixed slots, holds, books in a window, picks by attributes, sends an
     agent, quits."""
+    patience: tuple[int, int, int] = (15, 55, 30)
+    """How often it waits for nothing, for what is held, for what is taken."""
+
+
+CROWD: Final = Size(sites=3, clients=8, sagas=3, hours=2, pause_ms=4_000)
+"""So many for so little that most of them wait."""
 
 
 class Client:
@@ -79,6 +86,7 @@ class Client:
         spec = self._pick() if by_attributes else self._named(fixed=fixed, hold=hold)
         if kind == "agent":
             spec = by_agent(spec)
+        spec = self._waiting_as_it_may(spec)
         key = self._new_key()
         if kind == "quit":
             call = Call("submit", self._user, key=key, spec=spec)
@@ -87,6 +95,24 @@ class Client:
             self._pause()
             return
         self._call(Call("submit", self._user, key=key, spec=spec), self._began(key, spec))
+        if spec.patience == "taken" and self._random.random() < 0.3:
+            self._kernel.after(self._random.randrange(1, 60_000), self._lose_patience, key)
+
+    def _waiting_as_it_may(self, spec: Spec) -> Spec:
+        patience = self._random.choices(PATIENCE, self._size.patience)[0]
+        give_up_at = 0
+        if patience == "taken":
+            wall_s = EPOCH_S + self._kernel.now_ms // 1_000
+            give_up_at = wall_s + self._random.choice((5, 30, 90))
+        return msgspec.structs.replace(spec, patience=patience, give_up_at=give_up_at)
+
+    def _lose_patience(self, key: str) -> None:
+        """Give up what is not decided yet; whether that comes in time is for the brokers to say."""
+        rid = self._world.rid_of(self._user, key)
+        if rid:
+            broker = self._world.any_broker()
+            call = Call("release", self._user, rid=rid)
+            self._world.network.carry(broker, broker.call, call)
 
     def _pause(self) -> None:
         self._kernel.after(self._random.randrange(1, self._size.pause_ms), self._next)

@@ -148,7 +148,7 @@ class World:
         if any(broker.coordinator.cases or not broker.idle for broker in self.brokers):
             return False
         for site in self.sites:
-            if not site.idle:
+            if not site.idle or site.participant.waiting_here():
                 return False
             for stake in site.participant.book.stakes.values():
                 if stake.claims and stake.claims[0].state in ("held", "prepared", "queued"):
@@ -172,6 +172,7 @@ class World:
                     states = {claim.state for claim in stake.claims}
                     if states & {"held", "prepared", "queued"}:
                         found.append(f"{site.name} has {stake.rid} {states}")
+                found += [f"{rid} waits at {site.name}" for rid in site.participant.waiting_here()]
         found += [
             f"the register has {rid} {row.state}, not done, of {row.owner}"
             for rid, row in self.auditor.rows.items() if not row.done

@@ -6,9 +6,9 @@ import pytest
 from tests.protocol_broker import SITES, START, WANTS, Broker, hello, new_register
 from tests.protocol_support import BOB, COORDS, SECRET, T0
 
-from kalends.broker.negotiating import ROUNDS_MAX, VOTE_MS_MAX
 from kalends.broker.case import NEXT_PHASES, Phase
 from kalends.broker.desk import REQUEST_MS_MAX
+from kalends.broker.negotiating import ROUNDS_MAX, VOTE_MS_MAX
 from kalends.core import messages as m
 from kalends.core.errors import (
     Conflict,

@@ -63,7 +63,7 @@ class Attempts(Telling):
             if not self.directory.is_up(site)
         ]
         if down:
-            self._close(case, error_of(down), "failed", now)
+            self._no_way(case, error_of(down), now)
             return
         case.enter("holding" if record.spec.hold or record.att > 1 or hopeful else "voting")
         self._in_flight.note(case.rid, wants)
@@ -154,6 +154,10 @@ class Attempts(Telling):
         record = case.record
         op = r.Raise(case.rid, record.att, self.identity.owner, r.encode_record(record))
         self._effects.operations.append(op)
+
+    def _no_way(self, case: Case, error: KalendsError, now: Moment) -> None:
+        """A site cannot be reached."""
+        self._close(case, error, "failed", now)
 
     def _close(self, case: Case, error: KalendsError | None, kind: str, now: Moment) -> None:
         """Give the request up; the attempt is dead once the register says so."""

@@ -40,7 +40,17 @@ Phase = Literal[
 
 NEXT_PHASES: Final[dict[Phase, frozenset[Phase]]] = {
     "new": frozenset(
-        {"looking", "touring", "voting", "holding", "raising", "closing", "telling", "cancelling"}
+        {
+            "looking",
+            "touring",
+            "voting",
+            "holding",
+            "waiting",
+            "raising",
+            "closing",
+            "telling",
+            "cancelling",
+        }
     ),
     "looking": frozenset({"voting", "holding", "waiting", "closing", "over"}),
     "touring": frozenset({"held", "preparing", "raising", "closing", "over"}),
@@ -50,7 +60,7 @@ NEXT_PHASES: Final[dict[Phase, frozenset[Phase]]] = {
     "waiting": frozenset({"looking", "closing", "over"}),
     "preparing": frozenset({"committing", "raising", "closing", "over"}),
     "committing": frozenset({"telling", "closing", "over"}),
-    "raising": frozenset({"looking", "touring", "holding", "closing", "over"}),
+    "raising": frozenset({"looking", "touring", "holding", "waiting", "closing", "over"}),
     "closing": frozenset({"over"}),
     "telling": frozenset({"cancelling", "over"}),
     "cancelling": frozenset({"over"}),
@@ -102,6 +112,8 @@ class Case:
     """Which claims of others count as taken in this look."""
     contested: bool = False
     """Some of what this look has shown is held by others, or waited for."""
+    wanted: dict[str, tuple[Want, ...]] = field(default_factory=dict)
+    """What was looked at last, by site."""
     look_first: bool = False
     """The slots were taken: they are looked at before they are asked for again."""
     stirred: bool = False

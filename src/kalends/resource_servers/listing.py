@@ -137,6 +137,10 @@ class Listing(Lining):
             for freed in late:
                 self._offer_to(listed, freed, now)
 
+    def waiting_here(self) -> list[str]:
+        """The requests that are in line here, or on a waiting list."""
+        return sorted({*(place.rid for place in self._line), *self._listed})
+
     # The end of every step
 
     def _find_takers(self, now: Moment) -> None:

@@ -56,6 +56,9 @@ class WaitingList:
     def __len__(self) -> int:
         return len(self._listed)
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._listed))
+
     def get(self, rid: str) -> Listed | None:
         return self._listed.get(rid)
 

@@ -1,0 +1,252 @@
+"""Where a request may be tried: what is free, then what may come free, then the waiting lists.
+
+Each look asks the sites anew. What is free is asked for at once. Where nothing is, but only because
+others hold it, it is asked for all the same, and the request waits in line there. Where it is taken, a
+request that has the patience stands on the waiting lists of all sites concerned, holds nothing, and
+looks again whenever one of them says that something has come free.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final, Literal
+
+from kalends.broker.attempts import Attempts
+from kalends.broker.case import Case, SitePart, by_site
+from kalends.broker.effects import Send
+from kalends.broker.in_flight import fits
+from kalends.broker.looking import Looking, batched, plans, why_not
+from kalends.broker.planner import Plan
+from kalends.broker.refusals import PERMANENT, error_of, site_down
+from kalends.core import messages as m
+from kalends.core.api import Waiting
+from kalends.core.errors import KalendsError, NoCommonTime, Refusal, RefusalCode, Unavailable
+from kalends.core.identifiers import split_resource
+from kalends.core.intervals import Moment
+from kalends.core.messages import Want
+
+LOOK_MS_MAX: Final = 5_000
+
+Counting = Literal["all", "locked"]
+
+SPREAD_MAX: Final = 16
+"""Who has lost a race tries one of so many starts at most: all losers would meet again at the first."""
+
+
+class Seeking(Attempts):
+    """From the beginning of an attempt to the visit, the lists, or the no."""
+
+    def _begin_attempt(self, case: Case, now: Moment) -> None:
+        """Vote at once when the slots are known and this is the first attempt; else hold, or look."""
+        record = case.record
+        known = record.wants and (record.att == 1 or case.fixed or record.held_until_ms)
+        if case.cancel_wanted:
+            self._close(case, None, "released", now)
+        elif known and not case.look_first:
+            self._visit(case, record.wants, now)
+        else:
+            self._look(case, now)
+
+    def _look(self, case: Case, now: Moment, counting: Counting = "all") -> None:
+        """Ask the sites what is free, or (counting what is "locked" only) what may come free."""
+        case.look_first = False
+        if counting == "all":
+            case.stirred = False
+        try:
+            wanted = self._wanted(case, now)
+        except KalendsError as error:
+            self._no_way(case, error, now)
+            return
+        case.wanted = wanted
+        if case.phase != "looking":
+            case.enter("looking")
+        self._ask_around(case, wanted, counting, now)
+
+    def _wanted(self, case: Case, now: Moment) -> dict[str, tuple[Want, ...]]:
+        """What to look at, by site. Raises `Unavailable` without a site that cannot be done without."""
+        if case.fixed:
+            return by_site(case.record.spec.wants)
+        looking = Looking.of(case.record, self.directory, case.shunned, now.wall_s)
+        return looking.by_site
+
+    def _ask_around(
+        self, case: Case, wanted: dict[str, tuple[Want, ...]], counting: Counting, now: Moment
+    ) -> None:
+        case.counting = counting
+        case.contested = False
+        case.free = {}
+        case.refusals = []
+        case.queries = {}
+        record = case.record
+        for site, wants in wanted.items():
+            for part in batched(wants):
+                query_id = next(self._query_ids)
+                case.queries[query_id] = site
+                self._queries[query_id] = case.rid
+                query = m.Query(
+                    query_id=query_id, principal=record.principal, wants=part,
+                    stamp=record.stamp, counting=counting, replaces=record.replaces,
+                )  # fmt: skip
+                self._effects.sends.append(Send(site, query))
+        case.phase_deadline_ms = now.monotonic_ms + LOOK_MS_MAX
+        self._schedule(case)
+        if not case.queries:
+            self._looked(case, now)
+
+    def _viewed(self, site: str, view: m.View, now: Moment) -> None:
+        """A site is believed about its own resources only."""
+        case = self.cases.get(self._queries.get(view.query_id, ""))
+        if case is None or case.phase != "looking" or case.queries.get(view.query_id) != site:
+            return
+        del case.queries[view.query_id], self._queries[view.query_id]
+        for of_one in view.views:
+            if split_resource(of_one.resource)[0] != site:
+                continue
+            case.free = {**case.free, of_one.resource: of_one.steps}
+            case.contested = case.contested or of_one.held
+            if of_one.refusal is not None:
+                case.refusals.append(of_one.refusal)
+        if not case.queries:
+            self._looked(case, now)
+
+    def _looked(self, case: Case, now: Moment) -> None:
+        """Ask for the best that the sites have shown; else look at what may come free; else wait."""
+        for query_id, site in case.queries.items():
+            self._queries.pop(query_id, None)
+            case.refusals.append(site_down(site, "it did not answer in time"))
+        case.queries = {}
+        planned = self._planned(case)
+        if planned is not None:
+            case.planned = planned.key
+            case.record.wants = planned.wants
+            case.record.alternative = planned.alternative
+            self._visit(case, planned.wants, now, hopeful=case.counting == "locked")
+            return
+        patience = case.record.spec.patience
+        others = case.contested or case.excluded or self._in_flight.others(case.rid, case.free)
+        if case.counting == "all" and patience != "none" and others:
+            case.excluded.clear()
+            self._look(case, now, "locked")
+            return
+        refusals = self._why_not(case)
+        if patience == "taken" and not any(each.code in PERMANENT for each in refusals):
+            self._stand_on_lists(case, refusals, now)
+        else:
+            self._close(case, error_of(refusals), "failed", now)
+
+    def _planned(self, case: Case) -> Plan | None:
+        """What to ask for: the best, or after lost races one of the best, drawn by the request's id."""
+        record = case.record
+        free = case.free
+        if case.counting == "all":
+            free = self._in_flight.less(free, case.rid)
+        if case.fixed:
+            wants = record.spec.wants
+            start, end = min(want.start for want in wants), max(want.end for want in wants)
+            return Plan(start, end, wants) if fits(wants, free) else None
+        spread = min(2**case.rounds, SPREAD_MAX) if case.counting == "all" else 1
+        found = plans(
+            record.spec.request, self.directory, free, count=spread, excluded=case.excluded
+        )
+        if not found:
+            return None
+        return found[zlib.crc32(f"{case.rid} {case.rounds}".encode()) % len(found)]
+
+    def _why_not(self, case: Case) -> tuple[Refusal, ...]:
+        if not case.fixed:
+            request = case.record.spec.request
+            return why_not(request, self.directory, case.free, case.refusals)
+        taken = (
+            Refusal(
+                where=want.resource, code=RefusalCode.BUSY, detail="taken for some of that time"
+            )
+            for want in case.record.spec.wants
+            if not fits((want,), case.free)
+        )
+        return tuple(dict.fromkeys((*case.refusals, *taken)))
+
+    # Waiting lists
+
+    def _stand_on_lists(self, case: Case, refusals: tuple[Refusal, ...], now: Moment) -> None:
+        """Hold nothing, and be told when something comes free; unless something just has."""
+        if case.stirred:
+            self._look(case, now)
+            return
+        record = case.record
+        case.enter("waiting")
+        case.rounds = 0
+        case.parts = {site: SitePart(site, wants) for site, wants in case.wanted.items()}
+        case.listed |= case.wanted.keys()
+        self._wait_for_votes(case, now)
+        case.phase_deadline_ms = case.deadline_ms
+        if record.waiting is None or not record.waiting.listed:
+            until = (now.wall_ms + case.deadline_ms - now.monotonic_ms) // 1000
+            awaited = tuple(dict.fromkeys(refusal.where for refusal in refusals))
+            waiting = Waiting(since=now.wall_s, until=until, awaited=awaited, listed=True)
+            self._happened(case, "listed", f"waits for {', '.join(awaited)}", now, refusals)
+            self._note_waiting(case, waiting)
+        for part in case.parts.values():
+            self._send_await(case, part)
+
+    def _no_way(self, case: Case, error: KalendsError, now: Moment) -> None:
+        """A site cannot be reached: who stands on lists waits for it, too; others hear it now."""
+        if case.phase == "waiting" and isinstance(error, Unavailable):
+            case.stirred = True
+            return
+        if case.fixed:
+            case.wanted = by_site(case.record.spec.wants)
+        patient = case.record.spec.patience == "taken" and not case.record.held_until_ms
+        if isinstance(error, Unavailable) and patient and case.wanted:
+            self._stand_on_lists(case, error.refusals, now)
+        else:
+            self._close(case, error, "failed", now)
+
+    def _send_await(self, case: Case, part: SitePart) -> None:
+        record = case.record
+        request = record.spec.request
+        shortest_s = min(
+            term.duration_s or request.duration_s
+            for alternative in request.alternatives
+            for term in alternative.terms
+        )
+        for wants in batched(part.wants):
+            wish = m.Await(
+                rid=record.rid, att=record.att, stamp=record.stamp, principal=record.principal,
+                wants=wants, length_s=shortest_s,
+            )  # fmt: skip
+            self._effects.sends.append(Send(part.site, wish))
+
+    def _awaited(self, site: str, awaited: m.Awaited, now: Moment) -> None:
+        """A site that knew nothing of us may have missed something: look once when all have answered."""
+        case = self.cases.get(awaited.rid)
+        if case is None:
+            return
+        case.stirred = case.stirred or awaited.offered or awaited.fresh
+        part = case.parts.get(site)
+        if case.phase != "waiting" or part is None or awaited.att != case.record.att:
+            return
+        part.voted = True
+        if not awaited.offered:
+            part.ahead = awaited.ahead
+        complete = all(each.voted for each in case.parts.values())
+        if case.stirred and (complete or awaited.offered):
+            self._look(case, now)
+
+    def _leave_lists(self, case: Case) -> None:
+        """Best effort: a list forgets by itself who does not come back."""
+        for site in sorted(case.listed):
+            release = m.Release(rid=case.rid, att=case.record.att)
+            self._effects.sends.append(Send(site, release))
+        case.listed.clear()
+
+    def _too_long(self, case: Case, now: Moment) -> None:
+        """What was waited for did not come free in time."""
+        error = NoCommonTime(
+            "it did not come free in time",
+            remedy="wait longer, give a wider window, or see `kalends find`",
+            refusals=self._waited_for(case),
+        )
+        self._close(case, error, "failed", now)
+
+    def _waited_for(self, case: Case) -> tuple[Refusal, ...]:
+        return tuple(dict.fromkeys(each for part in case.parts.values() for each in part.awaits))
