@@ -81,6 +81,8 @@ class Auditor:
         self.connection: sqlite3.Connection | None = None
         self.capacities: dict[str, int] = {}
         self.barred: set[tuple[str, str, str]] = set()
+        self.nobody_waits_in_vain = False
+        """Nothing goes wrong here, and nobody considers what they hold: all that is held comes free."""
         self.rows: dict[str, Row] = {}
         self.stored: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
         self.bodies: dict[str, dict[str, bytes]] = defaultdict(dict)
@@ -97,6 +99,8 @@ class Auditor:
         """Requests that the register did not take, for another has their key."""
         self.given_up: set[str] = set()
         """Requests whose users were told, without a row, that they never began."""
+        self._votes: set[tuple[str, str, int]] = set()
+        """Site, request and attempt of every visit that asked for a promise."""
         self.answers = 0
         self.checks = 0
 
@@ -243,6 +247,8 @@ class Auditor:
                 self._wrong(f"what {rid} chose has changed")
         if row.state == "commit" and (before is None or before.state != "commit"):
             self._row_committed(rid, row)
+        if row.state == "closed" and row.client and self.nobody_waits_in_vain:
+            self._has_not_waited_in_vain(rid, row)
 
     def _row_appeared(self, rid: str, row: Row) -> None:
         if not row.client:
@@ -286,6 +292,12 @@ class Auditor:
         if old and self.rows[old].state != "replaced":
             self._wrong(f"{rid} is committed in place of {old}, which is {self.rows[old].state}")
 
+    def _has_not_waited_in_vain(self, rid: str, row: Row) -> None:
+        """Whoever is in line gets it, or is told that it is locked; the time is never over before."""
+        detail = (row.body.get("problem") or {}).get("detail", "")
+        if detail in ("it did not come free in time", "no answer in time"):
+            self._wrong(f"{rid} has waited in vain: {row.body['trail']}")
+
     def _is_what_was_asked(
         self, rid: str, request: Mapping[str, Any], wanted: Sequence[tuple[str, int, int, int]]
     ) -> None:
@@ -314,6 +326,9 @@ class Auditor:
         """A message leaves `node`: what it promises must be durable already."""
         self.checks += 1
         match message:
+            case m.Visited() if message.ahead >= 0:
+                if (node.name, message.rid, message.att) in self._votes:
+                    self._wrong(f"{node.name} lets {message.rid} wait, which asked for a promise")
             case m.Visited() if message.vote == "yes":
                 held = {slot.hold_id for slot in message.held}
                 self._is_promised(node.name, message.rid, message.att, held)
@@ -323,6 +338,8 @@ class Auditor:
                 self._is_done(node.name, message)
             case m.PeerSays():
                 self._peer_says(node.name, message)
+            case m.Visit() if message.att == 1 and message.mode == "vote":
+                self._votes.add((to, message.rid, 1))
             case m.Visit() | m.Dispatch() if message.att > 1:
                 row = self.rows.get(message.rid)
                 if row is None or row.att < message.att:
@@ -474,6 +491,8 @@ class Auditor:
                 states = {claim.state for claim in stake.claims}
                 if states & {"held", "prepared", "queued"}:
                     self._wrong(f"{site.name}: {rid} is still {states} when all is quiet")
+            if waiting := site.participant.waiting_here():
+                self._wrong(f"{waiting} still wait at {site.name} when all is quiet")
         for rid, row in self.rows.items():
             if not row.done:
                 self._wrong(f"{rid} is {row.state} and not finished when all is quiet")

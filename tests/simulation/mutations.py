@@ -26,13 +26,14 @@ from tests.simulation.world import World
 
 
 class Mutation(NamedTuple):
-    """`world` runs the broken code; `size`, `climate` and `faults_ms` are what lets it show."""
+    """`world` runs the broken code; the others are what lets it show (`hard` 0: no faults strike)."""
 
     name: str
     world: type[World]
     size: Size | None = None
     climate: Callable[[World], None] | None = None
     faults_ms: int = FAULTS_MS
+    hard: float = 1.0
 
 
 CROWD: Final = Size(sites=3, clients=8, sagas=4, hours=5, pause_ms=600, kinds=(0, 0, 60, 40, 0, 0))
@@ -54,7 +55,7 @@ def late_answers(world: World) -> None:
 
 def brokers_silent(world: World) -> None:
     """Sites lose sight of all brokers one by one, which then stop; sites still reach each other."""
-    _calm(world)
+    calm(world)
     begin_ms = world.kernel.random.randrange(3_000, 30_000)
     for site in world.sites:
         delay_ms = begin_ms + world.kernel.random.randrange(2_000)
@@ -67,7 +68,7 @@ def brokers_silent(world: World) -> None:
 
 def brokers_pause(world: World) -> None:
     """Brokers stop in the middle for longer than their leases, and go on."""
-    _calm(world)
+    calm(world)
     world.network.weather.delay_ms_max = 1_500
     for broker in world.brokers:
         for begin_ms in range(2_000, FAULTS_MS, 20_000):
@@ -77,7 +78,7 @@ def brokers_pause(world: World) -> None:
 
 def slow_lines(world: World) -> None:
     """What an agent holds is promised only after a second or two: time for others to want it."""
-    _calm(world)
+    calm(world)
     world.network.weather.delay_ms_max = 1_500
 
 
@@ -87,12 +88,12 @@ def _pause(broker: BrokerNode, length_ms: int) -> None:
 
 def site_cut_off(world: World) -> None:
     """One site reaches no broker for four minutes; slots end, and others drop their records."""
-    _calm(world)
+    calm(world)
     alone = world.kernel.random.choice(world.sites)
     world.kernel.after(world.kernel.random.randrange(3_000, 30_000), _silence, world, [alone])
 
 
-def _calm(world: World) -> None:
+def calm(world: World) -> None:
     """Messages and nodes are reliable, and clocks are right: what happens takes its time only."""
     world.network.stream = True
     world.network.weather = Weather(delay_ms_max=300)
@@ -107,7 +108,7 @@ def _silence(world: World, sites: list[SiteNode]) -> None:
             world.network.cut(broker.name, site.name, both=True)
 
 
-def _with(
+def world_with(
     *,
     participant: type[Participant] = Participant,
     coordinator: type[Coordinator] = Coordinator,
@@ -128,16 +129,16 @@ def _with(
 
 
 def _sites(name: str, broken: type[Participant]) -> Mutation:
-    return Mutation(name, _with(participant=broken))
+    return Mutation(name, world_with(participant=broken))
 
 
 def _asking(name: str, broken: type[Participant]) -> Mutation:
     """Broken in what sites ask of each other when all brokers are silent."""
-    return Mutation(name, _with(participant=broken), None, brokers_silent, SILENCE_MS)
+    return Mutation(name, world_with(participant=broken), None, brokers_silent, SILENCE_MS)
 
 
 def _brokers(name: str, broken: type[Coordinator]) -> Mutation:
-    return Mutation(name, _with(coordinator=broken))
+    return Mutation(name, world_with(coordinator=broken))
 
 
 def _travelling(name: str, world: type[World]) -> Mutation:
@@ -393,12 +394,14 @@ MUTATIONS: Final = (
     _sites("promises expire", PromisesExpire),
     _sites("promises are given back", PromisesAreReleased),
     _brokers("a commit is forgotten after the first Done", CommitForgottenAfterFirstDone),
-    Mutation("votes without attempt", _with(coordinator=VotesWithoutAttempt), CROWD, late_answers),
-    Mutation("commit without condition", _with(register=RegisterWithoutCondition)),
+    Mutation(
+        "votes without attempt", world_with(coordinator=VotesWithoutAttempt), CROWD, late_answers
+    ),
+    Mutation("commit without condition", world_with(register=RegisterWithoutCondition)),
     _sites("a promise is not stored", PromiseNotStored),
     Mutation(
         "takeover at the same attempt",
-        _with(coordinator=TakeoverAtTheSameAttempt),
+        world_with(coordinator=TakeoverAtTheSameAttempt),
         CROWD,
         brokers_pause,
     ),
@@ -407,23 +410,26 @@ MUTATIONS: Final = (
     _asking("a prepared peer is read as a refusal", OnePreparedPeerMeansAbort),
     Mutation(
         "records are dropped before Forget",
-        _with(participant=DroppedBeforeForget),
+        world_with(participant=DroppedBeforeForget),
         SOON,
         site_cut_off,
         300_000,
     ),
-    Mutation("a site says before it stores", _with(site=SendsBeforeStoring)),
-    Mutation("a broker acts before it stores", _with(broker=BelievesBeforeStored)),
+    Mutation("a site says before it stores", world_with(site=SendsBeforeStoring)),
+    Mutation("a broker acts before it stores", world_with(broker=BelievesBeforeStored)),
     _sites("the lock rule is not checked", LockNotChecked),
     _sites("a change leaves the old claims", OldStandsAlone),
     _sites("a cancel is not stored", CancelNotStored),
     _brokers("abort before the register says so", AbortNotDurable),
-    _travelling("alternatives are not booked", _with(participant=AlternativesAreNotBooked)),
+    _travelling("alternatives are not booked", world_with(participant=AlternativesAreNotBooked)),
     Mutation(
-        "a recall takes promises", _with(participant=RecallTakesPromises), TRAVELLERS, slow_lines
+        "a recall takes promises",
+        world_with(participant=RecallTakesPromises),
+        TRAVELLERS,
+        slow_lines,
     ),
-    _travelling("choices are not checked anew", _with(participant=ChoicesAreNotChecked)),
-    _travelling("some of the terms will do", _with(coordinator=SomeTermsWillDo)),
+    _travelling("choices are not checked anew", world_with(participant=ChoicesAreNotChecked)),
+    _travelling("some of the terms will do", world_with(coordinator=SomeTermsWillDo)),
 )
 
 
@@ -444,4 +450,5 @@ def run_with(mutation: Mutation, seed: int, world: type[World] | None = None) ->
         world_type=world or mutation.world,
         prepare=mutation.climate,
         faults_ms=mutation.faults_ms,
+        hard=mutation.hard,
     ).violation

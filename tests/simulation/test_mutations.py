@@ -6,13 +6,15 @@ import pytest
 
 from tests.simulation import mutations
 from tests.simulation.mutations import MUTATIONS, Mutation, run_with, seeds_to_catch
+from tests.simulation.mutations_of_waiting import MUTATIONS_OF_WAITING
 from tests.simulation.world import World
 
 SEEDS = 2_000
+ALL = (*MUTATIONS, *MUTATIONS_OF_WAITING)
 
 
 @pytest.mark.timeout(900)  # Some show only after a hundred schedules, on a busy machine.
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+@pytest.mark.parametrize("mutation", ALL, ids=lambda mutation: mutation.name)
 def test_the_auditor_catches(mutation: Mutation) -> None:
     assert seeds_to_catch(mutation, range(1, SEEDS + 1)) is not None
 
@@ -22,7 +24,7 @@ class SoonWorld(World):
 
 
 @pytest.mark.parametrize(
-    "mutation", [each for each in MUTATIONS if each.climate], ids=lambda each: each.name
+    "mutation", [each for each in ALL if each.climate], ids=lambda each: each.name
 )
 def test_the_shipped_code_keeps_its_promises_in_the_same_climate(mutation: Mutation) -> None:
     world = SoonWorld if mutation.size is mutations.SOON else World

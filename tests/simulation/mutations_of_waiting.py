@@ -1,0 +1,84 @@
+"""Ways to get waiting wrong, put into the shipped code at run time: the auditor must catch each."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from kalends.broker.coordinator import Coordinator
+from kalends.core import messages as m
+from kalends.resource_servers.participant import Participant
+from tests.simulation.mutations import Mutation, calm, world_with
+from tests.simulation.workload import Size
+from tests.simulation.world import World
+
+RIVALS: Final = Size(
+    sites=3, clients=8, sagas=4, hours=2, pause_ms=600,
+    kinds=(80, 0, 0, 20, 0, 0), patience=(0, 100, 0),
+)  # fmt: skip
+"""Many for little, all patient, none of whom considers what they hold."""
+
+
+def fair(world: World) -> None:
+    """Nothing goes wrong: whoever waits must get it, or be told that it is locked."""
+    calm(world)
+    world.auditor.nobody_waits_in_vain = True
+
+
+class NoRecall(Participant):
+    """Those who are older wait, too, until those who are younger have what they want."""
+
+    def _recall_for(self, place: Any, now: Any) -> None:
+        pass
+
+
+class NobodyAnswersRecalls(Coordinator):
+    def _recalled(self, site: str, rid: str, att: int, left_ms: int, now: Any) -> None:
+        pass
+
+
+class NothingIsTakenBack(Participant):
+    """The end of a recall is forgotten."""
+
+    def _end_recalls(self, now: Any) -> None:
+        self._recalls.clear()
+
+
+class LostWakeUp(Participant):
+    """What comes free is not given to those who wait in line."""
+
+    def _serve(self, now: Any, resources: Any) -> None:
+        pass
+
+
+class WaitsForEver(Participant):
+    """A place in line outlives a broker that is gone."""
+
+    def _end_leases(self, now: Any) -> None:
+        pass
+
+    def _next_line_deadline_ms(self) -> int | None:
+        return self._recalls[0][0] if self._recalls else None
+
+
+class VotesWait(Participant):
+    """A promise is waited for, by one who has promises elsewhere."""
+
+    def _visit(self, source: str, visit: m.Visit, now: Any, *, may_recall: bool = True) -> None:
+        super()._visit(source, replace(visit, queue=True), now, may_recall=may_recall)
+
+
+MUTATIONS_OF_WAITING: Final = (
+    Mutation("no recall", world_with(participant=NoRecall), RIVALS, fair, hard=0.0),
+    Mutation(
+        "recalls are ignored",
+        world_with(participant=NothingIsTakenBack, coordinator=NobodyAnswersRecalls),
+        RIVALS,
+        fair,
+        hard=0.0,
+    ),
+    Mutation("a lost wake-up", world_with(participant=LostWakeUp), RIVALS, fair, hard=0.0),
+    Mutation("places outlive their brokers", world_with(participant=WaitsForEver)),
+    Mutation("votes wait", world_with(participant=VotesWait)),
+)
