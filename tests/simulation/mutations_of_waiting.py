@@ -52,14 +52,15 @@ class LostWakeUp(Participant):
         pass
 
 
-class WaitsForEver(Participant):
-    """A place in line outlives a broker that is gone."""
+class ListedForEver(Participant):
+    """A list keeps whoever does not come back."""
 
-    def _end_leases(self, now: Any) -> None:
-        pass
-
-    def _next_line_deadline_ms(self) -> int | None:
-        return self._recalls[0][0] if self._recalls else None
+    def _await(self, source: str, wish: m.Await, now: Any) -> None:
+        super()._await(source, wish, now)
+        listed = self._listed.leave(wish.rid)
+        if listed is not None:
+            listed.lease_ms = 1 << 60
+            self._listed.put(listed)
 
 
 class VotesWait(Participant):
@@ -79,6 +80,6 @@ MUTATIONS_OF_WAITING: Final = (
         hard=0.0,
     ),
     Mutation("a lost wake-up", world_with(participant=LostWakeUp), RIVALS, fair, hard=0.0),
-    Mutation("places outlive their brokers", world_with(participant=WaitsForEver)),
+    Mutation("a list forgets nobody", world_with(participant=ListedForEver)),
     Mutation("votes wait", world_with(participant=VotesWait)),
 )
