@@ -1,10 +1,8 @@
 """A recorder of what sites were asked and what they answered, as histories of every slot.
 
-It listens where a message reaches a site's state machine and where one leaves the site, at the
-harness's clock: between the two it may have taken effect. A delivery that is never answered, for the
-site lost power or had nothing to say, may have taken effect when it came, or not at all. What a site
-does by itself (grants, recalls) lies between the last moment at which all that it had to say was said,
-and the message that tells of it.
+Between a message's arrival and its answer's leaving, at the harness's clock, it has taken effect. One
+that is never answered, for the site lost power or had nothing to say, may have taken effect when it
+came, or not at all. Grants, and what is taken back, lie somewhere before the message that tells.
 
 Every slot of capacity 1 is checked by itself: all of a visit or nothing, at one site and across
 sites, is the auditor's.
@@ -20,10 +18,10 @@ from kalends.core import messages as m
 from tests.simulation.clocks import EPOCH_S, SKEW_MS_MAX
 from tests.simulation.linearizability import check
 from tests.simulation.slot_histories import Crash, Exchange, Push, SlotHistories
-from tests.simulation.slot_register import AVAILABLE, TICK_BITS, step
+from tests.simulation.listening import Listener, milliseconds
+from tests.simulation.slot_register import AVAILABLE, step
 
 if TYPE_CHECKING:
-    from tests.simulation.nodes import Node
     from tests.simulation.world import World
 
 
@@ -41,95 +39,49 @@ class Numbers(NamedTuple):
         return Numbers(*(one + two for one, two in zip(self, other, strict=True)))
 
 
-class Recorder:
+class Recorder(Listener):
     """Of one world: `attach` before it starts, `finish` when its schedule is over."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
+        super().__init__(now_ms)
         self.numbers = Numbers()
-        self._singles: frozenset[str] = frozenset()
-        self._barred: frozenset[tuple[str, str]] = frozenset()
-        self._now_ms: Callable[[], int] = lambda: 0
-        self._moment_ms = 0
-        self._moment_number = 0
+        self.singles: frozenset[str] = frozenset()
+        """Resources of capacity 1: others are not looked at."""
+        self.barred: frozenset[tuple[str, str]] = frozenset()
+        """Users who may not do all with a resource."""
         self._log: list[Exchange | Push | Crash] = []
         self._open: dict[str, dict[Any, deque[Exchange]]] = defaultdict(lambda: defaultdict(deque))
-        self._silent_since: dict[str, int] = defaultdict(int)
-        """By site: a moment at which it had said all that it had to say."""
-        self._last_delivery_ms: dict[str, int] = {}
-
-    # Listening
 
     def attach(self, world: World) -> None:
-        """Listen to all sites of `world`, which has not started yet."""
-        self._now_ms = lambda: world.kernel.now_ms
-        self._singles = frozenset(
+        super().attach(world)
+        self.singles = frozenset(
             name for name, capacity in world.auditor.capacities.items() if capacity == 1
         )
-        self._barred = frozenset((user, resource) for user, resource, _ in world.auditor.barred)
-        sites = {site.name: site for site in world.sites}
-        make_participant, sent = world.make_participant, world.auditor.sent
+        self.barred = frozenset((user, resource) for user, resource, _ in world.auditor.barred)
 
-        def make(name: str, *arguments: Any, **named: Any) -> Any:
-            participant = make_participant(name, *arguments, **named)
-            receive = participant.receive
-
-            def received(source: str, message: m.Message, now: Any) -> None:
-                self.delivered(name, source, message, idle=sites[name].idle)
-                receive(source, message, now)
-
-            participant.receive = received
-            return participant
-
-        def leaving(node: Node, to: str, message: m.Message) -> None:
-            sent(node, to, message)
-            if node.name in sites:
-                self.left(node.name, to, message)
-
-        world.make_participant = make
-        world.auditor.sent = leaving  # type: ignore[method-assign]  # The recorder's wiretap.
-        for site in world.sites:
-            self._watch_crashes(site)
-
-    def _watch_crashes(self, site: Any) -> None:
-        crash = site.crash
-
-        def crashed() -> None:
-            if site.up:
-                self.crashed(site.name)
-            crash()
-
-        site.crash = crashed
-
-    def delivered(self, site: str, source: str, message: m.Message, *, idle: bool) -> None:
-        """`message` reaches `site`; `idle`: all that it had to say has left before."""
-        invoked = self._moment()
-        now_ms = invoked >> TICK_BITS
-        if idle and self._last_delivery_ms.get(site) != now_ms:
-            self._silent_since[site] = invoked
-        self._last_delivery_ms[site] = now_ms
-        exchange = Exchange(site, invoked, message)
+    def on_delivered(self, site: str, source: str, message: m.Message, moment: int) -> None:
+        exchange = Exchange(site, moment, message)
         self._log.append(exchange)
-        for key in _keys_of_request(source, message):
+        key = _key_of_request(source, message)
+        if key:
             self._open[site][key].append(exchange)
 
-    def left(self, site: str, to: str, message: m.Message) -> None:
-        """`message` leaves `site`: an answer, or said by itself."""
-        now = self._moment()
+    def on_left(self, site: str, to: str, message: m.Message, moment: int) -> None:
+        """An answer, or said by itself."""
         if isinstance(message, m.Stale):
             self._stale(site, message)
             return
         waiting = self._open[site].get(_key_of_answer(to, message))
         if waiting:
             exchange = waiting.popleft()
-            exchange.answer, exchange.responded = message, now
+            exchange.answer, exchange.responded = message, moment
         else:
-            self._log.append(Push(site, self._silent_since[site], now, message))
+            self._log.append(Push(site, self._silent_since[site], moment, message))
 
-    def crashed(self, site: str) -> None:
-        """`site` loses its memory; what was asked of it and not answered never will be."""
+    def on_crashed(self, site: str, moment: int) -> None:
+        """What was asked and is not answered never will be."""
         self._open[site].clear()
-        self._log.append(Crash(site, self._moment()))
-        self._silent_since[site] = self._moment()
+        self._log.append(Crash(site, moment))
 
     def _stale(self, site: str, stale: m.Stale) -> None:
         """It had no effect. Of those that it may answer it answers the oldest."""
@@ -142,17 +94,11 @@ class Recorder:
             oldest = min(found, key=lambda waiting: waiting[0].invoked)
             oldest.popleft().answer = stale
 
-    def _moment(self) -> int:
-        now_ms = self._now_ms()
-        self._moment_number = self._moment_number + 1 if now_ms == self._moment_ms else 0
-        self._moment_ms = now_ms
-        return now_ms << TICK_BITS | self._moment_number
-
     # Judging
 
     def finish(self) -> list[str]:
         """What is wrong, in words; "unknown" is wrong as well. Also renews `numbers`."""
-        slots = SlotHistories(self._log, self._singles, self._barred, _surely_future)
+        slots = SlotHistories(self._log, self.singles, self.barred, _surely_future)
         complaints = []
         numbers = Numbers(messages=len(self._log))
         for slot, history in sorted(slots.histories().items()):
@@ -170,21 +116,21 @@ class Recorder:
 
 def _surely_future(start_s: int, moment: int) -> bool:
     """No clock of any node shows yet that `start_s` has begun."""
-    return start_s * 1_000 > EPOCH_S * 1_000 + (moment >> TICK_BITS) + SKEW_MS_MAX
+    return start_s * 1_000 > EPOCH_S * 1_000 + milliseconds(moment) + SKEW_MS_MAX
 
 
-def _keys_of_request(source: str, message: m.Message) -> list[tuple[Any, ...]]:
-    """By what its answer will be known; none when there is no answer."""
+def _key_of_request(source: str, message: m.Message) -> tuple[Any, ...]:
+    """By what its answer will be known; empty when there is no answer."""
     match message:
         case m.Query():
-            return [("query", source, message.query_id)]
+            return ("query", source, message.query_id)
         case m.Decide():
-            return [(message.outcome, message.rid, message.att)]
+            return (message.outcome, message.rid, message.att)
         case m.PeerAsk():
-            return [("peer", source, message.rid, message.att)]
+            return ("peer", source, message.rid, message.att)
         case m.Visit() | m.Dispatch() | m.Prepare() | m.Cancel() | m.Renew():
-            return [(type(message).__name__.lower(), message.rid, message.att)]
-    return []
+            return (type(message).__name__.lower(), message.rid, message.att)
+    return ()
 
 
 def _key_of_answer(to: str, message: m.Message) -> tuple[Any, ...]:

@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple
 from kalends.core import messages as m
 from kalends.core.errors import RefusalCode
 from tests.simulation.linearizability import Operation
-from tests.simulation.slot_register import TICK_BITS, Action
+from tests.simulation.listening import TICK_BITS, milliseconds
+from tests.simulation.slot_register import Action
 
 SLOWEST: Final = 0.9
 """A clock that is fast by a tenth ends a hold that early."""
@@ -188,15 +189,12 @@ class SlotHistories:
         if isinstance(entry.message, m.Query):
             self._looked(entry)
             return
-        if isinstance(entry.message, m.Release | m.Give) and (
-            entry.message.hold_ids or isinstance(entry.message, m.Release)
-        ):
+        if isinstance(entry.message, m.Release):
             sure = True
         for slot, action in self._actions(entry.site, entry):
             self._add(slot, entry.invoked, responded, action, sure=sure)
-            if action.kind == "visit" and responded >> TICK_BITS > (
-                (entry.invoked >> TICK_BITS) + LATE_MS
-            ):
+            late = milliseconds(responded) > milliseconds(entry.invoked) + LATE_MS
+            if late and action.kind == "visit":
                 # What an earlier attempt had ends when the visit comes, not when it is answered.
                 ends = action._replace(said="", wanted=False, mode="", bare=False)
                 self._add(slot, entry.invoked, entry.invoked, ends, sure=False)
@@ -230,7 +228,8 @@ class SlotHistories:
             case m.Release() | m.Give():
                 for slot in slots:
                     ids = self._ids_in(slot, site, message.hold_ids)
-                    mode = "some" if message.hold_ids else ""
+                    give = "give" if isinstance(message, m.Give) else "some"
+                    mode = give if message.hold_ids or give == "give" else ""
                     if ids or not mode:
                         yield slot, Action("release", rid, message.att, ids=ids, mode=mode)
             case m.Renew() if entry.answer is not None:
@@ -404,4 +403,4 @@ def _outcome(message: m.Decide | m.Outcome | m.PeerSays) -> str:
 
 
 def _until_ms(moment: int, hold_ms: int) -> int:
-    return int((moment >> TICK_BITS) + min(hold_ms, HOLD_MS_MAX) * SLOWEST)
+    return int(milliseconds(moment) + min(hold_ms, HOLD_MS_MAX) * SLOWEST)

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, Literal, NamedTuple
 
-TICK_BITS: Final = 24
-"""A moment of a history is milliseconds << TICK_BITS | the number of the event in them."""
+from tests.simulation.listening import milliseconds
 
 NOBODY: Final = frozenset[int]()
 
@@ -61,7 +60,7 @@ class Action(NamedTuple):
     commit    done, ""
     abort     done, ""                             `refuse`: a peer was told "never"
     cancel    done, ""
-    release                                        `ids` empty: all; also for what is given back
+    release                                        `mode`: "" all, "some", or "give" back
     renew                                          `ids` are kept, `lost` are not
     look      free, taken                          `mode` is what counts as taken
     recall                                         the holder was told to give it back
@@ -90,7 +89,7 @@ def step(state: State, action: Action, latest: int) -> Iterator[State]:
     """The states that may follow; holds whose time is over may have ended before."""
     yield from _STEPS[action.kind](state, action)
     claim = state.claim
-    if claim is not None and claim.state == "held" and claim.until_ms <= latest >> TICK_BITS:
+    if claim is not None and claim.state == "held" and claim.until_ms <= milliseconds(latest):
         yield from _STEPS[action.kind](state._replace(claim=None), action)
 
 
@@ -230,6 +229,11 @@ def _release(state: State, release: Action) -> Iterator[State]:
     mine = _own(state, release.rid)
     if mine is None or mine.state == "promised" or release.att < mine.att:
         yield state
+        return
+    if release.mode == "give":
+        # All of this very attempt, or nothing.
+        whole = release.att == mine.att and mine.ids <= release.ids
+        yield state._replace(claim=None) if whole else state
         return
     left = mine.ids - release.ids if release.mode == "some" else NOBODY
     yield state._replace(claim=mine._replace(ids=left) if left else None)
