@@ -23,6 +23,9 @@ from tests.simulation.slot_register import Action
 SLOWEST: Final = 0.9
 """A clock that is fast by a tenth ends a hold that early."""
 
+RUN_MS_MAX: Final = 25_000
+"""An agent's run, and the visits that are passed on, end before."""
+
 HOLD_MS_MAX: Final = 3_600_000
 """A site holds for no longer, whatever it is asked."""
 
@@ -96,6 +99,8 @@ class SlotHistories:
         self._ids: dict[tuple[str, int], tuple[str, int, int]] = {}
         """By site and hold id: its resource, start and end."""
         self._visits: dict[tuple[str, str, int], m.Visit] = {}
+        self._unreported: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        """When agents may have been held something that is not reported, by resource."""
         self._replaces: dict[str, str] = {}
         self._waits: dict[str, list[int]] = defaultdict(list)
         self._found: dict[Slot, list[Operation]] = defaultdict(list)
@@ -131,6 +136,11 @@ class SlotHistories:
                     self._wanted(site, visit.rid, want.resource, want.start, want.end)
                 if visit.queue:
                     self._note_waits(entry.invoked, visit.wants)
+            case m.Dispatch() as dispatch:
+                told = isinstance(entry, Exchange) and entry.answer is not None
+                until = entry.responded if told else entry.invoked + (RUN_MS_MAX << TICK_BITS)
+                for resource in {ask.resource for ask in dispatch.asks}:
+                    self._unreported[resource].append((entry.invoked, until))
             case m.Await() as waits:
                 self._note_waits(entry.invoked, waits.wants)
             case m.Grant() | m.Visited() as told:
@@ -256,7 +266,7 @@ class SlotHistories:
             not more
             and not visit.replaces
             and {refusal.code for refusal in entry.answer.refusals} <= FREEDOM
-            and not self._lined(want.resource, entry)
+            and not self._for_others(want.resource, entry)
             and all(
                 start <= slot.at < end
                 for _, _, start, end in self._spans[want.resource]
@@ -264,12 +274,16 @@ class SlotHistories:
             )
         )
 
-    def _lined(self, resource: str, entry: Exchange) -> bool:
-        """Whether room may be kept for somebody who waits."""
+    def _for_others(self, resource: str, entry: Exchange) -> bool:
+        """Whether room may be kept for who waits, or held for an agent that has not reported yet."""
         waits = self._waits[resource]
-        since = entry.invoked - (LINE_MS << TICK_BITS)
-        first = bisect_left(waits, since)
-        return first < len(waits) and waits[first] <= entry.responded
+        first = bisect_left(waits, entry.invoked - (LINE_MS << TICK_BITS))
+        if first < len(waits) and waits[first] <= entry.responded:
+            return True
+        return any(
+            since <= entry.responded and entry.invoked <= until
+            for since, until in self._unreported[resource]
+        )
 
     def _dispatch(self, slot: Slot, entry: Exchange) -> Action:
         dispatch, answer = entry.message, entry.answer
@@ -320,7 +334,7 @@ class SlotHistories:
                 continue
             seen = (query.principal.user, want.resource) not in self._barred
             bare = seen and not (
-                query.counting == "all" and self._lined(want.resource, entry)
+                query.counting == "all" and self._for_others(want.resource, entry)
             )
             for slot in self._by_resource.get(want.resource, ()):
                 if want.start <= slot.at < min(want.end, view.until):

@@ -118,6 +118,7 @@ def _visit(state: State, visit: Action) -> Iterator[State]:
     if visit.bare and visit.said == "refused" and not (left.claim or left.lock):
         return
     yield left
+    # A hold that nobody was told of ends with the crash that swallowed the answer; a promise stays.
     if visit.said == "" and visit.mode == "vote" and visit.wanted and _has_room(left, visit):
         yield left._replace(claim=Claim(visit.rid, visit.att, "promised", NOBODY))
 

@@ -1,0 +1,178 @@
+"""What is known from outside of who waits at a site, and of what is taken there.
+
+Two kinds of knowledge: what is *sure*, by which somebody may be accused, and what is *possible*, by
+which somebody may be excused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from kalends.core import messages as m
+from tests.simulation.listening import milliseconds
+
+LEASE_MS = 60_000
+"""A place in line lives so long after the visit was last repeated."""
+
+SLOWEST, FASTEST = 0.9, 1.12
+"""What a site's clock makes of that."""
+
+PAUSE_MS = 61_000
+"""A site that is paused takes note of nothing for so long."""
+
+Span = tuple[str, int, int, int]
+"""Resource, start, end, units."""
+
+
+@dataclass(slots=True)
+class Waiter:
+    """A visit in line. `entered` is when it came; `sure` once the site has said that it waits.
+
+    `yielded`: it has held, and lost, what it waits for; owners' head starts do not count any more.
+    """
+
+    visit: m.Visit
+    entered: int
+    asked_ms: int
+    sure: bool = False
+    yielded: bool = False
+    room_since_ms: int | None = None
+
+    @property
+    def stamp(self) -> tuple[int, str]:
+        return self.visit.stamp, self.visit.rid
+
+    def surely_waits(self, now_ms: int) -> bool:
+        return self.sure and now_ms < self.asked_ms + LEASE_MS * SLOWEST
+
+    def perhaps_waits(self, now_ms: int) -> bool:
+        return now_ms < self.asked_ms + LEASE_MS * FASTEST + PAUSE_MS
+
+
+@dataclass(slots=True)
+class Taken:
+    """What a request holds, is promised or has locked, by hold id.
+
+    `since` is when it last changed, `visit` how it was asked for. A hold runs out `hold_ms` after it
+    was made or renewed, at `asked_ms`; `renewing` is a renewal that is not answered yet.
+    """
+
+    att: int
+    state: str
+    spans: dict[int, Span]
+    since: int
+    asked_ms: int
+    hold_ms: int
+    visit: m.Visit | None = None
+    sure: bool = True
+    recall_until_ms: int = 0
+    renewing: tuple[int, int] | None = None
+    overdue_ms: int = 0
+    """When something was first heard of the site after the recall's deadline."""
+
+    def surely(self, now_ms: int) -> bool:
+        lasts = self.state != "held" or now_ms < self.asked_ms + self.hold_ms * SLOWEST
+        return self.sure and lasts
+
+    def perhaps(self, now_ms: int) -> bool:
+        return self.state != "held" or now_ms < self.asked_ms + self.hold_ms * FASTEST + PAUSE_MS
+
+
+@dataclass(slots=True)
+class SiteBooks:
+    waiters: dict[str, Waiter] = field(default_factory=dict)
+    listed: dict[str, Waiter] = field(default_factory=dict)
+    """Requests on waiting lists, for what a site may keep for them."""
+    taken: dict[str, Taken] = field(default_factory=dict)
+    left: dict[str, tuple[int, Waiter]] = field(default_factory=dict)
+    """Who waited until then: what was said to be theirs may have been said before."""
+    asked: dict[str, m.Visit | m.Prepare] = field(default_factory=dict)
+    """Not answered yet: it may be taken."""
+
+    def taken_spans(self, *, but: str, now_ms: int) -> list[Span]:
+        """What surely is taken by others than `but`."""
+        return [
+            span
+            for rid, taken in self.taken.items()
+            if rid != but and taken.surely(now_ms)
+            for span in taken.spans.values()
+        ]
+
+    def perhaps_taken(self, now_ms: int) -> list[Span]:
+        """All that may be taken."""
+        found = [
+            span
+            for taken in self.taken.values()
+            if taken.perhaps(now_ms)
+            for span in taken.spans.values()
+        ]
+        for visit in self.asked.values():
+            if isinstance(visit, m.Visit):
+                found += spans_of(visit.wants)
+        return found
+
+    def leave(self, rid: str, att: int, moment: int) -> None:
+        """Attempts up to `att` do not wait any more."""
+        waiter = self.waiters.get(rid)
+        if waiter is not None and waiter.visit.att <= att:
+            del self.waiters[rid]
+            self.left[rid] = (moment, waiter)
+
+    def waited(self, rid: str, since: int) -> Waiter | None:
+        """The place of `rid`, if it had one after `since`."""
+        moment, waiter = self.left.get(rid, (-1, None))
+        return self.waiters.get(rid) or (waiter if moment >= since else None)
+
+    def drop(self, rid: str, att: int, *states: str) -> None:
+        """What attempts up to `att` have in `states` is free."""
+        taken = self.taken.get(rid)
+        if taken is not None and taken.att <= att and taken.state in states:
+            del self.taken[rid]
+
+    def enter(self, visit: m.Visit, moment: int) -> None:
+        """A visit that may wait has come, or come again."""
+        known = self.waiters.get(visit.rid)
+        now_ms = milliseconds(moment)
+        if known is not None and known.visit.att > visit.att:
+            return
+        if known is not None and known.visit.att == visit.att and known.surely_waits(now_ms):
+            known.asked_ms = now_ms
+            return
+        yielded = known is not None and known.yielded
+        self.waiters[visit.rid] = Waiter(visit, moment, now_ms, yielded=yielded)
+
+    def enter_again(self, rid: str, moment: int) -> None:
+        """What `rid` held is taken back: it waits again, if it would have waited before."""
+        taken = self.taken.pop(rid, None)
+        if taken is not None and taken.visit is not None and taken.visit.queue:
+            now_ms = milliseconds(moment)
+            self.waiters[rid] = Waiter(taken.visit, moment, now_ms, yielded=True)
+
+
+def spans_of(wants: Iterable[m.Want]) -> list[Span]:
+    return [(want.resource, want.start, want.end, want.units) for want in wants]
+
+
+def overlapping(first: Sequence[Span], second: Sequence[Span]) -> bool:
+    return any(
+        one[0] == two[0] and one[1] < two[2] and two[1] < one[2] for one in first for two in second
+    )
+
+
+def lacking(
+    capacities: dict[str, int], taken: Sequence[Span], wanted: Sequence[Span]
+) -> Iterator[Span]:
+    """Those of `wanted` that have no room, all together, beside `taken`, each at one instant."""
+    for resource, start, end, units in wanted:
+        times = {start} | {
+            at for name, at, _, _ in (*taken, *wanted) if name == resource and start <= at < end
+        }
+        for at in sorted(times):
+            used = sum(
+                each[3] for each in (*taken, *wanted)
+                if each[0] == resource and each[1] <= at < each[2]
+            )  # fmt: skip
+            if used > capacities[resource]:
+                yield resource, at, at + 1, units
+                break
