@@ -19,7 +19,7 @@ from tests.simulation.clocks import EPOCH_S, SKEW_MS_MAX
 from tests.simulation.linearizability import check
 from tests.simulation.slot_histories import Crash, Exchange, Push, SlotHistories
 from tests.simulation.listening import Listener, milliseconds
-from tests.simulation.slot_register import AVAILABLE, step
+from tests.simulation.slot_register import AVAILABLE, reads, step
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -102,7 +102,7 @@ class Recorder(Listener):
         complaints = []
         numbers = Numbers(messages=len(self._log))
         for slot, history in sorted(slots.histories().items()):
-            verdict = check(history, step, AVAILABLE)
+            verdict = check(history, step, AVAILABLE, reads=reads)
             unknown = verdict.outcome == "unknown"
             numbers += Numbers(
                 len(history), 0, 1, verdict.pieces, verdict.explored, unknown

@@ -37,6 +37,9 @@ class Operation(NamedTuple):
     sure: bool = True
 
 
+Reads = Callable[[Any], bool]
+"""Whether an action changes no state, wherever it is possible: then it may as well be done at once."""
+
 Step = Callable[[Any, Any, int], Iterable[Any]]
 """``step(state, action, latest)``: the states that follow, none where the answer is impossible.
 
@@ -58,7 +61,7 @@ class Verdict(NamedTuple):
 
 def check(
     history: Iterable[Operation], step: Step, initial: Hashable, *,
-    budget: int = BUDGET, piece_max: int = PIECE_MAX,
+    reads: Reads = lambda action: False, budget: int = BUDGET, piece_max: int = PIECE_MAX,
 ) -> Verdict:  # fmt: skip
     """Whether `history` of one object that begins as `initial` is linearizable."""
     states: tuple[Any, ...] = (initial,)
@@ -66,7 +69,7 @@ def check(
     for number, piece in enumerate(pieces(history), 1):
         if len(piece) > piece_max:
             return Verdict("unknown", states, number, explored)
-        found = _Search(step, budget).run(piece, states)
+        found = _Search(step, reads, budget).run(piece, states)
         explored += found.explored
         if found.outcome != "linearizable":
             return found._replace(pieces=number, explored=explored)
@@ -95,8 +98,9 @@ class _GivenUp(Exception):
 class _Search:
     """Of one piece. A configuration is a state and the open operations that have taken effect."""
 
-    def __init__(self, step: Step, budget: int) -> None:
+    def __init__(self, step: Step, reads: Reads, budget: int) -> None:
         self._step = step
+        self._reads = reads
         self._budget = budget
         self._explored = 0
 
@@ -136,6 +140,7 @@ class _Search:
         if not piece[number].sure:
             left.update((each, None) for each in configurations if not each[1] & bit)
         stack = list(configurations)
+        twins = _twins(piece, pending)
         while stack:
             state, effective = stack.pop()
             self._explored += 1
@@ -145,14 +150,33 @@ class _Search:
                 left[state, effective ^ bit] = None
                 continue
             for other in pending:
-                if effective >> other & 1:
+                if effective >> other & 1 or twins[other] & ~effective:
                     continue
+                if self._reads(piece[other].action):
+                    if state in self._step(state, piece[other].action, latest):
+                        # It never hurts to have read already: no other way need be tried from here.
+                        reached = (state, effective | 1 << other)
+                        if reached not in seen:
+                            seen[reached] = None
+                            stack.append(reached)
+                        break
                 for follows in self._step(state, piece[other].action, latest):
                     reached = (follows, effective | 1 << other)
                     if reached not in seen:
                         seen[reached] = None
                         stack.append(reached)
         return left
+
+
+def _twins(piece: Sequence[Operation], pending: Sequence[int]) -> dict[int, int]:
+    """For each operation those, as bits, of the same action that respond before: they go first."""
+    found: dict[int, int] = {}
+    same: dict[tuple[Any, bool], int] = {}
+    for number in sorted(pending, key=lambda each: (piece[each].responded, each)):
+        key = (piece[number].action, piece[number].sure)
+        found[number] = same.get(key, 0)
+        same[key] = found[number] | 1 << number
+    return found
 
 
 def explained_by_brute_force(history: Sequence[Operation], step: Step, initial: Hashable) -> bool:

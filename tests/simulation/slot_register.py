@@ -93,6 +93,11 @@ def step(state: State, action: Action, latest: int) -> Iterator[State]:
         yield from _STEPS[action.kind](state._replace(claim=None), action)
 
 
+def reads(action: Action) -> bool:
+    """Whether the action changes nothing."""
+    return action.kind == "look" or (action.kind == "prepare" and action.said == "no")
+
+
 def _visit(state: State, visit: Action) -> Iterator[State]:
     mine = _own(state, visit.rid)
     if state.lock is not None and state.lock.rid == visit.rid:
