@@ -85,6 +85,8 @@ class SiteBooks:
     listed: dict[str, Waiter] = field(default_factory=dict)
     """Requests on waiting lists, for what a site may keep for them."""
     taken: dict[str, Taken] = field(default_factory=dict)
+    unlisted: dict[str, int] = field(default_factory=dict)
+    """When requests left those lists."""
     left: dict[str, tuple[int, Waiter]] = field(default_factory=dict)
     """Who waited until then: what was said to be theirs may have been said before."""
     asked: dict[str, m.Visit | m.Prepare] = field(default_factory=dict)

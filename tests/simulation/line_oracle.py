@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kalends.core import messages as m
 from tests.simulation.line_books import (
     FASTEST,
+    PAUSE_MS,
     SiteBooks,
     Span,
     Taken,
@@ -48,7 +49,8 @@ ENDED: Final = ("commit", "closed", "cancelled", "replaced")
 class LineOracle(Listener):
     """`capacities` by resource. `head_start_ms` is what the owners' rules give to a request in line.
 
-    `turn_ms` is how long one request can stand in the way of another, once faults have stopped.
+    `turn_ms` is how long one request can stand in the way of another, once faults have stopped and
+    `settle_ms` have passed: timers that a pause has put off run when it would have ended.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class LineOracle(Listener):
         head_start_ms: Callable[[m.Principal], int] = lambda principal: 0,
         turn_ms: int = TURN_MS,
         wake_ms: int = WAKE_MS,
+        settle_ms: int = PAUSE_MS,
         now_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         super().__init__(now_ms)
@@ -69,6 +72,7 @@ class LineOracle(Listener):
         self._head_start_ms = head_start_ms
         self._turn_ms = turn_ms
         self._wake_ms = wake_ms
+        self._settle_ms = settle_ms
         self._sites: dict[str, SiteBooks] = defaultdict(SiteBooks)
         self._visits: dict[tuple[str, str, int], m.Visit] = {}
         self._stamps: dict[str, tuple[int, str]] = {}
@@ -98,7 +102,7 @@ class LineOracle(Listener):
 
     def healed(self) -> None:
         """From now on there are no faults: everybody gets their turn."""
-        self._healed_ms = self._now_ms()
+        self._healed_ms = self._now_ms() + self._settle_ms
         for books in self._sites.values():
             for waiter in books.waiters.values():
                 waiter.room_since_ms = None
@@ -181,7 +185,6 @@ class LineOracle(Listener):
         if taken is not None and taken.att < visit.att:
             taken.sure = False
         books.leave(visit.rid, visit.att - 1, moment)
-        books.listed.pop(visit.rid, None)
         if isinstance(visit, m.Dispatch):
             self._stamp_of_dispatch[site, visit.rid, visit.att] = visit
             return
@@ -194,7 +197,9 @@ class LineOracle(Listener):
         taken = books.taken.get(release.rid)
         if not release.hold_ids:
             books.leave(release.rid, release.att, moment)
-            books.listed.pop(release.rid, None)
+            if release.rid in books.listed:
+                del books.listed[release.rid]
+                books.unlisted[release.rid] = moment
             books.drop(release.rid, release.att, "held")
         elif taken is not None and taken.state == "held" and taken.att <= release.att:
             for hold_id in release.hold_ids:
@@ -232,7 +237,6 @@ class LineOracle(Listener):
                 self._granted(site, message, moment)
             case m.Locked():
                 books.leave(rid, message.att, moment)
-                books.listed.pop(rid, None)
             case m.Stale():
                 books.asked.pop(rid, None)
                 self._delivered.pop((site, rid, message.att, "visit"), None)
@@ -243,7 +247,8 @@ class LineOracle(Listener):
             case m.Renewed():
                 self._lost(site, message, moment)
             case m.Awaited() if message.offered:
-                if rid not in books.listed:
+                since = self._silent_since[site]
+                if rid not in books.listed and books.unlisted.get(rid, -1) < since:
                     self._wrong(f"{site} offers something to {rid}, which is not on its list")
         self._look_around(site, milliseconds(moment))
 
@@ -431,7 +436,7 @@ class LineOracle(Listener):
                 if now_ms > taken.overdue_ms + OVERDUE_MS:
                     self._wrong(f"{site} has recalled what {rid} holds, and lets it be held")
                     taken.recall_until_ms = 0
-        if self._healed_ms is not None and books.waiters:
+        if self._healed_ms is not None and now_ms > self._healed_ms and books.waiters:
             taken_spans = books.perhaps_taken(now_ms)
             for waiter in books.waiters.values():
                 self._is_woken(site, waiter, taken_spans, now_ms)
