@@ -87,17 +87,17 @@ class SiteBooks:
     taken: dict[str, Taken] = field(default_factory=dict)
     unlisted: dict[str, int] = field(default_factory=dict)
     """When requests left those lists."""
-    left: dict[str, tuple[int, Waiter]] = field(default_factory=dict)
-    """Who waited until then: what was said to be theirs may have been said before."""
+    left: dict[str, list[tuple[int, Waiter]]] = field(default_factory=dict)
+    """Who waited until then: what is said of them may have been so before."""
     asked: dict[str, m.Visit | m.Prepare] = field(default_factory=dict)
     """Not answered yet: it may be taken."""
 
-    def taken_spans(self, *, but: str, now_ms: int) -> list[Span]:
-        """What surely is taken by others than `but`."""
+    def firmly_taken(self, *, but: str) -> list[Span]:
+        """What surely is promised or locked by others than `but`: it does not come free for those before."""
         return [
             span
             for rid, taken in self.taken.items()
-            if rid != but and taken.surely(now_ms)
+            if rid != but and taken.sure and taken.state != "held"
             for span in taken.spans.values()
         ]
 
@@ -109,8 +109,10 @@ class SiteBooks:
             if taken.perhaps(now_ms)
             for span in taken.spans.values()
         ]
-        for visit in self.asked.values():
-            if isinstance(visit, m.Visit):
+        for rid, visit in self.asked.items():
+            waiter = self.waiters.get(rid)
+            again = waiter is not None and waiter.sure and waiter.visit.att == visit.att
+            if isinstance(visit, m.Visit) and not again:
                 found += spans_of(visit.wants)
         return found
 
@@ -119,12 +121,12 @@ class SiteBooks:
         waiter = self.waiters.get(rid)
         if waiter is not None and waiter.visit.att <= att:
             del self.waiters[rid]
-            self.left[rid] = (moment, waiter)
+            self.left.setdefault(rid, []).append((moment, waiter))
 
-    def waited(self, rid: str, since: int) -> Waiter | None:
-        """The place of `rid`, if it had one after `since`."""
-        moment, waiter = self.left.get(rid, (-1, None))
-        return self.waiters.get(rid) or (waiter if moment >= since else None)
+    def waited(self, rid: str, since: int) -> list[Waiter]:
+        """The places that `rid` has, or had after `since`."""
+        now = [self.waiters[rid]] if rid in self.waiters else []
+        return now + [waiter for moment, waiter in self.left.get(rid, ()) if moment >= since]
 
     def drop(self, rid: str, att: int, *states: str) -> None:
         """What attempts up to `att` have in `states` is free."""
@@ -142,6 +144,7 @@ class SiteBooks:
             known.asked_ms = now_ms
             return
         yielded = known is not None and known.yielded
+        self.leave(visit.rid, visit.att, moment)
         self.waiters[visit.rid] = Waiter(visit, moment, now_ms, yielded=yielded)
 
     def enter_again(self, rid: str, moment: int) -> None:

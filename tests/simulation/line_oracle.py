@@ -289,9 +289,10 @@ class LineOracle(Listener):
         books.drop(visited.rid, visited.att - 1, "held", "promised")
         ahead = sum(
             rid != visited.rid
-            and (other := books.waited(rid, since)) is not None
-            and other.perhaps_waits(now_ms)
-            and self._wants_the_same(other, waiter)
+            and any(
+                other.perhaps_waits(now_ms) and self._wants_the_same(other, waiter)
+                for other in books.waited(rid, since)
+            )
             for rid in books.waiters.keys() | books.left.keys()
         )  # fmt: skip
         if visited.ahead > ahead:
@@ -325,8 +326,9 @@ class LineOracle(Listener):
     def _granted(self, site: str, grant: m.Grant, moment: int) -> None:
         books, rid = self._sites[site], grant.rid
         self.grants += 1
-        waiter = books.waited(rid, self._silent_since[site])
-        if waiter is None or waiter.visit.att != grant.att:
+        places = books.waited(rid, self._silent_since[site])
+        waiter = next((each for each in places if each.visit.att == grant.att), None)
+        if waiter is None:
             self._wrong(f"{site} grants something to {rid}, which does not wait there")
             return
         if not waiter.perhaps_waits(milliseconds(moment)):
@@ -336,7 +338,7 @@ class LineOracle(Listener):
         spans = {held.hold_id: _span(visit.wants[held.index]) for held in grant.held}
         start_ms = 0 if waiter.yielded else self._head_start_ms(visit.principal)
         self._nobody_before(site, visit, list(spans.values()), since, moment, start_ms)
-        if rid not in books.waiters:
+        if waiter is not books.waiters.get(rid):
             return
         books.leave(rid, grant.att, moment)
         books.taken[rid] = Taken(
@@ -363,7 +365,7 @@ class LineOracle(Listener):
             and not waiter.visit.replaces
             and self._place(waiter) < place
         ]
-        taken = books.taken_spans(but=visit.rid, now_ms=now_ms)
+        taken = books.firmly_taken(but=visit.rid)
         for waiter in before:
             kept = spans_of(waiter.visit.wants)
             # Only where this request takes part in it is too much its doing.

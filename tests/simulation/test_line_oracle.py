@@ -1,0 +1,489 @@
+"""The oracle of waiting catches every wrong that it is for, in messages made by hand, and no right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kalends.core import messages as m
+from kalends.core.errors import Refusal, RefusalCode
+from tests.simulation.line_oracle import LineOracle
+
+SITE, PART = "argo", m.Part("argo", "sim://argo")
+HELD = Refusal(where="argo/x", code=RefusalCode.HELD, detail="")
+CAPACITIES = {"argo/x": 1, "argo/n": 4}
+HOUR_S = 3_600
+
+
+class Story:
+    """Messages at the edge of one site, one after the other, 100 ms apart."""
+
+    def __init__(self, head_start_ms: Callable[[m.Principal], int] = lambda principal: 0) -> None:
+        self.ms = 0
+        self.oracle = LineOracle(
+            CAPACITIES, head_start_ms=head_start_ms, turn_ms=10_000, wake_ms=2_000, settle_ms=0,
+            now_ms=lambda: self.ms,
+        )  # fmt: skip
+        self._hold_ids = 0
+        self._visits: dict[str, m.Visit] = {}
+
+    def wait(self, ms: int) -> None:
+        """Time passes; whoever is there asks now and then whether the site is."""
+        self.ms += ms
+
+    def asks(self, message: m.Message) -> None:
+        self.ms += 100
+        self.oracle.delivered(SITE, "red~1", message)
+
+    def says(self, message: m.Message) -> None:
+        self.ms += 1
+        self.oracle.left(SITE, "red~1", message)
+
+    def visit(
+        self, rid: str, stamp: int, *, units: int = 0, att: int = 1, mode: str = "hold",
+        queue: bool = True, start: int = 0,
+    ) -> None:  # fmt: skip
+        """`units` of argo/n, or argo/x when 0."""
+        resource = "argo/n" if units else "argo/x"
+        visit = m.Visit(
+            rid=rid, att=att, stamp=stamp, mode=mode, principal=m.Principal(user=rid),
+            wants=(m.Want(resource, start * HOUR_S, (start + 1) * HOUR_S, units or 1),),
+            parts=(PART,), need=1, secret="s" * 16, hold_ms=30_000, queue=queue,
+        )  # fmt: skip
+        self._visits[rid] = visit
+        self.asks(visit)
+
+    def held(self, rid: str, vote: str = "none") -> int:
+        self._hold_ids += 1
+        self.says(
+            m.Visited(rid=rid, att=self._att(rid), epoch=1, vote=vote,
+                      held=(m.HeldSlot(0, self._hold_ids),))
+        )  # fmt: skip
+        return self._hold_ids
+
+    def waits(self, rid: str, ahead: int = 0) -> None:
+        self.says(
+            m.Visited(rid=rid, att=self._att(rid), epoch=1, vote="none", refusals=(HELD,), ahead=ahead)
+        )
+
+    def granted(self, rid: str) -> int:
+        self._hold_ids += 1
+        self.says(
+            m.Grant(rid=rid, att=self._att(rid), epoch=1, held=(m.HeldSlot(0, self._hold_ids),))
+        )
+        return self._hold_ids
+
+    def prepare(self, rid: str, hold_id: int, vote: str = "yes") -> None:
+        att = self._att(rid)
+        self.asks(m.Prepare(rid=rid, att=att, hold_ids=(hold_id,), parts=(PART,), need=1))
+        self.says(m.Voted(rid=rid, att=att, epoch=1, vote=vote))
+
+    def decide(self, rid: str, hold_id: int, outcome: str = "commit") -> None:
+        chosen = {SITE: (hold_id,)} if outcome == "commit" else {}
+        self.asks(m.Decide(rid=rid, att=self._att(rid), outcome=outcome, chosen=chosen))
+        self.says(m.Done(rid=rid, att=self._att(rid), of=outcome))
+
+    def recall(self, rid: str, left_ms: int = 3_000) -> None:
+        self.says(m.Recall(rid=rid, att=self._att(rid), left_ms=left_ms))
+
+    def release(self, rid: str) -> None:
+        self.asks(m.Release(rid=rid, att=self._att(rid)))
+
+    def renew(self, rid: str, hold_id: int) -> None:
+        att = self._att(rid)
+        self.asks(m.Renew(rid=rid, att=att, hold_ids=(hold_id,), hold_ms=30_000))
+        self.says(m.Renewed(rid=rid, att=att, epoch=1, kept=(hold_id,)))
+
+    def taken_back(self, rid: str, hold_id: int) -> None:
+        self.says(m.Renewed(rid=rid, att=self._att(rid), epoch=1, lost=(hold_id,)))
+
+    def _att(self, rid: str) -> int:
+        return self._visits[rid].att
+
+
+# What is right
+
+
+def a_younger_holder_is_recalled_and_gives_back(story: Story) -> None:
+    story.visit("young", 20)
+    hold_id = story.held("young")
+    story.visit("old", 10)
+    story.recall("young")
+    story.waits("old")
+    story.asks(m.Give(rid="young", att=1, hold_ids=(hold_id,)))
+    granted = story.granted("old")
+    story.visit("young", 20)
+    story.waits("young")
+    story.prepare("old", granted)
+    story.decide("old", granted, "abort")
+    story.granted("young")
+
+
+def a_recalled_hold_is_promised_in_time(story: Story) -> None:
+    story.visit("young", 20)
+    hold_id = story.held("young")
+    story.visit("old", 10)
+    story.recall("young")
+    story.waits("old")
+    story.prepare("young", hold_id)
+    story.wait(20_000)
+    story.renew("young", hold_id)
+    story.decide("young", hold_id)
+    story.says(m.Locked(rid="old", att=1, refusals=(HELD,)))
+
+
+def a_recalled_hold_is_taken_back_in_time(story: Story) -> None:
+    story.visit("young", 20)
+    hold_id = story.held("young")
+    story.visit("old", 10)
+    story.recall("young")
+    story.waits("old")
+    story.wait(3_000)
+    story.taken_back("young", hold_id)
+    story.granted("old")
+    story.wait(20_000)
+    story.visit("young", 20)
+    story.waits("young")
+
+
+def a_younger_one_gets_what_is_left_over(story: Story) -> None:
+    story.visit("holder", 5, units=2)
+    story.held("holder")
+    story.visit("old", 10, units=3)
+    story.waits("old")
+    story.visit("young", 20, units=1)
+    story.held("young")
+
+
+def a_younger_one_gets_another_hour(story: Story) -> None:
+    story.visit("holder", 5)
+    story.held("holder")
+    story.visit("old", 10)
+    story.waits("old")
+    story.visit("young", 20, start=1)
+    story.held("young")
+
+
+def an_older_one_passes_those_who_wait(story: Story) -> None:
+    story.visit("holder", 5)
+    hold_id = story.held("holder")
+    story.visit("young", 20)
+    story.waits("young")
+    story.visit("old", 10)
+    story.waits("old")
+    story.visit("young", 20)
+    story.waits("young", ahead=1)
+    story.decide("holder", hold_id, "abort")
+    story.granted("old")
+
+
+def a_line_is_forgotten_in_a_crash(story: Story) -> None:
+    story.visit("holder", 5)
+    story.held("holder")
+    story.visit("old", 10)
+    story.waits("old")
+    story.oracle.crashed(SITE)
+    story.visit("young", 20)
+    story.held("young")
+
+
+def a_silent_place_is_lost(story: Story) -> None:
+    story.visit("holder", 5)
+    hold_id = story.held("holder")
+    story.visit("old", 10)
+    story.waits("old")
+    story.decide("holder", hold_id, "abort")
+    story.wait(70_000)
+    story.visit("young", 20)
+    story.held("young")
+
+
+def what_was_granted_before_a_release_came(story: Story) -> None:
+    story.visit("holder", 5)
+    hold_id = story.held("holder")
+    story.visit("old", 10)
+    story.waits("old")
+    story.decide("holder", hold_id, "abort")
+    story.ms += 5
+    story.oracle.delivered(SITE, "red~1", m.Release(rid="old", att=1), idle=False)
+    story.granted("old")
+
+
+def first_in_line_is_granted_room_at_once(story: Story) -> None:
+    story.oracle.healed()
+    story.visit("holder", 5)
+    hold_id = story.held("holder")
+    story.visit("old", 10)
+    story.waits("old")
+    story.wait(5_000)
+    story.decide("holder", hold_id, "abort")
+    story.granted("old")
+    story.wait(5_000)
+    story.oracle.ended("old")
+
+
+RIGHT = [
+    a_younger_holder_is_recalled_and_gives_back,
+    a_recalled_hold_is_promised_in_time,
+    a_recalled_hold_is_taken_back_in_time,
+    a_younger_one_gets_what_is_left_over,
+    a_younger_one_gets_another_hour,
+    an_older_one_passes_those_who_wait,
+    a_line_is_forgotten_in_a_crash,
+    a_silent_place_is_lost,
+    what_was_granted_before_a_release_came,
+    first_in_line_is_granted_room_at_once,
+]
+
+
+# What is wrong, and what is said of it
+
+
+def a_younger_one_is_held_room_that_an_older_one_needs(story: Story) -> str:
+    story.visit("holder", 5)
+    hold_id = story.held("holder")
+    story.visit("old", 10)
+    story.waits("old")
+    story.decide("holder", hold_id, "abort")
+    story.visit("young", 20)
+    story.held("young")
+    return "gives young room"
+
+
+def a_younger_one_is_promised_room_that_an_older_one_needs(story: Story) -> str:
+    story.visit("holder", 5)
+    hold_id = story.held("holder")
+    story.visit("old", 10)
+    story.waits("old")
+    story.decide("holder", hold_id, "abort")
+    story.visit("young", 20, mode="vote", queue=False)
+    story.held("young", "yes")
+    return "gives young room"
+
+
+def a_younger_one_is_granted_first(story: Story) -> str:
+    story.visit("holder", 5)
+    hold_id = story.held("holder")
+    story.visit("young", 20)
+    story.waits("young")
+    story.visit("old", 10)
+    story.waits("old")
+    story.decide("holder", hold_id, "abort")
+    story.granted("young")
+    return "gives young room"
+
+
+def an_agent_is_held_room_that_an_older_one_needs(story: Story) -> str:
+    story.visit("holder", 5)
+    story.held("holder")
+    story.visit("old", 10)
+    story.waits("old")
+    story.asks(
+        m.Dispatch(
+            rid="agent", att=1, stamp=20, principal=m.Principal(user="eve"), script="0" * 64,
+            starts=m.Starts(first=0, last=0, step_s=60), asks=(), parts=(PART,), need=1,
+            secret="s" * 16, hold_ms=30_000,
+        )
+    )  # fmt: skip
+    choice = m.HeldChoice(
+        hold_id=9, term=0, resource="argo/x", start=0, end=HOUR_S, units=1, common=0
+    )
+    story.says(m.Report(rid="agent", att=1, sites=(m.SiteReport(SITE, 1, held=(choice,)),)))
+    return "gives agent room"
+
+
+def small_ones_starve_a_big_one(story: Story) -> str:
+    story.visit("holder", 5, units=2, mode="vote")
+    story.held("holder", "yes")
+    story.visit("old", 10, units=3)
+    story.waits("old")
+    story.visit("young", 20, units=2)
+    story.held("young")
+    return "gives young room"
+
+
+def room_freed_is_granted_to_nobody(story: Story) -> str:
+    story.oracle.healed()
+    story.visit("holder", 5)
+    hold_id = story.held("holder")
+    story.visit("old", 10)
+    story.waits("old")
+    story.decide("holder", hold_id, "abort")
+    for _ in range(3):
+        story.wait(1_000)
+        story.visit("old", 10)
+        story.waits("old")
+    return "is silent"
+
+
+def a_request_waits_for_ever(story: Story) -> str:
+    story.oracle.healed()
+    story.visit("holder", 5)
+    hold_id = story.held("holder")
+    story.visit("old", 10)
+    story.waits("old")
+    for _ in range(3):
+        story.wait(7_000)
+        story.renew("holder", hold_id)
+        story.visit("old", 10)
+        story.waits("old")
+    return "has waited"
+
+
+def a_request_ends_too_late(story: Story) -> str:
+    story.oracle.healed()
+    story.visit("holder", 5)
+    story.held("holder")
+    story.visit("old", 10)
+    story.waits("old")
+    story.wait(20_500)
+    story.oracle.ended("old")
+    return "has waited"
+
+
+def a_recall_is_ignored(story: Story) -> str:
+    story.visit("young", 20)
+    hold_id = story.held("young")
+    story.visit("old", 10)
+    story.recall("young")
+    story.waits("old")
+    for _ in range(4):
+        story.wait(2_000)
+        story.renew("young", hold_id)
+    return "lets it be held"
+
+
+def a_promise_is_recalled(story: Story) -> str:
+    story.visit("young", 20)
+    story.prepare("young", story.held("young"))
+    story.visit("old", 10)
+    story.recall("young")
+    return "recalls what it has promised"
+
+
+def a_promise_is_taken_back(story: Story) -> str:
+    story.visit("young", 20)
+    hold_id = story.held("young")
+    story.visit("old", 10)
+    story.recall("young")
+    story.waits("old")
+    story.prepare("young", hold_id)
+    story.visit("old", 10)
+    story.taken_back("young", hold_id)
+    return "takes back what it has promised"
+
+
+def a_ghost_is_granted_room(story: Story) -> str:
+    story.visit("holder", 5)
+    hold_id = story.held("holder")
+    story.visit("ghost", 10)
+    story.waits("ghost")
+    story.release("ghost")
+    story.decide("holder", hold_id, "abort")
+    story.granted("ghost")
+    return "does not wait there"
+
+
+def a_ghost_is_ahead(story: Story) -> str:
+    story.visit("holder", 5)
+    story.held("holder")
+    story.visit("ghost", 10)
+    story.waits("ghost")
+    story.release("ghost")
+    story.visit("young", 20)
+    story.waits("young", ahead=1)
+    return "1 are ahead of young, at most 0 wait"
+
+
+def a_dead_broker_is_granted_room(story: Story) -> str:
+    story.visit("holder", 5)
+    story.held("holder")
+    story.visit("ghost", 10)
+    story.waits("ghost")
+    story.wait(200_000)
+    story.granted("ghost")
+    return "has long been silent"
+
+
+def a_ghost_is_offered_something(story: Story) -> str:
+    wish = m.Await(
+        rid="ghost", att=1, stamp=10, principal=m.Principal(user="eve"),
+        wants=(m.Want("argo/x", 0, HOUR_S, 1),), length_s=60,
+    )  # fmt: skip
+    story.asks(wish)
+    story.says(m.Awaited(rid="ghost", att=1, offered=True))
+    assert not story.oracle.complaints
+    story.asks(m.Release(rid="ghost", att=1))
+    story.asks(wish.__class__(**{name: getattr(wish, name) for name in wish.__struct_fields__}
+                              | {"rid": "other"}))  # fmt: skip
+    story.says(m.Awaited(rid="ghost", att=1, offered=True))
+    return "not on its list"
+
+
+WRONG = [
+    a_younger_one_is_held_room_that_an_older_one_needs,
+    a_younger_one_is_promised_room_that_an_older_one_needs,
+    a_younger_one_is_granted_first,
+    an_agent_is_held_room_that_an_older_one_needs,
+    small_ones_starve_a_big_one,
+    room_freed_is_granted_to_nobody,
+    a_request_waits_for_ever,
+    a_request_ends_too_late,
+    a_recall_is_ignored,
+    a_promise_is_recalled,
+    a_promise_is_taken_back,
+    a_ghost_is_granted_room,
+    a_ghost_is_ahead,
+    a_dead_broker_is_granted_room,
+    a_ghost_is_offered_something,
+]
+
+
+@pytest.mark.parametrize("tell", RIGHT, ids=lambda tell: tell.__name__)
+def test_what_is_right_is_not_complained_of(tell: Callable[[Story], None]) -> None:
+    story = Story()
+    tell(story)
+    assert story.oracle.finish() == []
+
+
+@pytest.mark.parametrize("tell", WRONG, ids=lambda tell: tell.__name__)
+def test_what_is_wrong_is_complained_of_once(tell: Callable[[Story], str]) -> None:
+    story = Story()
+    expected = tell(story)
+    [complaint] = story.oracle.finish()
+    assert expected in complaint
+
+
+@pytest.mark.parametrize(("head_start_ms", "complaints"), [(0, 1), (15, 0)])
+def test_an_owner_may_give_a_head_start_in_the_line(head_start_ms: int, complaints: int) -> None:
+    story = Story(lambda principal: head_start_ms if principal.user == "young" else 0)
+    a_younger_one_is_granted_first(story)
+    assert len(story.oracle.finish()) == complaints
+
+
+def test_a_head_start_is_used_up_by_a_hold_that_was_given_back() -> None:
+    story = Story(lambda principal: 15 if principal.user == "young" else 0)
+    story.visit("young", 20)
+    hold_id = story.held("young")
+    story.visit("old", 10)
+    story.recall("young")
+    story.waits("old")
+    story.asks(m.Give(rid="young", att=1, hold_ids=(hold_id,)))
+    story.visit("old", 10)
+    story.waits("old")
+    story.visit("young", 20)
+    story.waits("young", ahead=1)
+    story.granted("young")
+    [complaint] = story.oracle.finish()
+    assert "gives young room" in complaint
+
+
+def test_faults_excuse_a_late_grant() -> None:
+    story = Story()
+    room_freed_is_granted_to_nobody(story)
+    complaints = len(story.oracle.complaints)
+    story = Story()
+    story.oracle.healed = lambda: None  # type: ignore[method-assign]  # They never stop.
+    room_freed_is_granted_to_nobody(story)
+    assert (complaints, len(story.oracle.complaints)) == (1, 0)
