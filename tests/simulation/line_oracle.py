@@ -86,7 +86,7 @@ class LineOracle(Listener):
     def attach(self, world: World) -> None:
         super().attach(world)
         self.capacities = world.auditor.capacities
-        changed = world.auditor.register_changed
+        changed, heal = world.auditor.register_changed, world.network.heal
 
         def register_changed(rids: Iterable[str]) -> None:
             listed = list(rids)
@@ -96,7 +96,12 @@ class LineOracle(Listener):
                 if row is not None and row.state in ENDED:
                     self.ended(rid)
 
+        def healed() -> None:
+            heal()
+            self.healed()
+
         world.auditor.register_changed = register_changed
+        world.network.heal = healed
 
     # What is known besides messages
 

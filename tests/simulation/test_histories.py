@@ -1,0 +1,128 @@
+"""Every schedule's histories are linearizable and its lines in order; what breaks either is caught."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from kalends.core import messages as m
+from kalends.resource_servers.participant import Participant
+from tests import effort
+from tests.simulation.histories import Numbers, Recorder
+from tests.simulation.line_oracle import LineOracle
+from tests.simulation.mutations import world_with
+from tests.simulation.mutations_of_waiting import LostWakeUp, NothingIsTakenBack
+from tests.simulation.schedule import run
+from tests.simulation.workload import CROWD, Size
+from tests.simulation.world import World
+
+SEEDS = range(10_000, 10_000 + effort.examples(80))
+
+
+def listened(
+    seed: int, world_type: type[World] = World, size: Size | None = None, hard: float = 1.0
+) -> tuple[Recorder, list[str], LineOracle, list[str]]:
+    """A schedule's recorder and oracle of waiting, and what each complains of."""
+    recorder, oracle = Recorder(), LineOracle({})
+
+    def prepare(world: World) -> None:
+        recorder.attach(world)
+        oracle.attach(world)
+
+    run(seed, world_type=world_type, size=size, prepare=prepare, hard=hard)
+    return recorder, recorder.finish(), oracle, oracle.finish()
+
+
+def test_all_histories_are_linearizable_and_all_lines_in_order() -> None:
+    numbers = Numbers()
+    grants = recalls = waits = 0
+    wrong = []
+    for seed in SEEDS:
+        recorder, unlawful, oracle, disorder = listened(seed, size=CROWD if seed % 2 else None)
+        numbers += recorder.numbers
+        grants, recalls, waits = grants + oracle.grants, recalls + oracle.recalls, waits + oracle.waits
+        wrong += [f"seed {seed}: {text}" for text in (*unlawful, *disorder)]
+    effort.steps["operations of slots, linearized"] += numbers.operations
+    assert wrong == []
+    assert numbers.unknown == 0
+    assert numbers.operations > 60 * len(SEEDS)
+    assert min(grants, recalls, waits) > len(SEEDS) // 10
+
+
+def test_listening_changes_nothing() -> None:
+    for seed in (3, 11):
+        recorder = Recorder()
+        assert run(seed, prepare=recorder.attach).trace_hash == run(seed).trace_hash
+        assert recorder.numbers.operations == 0
+        recorder.finish()
+        first = recorder.numbers
+        recorder.finish()
+        assert recorder.numbers == first
+        assert first.operations > 0
+
+
+# Sites gone wrong
+
+
+class NumbersGoBack(Participant):
+    """Fence numbers go down."""
+
+    def _new_id(self) -> int:
+        return super()._new_id() ^ ((1 << 32) - 1)
+
+
+class OldLooks(Participant):
+    """A look is answered as the first one was."""
+
+    def _send(self, to: str, message: m.Message) -> None:
+        if isinstance(message, m.View):
+            known = self.__dict__.setdefault("looked", {})
+            key = tuple((view.resource, view.until) for view in message.views)
+            message = replace(message, views=known.setdefault(key, message.views))
+        super()._send(to, message)
+
+
+class ShortHolds(Participant):
+    """Holds run out after a twentieth of their time."""
+
+    def _take(self, before: Any, visit: m.Visit, now: Any, *events: Any) -> Any:
+        return super()._take(before, replace(visit, hold_ms=visit.hold_ms // 20), now, *events)
+
+
+class NothingIsKept(Participant):
+    """Room is whoever's that comes."""
+
+    def _kept_from(self, stake: Any) -> str:
+        return ""
+
+
+class YoungestFirst(Participant):
+    """The line is the wrong way round."""
+
+    def _order_of(self, principal: Any, stamp: int, rid: str, wanted: Any) -> Any:
+        return -stamp, rid
+
+
+class Ghosts(Participant):
+    """A visit that is released stays in line."""
+
+    def _quit_line(self, rid: str) -> None:
+        pass
+
+
+@pytest.mark.parametrize("broken", [NumbersGoBack, OldLooks, ShortHolds], ids=lambda it: it.__name__)
+def test_the_recorder_catches(broken: type[Participant]) -> None:
+    world_type = world_with(participant=broken)
+    assert any(listened(seed, world_type, CROWD)[1] for seed in range(1, 60))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [NothingIsKept, YoungestFirst, Ghosts, LostWakeUp, NothingIsTakenBack],
+    ids=lambda it: it.__name__,
+)
+def test_the_oracle_of_waiting_catches(broken: type[Participant]) -> None:
+    world_type = world_with(participant=broken)
+    assert any(listened(seed, world_type, CROWD, hard=0.3)[3] for seed in range(1, 120))
