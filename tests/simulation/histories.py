@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from kalends.core import messages as m
 from tests.simulation.clocks import EPOCH_S, SKEW_MS_MAX
 from tests.simulation.linearizability import check
-from tests.simulation.slot_histories import Crash, Exchange, Push, SlotHistories
 from tests.simulation.listening import Listener, milliseconds
+from tests.simulation.slot_histories import Crash, Exchange, Push, SlotHistories
 from tests.simulation.slot_register import AVAILABLE, reads, step
 
 if TYPE_CHECKING:
@@ -104,9 +104,7 @@ class Recorder(Listener):
         for slot, history in sorted(slots.histories().items()):
             verdict = check(history, step, AVAILABLE, reads=reads)
             unknown = verdict.outcome == "unknown"
-            numbers += Numbers(
-                len(history), 0, 1, verdict.pieces, verdict.explored, unknown
-            )
+            numbers += Numbers(len(history), 0, 1, verdict.pieces, verdict.explored, unknown)
             if verdict.outcome != "linearizable":
                 complaints.append(f"{slot}: {verdict.outcome}: {verdict.culprit}"
                                   f" in one of {verdict.states}")  # fmt: skip

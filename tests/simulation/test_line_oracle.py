@@ -64,7 +64,9 @@ class Story:
 
     def waits(self, rid: str, ahead: int = 0) -> None:
         self.says(
-            m.Visited(rid=rid, att=self._att(rid), epoch=1, vote="none", refusals=(HELD,), ahead=ahead)
+            m.Visited(
+                rid=rid, att=self._att(rid), epoch=1, vote="none", refusals=(HELD,), ahead=ahead
+            )
         )
 
     def granted(self, rid: str) -> int:

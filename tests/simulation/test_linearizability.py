@@ -27,7 +27,9 @@ def ids(*numbers: int) -> frozenset[int]:
     return frozenset(numbers)
 
 
-def hold(rid: str, hold_id: int, *, att: int = 1, mode: str = "hold", until_ms: int = 1 << 40) -> Action:
+def hold(
+    rid: str, hold_id: int, *, att: int = 1, mode: str = "hold", until_ms: int = 1 << 40
+) -> Action:
     said = "promised" if mode == "vote" else "held"
     return Action("visit", rid, att, said, ids(hold_id), mode=mode, until_ms=until_ms)
 
@@ -199,7 +201,12 @@ def test_twenty_repeats_at_once_need_no_search() -> None:
 
 
 def test_histories_are_cut_where_nothing_is_open() -> None:
-    operations = [Operation(0, 3, "a"), Operation(2, 5, "b"), Operation(5, 6, "c"), Operation(7, 9, "d")]
+    operations = [
+        Operation(0, 3, "a"),
+        Operation(2, 5, "b"),
+        Operation(5, 6, "c"),
+        Operation(7, 9, "d"),
+    ]
     assert [[each.action for each in piece] for piece in pieces(operations)] == [
         ["a", "b", "c"],
         ["d"],
