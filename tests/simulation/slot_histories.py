@@ -1,9 +1,9 @@
 """From the messages of a whole site to the history of each of its slots.
 
 A slot is an instant: whatever is claimed covers it or does not. Of each resource those instants are
-looked at that most requests wanted. A message concerns every slot that its request ever wanted there: a visit of a new attempt, say, ends
-what an older one had elsewhere. What cannot be told of one slot alone (which of three wants had no
-room?) is left open.
+looked at that most requests wanted. A message concerns every slot that its request ever wanted there:
+a visit of a new attempt, say, ends what an older one had elsewhere. What cannot be told of one slot
+alone (which of three wants had no room?) is left open.
 """
 
 from __future__ import annotations
