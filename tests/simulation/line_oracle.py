@@ -160,9 +160,13 @@ class LineOracle(Listener):
                 self._released(books, message, moment)
             case m.Give():
                 taken = books.taken.get(message.rid)
-                if taken is not None and taken.state == "held" and taken.att == message.att:
-                    if taken.spans.keys() <= set(message.hold_ids):
-                        books.enter_again(message.rid, moment)
+                if (
+                    taken is not None
+                    and taken.state == "held"
+                    and taken.att == message.att
+                    and taken.spans.keys() <= set(message.hold_ids)
+                ):
+                    books.enter_again(message.rid, moment)
             case m.Renew():
                 taken = books.taken.get(message.rid)
                 if taken is not None and taken.state == "held" and taken.att <= message.att:
@@ -242,6 +246,10 @@ class LineOracle(Listener):
                 self._granted(site, message, moment)
             case m.Locked():
                 books.leave(rid, message.att, moment)
+            case m.Done() if message.of == "abort":
+                # It may overtake nothing: what was said before of this attempt is over.
+                books.leave(rid, message.att, moment)
+                books.drop(rid, message.att, "held", "promised")
             case m.Stale():
                 books.asked.pop(rid, None)
                 self._delivered.pop((site, rid, message.att, "visit"), None)
@@ -265,9 +273,13 @@ class LineOracle(Listener):
         if visit is None:
             return
         taken = books.taken.get(rid)
-        if not visited.held and taken is not None and taken.att == visited.att:
-            if taken.state == "held":
-                books.enter_again(rid, moment)
+        if (
+            not visited.held
+            and taken is not None
+            and taken.att == visited.att
+            and taken.state == "held"
+        ):
+            books.enter_again(rid, moment)
         if visited.ahead >= 0:
             self._waits_now(site, visited, since, moment)
             return

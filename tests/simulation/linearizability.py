@@ -152,14 +152,14 @@ class _Search:
             for other in pending:
                 if effective >> other & 1 or twins[other] & ~effective:
                     continue
-                if self._reads(piece[other].action):
-                    if state in self._step(state, piece[other].action, latest):
-                        # It never hurts to have read already: no other way need be tried from here.
-                        reached = (state, effective | 1 << other)
-                        if reached not in seen:
-                            seen[reached] = None
-                            stack.append(reached)
-                        break
+                reads = self._reads(piece[other].action)
+                if reads and state in self._step(state, piece[other].action, latest):
+                    # It never hurts to have read already: no other way need be tried from here.
+                    reached = (state, effective | 1 << other)
+                    if reached not in seen:
+                        seen[reached] = None
+                        stack.append(reached)
+                    break
                 for follows in self._step(state, piece[other].action, latest):
                     reached = (follows, effective | 1 << other)
                     if reached not in seen:

@@ -89,7 +89,8 @@ class Node:
         if not self.up or life != self.life:
             return
         if self.paused_until_ms > self.kernel.now_ms:
-            wait_ms = self.paused_until_ms - self.kernel.now_ms
+            # No longer than this at once: a pause may be healed before its time.
+            wait_ms = min(self.paused_until_ms - self.kernel.now_ms, 1_000)
             self.kernel.after(wait_ms, self._enter, life, action, arguments)
             return
         try:

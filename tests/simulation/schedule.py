@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from tests.simulation.histories import Numbers, Recorder
 from tests.simulation.kernel import Violation
+from tests.simulation.line_oracle import LineOracle
 from tests.simulation.workload import CROWD, Size
 from tests.simulation.world import Faults, World
 
@@ -37,6 +39,9 @@ class Report(NamedTuple):
     answers: int
     reserved: int
     simulated_ms: int
+    numbers: Numbers
+    """What was checked for linearizability."""
+    waits: int
     trace: list[str] | None
 
 
@@ -55,10 +60,13 @@ def run(
     world = world_type(seed, size=size, files=seed % FILES_EVERY == 0, keep_trace=keep_trace)
     kernel = world.kernel
     violation = ""
+    recorder, oracle = Recorder(), LineOracle({}, settle_ms=2_000)
     try:
         faults = Faults(world, until_ms=faults_ms, hard=hard)
         if prepare is not None:
             prepare(world)
+        recorder.attach(world)
+        oracle.attach(world)
         world.start()
         kernel.run(faults_ms)
         kernel.note("HEAL")
@@ -66,6 +74,8 @@ def run(
         if not kernel.run(faults_ms + QUIET_MS_MAX, world.quiet):
             raise Violation(f"no end: {world.unquiet()}")
         world.auditor.finish(world.sites)
+        for complaint_of_one in (*recorder.finish(), *oracle.finish()):
+            raise Violation(complaint_of_one)
     except Violation as found:
         violation = str(found)
     except Exception:
@@ -86,6 +96,8 @@ def run(
         answers=world.auditor.answers,
         reserved=sum(1 for row in rows if row.state not in ("open", "closed")),
         simulated_ms=kernel.now_ms,
+        numbers=recorder.numbers,
+        waits=oracle.waits,
         trace=kernel.trace,
     )
 

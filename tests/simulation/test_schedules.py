@@ -31,18 +31,24 @@ FAULTS = (
 @pytest.mark.parametrize("first", range(0, SEEDS, SHARE))
 def test_every_promise_is_kept_under_every_fault(first: int) -> None:
     faults: Counter[str] = Counter()
-    reserved = 0
+    reserved = operations = unknown = waits = 0
     complaints = []
     for seed in range(first, first + SHARE):
         report = run(seed)
         faults += report.faults
         reserved += report.reserved
+        operations += report.numbers.operations
+        unknown += report.numbers.unknown
+        waits += report.waits
         if report.violation:
             complaints.append(complaint(report))
     assert not complaints, "\n\n".join(complaints[:5])
     assert [kind for kind in FAULTS if not faults[kind]] == []
     assert set(faults) <= set(FAULTS)
     assert reserved > 2 * SHARE
+    assert operations > 50 * SHARE, "checked for linearizability"
+    assert unknown == 0
+    assert waits > SHARE
 
 
 @pytest.mark.parametrize("seed", range(0, SEEDS, 100))
