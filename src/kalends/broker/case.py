@@ -120,8 +120,8 @@ class Case:
     """Something may have come free that no look has seen."""
     listed: set[str] = field(default_factory=set)
     """Sites on whose waiting lists it stands."""
-    shunned: set[str] = field(default_factory=set)
-    """Resources and sites that refuse this user for good: not asked again."""
+    shunned: dict[str, Refusal] = field(default_factory=dict)
+    """Resources and sites that refuse this user for good, and how: not asked again."""
     untold: list[Event] = field(default_factory=list)
     """What has happened, but is not durable yet: nobody has been told."""
     source: str = ""

@@ -176,7 +176,7 @@ class Negotiating(Seeking):
             )
             self._close(case, error, "failed", now)
         else:
-            permanent = {refusal.where for refusal in refusals if refusal.code in PERMANENT}
+            permanent = {each.where: each for each in refusals if each.code in PERMANENT}
             case.shunned |= permanent
             if refusals and not permanent and case.planned is not None:
                 case.excluded.add(case.planned)

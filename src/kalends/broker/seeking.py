@@ -144,6 +144,7 @@ class Seeking(Attempts):
             wants = record.spec.wants
             start, end = min(want.start for want in wants), max(want.end for want in wants)
             return Plan(start, end, wants) if fits(wants, free) else None
+        free = {name: steps for name, steps in free.items() if not _shuns(case, name)}
         spread = min(2**case.rounds, SPREAD_MAX) if case.counting == "all" else 1
         found = plans(
             record.spec.request, self.directory, free, count=spread, excluded=case.excluded
@@ -155,7 +156,8 @@ class Seeking(Attempts):
     def _why_not(self, case: Case) -> tuple[Refusal, ...]:
         if not case.fixed:
             request = case.record.spec.request
-            return why_not(request, self.directory, case.free, case.refusals)
+            why = why_not(request, self.directory, case.free, case.refusals)
+            return tuple(dict.fromkeys((*case.shunned.values(), *why)))
         taken = (
             Refusal(
                 where=want.resource, code=RefusalCode.BUSY, detail="taken for some of that time"
@@ -250,3 +252,7 @@ class Seeking(Attempts):
 
     def _waited_for(self, case: Case) -> tuple[Refusal, ...]:
         return tuple(dict.fromkeys(each for part in case.parts.values() for each in part.awaits))
+
+
+def _shuns(case: Case, resource: str) -> bool:
+    return resource in case.shunned or split_resource(resource)[0] in case.shunned
