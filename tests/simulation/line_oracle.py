@@ -223,6 +223,7 @@ class LineOracle(Listener):
         books.leave(rid, decision.att, moment)
         taken = books.taken.get(rid)
         if decision.outcome == "abort":
+            self._delivered[site, rid, decision.att, "abort"] = moment
             books.asked.pop(rid, None)
             books.drop(rid, decision.att, "held", "promised")
         elif taken is not None and taken.att == decision.att:
@@ -247,9 +248,7 @@ class LineOracle(Listener):
             case m.Locked():
                 books.leave(rid, message.att, moment)
             case m.Done() if message.of == "abort":
-                # It may overtake nothing: what was said before of this attempt is over.
-                books.leave(rid, message.att, moment)
-                books.drop(rid, message.att, "held", "promised")
+                self._aborted(books, site, message)
             case m.Stale():
                 books.asked.pop(rid, None)
                 self._delivered.pop((site, rid, message.att, "visit"), None)
@@ -264,6 +263,13 @@ class LineOracle(Listener):
                 if rid not in books.listed and books.unlisted.get(rid, -1) < since:
                     self._wrong(f"{site} offers something to {rid}, which is not on its list")
         self._look_around(site, milliseconds(moment))
+
+    def _aborted(self, books: SiteBooks, site: str, done: m.Done) -> None:
+        """What was answered only after the abort had come, and is of before, is over as well."""
+        came = self._delivered.get((site, done.rid, done.att, "abort"), 0)
+        taken = books.taken.get(done.rid)
+        if taken is not None and taken.since <= came:
+            books.drop(done.rid, done.att, "held", "promised")
 
     def _answered(self, site: str, visited: m.Visited, moment: int) -> None:
         books, rid = self._sites[site], visited.rid
