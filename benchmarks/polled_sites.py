@@ -20,7 +20,7 @@ from kalends.broker.polling.counting import Prospect
 from kalends.broker.polling.delays import Lognormal
 from kalends.broker.polling.model import MESSAGE_MS
 from kalends.broker.polling.odds import Odds
-from kalends.broker.polling.polls import Poll, poll_of
+from kalends.broker.polling.polls import Poll
 from kalends.broker.record import Spec
 from kalends.calendars import AccessList, ResourceCalendar, Rule
 from kalends.core import messages as m
@@ -129,14 +129,8 @@ class PollingCoordinator(Coordinator):
 
     polled = 0
 
-    def _poll(self, case: Case, now: Moment) -> Poll:
-        if not self.polled:
-            return super()._poll(case, now)
-        names = [want.resource for wants in case.looking.values() for want in wants]
-        return poll_of(
-            case.record.spec.request, self.directory, names, self.odds,
-            self._enough(case), now.wall_s, polled=self.polled,
-        )  # fmt: skip
+    def _poll(self, case: Case, now: Moment, polled: int = 0) -> Poll:
+        return super()._poll(case, now, polled or self.polled)
 
 
 def looks(

@@ -201,6 +201,9 @@ def test_a_choice_asks_whom_it_must_and_enough_where_there_are_enough(
     choice = choose(sites, needed, at_least=at_least)
     assert sorted(choice.order) == sorted(sites)
     assert choice.sites >= min(at_least, len(sites))
+    addressed = sites[: len(sites) // 2]
+    for order in orders([each._replace(asked=each in addressed) for each in sites]):
+        assert all(each.asked for each in order[: len(addressed)])
     chosen = sum(each.resources for each in choice.chosen)
     assert chosen >= min(needed, sum(each.resources for each in sites))
     assert choose(list(reversed(sites)), needed, at_least=at_least) == choice

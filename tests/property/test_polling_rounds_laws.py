@@ -115,6 +115,18 @@ def test_a_poll_ends_with_enough_or_with_everybody_asked(
     effort.steps["rounds of polls"] += rounds
 
 
+def test_what_suffices_for_each_term_is_not_enough_without_a_plan() -> None:
+    names = [f"s{number:02}/one" for number in range(12)]
+    poll = Poll([wanted(0, 1, names)], Odds(), lambda free: len(free) >= 12)
+    asked = poll.first()
+    answered: dict[str, tuple[tuple[int, int, int], ...]] = {}
+    while len(answered) < 12:
+        assert not poll.over
+        answered |= dict.fromkeys(asked, FREE)
+        asked = poll.more(answered, ())
+    assert poll.over
+
+
 @settings(max_examples=effort.examples(80), deadline=None)
 @given(terms())
 def test_a_poll_of_the_same_is_the_same(asked: list[Wanted]) -> None:
@@ -227,6 +239,7 @@ def test_only_so_many_sites_are_remembered_those_heard_of_last() -> None:
     assert len(odds.snapshot()) == o.SITES_MAX
     assert {"s0", f"s{o.SITES_MAX + 9}"} <= odds.snapshot().keys()
     assert "s1" not in odds.snapshot()
+    assert odds.snapshot()["s0"]["delays"]["seen"] > 40
     for week_hour in range(10_000):
         odds.note("s0", week_hour * 3_600, True)
     assert len(odds.snapshot()["s0"]["hours"]) == o.WEEK_HOURS

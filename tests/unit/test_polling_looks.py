@@ -33,11 +33,9 @@ class Poller(Broker):
         self.queries: dict[str, m.Query] = {}
         self.sent()
 
-    def book(self, text: str, *, window_s: int = 60) -> str:
+    def book(self, text: str, *, window_s: int = 60, key: str = "the-key-of-it") -> str:
         request = wanted(text, window_s=window_s)
-        rid = self.coordinator.submit(
-            ANN, "the-key-of-it", "digest", Spec(request, text), 1, self.now
-        )
+        rid = self.coordinator.submit(ANN, key, "digest", Spec(request, text), 1, self.now)
         self.settle()
         return rid
 
@@ -201,9 +199,28 @@ def test_several_machines_of_one_site_are_one_message(poller: Poller) -> None:
     assert view.curve[0].polled == 9
 
 
-def test_few_sites_are_all_asked(poller: Poller) -> None:
+def test_few_sites_are_all_asked_and_of_more_only_one_where_all_are_quick_and_free(
+    poller: Poller,
+) -> None:
+    for _ in range(60):
+        for site in MACHINES[:9]:
+            poller.coordinator.odds.note(site, START, False)
+            poller.coordinator.odds.note_delay(site, 1.0)
     poller.book("1 of {kind=sgi, site in (m01, m02, m03, m04)}")
     assert poller.asked() == ["m01", "m02", "m03", "m04"]
+    poller.book("1 of {kind=sgi, site in (m01, m02, m03, m04, m05)}", key="another-key")
+    assert len(poller.asked()) == 1
+
+
+def test_what_is_free_only_for_the_slot_itself_is_free(poller: Poller) -> None:
+    rid = poller.book(THREE)
+    for site in poller.asked()[:3]:
+        query = poller.queries[site]
+        free = m.FreeSteps(
+            resource=f"{site}/sgi", until=START + 60, steps=((START, START + 60, 1),)
+        )
+        poller.receive(site, m.View(query_id=query.query_id, epoch=1, views=(free,)))
+    assert poller.case(rid).phase == "voting"
 
 
 def test_where_a_resource_may_be_preferred_all_are_asked(poller: Poller) -> None:

@@ -41,19 +41,19 @@ def poll_of(
     enough: Callable[[Free], bool],
     wall_s: int,
     *,
-    excluding: bool = False,
+    everybody: bool = False,
     polled: int = 0,
 ) -> Poll:
     """The poll for one look of `request` at `names`, all that it could ask about.
 
-    `excluding`: the earliest start is known to be taken, so that everybody is asked. `polled` as for
-    `Poll`.
+    `everybody` is asked at once, where a plan at the earliest start is not to be hoped for, or not all
+    that matters. `polled` as for `Poll`.
     """
     wanted = wanted_of(request, directory.resources, names, wall_s)
     pickable = {name for each in wanted for name in each.grains}
     return Poll(
         wanted, odds, enough,
-        always=set(names) - pickable, hurried=hurried(request) and not excluding, polled=polled,
+        always=set(names) - pickable, hurried=hurried(request) and not everybody, polled=polled,
     )  # fmt: skip
 
 
