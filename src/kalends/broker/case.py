@@ -26,6 +26,7 @@ from typing import Final, Literal
 
 from kalends.broker.plain_data import plain_data
 from kalends.broker.planner import Free, Key
+from kalends.broker.polling.polls import Poll
 from kalends.broker.record import Record
 from kalends.broker.tours import Tour
 from kalends.core.api import AgentNote, ClaimView, Event, RequestView
@@ -102,6 +103,8 @@ class Case:
     renew_at_ms: int = 0
     rounds: int = 0
     """Times that planned slots turned out to be taken."""
+    poll: Poll | None = None
+    """Whom the look asks, and when it is over."""
     queries: dict[int, str] = field(default_factory=dict)
     free: Free = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)

@@ -258,7 +258,7 @@ class Coordinator(Decisions):
     def _too_late(self, case: Case, now: Moment) -> None:
         """Sites were silent: go on without them, or give up; either way this attempt is over."""
         if case.phase == "looking" and case.deadline_ms > now.monotonic_ms:
-            self._looked(case, now)
+            self._look_on(case, now, given_up=True)
             return
         if case.phase == "touring" and case.deadline_ms > now.monotonic_ms:
             self._toured(case, now)

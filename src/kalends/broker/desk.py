@@ -16,6 +16,7 @@ from kalends.broker.case import Case, problem_of, view_of
 from kalends.broker.directory import Directory
 from kalends.broker.effects import Answer, Effects, Happened
 from kalends.broker.in_flight import InFlight
+from kalends.broker.polling.odds import Odds
 from kalends.broker.record import Operation, Record
 from kalends.core.api import Event, RequestView
 from kalends.core.clock import LogicalClock
@@ -28,6 +29,8 @@ LISTED_S_MAX: Final = 366 * 86_400
 RESEND_AFTER_MS: Final = 1_000
 RESEND_EVERY_MS_MAX: Final = 8_000
 TRAIL_MAX: Final = 64
+UNANSWERED_MAX: Final = 4_096
+"""Queries that may still be answered: what comes later teaches nothing of how long a site takes."""
 
 OPEN_PHASES: Final = (
     "looking", "touring", "voting", "holding", "held", "waiting", "preparing",
@@ -78,6 +81,8 @@ class Desk:
         self.directory = directory
         self.clock = clock
         self.cases: dict[str, Case] = {}
+        self.odds = Odds()
+        """What sites are like, as looks have shown. In memory only: a new start learns anew."""
         self.draining = False
         self._new_rid = new_rid
         self._new_secret = new_secret
@@ -92,6 +97,8 @@ class Desk:
         self._due: list[tuple[int, str]] = []
         self._query_ids = itertools.count(1)
         self._queries: dict[int, str] = {}
+        self._unanswered: dict[int, tuple[str, int]] = {}
+        """For each query the site, and when it was asked (monotonic ms); also for looks that are over."""
         self._effects = Effects()
         self._in_flight = InFlight()
 

@@ -9,14 +9,17 @@ looks again whenever one of them says that something has come free.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Collection
 from typing import Final, Literal
 
 from kalends.broker.attempts import Attempts
 from kalends.broker.case import Case, SitePart, by_site
+from kalends.broker.desk import UNANSWERED_MAX
 from kalends.broker.effects import Send
 from kalends.broker.in_flight import fits
 from kalends.broker.looking import Looking, batched, plans, why_not
 from kalends.broker.planner import Plan
+from kalends.broker.polling.polls import Poll, poll_of
 from kalends.broker.refusals import PERMANENT, error_of, site_down
 from kalends.core import messages as m
 from kalends.core.api import Waiting
@@ -53,14 +56,13 @@ class Seeking(Attempts):
         if counting == "all":
             case.stirred = False
         try:
-            wanted = self._wanted(case, now)
+            case.wanted = self._wanted(case, now)
         except KalendsError as error:
             self._no_way(case, error, now)
             return
-        case.wanted = wanted
         if case.phase != "looking":
             case.enter("looking")
-        self._ask_around(case, wanted, counting, now)
+        self._ask_around(case, counting, now)
 
     def _wanted(self, case: Case, now: Moment) -> dict[str, tuple[Want, ...]]:
         """What to look at, by site. Raises `Unavailable` without a site that cannot be done without."""
@@ -69,32 +71,59 @@ class Seeking(Attempts):
         looking = Looking.of(case.record, self.directory, case.shunned, now.wall_s)
         return looking.by_site
 
-    def _ask_around(
-        self, case: Case, wanted: dict[str, tuple[Want, ...]], counting: Counting, now: Moment
-    ) -> None:
+    def _ask_around(self, case: Case, counting: Counting, now: Moment) -> None:
         case.counting = counting
         case.contested = False
         case.free = {}
         case.refusals = []
         case.queries = {}
+        case.poll = self._poll(case, now)
+        self._ask(case, case.poll.first(), now)
+        if case.poll.over:
+            self._looked(case, now)
+
+    def _poll(self, case: Case, now: Moment, polled: int = 0) -> Poll:
+        """At first as few as the model says; who has lost a race, or looks for what is held, asks all."""
+        everybody = bool(case.fixed or case.rounds or case.excluded or case.counting != "all")
+        return poll_of(
+            case.record.spec.request,
+            self.directory,
+            [want.resource for wants in case.wanted.values() for want in wants],
+            self.odds,
+            lambda free: self._planned(case) is not None,
+            now.wall_s,
+            everybody=everybody,
+            polled=polled,
+        )
+
+    def _ask(self, case: Case, names: Collection[str], now: Moment) -> None:
+        """Query every site about those of `names` that it has, and wait for all."""
+        if not names:
+            return
         record = case.record
-        for site, wants in wanted.items():
-            for part in batched(wants):
+        asked = set(names)
+        for site, wants in case.wanted.items():
+            for part in batched(tuple(want for want in wants if want.resource in asked)):
                 query_id = next(self._query_ids)
                 case.queries[query_id] = site
                 self._queries[query_id] = case.rid
+                self._unanswered[query_id] = (site, now.monotonic_ms)
                 query = m.Query(
                     query_id=query_id, principal=record.principal, wants=part,
-                    stamp=record.stamp, counting=counting, replaces=record.replaces,
+                    stamp=record.stamp, counting=case.counting, replaces=record.replaces,
                 )  # fmt: skip
                 self._effects.sends.append(Send(site, query))
+        while len(self._unanswered) > UNANSWERED_MAX:
+            del self._unanswered[next(iter(self._unanswered))]
         case.phase_deadline_ms = now.monotonic_ms + LOOK_MS_MAX
         self._schedule(case)
-        if not case.queries:
-            self._looked(case, now)
 
     def _viewed(self, site: str, view: m.View, now: Moment) -> None:
-        """A site is believed about its own resources only."""
+        """A site is believed about its own resources only. How long it took is learned in any case."""
+        asked_of, asked_ms = self._unanswered.get(view.query_id, ("", 0))
+        if asked_of == site:
+            del self._unanswered[view.query_id]
+            self.odds.note_delay(site, now.monotonic_ms - asked_ms)
         case = self.cases.get(self._queries.get(view.query_id, ""))
         if case is None or case.phase != "looking" or case.queries.get(view.query_id) != site:
             return
@@ -106,15 +135,38 @@ class Seeking(Attempts):
             case.contested = case.contested or of_one.held
             if of_one.refusal is not None:
                 case.refusals.append(of_one.refusal)
-        if not case.queries:
+        self._look_on(case, now)
+
+    def _look_on(self, case: Case, now: Moment, *, given_up: bool = False) -> None:
+        """Ask others too, or go on; `given_up`: who is silent is not waited for any more."""
+        if given_up:
+            for site in sorted(set(case.queries.values())):
+                case.refusals.append(site_down(site, "it did not answer in time"))
+                self.odds.note_delay(site, LOOK_MS_MAX)
+            self._forget_queries(case)
+        if case.poll is None:
+            return
+        self._ask(case, case.poll.more(case.free, set(case.queries.values())), now)
+        if case.poll.over:
             self._looked(case, now)
+
+    def _forget_queries(self, case: Case) -> None:
+        for query_id in case.queries:
+            self._queries.pop(query_id, None)
+        case.queries = {}
+
+    def _learn(self, case: Case) -> None:
+        """What the answers tell of how busy sites are; what is held may come free, so only at first."""
+        if case.poll is None or case.counting != "all":
+            return
+        refused = {refusal.where for refusal in case.refusals}
+        for seen in case.poll.observations(case.free, refused):
+            self.odds.note(seen.site, seen.at_s, seen.taken)
 
     def _looked(self, case: Case, now: Moment) -> None:
         """Ask for the best that the sites have shown; else look at what may come free; else wait."""
-        for query_id, site in case.queries.items():
-            self._queries.pop(query_id, None)
-            case.refusals.append(site_down(site, "it did not answer in time"))
-        case.queries = {}
+        self._forget_queries(case)
+        self._learn(case)
         planned = self._planned(case)
         if planned is not None:
             case.planned = planned.key

@@ -1,0 +1,66 @@
+"""How a request's candidates would be polled, for whoever asks what the broker would do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kalends.broker.directory import Directory
+from kalends.broker.polling.counting import Prospect
+from kalends.broker.polling.odds import Odds
+from kalends.broker.polling.ordering import Choice, choose
+from kalends.broker.polling.wanted import Wanted, hurried, sites_of, wanted_of
+from kalends.core.api import PollPoint, PollView
+from kalends.core.identifiers import split_resource
+from kalends.core.requests import Request
+
+
+def poll_views(
+    request: Request,
+    directory: Directory,
+    odds: Odds,
+    wall_s: int,
+    *,
+    hidden: Collection[str] = (),
+) -> tuple[PollView, ...]:
+    """One view for every term that picks by attributes, of what connected sites could serve it.
+
+    Terms are counted through all alternatives. `chosen` may exceed the least point of the curve: a few
+    sites are all asked, and so is everybody where the earliest plan need not be the best. `hidden` are the
+    resources that the asker may not see: they are not counted.
+    """
+    names = {
+        name
+        for name in directory.resources
+        if name not in hidden and directory.is_up(split_resource(name)[0])
+    }
+    return tuple(
+        _view(wanted, odds, all_at_once=not hurried(request))
+        for wanted in wanted_of(request, directory.resources, names, wall_s)
+        if not wanted.named
+    )
+
+
+def _view(wanted: Wanted, odds: Odds, *, all_at_once: bool) -> PollView:
+    by_site = sites_of(wanted.grains)
+    prospects = [
+        Prospect(site, len(names), odds.busy(site, wanted.start), odds.delay(site))
+        for site, names in by_site.items()
+    ]
+    choice = choose(prospects, wanted.needed)
+    asked = choice.order if all_at_once else choice.chosen
+    candidates = len(wanted.grains)
+    return PollView(
+        term=wanted.term,
+        needed=wanted.needed,
+        candidates=candidates,
+        chosen=sum(prospect.resources for prospect in asked),
+        busy=sum(each.busy * each.resources for each in prospects) / candidates,
+        curve=_curve(choice),
+    )
+
+
+def _curve(choice: Choice) -> tuple[PollPoint, ...]:
+    return tuple(
+        PollPoint(polled=cost.resources, delay_ms=cost.cost_ms, chance=cost.chance)
+        for cost in choice.costs
+    )
