@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.language import format_alternatives, parse_alternatives
-from kalends.core.requests import Alternative, Attribute, Request, Term
+from kalends.core.requests import Alternative, Attribute, AttributePreference, Request, Term
 
 local_names = st.from_regex(r"[a-z0-9][a-z0-9._-]{0,10}", fullmatch=True)
 resources = st.builds(lambda site, name: f"{site}/{name}", local_names, local_names)
@@ -49,12 +47,19 @@ amounts = st.tuples(units, st.just(0)) | st.tuples(units, units).map(
 )
 
 
+weights = st.floats(-limits.WEIGHT_MAX, limits.WEIGHT_MAX).map(lambda weight: weight + 0.0)
+"""Without the negative zero, which is written as the positive one."""
+
+preferences = st.builds(AttributePreference, attribute=attributes, weight=weights)
+
+
 @st.composite
 def terms(draw: st.DrawFn) -> Term:
     least, most = draw(amounts)
     stage = {
         "units": least,
         "units_max": most,
+        "units_weight": draw(st.just(1.0) | weights) if most > least else 1.0,
         "offset_s": draw(st.just(0) | st.integers(-limits.OFFSET_S_MAX, limits.OFFSET_S_MAX)),
         "duration_s": draw(st.just(0) | st.integers(0, limits.DURATION_S_MAX)),
     }
@@ -62,16 +67,22 @@ def terms(draw: st.DrawFn) -> Term:
         return Term(resource=draw(resources), **stage)
     return Term(
         attributes=tuple(draw(st.lists(attributes, min_size=1, max_size=3))),
+        preferred=tuple(draw(st.lists(preferences, max_size=3))),
         count=draw(st.integers(1, 100)),
         **stage,
     )
 
 
-weights = st.just(0.0) | st.floats(allow_nan=False, allow_infinity=False).filter(bool)
+def growing(term: Term) -> str:
+    """The named resource whose amount may grow: two of them at one time would be refused."""
+    return term.resource if term.units_max > term.units else ""
+
+
+several_terms = st.lists(
+    terms(), min_size=1, max_size=3, unique_by=lambda term: growing(term) or object()
+)
 alternatives = st.lists(
-    st.builds(
-        Alternative, terms=st.lists(terms(), min_size=1, max_size=3).map(tuple), weight=weights
-    ),
+    st.builds(Alternative, terms=several_terms.map(tuple), weight=weights),
     min_size=1,
     max_size=3,
 ).map(tuple)
@@ -102,7 +113,7 @@ def test_writing_is_stable_and_spaces_mean_nothing(made: tuple[Alternative, ...]
 PIECES = (
     "sdsc/sp2", "{kind=sgi}", "{", "}", "2 of", "of", ":", "64", "..", "+", "|", "@", "-10m", "for",
     "2h", "weight", "in", "(", ")", ",", "=", "!=", ">=", '"', "'", "\\", "true", "memory", " ", "\n",
-    "é", "\ud800", "1e9", "1e999", "SDSC/SP2", "9" * 30,
+    "weight 2", "1..2", "é", "\ud800", "1e9", "1e999", "SDSC/SP2", "9" * 30,
 )  # fmt: skip
 
 
@@ -123,19 +134,30 @@ def test_a_text_with_one_character_changed_gives_a_valid_value_or_is_refused(
 
 def _read(text: str) -> None:
     refused = None
-    with contextlib.suppress(InvalidInput):
-        made = parse_alternatives(text)
-        Request(alternatives=made, duration_s=1, not_before=0).check()
-        return
     try:
-        parse_alternatives(text)
+        made = parse_alternatives(text)
     except InvalidInput as error:
         refused = error
-    assert refused is not None
+    if refused is None:
+        _check(made)
+        return
     assert refused.where
     assert refused.detail
     assert refused.remedy
     str(refused).encode()
+
+
+def _check(made: tuple[Alternative, ...]) -> None:
+    """A text that can be read is valid, unless its amounts compete at one time."""
+    try:
+        Request(alternatives=made, duration_s=1, not_before=0).check()
+    except InvalidInput as error:
+        assert error.where.endswith(".units_max")
+        for alternative in made:
+            names = [name for name in map(growing, alternative.terms) if name]
+            if len(names) > len(set(names)):
+                return
+        raise
 
 
 @given(st.sampled_from(PIECES))

@@ -17,7 +17,7 @@ from kalends.core.language import (
     parse_alternatives,
     parse_request,
 )
-from kalends.core.requests import Alternative, Attribute, Term
+from kalends.core.requests import Alternative, Attribute, AttributePreference, Term
 from kalends.core.times import parse_time
 
 NOW = 1_772_440_200
@@ -73,6 +73,28 @@ def test_moldable_amounts_weights_and_units_of_each() -> None:
             weight=-1.5,
         ),
         Alternative(terms=(Term(resource="a/b"),), weight=2.0),
+    )
+
+
+def test_an_attribute_with_a_weight_is_preferred_and_need_not_be_met() -> None:
+    memory = Attribute(name="memory", operator=">=", value=128)
+    site = Attribute(name="site", operator="in", value=("a", "b"))
+    assert one_term("{memory>=128 weight 2, kind=sgi, site in (a, b) weight -0.5}") == Term(
+        attributes=one_term("{kind=sgi}").attributes,
+        preferred=(
+            AttributePreference(attribute=memory, weight=2.0),
+            AttributePreference(attribute=site, weight=-0.5),
+        ),
+    )
+    (named,) = one_term("{weight=weight, a=weight weight 3}").preferred
+    assert (named.attribute.value, named.weight) == ("weight", 3.0)
+
+
+def test_the_weight_of_an_amount_stands_in_brackets_with_it() -> None:
+    (alternative,) = parse_alternatives("sdsc/sp2:( 32 .. 64 weight 2 ) @1h weight 3")
+    assert alternative.weight == 3.0
+    assert alternative.terms == (
+        Term(resource="sdsc/sp2", units=32, units_max=64, units_weight=2.0, offset_s=3_600),
     )
 
 
@@ -182,6 +204,16 @@ def test_an_error_in_a_long_line_shows_only_what_is_near() -> None:
         ("a/b @", 6, "@-10m"),
         ("a/b for 10m @-10m", 13, "before the duration"),
         ("a/b weight heavy", 12, "weight 2"),
+        ("a/b weight 1e10", 12, "smaller weights"),
+        ("a/b*2", 4, "a/b weight 2".replace("a/b", "sdsc/sp2")),
+        ("{kind=sgi weight}", 17, "weight 2"),
+        ("{kind=sgi weight -2e9}", 18, "smaller weights"),
+        ("{memory>=64 weight 2}", 2, "what it must have"),
+        ("a/b:(64 weight 2)", 9, "write :64, or give a range: :(64..128 weight 2)"),
+        ("a/b:(3..3 weight 2)", 11, "write :3"),
+        ("a/b:(32..64)", 12, "write (32..64 weight 2), or leave the ( ) out"),
+        ("a/b:(32..64 weight 2", 21, "write (32..64 weight 2)"),
+        ("a/b:(x)", 6, "whole number"),
     ],
 )
 def test_a_mistake_is_pointed_at_and_the_right_form_suggested(
@@ -219,6 +251,7 @@ def test_terms_are_written_with_nothing_that_does_not_matter() -> None:
         "{kind=sgi}",
         "3 of {kind in (sgi, pentium), memory>=64}:2..4 @+2h",
         'a/b | {note="two words"} + c/d weight 0.5',
+        "{kind=sgi, memory>=128 weight 2}:(32..64 weight -1e-05) for 1h weight 3 | a/b:1..2",
     ):
         assert format_alternatives(parse_alternatives(text)) == text
 

@@ -13,10 +13,12 @@ from kalends.core.intervals import Interval
 from kalends.core.requests import (
     Alternative,
     Attribute,
+    AttributePreference,
     Request,
     Term,
     TimePreference,
     span,
+    span_of,
     term_interval,
 )
 
@@ -30,6 +32,18 @@ def asked(*terms: Term, **changes: Any) -> Request:
 
 def comparing(operator: Any, value: Any, name: str = "kind") -> Term:
     return Term(attributes=(Attribute(name=name, operator=operator, value=value),))
+
+
+def preferring(*preferred: Attribute, weight: float = 2.0, **changes: Any) -> Term:
+    return Term(
+        attributes=(Attribute(name="kind", operator="=", value="sgi"),),
+        preferred=tuple(AttributePreference(attribute=each, weight=weight) for each in preferred),
+        **changes,
+    )
+
+
+MEMORY = Attribute(name="memory", operator=">=", value=128)
+GROWING = Term(resource="sdsc/sp2", units=32, units_max=64)
 
 
 def refused_at(request: Request) -> str:
@@ -50,6 +64,12 @@ def refused_at(request: Request) -> str:
         asked(*(Term(attributes=(Attribute(name="a", operator="=", value=1),), count=256),) * 2),
         asked(SP2, preferences=(TimePreference(start=0, end=1, weight=-2),), note="größer"),
         asked(Term(resource="a/b", offset_s=-600, duration_s=600), not_after=2_000),
+        asked(
+            preferring(MEMORY), msgspec.structs.replace(GROWING, units_weight=-limits.WEIGHT_MAX)
+        ),
+        asked(preferring(units=2, units_max=4), preferring(units=2, units_max=4)),
+        asked(GROWING, SP2, msgspec.structs.replace(GROWING, offset_s=3_600)),
+        asked(*(msgspec.structs.replace(GROWING, resource=name) for name in ("a/b", "a/c"))),
     ],
 )
 def test_what_can_be_right_passes(request_: Request) -> None:
@@ -107,6 +127,33 @@ TERM = "alternatives[0].terms[0]"
             asked(SP2, preferences=(TimePreference(start=0, end=1, weight=float("nan")),)),
             "preferences[0].weight",
         ),
+        (asked(preferring(MEMORY, weight=float("-inf"))), f"{TERM}.preferred[0].weight"),
+        (asked(preferring(MEMORY, weight=2 * limits.WEIGHT_MAX)), f"{TERM}.preferred[0].weight"),
+        (
+            asked(preferring(MEMORY, Attribute(name="a", operator="<", value=True))),
+            f"{TERM}.preferred[1].attribute.operator",
+        ),
+        (asked(preferring(*(MEMORY,) * limits.ATTRIBUTES_MAX)), f"{TERM}.preferred"),
+        (
+            asked(
+                Term(resource="a/b", preferred=(AttributePreference(attribute=MEMORY, weight=1.0),))
+            ),
+            f"{TERM}.preferred",
+        ),
+        (
+            asked(Term(preferred=(AttributePreference(attribute=MEMORY, weight=1.0),))),
+            TERM,
+        ),
+        (asked(Term(resource="a/b", units_weight=2.0)), f"{TERM}.units_weight"),
+        (asked(Term(resource="a/b", units_max=1, units_weight=2.0)), f"{TERM}.units_weight"),
+        (
+            asked(Term(resource="a/b", units_max=2, units_weight=float("nan"))),
+            f"{TERM}.units_weight",
+        ),
+        (
+            asked(SP2, GROWING, msgspec.structs.replace(GROWING, offset_s=3_599)),
+            "alternatives[0].terms[2].units_max",
+        ),
         (asked(SP2, preferences=(TimePreference(start=5, end=5, weight=1),)), "preferences[0].end"),
     ],
 )
@@ -128,3 +175,12 @@ def test_stages_lie_relative_to_the_common_start() -> None:
     assert term_interval(request, SP2, 10_000) == Interval(10_000, 13_600)
     assert span(request) == (-600, 9_000)
     assert span(asked(after)) == (7_200, 9_000)
+
+
+def test_each_alternative_has_its_own_begin_and_end_of_stages() -> None:
+    early, late = (Term(resource="a/b", offset_s=offset_s) for offset_s in (-600, 7_200))
+    both = asked(
+        alternatives=(Alternative(terms=(SP2, early)), Alternative(terms=(SP2, late, early)))
+    )
+    assert [span_of(both, each) for each in both.alternatives] == [(-600, 3_600), (-600, 10_800)]
+    assert span(both) == (-600, 10_800)

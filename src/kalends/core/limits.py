@@ -30,6 +30,9 @@ ATTRIBUTES_MAX: Final = 64
 PREFERENCES_MAX: Final = 400
 """Preferred times of one request: every morning of a year, as the client spells them out."""
 
+WEIGHT_MAX: Final = 1e9
+"""The greatest weight of a preference, of either sign: what matters is how weights compare."""
+
 UNITS_MAX: Final = 10_000_000
 """Units of one claim, and a resource's capacity: above the node count of any machine there is."""
 

@@ -44,7 +44,7 @@ class Attribute(_Value, frozen=True, kw_only=True):
 
 
 class AttributePreference(_Value, frozen=True, kw_only=True):
-    """`weight` for each resource picked by the term that has this attribute."""
+    """`weight` for each resource picked by the term that meets this comparison."""
 
     attribute: Attribute
     weight: float
@@ -56,7 +56,8 @@ class Term(_Value, frozen=True, kw_only=True):
     `offset_s` moves this stage from the common start; `duration_s` 0 means the request's duration.
     `units_max` above `units` makes the term moldable: `units_weight` is earned by the full amount,
     and of it the share that lies above the least amount for anything between (more is better, unless
-    the weight is negative). `preferred` are attributes that a picked resource need not have.
+    the weight is negative), for each picked resource by itself. `preferred` are attributes that a
+    picked resource need not have.
     """
 
     resource: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.RESOURCE_PATTERN)))] = ""
@@ -73,7 +74,11 @@ class Term(_Value, frozen=True, kw_only=True):
 
 
 class Alternative(_Value, frozen=True, kw_only=True):
-    """Terms that are wanted together; `weight` is a preference among alternatives."""
+    """Terms that are wanted together; `weight` is a preference among alternatives.
+
+    Every weight is at most `limits.WEIGHT_MAX`, of either sign. Weights count as the decimal numbers
+    that they are written as, and are added exactly: 0.1 and 0.2 make 0.3.
+    """
 
     terms: Annotated[tuple[Term, ...], Meta(min_length=1, max_length=limits.TERMS_MAX)]
     weight: float = 0.0
@@ -88,7 +93,9 @@ class TimePreference(_Value, frozen=True, kw_only=True):
 
 
 class Request(_Value, frozen=True, kw_only=True):
-    """`alternatives` in order of preference, all terms of one at a common start.
+    """`alternatives` are tried side by side, all terms of one at a common start.
+
+    The greatest sum of weights wins, then the earliest start, then the alternative that stands first.
 
     The reservation starts no earlier than `not_before` and every stage ends by `not_after` (integer
     seconds UTC). A window exactly as long as the stages fixes the start. `not_after` 0 leaves the
@@ -118,6 +125,7 @@ class Request(_Value, frozen=True, kw_only=True):
         declared = self if from_wire else _declared(self)
         for number, alternative in enumerate(declared.alternatives):
             check_alternative(alternative, f"alternatives[{number}]")
+            _check_growing(declared, alternative, f"alternatives[{number}]")
             _check_window(declared, alternative, f"alternatives[{number}]")
         for number, preference in enumerate(declared.preferences):
             _check_preference(preference, f"preferences[{number}]")
@@ -153,11 +161,13 @@ def span(request: Request) -> tuple[int, int]:
     ``(0, 3600)`` for a plain hour; the first is negative where a stage begins before the start. Over
     all alternatives together.
     """
-    stages = [
-        term_interval(request, term, 0)
-        for alternative in request.alternatives
-        for term in alternative.terms
-    ]
+    spans = [span_of(request, alternative) for alternative in request.alternatives]
+    return min(begin for begin, _ in spans), max(end for _, end in spans)
+
+
+def span_of(request: Request, alternative: Alternative) -> tuple[int, int]:
+    """As `span`, of one `alternative`."""
+    stages = [term_interval(request, term, 0) for term in alternative.terms]
     return min(stage.start for stage in stages), max(stage.end for stage in stages)
 
 
@@ -174,8 +184,8 @@ def _declared(request: Request) -> Request:
 
 
 def _check_window(request: Request, alternative: Alternative, where: str) -> None:
-    stages = [term_interval(request, term, 0) for term in alternative.terms]
-    length_s = max(stage.end for stage in stages) - min(stage.start for stage in stages)
+    begin, end = span_of(request, alternative)
+    length_s = end - begin
     if request.not_after and request.not_after <= request.not_before:
         raise InvalidInput(
             "the window ends before it begins",
@@ -200,7 +210,7 @@ def _check_window(request: Request, alternative: Alternative, where: str) -> Non
 
 def check_alternative(alternative: Alternative, where: str) -> None:
     """Raise `InvalidInput` for terms that can never be right, in any request; `where` is the path."""
-    _check_finite(alternative.weight, f"{where}.weight")
+    _check_weight(alternative.weight, f"{where}.weight")
     for number, term in enumerate(alternative.terms):
         _check_term(term, f"{where}.terms[{number}]")
     claims = sum(term.count for term in alternative.terms)
@@ -217,7 +227,7 @@ def _check_term(term: Term, where: str) -> None:
         raise InvalidInput(
             "a term names a resource and attributes"
             if term.resource
-            else "a term names neither a resource nor attributes",
+            else "a term names neither a resource nor attributes that it must have",
             where=where,
             remedy="give either `resource`, or `attributes` that it must have",
         )
@@ -239,8 +249,51 @@ def _check_term(term: Term, where: str) -> None:
             where=f"{where}.units_max",
             remedy="give the smaller amount first, or leave units_max at 0",
         )
+    _check_weight(term.units_weight, f"{where}.units_weight")
+    if term.units_weight != 1.0 and term.units_max <= term.units:
+        raise InvalidInput(
+            "a weight for the amount, but the amount is fixed",
+            where=f"{where}.units_weight",
+            remedy="give units_max above units, or leave the weight out",
+        )
     for number, attribute in enumerate(term.attributes):
         _check_attribute(attribute, f"{where}.attributes[{number}]")
+    _check_preferred(term, where)
+
+
+def _check_preferred(term: Term, where: str) -> None:
+    if len(term.attributes) + len(term.preferred) > limits.ATTRIBUTES_MAX:
+        raise InvalidInput(
+            f"more than {limits.ATTRIBUTES_MAX} comparisons in one term",
+            where=f"{where}.preferred",
+            remedy="leave out those that matter least",
+        )
+    if term.preferred and term.resource:
+        raise InvalidInput(
+            "preferred attributes of a resource that is named already",
+            where=f"{where}.preferred",
+            remedy="give a weight to the alternative instead",
+        )
+    for number, preference in enumerate(term.preferred):
+        _check_attribute(preference.attribute, f"{where}.preferred[{number}].attribute")
+        _check_weight(preference.weight, f"{where}.preferred[{number}].weight")
+
+
+def _check_growing(request: Request, alternative: Alternative, where: str) -> None:
+    """At one time at most one amount of one resource may grow: else they would compete for it."""
+    growing: dict[str, list[Interval]] = {}
+    for number, term in enumerate(alternative.terms):
+        if not term.resource or term.units_max <= term.units:
+            continue
+        stage = term_interval(request, term, 0)
+        others = growing.setdefault(term.resource, [])
+        if any(stage.overlaps(other) for other in others):
+            raise InvalidInput(
+                f"two amounts of {term.resource} may grow at one time",
+                where=f"{where}.terms[{number}].units_max",
+                remedy="give all but one of them a fixed amount",
+            )
+        others.append(stage)
 
 
 def _check_attribute(attribute: Attribute, where: str) -> None:
@@ -281,12 +334,22 @@ def _check_value(value: AttributeValue, where: str) -> None:
 
 
 def _check_preference(preference: TimePreference, where: str) -> None:
-    _check_finite(preference.weight, f"{where}.weight")
+    _check_weight(preference.weight, f"{where}.weight")
     if preference.end <= preference.start:
         raise InvalidInput(
             "the preferred time ends before it begins",
             where=f"{where}.end",
             remedy="put `end` behind `start`",
+        )
+
+
+def _check_weight(weight: float, where: str) -> None:
+    _check_finite(weight, where)
+    if abs(weight) > limits.WEIGHT_MAX:
+        raise InvalidInput(
+            f"{weight} is not between {-limits.WEIGHT_MAX:,.0f} and {limits.WEIGHT_MAX:,.0f}",
+            where=where,
+            remedy="give smaller weights in the same proportions",
         )
 
 

@@ -2,12 +2,15 @@
 
 ::
 
-    alternatives = alternative { "|" alternative }            in order of preference
-    alternative  = term { "+" term } [ "weight" number ]      all at one time
-    term         = what [ ":" units [ ".." units ] ] [ "@" offset ] [ "for" duration ]
-    what         = site "/" name  |  [ count "of" ] "{" comparison { "," comparison } "}"
-    comparison   = attribute ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value
-                 | attribute "in" "(" value { "," value } ")"
+    alternatives = alternative { "|" alternative }
+    alternative  = term { "+" term } [ weight ]               all at one time
+    term         = what [ ":" amount ] [ "@" offset ] [ "for" duration ]
+    what         = site "/" name  |  [ count "of" ] "{" attribute { "," attribute } "}"
+    amount       = units [ ".." units ]  |  "(" units ".." units weight ")"
+    attribute    = comparison [ weight ]                      with a weight: need not be met
+    weight       = "weight" number
+    comparison   = name ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value
+                 | name "in" "(" value { "," value } ")"
     value        = number | "true" | "false" | word | quoted text
     offset       = [ "+" | "-" ] duration                     from the common start
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kalends.core.durations import format_duration
-from kalends.core.language.values import format_value
+from kalends.core.language.values import format_value, format_weight
 from kalends.core.requests import Alternative, Attribute, Term
 
 
@@ -29,17 +29,23 @@ def format_comparison(comparison: Attribute) -> str:
 
 def _alternative(alternative: Alternative) -> str:
     terms = " + ".join(format_term(term) for term in alternative.terms)
-    return f"{terms} weight {alternative.weight!r}" if alternative.weight else terms
+    return f"{terms} weight {format_weight(alternative.weight)}" if alternative.weight else terms
 
 
 def _what(term: Term) -> str:
     if term.resource:
         return term.resource
-    comparisons = ", ".join(format_comparison(comparison) for comparison in term.attributes)
-    return (f"{term.count} of " if term.count > 1 else "") + f"{{{comparisons}}}"
+    inside = [format_comparison(comparison) for comparison in term.attributes]
+    inside += [
+        f"{format_comparison(each.attribute)} weight {format_weight(each.weight)}"
+        for each in term.preferred
+    ]
+    return (f"{term.count} of " if term.count > 1 else "") + f"{{{', '.join(inside)}}}"
 
 
 def _units(term: Term) -> str:
+    if term.units_max and term.units_weight != 1.0:
+        return f":({term.units}..{term.units_max} weight {format_weight(term.units_weight)})"
     if term.units_max:
         return f":{term.units}..{term.units_max}"
     return f":{term.units}" if term.units > 1 else ""

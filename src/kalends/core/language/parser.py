@@ -15,6 +15,7 @@ from kalends.core.language.values import read_number, read_value
 from kalends.core.requests import (
     Alternative,
     Attribute,
+    AttributePreference,
     Operator,
     Term,
     check_alternative,
@@ -46,7 +47,7 @@ _ONE_TERM: Final = "write site/name, or {kind=sgi}, or 3 of {kind=sgi}"
 
 
 def parse_alternatives(text: str) -> tuple[Alternative, ...]:
-    """The alternatives that `text` asks for, in order of preference (the package has the grammar).
+    """The alternatives that `text` asks for, in their order (the package has the grammar).
 
     Raises `InvalidInput` with the column, a line that shows it, what was expected and what to write;
     never anything else, whatever the text.
@@ -81,32 +82,45 @@ def _separated(
 
 def _read_alternative(scanner: Scanner) -> Alternative:
     terms = _separated(scanner, "+", _read_term, limits.TERMS_MAX, "terms in one alternative")
+    return Alternative(terms=terms, weight=_read_weight(scanner) or 0.0)
+
+
+def _read_weight(scanner: Scanner) -> float | None:
+    """The number behind ``weight``; None when that does not come next."""
     if not scanner.take(_WEIGHT):
-        return Alternative(terms=terms)
+        return None
+    start = scanner.skip_spaces()
     weight = read_number(scanner)
     if weight is None:
         raise scanner.expected("a number", "write weight 2, a larger number is preferred")
-    return Alternative(terms=terms, weight=float(weight))
+    if abs(weight) > limits.WEIGHT_MAX:
+        raise scanner.error(
+            f"a weight is between {-limits.WEIGHT_MAX:,.0f} and {limits.WEIGHT_MAX:,.0f}",
+            remedy="write smaller weights in the same proportions",
+            at=start,
+        )
+    return float(weight)
 
 
 def _read_term(scanner: Scanner) -> Term:
     resource, count = "", 1
     attributes: tuple[Attribute, ...] = ()
+    preferred: tuple[AttributePreference, ...] = ()
     if (counted := scanner.take(_COUNT_OF)) and _brace_follows(scanner, counted):
         count = _bounded(scanner, counted, 1, limits.SELECTED_MAX, "different resources")
-        attributes = _read_attributes(scanner)
+        attributes, preferred = _read_attributes(scanner)
     elif scanner.take_sign("{"):
-        attributes = _read_attributes(scanner)
+        attributes, preferred = _read_attributes(scanner)
     elif named := scanner.take(_RESOURCE):
         resource = named[0]
     else:
         raise scanner.expected("a resource or {attributes}", _term_remedy(scanner))
-    units, units_max = _read_units(scanner)
+    units, units_max, units_weight = _read_amount(scanner)
     offset_s = _read_offset(scanner) if scanner.take_sign("@") else 0
     duration_s = _read_duration(scanner) if scanner.take(_FOR) else 0
     return Term(
         resource=resource, attributes=attributes, count=count, units=units, units_max=units_max,
-        offset_s=offset_s, duration_s=duration_s,
+        units_weight=units_weight, preferred=preferred, offset_s=offset_s, duration_s=duration_s,
     )  # fmt: skip
 
 
@@ -154,24 +168,45 @@ def _after_term_remedy(scanner: Scanner) -> str:
         return "write units once, right behind the resource: sdsc/sp2:64 @-10m for 30m"
     if found[:1].isdigit() and re.search(r"\bfor\s+\S+$", before):
         return "write the duration without spaces: 1h30m"
+    if found[:1] == "*":
+        return "write a weight as: sdsc/sp2 weight 2, or sdsc/sp2:(32..64 weight 2)"
     if found.isdigit():
         return f"write units behind a colon: {(before.split() or [''])[-1][-63:]}:{found}"
     return "join terms with +, alternatives with |, and write @offset and 'for duration' last"
 
 
-def _read_attributes(scanner: Scanner) -> tuple[Attribute, ...]:
-    """The comparisons up to and with the closing brace; the opening one has been read."""
+def _read_attributes(
+    scanner: Scanner,
+) -> tuple[tuple[Attribute, ...], tuple[AttributePreference, ...]]:
+    """What must be met and what is preferred, up to and with the closing brace, which is read."""
+    start = scanner.position
     if scanner.take_sign("}"):
         scanner.position -= 1
         raise scanner.error(
             "the braces are empty: any resource would do", remedy="say which: {kind=sgi}"
         )
     comparisons = _separated(
-        scanner, ",", _read_comparison, limits.ATTRIBUTES_MAX, "comparisons in one term"
+        scanner, ",", _read_attribute, limits.ATTRIBUTES_MAX, "comparisons in one term"
     )
     if not scanner.take_sign("}"):
         raise scanner.expected("',' or '}'", "separate comparisons with commas, end with }")
-    return comparisons
+    demands = tuple(each for each in comparisons if isinstance(each, Attribute))
+    if not demands:
+        raise scanner.error(
+            "all that stands in the braces has a weight: any resource would do",
+            remedy="say also what it must have: {kind=sgi, memory>=128 weight 2}",
+            at=start,
+        )
+    return demands, tuple(each for each in comparisons if isinstance(each, AttributePreference))
+
+
+def _read_attribute(scanner: Scanner) -> Attribute | AttributePreference:
+    """A comparison; with a weight it is a preference."""
+    comparison = _read_comparison(scanner)
+    weight = _read_weight(scanner)
+    if weight is None:
+        return comparison
+    return AttributePreference(attribute=comparison, weight=weight)
 
 
 def _read_comparison(scanner: Scanner) -> Attribute:
@@ -222,10 +257,32 @@ def _read_list(scanner: Scanner, name: str) -> tuple[str | int | float | bool, .
     return values
 
 
-def _read_units(scanner: Scanner) -> tuple[int, int]:
-    """``(units, units_max)`` behind a colon; ``(1, 0)`` when there is none."""
+def _read_amount(scanner: Scanner) -> tuple[int, int, float]:
+    """``(units, units_max, units_weight)`` behind a colon; ``(1, 0, 1.0)`` when there is none."""
     if not scanner.take_sign(":"):
-        return 1, 0
+        return 1, 0, 1.0
+    if not scanner.take_sign("("):
+        return *_read_units(scanner), 1.0
+    units, units_max = _read_units(scanner)
+    start = scanner.skip_spaces()
+    weight = _read_weight(scanner)
+    if weight is None:
+        raise scanner.expected(
+            "'weight'", f"write ({units}..{units_max or units} weight 2), or leave the ( ) out"
+        )
+    if units_max <= units:
+        raise scanner.error(
+            f"{units} units are a fixed amount, which has no weight",
+            remedy=f"write :{units}, or give a range: :({units}..{2 * units} weight 2)",
+            at=start,
+        )
+    if not scanner.take_sign(")"):
+        raise scanner.expected("')'", f"write ({units}..{units_max} weight 2)")
+    return units, units_max, weight
+
+
+def _read_units(scanner: Scanner) -> tuple[int, int]:
+    """``(units, units_max)``; the second is 0 for a fixed amount."""
     start = scanner.skip_spaces()
     match = scanner.take(_UNITS)
     if match is None:

@@ -78,6 +78,11 @@ def format_value(value: AttributeValue) -> str:
     return f'"{value.translate(_WRITTEN)}"'
 
 
+def format_weight(weight: float) -> str:
+    """The shortest text that `read_number` reads as a number equal to `weight`."""
+    return repr(weight).removesuffix(".0")
+
+
 def _read_quoted(scanner: Scanner, quote: str) -> str:
     match = scanner.take(_QUOTED[quote])
     if match is None:
