@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kalends.broker.planner import (
+from kalends.broker.demand import (
     Demand,
     Free,
     Infos,
@@ -16,9 +16,9 @@ from kalends.broker.planner import (
     demand_of,
     named_beat,
     named_ranges,
-    plan,
     start_window,
 )
+from kalends.broker.planner import plan
 from kalends.broker.starts import (
     Range,
     Stage,

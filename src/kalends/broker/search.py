@@ -64,7 +64,9 @@ class Sweep:
         self._named = named
         self._range: Range | None = (first, first - 1)
         self._pickings = pickings
-        self._beats = _joint_beats(first, last, beat, pickings)
+        self._beats = joint_beats(
+            first, last, beat, {each.beat for picking in pickings for each in picking.candidates}
+        )
         self._candidates = [each for picking in pickings for each in picking.candidates]
         self._owner = [
             number for number, picking in enumerate(pickings) for _ in picking.candidates
@@ -213,12 +215,13 @@ def _place(
     return False
 
 
-def _joint_beats(
-    first: int, last: int, named: Beat, pickings: Sequence[Picking]
-) -> Collection[Beat]:
-    """The beats of the named resources together with any of the candidates', if within the window."""
+def joint_beats(first: int, last: int, named: Beat, others: Collection[Beat]) -> Collection[Beat]:
+    """`named` together with any of `others`, those that have a time within the window.
+
+    Raises `InvalidInput` when there are more than `BEATS_MAX`.
+    """
     joint = {named}
-    for beat in sorted({each.beat for picking in pickings for each in picking.candidates}):
+    for beat in sorted(others):
         met = (beat.both(other) for other in joint)
         joint |= {both for both in met if both is not None and both.next(first) <= last}
         if len(joint) > BEATS_MAX:

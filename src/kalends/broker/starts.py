@@ -8,9 +8,10 @@ resource's grain). `ranges` yields the first, a `Beat` is the second.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kalends.core.beats import Beat
 
@@ -37,6 +38,8 @@ class Stage(NamedTuple):
 
 
 EVERY_SECOND = Beat(1, 0)
+
+_FOR_EVER_S: Final = 1 << 40
 
 
 def beat_of(stage: Stage, grain_s: int) -> Beat | None:
@@ -82,6 +85,55 @@ def ranges(steps: Sequence[Step], stage: Stage, first: int, last: int) -> Iterat
             return
     if end - stage.length_s >= begin:
         yield begin - stage.offset_s, min(end - stage.length_s, latest) - stage.offset_s
+
+
+def levels(
+    steps: Sequence[Step], stage: Stage, most: int, first: int, last: int
+) -> Iterator[tuple[int, int, int]]:
+    """As `ranges`, with the units that are free all along, `most` at most: ``(first, last, units)``.
+
+    Units of neighbouring levels differ, so that a level is as long as it can be. The least of the
+    steps below a stage is kept up to date while the stage slides over them (a queue of rising units).
+    """
+    below: deque[tuple[int, int]] = deque()
+    """``(end, units)``: ends and units rise, and the first has the least units below the stage."""
+    upcoming = _with_gaps(steps, first + stage.offset_s)
+    reached = first + stage.offset_s
+    at, level = first, (first, first - 1, -1)
+    while at <= last:
+        begin, end = at + stage.offset_s, at + stage.end_s
+        while reached < end:
+            reached, units = next(upcoming)
+            while below and below[-1][1] >= units:
+                below.pop()
+            below.append((reached, units))
+        while below[0][0] <= begin:
+            below.popleft()
+        until = min(at + min(below[0][0] - begin, reached - end + 1) - 1, last)
+        units = min(below[0][1], most)
+        if units != level[2]:
+            if level[2] >= stage.units:
+                yield level
+            level = (at, until, units)
+        else:
+            level = (level[0], until, units)
+        at = until + 1
+    if level[2] >= stage.units:
+        yield level
+
+
+def _with_gaps(steps: Sequence[Step], begin: int) -> Iterator[tuple[int, int]]:
+    """``(end, units)`` from `begin` on without a gap: nothing is free between steps, nor after them."""
+    at = begin
+    for index in range(bisect_right(steps, begin, key=_end), len(steps)):
+        start, end, units = steps[index]
+        if start > at:
+            yield start, 0
+        yield end, units
+        at = end
+    while True:
+        at += _FOR_EVER_S
+        yield at, 0
 
 
 def intersection(ours: Iterable[Range], theirs: Iterable[Range]) -> Iterator[Range]:

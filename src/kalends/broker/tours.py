@@ -15,8 +15,8 @@ import msgspec
 
 from kalends.agents.world.fitting import round_step_s
 from kalends.broker.choosing import Need, common_starts, starts_of
+from kalends.broker.demand import Demand, demand_of, stage_of, start_window
 from kalends.broker.directory import Directory
-from kalends.broker.planner import Demand, demand_of, stage_of, start_window
 from kalends.broker.starts import beat_of
 from kalends.core import limits
 from kalends.core.beats import Beat

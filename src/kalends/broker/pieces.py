@@ -1,0 +1,137 @@
+"""When many resources could serve one term, as arrays: pieces of starts, their worths, their grains.
+
+A *piece* is a range of starts at which one resource has the units free, all worth the same there. What
+`starts.ranges` and `starts.levels` say of one resource is built here for thousands at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from kalends.broker.starts import Range, Stage, Step
+from kalends.core.beats import Beat
+
+Times = npt.NDArray[np.int64]
+Worths = npt.NDArray[Any]
+"""Whole numbers, as int64 where no sum can be too large for it, else as Python's own."""
+
+
+class Calendars:
+    """The free steps of many resources, one behind the other; read when they are first needed."""
+
+    def __init__(self, names: Iterable[str], free: Mapping[str, Sequence[Step]]) -> None:
+        self._names = [name for name in names if name in free]
+        self._free = free
+
+    @cached_property
+    def _steps(self) -> tuple[Times, Times, Times, Times]:
+        """Of each step the place of its resource, its start, its end and its units."""
+        counts = [len(self._free[name]) for name in self._names]
+        steps = chain.from_iterable(self._free[name] for name in self._names)
+        numbers = np.fromiter(chain.from_iterable(steps), np.int64, 3 * sum(counts)).reshape(-1, 3)
+        places = np.repeat(np.arange(len(self._names)), counts)
+        return places, numbers[:, 0], numbers[:, 1], numbers[:, 2]
+
+    def ranges(self, names: Sequence[str], stage: Stage, window: Range) -> Pieces:
+        """As `starts.ranges`, for each of `names`; `Pieces.owner` is the place in `names`."""
+        places, starts, ends, units = self._steps
+        numbers = {name: number for number, name in enumerate(names)}
+        of_place = np.array([numbers.get(name, -1) for name in self._names], dtype=np.int64)
+        of_step = of_place[places]
+        used = (of_step >= 0) & (units >= stage.units)
+        owner, start, end = of_step[used], starts[used], ends[used]
+        if not len(owner):
+            return Pieces(owner, start, end)
+        begin = np.ones(len(owner), dtype=bool)
+        begin[1:] = (owner[1:] != owner[:-1]) | (start[1:] != end[:-1])
+        over = np.append(begin[1:], True)
+        first = np.maximum(start[begin] - stage.offset_s, window[0])
+        last = np.minimum(end[over] - stage.end_s, window[1])
+        some = first <= last
+        return Pieces(owner[begin][some], first[some], last[some])
+
+
+class Pieces(NamedTuple):
+    """Starts from `first` to `last`, both included, at which resource number `owner` is free."""
+
+    owner: Times
+    first: Times
+    last: Times
+
+    def kept(self, which: npt.NDArray[Any]) -> Pieces:
+        return Pieces(self.owner[which], self.first[which], self.last[which])
+
+
+def by_beat(
+    pieces: Pieces, beats: Sequence[Beat]
+) -> Iterator[tuple[Beat, npt.NDArray[Any], Times]]:
+    """The pieces whose owner has each beat: which they are, and their first starts on that beat.
+
+    `beats` has one for each owner. Pieces without a start on their beat are left out.
+    """
+    distinct = sorted(set(beats))
+    numbers = {beat: number for number, beat in enumerate(distinct)}
+    of_piece = np.array([numbers[beat] for beat in beats], dtype=np.int64)[pieces.owner]
+    for number, beat in enumerate(distinct):
+        which = np.flatnonzero(of_piece == number)
+        first = next_on(beat, pieces.first[which])
+        some = first <= pieces.last[which]
+        yield beat, which[some], first[some]
+
+
+def next_on(beat: Beat, times: Times) -> Times:
+    """As `Beat.next`, of each of `times`."""
+    return times + (beat.remainder - times) % beat.modulus
+
+
+def hits(beat: Beat, times: Times) -> npt.NDArray[np.bool_]:
+    """As `Beat.hits`, of each of `times`."""
+    return np.equal(times % beat.modulus, beat.remainder)
+
+
+class Tally:
+    """The sum of the values of all pieces that lie over a start which their beat hits."""
+
+    def __init__(self, pieces: Pieces, beats: Sequence[Beat], values: Worths) -> None:
+        self._parts = []
+        for beat, which, first in by_beat(pieces, beats):
+            last, of_part = pieces.last[which], values[which]
+            begun, over = np.argsort(first), np.argsort(last)
+            self._parts.append(
+                (beat, first[begun], _sums(of_part[begun]), last[over], _sums(of_part[over]))
+            )
+
+    def at(self, times: Times) -> Worths | int:
+        """The sum at each of `times`."""
+        total: Worths | int = 0
+        for beat, first, begun, last, over in self._parts:
+            opened = begun[np.searchsorted(first, times, side="right")]
+            closed = over[np.searchsorted(last, times, side="left")]
+            total = total + np.where(hits(beat, times), opened - closed, 0)
+        return total
+
+
+def _sums(values: Worths) -> Worths:
+    """The sums of the first none, one, two, ... of `values`."""
+    return np.concatenate((np.zeros(1, dtype=values.dtype), np.cumsum(values)))
+
+
+def united(pieces: Pieces) -> Pieces:
+    """The starts that lie in any piece of the same owner, as pieces that are disjoint."""
+    if not len(pieces.owner):
+        return pieces
+    order = np.lexsort((pieces.first, pieces.owner))
+    owner, first, last = pieces.owner[order], pieces.first[order], pieces.last[order]
+    # Owners are put so far apart that the last end so far never reaches over to the next.
+    apart = owner * (int(last.max()) - int(first.min()) + 2)
+    reach = np.maximum.accumulate(last - int(first.min()) + apart)
+    begins = np.ones(len(owner), dtype=bool)
+    begins[1:] = (first - int(first.min()) + apart)[1:] > reach[:-1] + 1
+    ends = np.append(begins[1:], True)
+    return Pieces(owner[begins], first[begins], (reach - apart)[ends] + int(first.min()))

@@ -1,0 +1,221 @@
+"""Weights against a slow obvious twin: every alternative, start, way to pick and amount is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+
+import msgspec
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+from tests import effort
+from tests.planner_worlds import ANY_OF, END, NAMES, Free, Infos, fits, has_attribute, ways, worlds
+
+from kalends.broker.planner import Plan, plan
+from kalends.core.messages import Want
+from kalends.core.requests import (
+    Alternative,
+    AttributePreference,
+    Request,
+    Term,
+    TimePreference,
+    span_of,
+    term_interval,
+)
+
+WEIGHTS = st.sampled_from((1.0, 1.0, 2.0, -1.0, 0.1, 0.2, 0.3, 1e9, 5e-324, 0.0))
+"""Few, so that sums are often equal; and some that floats add wrongly, or not at all."""
+
+Claim = tuple[str, Term]
+
+
+@st.composite
+def weighted_terms(draw: st.DrawFn) -> Term:
+    units = draw(st.sampled_from((1, 1, 2)))
+    grows = draw(st.sampled_from((0, 0, 1, 3)))
+    stage = {
+        "units": units,
+        "units_max": units + grows if grows else 0,
+        "units_weight": draw(WEIGHTS) if grows else 1.0,
+        "offset_s": draw(st.sampled_from((0, 0, 0, -4, 3))),
+        "duration_s": draw(st.sampled_from((0, 0, 2, 6))),
+    }
+    if draw(st.integers(0, 2)) == 0:
+        return Term(resource=draw(st.sampled_from(NAMES[:2])), **stage)
+    preferences = st.builds(AttributePreference, attribute=st.sampled_from(ANY_OF), weight=WEIGHTS)
+    return Term(
+        attributes=(draw(st.sampled_from(ANY_OF)),),
+        count=draw(st.sampled_from((1, 1, 2))),
+        preferred=tuple(draw(st.lists(preferences, max_size=2))),
+        **stage,
+    )
+
+
+@st.composite
+def weighted_requests(draw: st.DrawFn) -> Request:
+    terms = st.lists(weighted_terms(), min_size=1, max_size=3).map(tuple)
+    alternatives = draw(
+        st.lists(
+            st.builds(Alternative, terms=terms, weight=st.just(0.0) | WEIGHTS),
+            min_size=1,
+            max_size=3,
+        )
+    )
+    windows = st.tuples(st.integers(0, END), st.integers(1, 20), WEIGHTS)
+    request = Request(
+        alternatives=tuple(
+            each.__class__(terms=tuple(_one_growing(each.terms)), weight=each.weight)
+            for each in alternatives
+        ),
+        duration_s=draw(st.sampled_from((1, 2, 4, 6))),
+        not_before=draw(st.integers(0, 12)),
+        preferences=tuple(
+            TimePreference(start=begin, end=begin + length, weight=weight)
+            for begin, length, weight in draw(st.lists(windows, max_size=3))
+        ),
+    )
+    lengths = [end - begin for begin, end in (span_of(request, each) for each in alternatives)]
+    spare = draw(st.sampled_from((0, 5, 20, 30)))
+    made = msgspec.structs.replace(request, not_after=request.not_before + max(lengths) + spare)
+    made.check()
+    return made
+
+
+def _one_growing(terms: tuple[Term, ...]) -> Iterator[Term]:
+    """Of each named resource only one amount may grow."""
+    seen = set()
+    for term in terms:
+        if term.resource and term.units_max and term.resource in seen:
+            yield msgspec.structs.replace(term, units_max=0, units_weight=1.0)
+        else:
+            yield term
+            seen.add(term.resource if term.units_max else "")
+
+
+def exact(weight: float) -> Fraction:
+    return Fraction(repr(weight))
+
+
+def worth(infos: Infos, claims: list[Claim]) -> Fraction:
+    """What claims are worth; the units of each term are what is taken, units_max tells the least."""
+    total = Fraction(0)
+    for name, term in claims:
+        for each in term.preferred:
+            if has_attribute(infos[name], each.attribute):
+                total += exact(each.weight)
+    return total
+
+
+def taken(claims: list[Claim]) -> Iterator[tuple[list[Claim], Fraction]]:
+    """The same claims with every choice of amounts, and what the amounts are worth."""
+    for amounts in product(
+        *(range(term.units, max(term.units, term.units_max) + 1) for _, term in claims)
+    ):
+        total = Fraction(0)
+        for (_, term), units in zip(claims, amounts, strict=True):
+            if term.units_max > term.units:
+                share = Fraction(units - term.units, term.units_max - term.units)
+                total += exact(term.units_weight) * share
+        yield (
+            [
+                (name, msgspec.structs.replace(term, units=units))
+                for (name, term), units in zip(claims, amounts, strict=True)
+            ],
+            total,
+        )
+
+
+def all_ways(
+    request: Request, number: int, infos: Infos, free: Free, t: int
+) -> Iterator[tuple[list[Claim], Fraction]]:
+    """Every way in which alternative `number` can stand at `t`, and what it is worth."""
+    alternative = request.alternatives[number]
+    of_time = sum(
+        (exact(each.weight) for each in request.preferences if each.start <= t < each.end),
+        exact(alternative.weight),
+    )
+    named = [(term.resource, term) for term in alternative.terms if term.resource]
+    asked = [term for term in alternative.terms if term.attributes]
+    if not fits(request, infos, free, named, t):
+        return
+    for way in ways(request, infos, asked, named):
+        if fits(request, infos, free, way, t):
+            for claims, of_amounts in taken(way):
+                if fits(request, infos, free, claims, t):
+                    yield claims, of_time + of_amounts + worth(infos, way)
+
+
+def slow_plans(
+    request: Request, infos: Infos, free: Free, count: int, excluded: set[tuple[int, int]]
+) -> list[tuple[Fraction, int, int]]:
+    """Weight, start and alternative of the best plans, by trying everything."""
+    tried = []
+    for number, alternative in enumerate(request.alternatives):
+        begin_s, end_s = span_of(request, alternative)
+        for t in range(request.not_before - begin_s, request.not_after - end_s + 1):
+            if (number, t) not in excluded:
+                effort.steps["starts of weighted requests"] += 1
+                weights = [weight for _, weight in all_ways(request, number, infos, free, t)]
+                if weights:
+                    tried.append((-max(weights), t, number, end_s - begin_s))
+    found: list[tuple[Fraction, int, int]] = []
+    for weight, t, number, length_s in sorted(tried):
+        overlaps = any(of == number and abs(t - other) < length_s for _, other, of in found)
+        if not overlaps and len(found) < count:
+            found.append((-weight, t, number))
+    return found
+
+
+def wants_of(request: Request, claims: list[Claim], t: int) -> list[Want]:
+    wants = []
+    for name, term in claims:
+        stage = term_interval(request, term, t)
+        wants.append(Want(name, stage.start, stage.end, term.units))
+    return sorted(wants, key=lambda want: (want.resource, want.start, want.end, want.units))
+
+
+def assert_is_a_best_way(request: Request, infos: Infos, free: Free, made: Plan) -> None:
+    """The wants of a plan are a way of the greatest weight, whose growing amounts cannot be larger."""
+    possible = list(all_ways(request, made.alternative, infos, free, made.start))
+    best = max(weight for _, weight in possible)
+    assert made.weight == float(best)
+    alike = [
+        claims
+        for claims, weight in possible
+        if weight == best and wants_of(request, claims, made.start) == list(made.wants)
+    ]
+    assert alike
+    assert any(not can_grow(request, infos, free, claims, made) for claims in alike)
+
+
+def can_grow(request: Request, infos: Infos, free: Free, claims: list[Claim], made: Plan) -> bool:
+    for place, (name, term) in enumerate(claims):
+        if term.units < term.units_max and term.units_weight >= 0:
+            more = (name, msgspec.structs.replace(term, units=term.units + 1))
+            larger = [*claims[:place], more, *claims[place + 1 :]]
+            if fits(request, infos, free, larger, made.start):
+                return True
+    return False
+
+
+@given(
+    worlds(),
+    weighted_requests(),
+    st.integers(1, 4),
+    st.sets(st.tuples(st.integers(0, 2), st.integers(0, END)), max_size=6),
+)
+@settings(max_examples=effort.examples(250), deadline=None)
+def test_plans_are_the_best_of_trying_every_alternative_start_choice_and_amount(
+    world: tuple[Infos, Free], request: Request, count: int, excluded: set[tuple[int, int]]
+) -> None:
+    infos, free = world
+    plans = plan(request, infos, free, count=count, excluded=excluded)
+    event(f"{min(len(plans), 2)} plans")
+    expected = slow_plans(request, infos, free, count, excluded)
+    assert [(made.start, made.alternative) for made in plans] == [each[1:] for each in expected]
+    assert [made.weight for made in plans] == [float(weight) for weight, _, _ in expected]
+    for made in plans:
+        assert made.end == made.start + span_of(request, request.alternatives[made.alternative])[1]
+        assert_is_a_best_way(request, infos, free, made)
+    assert plan(request, infos, free, count=count, excluded=excluded) == plans
