@@ -20,6 +20,7 @@ import argparse
 import json
 import random
 import time
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -72,7 +73,7 @@ def calendar(
         changes[end] = changes.get(end, 0) - units
     moments = sorted(changes)
     steps, used = [], 0
-    for start, end in zip(moments, moments[1:], strict=False):
+    for start, end in pairwise(moments):
         used += changes[start]
         if used < capacity:
             steps.append((start, end, capacity - used))

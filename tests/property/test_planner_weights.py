@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 
 import msgspec
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from tests import effort
-from tests.planner_worlds import ANY_OF, END, NAMES, Free, Infos, fits, has_attribute, ways, worlds
+from tests.planner_worlds import (
+    ANY_OF,
+    END,
+    NAMES,
+    Free,
+    Infos,
+    fits,
+    free_steps,
+    has_attribute,
+    ways,
+    worlds,
+)
 
+from kalends.broker.assigning import Assigned, Shortage, heaviest
+from kalends.broker.pieces import Calendars
 from kalends.broker.planner import Plan, plan
+from kalends.broker.starts import Stage, levels, ranges
 from kalends.core.messages import Want
 from kalends.core.requests import (
     Alternative,
@@ -219,3 +233,101 @@ def test_plans_are_the_best_of_trying_every_alternative_start_choice_and_amount(
         assert made.end == made.start + span_of(request, request.alternatives[made.alternative])[1]
         assert_is_a_best_way(request, infos, free, made)
     assert plan(request, infos, free, count=count, excluded=excluded) == plans
+
+
+@given(
+    st.lists(free_steps(), min_size=1, max_size=4),
+    st.builds(Stage, st.integers(-3, 5), st.integers(1, 8), st.integers(1, 4)),
+    st.integers(0, 3),
+    st.integers(3, 20),
+    st.integers(0, 40),
+)
+@settings(max_examples=effort.examples(200), deadline=None)
+def test_many_calendars_at_once_say_what_each_says_alone(
+    several: list[list[tuple[int, int, int]]], stage: Stage, more: int, first: int, length: int
+) -> None:
+    names = [f"a/{number}" for number in range(len(several))]
+    free = dict(zip(names, several, strict=True))
+    calendars = Calendars([*names, "b/unseen"], {**free, "b/unknown": [(0, 99, 9)]})
+    asked = [*names[1:], "b/unknown", "b/unseen"]
+    window = (first, first + length)
+    found = calendars.ranges(asked, stage, window)
+    alone = [
+        (number, begin, end)
+        for number, name in enumerate(asked)
+        for begin, end in ranges(free.get(name, ()), stage, *window)
+    ]
+    assert list(zip(*(column.tolist() for column in found), strict=True)) == alone
+    pieces, units = calendars.levels(asked, stage, stage.units + more, window)
+    amounts = [
+        (number, begin, end, amount)
+        for number, name in enumerate(asked)
+        for begin, end, amount in levels(free.get(name, ()), stage, stage.units + more, *window)
+    ]
+    assert list(zip(*(column.tolist() for column in (*pieces, units)), strict=True)) == amounts
+
+
+def brute_assignment(wanted: list[int], worths: list[dict[str, int]]) -> int | None:
+    """The greatest sum over every way to deal resources out, or None."""
+    if not wanted:
+        return 0
+    best = None
+    for names in combinations(sorted(worths[0]), wanted[0]):
+        rest = brute_assignment(
+            wanted[1:],
+            [{n: w for n, w in each.items() if n not in names} for each in worths[1:]],
+        )
+        if rest is not None:
+            total = sum(worths[0][name] for name in names) + rest
+            best = total if best is None else max(best, total)
+    return best
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3),
+            st.dictionaries(st.sampled_from("abcdefg"), st.integers(-3, 6), max_size=7),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+@settings(max_examples=effort.examples(400), deadline=None)
+def test_an_assignment_is_the_heaviest_of_all_and_its_prices_prove_it(
+    terms: list[tuple[int, dict[str, int]]],
+) -> None:
+    wanted = [count for count, _ in terms]
+    worths = [of_term for _, of_term in terms]
+    effort.steps["assignments"] += 1
+    expected = brute_assignment(wanted, worths)
+    answer = heaviest(wanted, worths)
+    event("served" if isinstance(answer, Assigned) else "short")
+    if isinstance(answer, Shortage):
+        assert expected is None
+        together = {name for term in answer.terms for name in worths[term]}
+        assert sum(wanted[term] for term in answer.terms) > len(together)
+        return
+    assert answer.worth == expected
+    dealt = [name for names in answer.picked for name in names]
+    assert len(dealt) == len(set(dealt))
+    for count, of_term, names in zip(wanted, worths, answer.picked, strict=True):
+        assert len(names) == count
+        assert names == tuple(sorted(names))
+        assert of_term.keys() >= set(names)
+    assert answer.worth == sum(
+        of_term[name]
+        for of_term, names in zip(worths, answer.picked, strict=True)
+        for name in names
+    )
+    bound = sum(count * price for count, price in zip(wanted, answer.prices, strict=True))
+    for name in {name for of_term in worths for name in of_term}:
+        excess = [
+            of_term[name] - price
+            for of_term, price in zip(worths, answer.prices, strict=True)
+            if name in of_term
+        ]
+        bound += max(0, *excess)
+    assert bound >= answer.worth
+    if all(wanted):
+        assert bound == answer.worth

@@ -219,28 +219,171 @@ def test_candidates_have_the_attributes_and_the_capacity_in_order_of_name() -> N
     assert candidates(request, infos) == {0: ["a/y", "b/x"], 1: ["a/z"]}
 
 
+MORNING = (TimePreference(start=T0 + 8 * H, end=T0 + 12 * H, weight=1.0),)
+
+
+def starts_and_weights(
+    request: Request, free: dict[str, list[tuple[int, int, int]]], count: int = 1
+) -> list[tuple[float, int, float]]:
+    """Hours from T0, alternative and weight of each plan."""
+    return [
+        ((made.start - T0) / H, made.alternative, made.weight)
+        for made in plan(request, THREE_SITES, free, count=count)
+    ]
+
+
+def test_alternatives_without_weights_compete_by_their_earliest_start_then_by_their_place() -> None:
+    free = {**ALL_FREE, "sdsc/sp2": [(T0 + 2 * H, T0 + DAY, 64)]}
+    assert starts_and_weights(asked("sdsc/sp2 | caltech/onyx"), free) == [(0, 1, 0.0)]
+    assert starts_and_weights(asked("caltech/onyx | ncsa/printer"), free) == [(0, 0, 0.0)]
+    assert starts_and_weights(asked("sdsc/gone | caltech/onyx"), free) == [(0, 1, 0.0)]
+
+
+def test_an_alternative_of_more_weight_wins_although_it_is_later() -> None:
+    free = {**ALL_FREE, "sdsc/sp2": [(T0 + 2 * H, T0 + 4 * H, 64)]}
+    request = asked("caltech/onyx weight 1 | sdsc/sp2 weight 1.5")
+    assert starts_and_weights(request, free, 3) == [(2, 1, 1.5), (3, 1, 1.5), (0, 0, 1.0)]
+
+
+def test_further_plans_of_other_alternatives_may_be_at_the_same_time() -> None:
+    request = asked("caltech/onyx | ncsa/printer", "12h")
+    assert starts_and_weights(request, ALL_FREE, 9) == [
+        (0, 0, 0.0), (0, 1, 0.0), (12, 0, 0.0), (12, 1, 0.0),
+    ]  # fmt: skip
+
+
+def test_each_alternative_has_a_window_of_its_own_stages() -> None:
+    text = "caltech/onyx | ncsa/printer @-2h for 1h + ncsa/printer for 1h"
+    request = parse_request(text, duration="1h", not_after=T0 + 3 * H, now_s=T0, zone="UTC")
+    assert starts_and_weights(request, ALL_FREE, 9) == [
+        (0, 0, 0.0), (1, 0, 0.0), (2, 0, 0.0), (2, 1, 0.0),
+    ]  # fmt: skip
+
+
+def test_a_preferred_time_is_waited_for_and_windows_add_up() -> None:
+    request = msgspec.structs.replace(asked("caltech/onyx"), preferences=MORNING)
+    assert starts_and_weights(request, ALL_FREE, 2) == [(8, 0, 1.0), (9, 0, 1.0)]
+    later = TimePreference(start=T0 + 9 * H, end=T0 + DAY, weight=0.5)
+    both = msgspec.structs.replace(request, preferences=(*MORNING, later))
+    assert starts_and_weights(both, ALL_FREE, 4) == [
+        (9, 0, 1.5), (10, 0, 1.5), (11, 0, 1.5), (8, 0, 1.0),
+    ]  # fmt: skip
+
+
+def test_weights_add_up_as_they_are_written() -> None:
+    thirds = tuple(
+        TimePreference(start=T0 + 2 * H, end=T0 + 3 * H, weight=weight) for weight in (0.1, 0.2)
+    )
+    earlier = TimePreference(start=T0 + H, end=T0 + 2 * H, weight=0.3)
+    request = msgspec.structs.replace(asked("caltech/onyx"), preferences=(*thirds, earlier))
+    assert starts_and_weights(request, ALL_FREE) == [(1, 0, 0.3)]
+
+
+def test_each_picked_resource_earns_the_attributes_that_it_has() -> None:
+    infos = known(
+        info("a/plain", kind="x"),
+        info("b/large", kind="x", memory=256),
+        info("c/shared", kind="x", memory=256, shared=True),
+    )
+    free = {name: [(T0, T0 + DAY, 1)] for name in infos}
+    text = "2 of {kind=x, memory>=128 weight 2, shared=true weight -3}"
+    (made,) = plan(asked(text), infos, free)
+    assert [want.resource for want in made.wants] == ["a/plain", "b/large"]
+    assert made.weight == 2.0
+    late = {**free, "b/large": [(T0 + 5 * H, T0 + DAY, 1)]}
+    (made,) = plan(asked(text), infos, late)
+    assert (made.start, made.weight) == (T0 + 5 * H, 2.0)
+
+
+def test_terms_that_compete_share_out_what_is_worth_most_to_them() -> None:
+    infos = known(
+        info("a/one", kind="x", fast=True),
+        info("a/two", kind="x", fast=True, large=True),
+        info("a/six", kind="x"),
+    )
+    free = {name: [(T0, T0 + DAY, 1)] for name in infos}
+    (made,) = plan(
+        asked("{kind=x, fast=true weight 2} + {kind=x, fast=true weight 1, large=true weight 1}"),
+        infos,
+        free,
+    )
+    assert [want.resource for want in made.wants] == ["a/one", "a/two"]
+    assert made.weight == 4.0
+
+
+@pytest.mark.parametrize(
+    ("text", "hour", "units", "weight"),
+    [
+        ("sdsc/sp2:32..64", 6, 64, 1.0),
+        ("sdsc/sp2:32..256", 6, 128, 0.42857142857142855),
+        ("sdsc/sp2:(32..64 weight 0)", 0, 40, 0.0),
+        ("sdsc/sp2:(32..64 weight -1)", 0, 32, 0.0),
+        ("sdsc/sp2:(32..64 weight 4) weight 2", 6, 64, 6.0),
+        ("sdsc/sp2:32..64 | sdsc/sp2:32 weight 1", 0, 32, 1.0),
+    ],
+)
+def test_an_amount_grows_as_far_as_its_weight_is_worth_waiting_for(
+    text: str, hour: int, units: int, weight: float
+) -> None:
+    free = {"sdsc/sp2": [(T0, T0 + 6 * H, 40), (T0 + 6 * H, T0 + DAY, 128)]}
+    (made,) = plan(asked(text), THREE_SITES, free)
+    assert ((made.start - T0) / H, made.wants[0].units, made.weight) == (hour, units, weight)
+
+
+def test_an_amount_grows_beside_fixed_amounts_of_the_same_resource() -> None:
+    free = {"sdsc/sp2": [(T0, T0 + DAY, 100)]}
+    text = "sdsc/sp2:10..128 for 2h + sdsc/sp2:40 @+1h"
+    (made,) = plan(asked(text), THREE_SITES, free)
+    assert [want.units for want in made.wants] == [60, 40]
+
+
+def test_each_picked_resource_gets_its_own_amount() -> None:
+    infos = known(info("a/x", 8, kind="x"), info("b/x", 8, kind="x"), info("c/x", 8, kind="x"))
+    free = {name: [(T0, T0 + DAY, units)] for name, units in zip(infos, (4, 5, 8), strict=True)}
+    (made,) = plan(asked("2 of {kind=x}:(2..6 weight 2)"), infos, free)
+    assert [(want.resource, want.units) for want in made.wants] == [("b/x", 5), ("c/x", 6)]
+    assert made.weight == 3.5
+
+
+def test_an_excluded_start_of_a_weighted_request_leaves_its_neighbours() -> None:
+    request = msgspec.structs.replace(asked("caltech/onyx"), preferences=MORNING)
+    (made,) = plan(request, THREE_SITES, ALL_FREE, excluded={(0, T0 + 8 * H), (1, T0 + 8 * H + 60)})
+    assert made.start == T0 + 8 * H + 60
+
+
+def test_what_leaves_a_choice_is_never_claimed_without_looking() -> None:
+    assert fixed_wants(asked("sdsc/sp2:64", at=T0)) is not None
+    assert fixed_wants(asked("sdsc/sp2:64 | caltech/onyx", at=T0)) is None
+    assert fixed_wants(asked("sdsc/sp2:32..64", at=T0)) is None
+    assert fixed_start(asked("sdsc/sp2:64 | caltech/onyx", at=T0)) == T0
+    uneven = msgspec.structs.replace(
+        asked("sdsc/sp2:64 | caltech/onyx @+1h", at=None), not_after=T0 + 2 * H
+    )
+    assert fixed_start(uneven) is None
+
+
 @pytest.mark.parametrize(
     ("request_", "where"),
     [
         (asked("sdsc/sp2 | caltech/onyx"), "alternatives"),
         (asked("caltech/onyx + sdsc/sp2:2..4"), "alternatives[0].terms[1].units_max"),
-        (
-            msgspec.structs.replace(
-                asked("sdsc/sp2"), preferences=(TimePreference(start=0, end=1, weight=1.0),)
-            ),
-            "preferences",
-        ),
+        (asked("{kind=sgi, fast=true weight 1}"), "alternatives[0].terms[0].preferred"),
+        (msgspec.structs.replace(asked("sdsc/sp2"), preferences=MORNING), "preferences"),
     ],
 )
-def test_what_is_not_carried_out_yet_is_refused_by_name(request_: Request, where: str) -> None:
+def test_only_an_agent_cannot_choose_among_all_that_a_request_may_say(
+    request_: Request, where: str
+) -> None:
+    executable(request_)
     with pytest.raises(InvalidInput) as caught:
-        executable(request_)
+        executable(msgspec.structs.replace(request_, agent="ready:earliest"))
     assert caught.value.where == where
     assert caught.value.remedy
 
 
-def test_a_plain_request_is_executable() -> None:
-    executable(asked("3 of {kind=sgi}:2 @-10m for 10m + sdsc/sp2:4..4"))
+def test_a_plain_request_is_executable_by_an_agent() -> None:
+    plain = asked("3 of {kind=sgi}:2 @-10m for 10m + sdsc/sp2:4..4")
+    executable(msgspec.structs.replace(plain, agent="ready:earliest"))
 
 
 def only_refusal(

@@ -9,7 +9,7 @@ directly or in a chain, share none, and none picks a resource that is named for 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from typing import NamedTuple
 
 from kalends.broker.search import Candidate, Picking
@@ -26,13 +26,40 @@ from kalends.broker.starts import (
 from kalends.core import limits
 from kalends.core.attributes import described, matches
 from kalends.core.beats import Beat
-from kalends.core.requests import Request, Term, span_of, term_interval
+from kalends.core.requests import Attribute, Request, Term, span_of, term_interval
 from kalends.core.resources import AttributeValue, ResourceInfo
 
 Infos = Mapping[str, ResourceInfo]
 Free = Mapping[str, Sequence[Step]]
-Descriptions = Mapping[str, Mapping[str, AttributeValue]]
-"""By name, in order, what each resource can be asked for."""
+
+
+class Catalogue:
+    """What the resources have; each comparison is made once for all terms and alternatives."""
+
+    def __init__(self, infos: Infos) -> None:
+        self._infos = infos
+        self._having: dict[tuple[str, str, str], frozenset[str]] = {}
+
+    def having(self, comparison: Attribute) -> frozenset[str]:
+        """The names of all resources that meet `comparison`."""
+        # By its text, for 1, 1.0 and true are equal to Python.
+        key = comparison.name, comparison.operator, repr(comparison.value)
+        if key not in self._having:
+            self._having[key] = frozenset(
+                name
+                for name, attributes in self._described.items()
+                if matches(attributes, (comparison,))
+            )
+        return self._having[key]
+
+    def serving(self, term: Term) -> list[str]:
+        """The resources that an attribute term could pick, in order of name."""
+        names = frozenset.intersection(*(self.having(each) for each in term.attributes))
+        return sorted(name for name in names if self._infos[name].capacity >= term.units)
+
+    @cached_property
+    def _described(self) -> dict[str, dict[str, AttributeValue]]:
+        return {name: described(info) for name, info in self._infos.items()}
 
 
 class Pick(NamedTuple):
@@ -57,14 +84,10 @@ class Demand(NamedTuple):
     beat: Beat | None
 
 
-def descriptions(infos: Infos) -> Descriptions:
-    return {name: described(infos[name]) for name in sorted(infos)}
-
-
 def demand_of(
-    request: Request, infos: Infos, number: int = 0, known: Descriptions | None = None
+    request: Request, infos: Infos, number: int = 0, catalogue: Catalogue | None = None
 ) -> Demand:
-    """The demand of alternative `number`; `known` may hand in the `descriptions` of `infos`."""
+    """The demand of alternative `number`; a `catalogue` of `infos` may be shared between several."""
     terms = request.alternatives[number].terms
     named: dict[str, list[Stage]] = {}
     asked: list[tuple[int, Stage]] = []
@@ -74,7 +97,7 @@ def demand_of(
             named.setdefault(term.resource, []).append(stage)
         else:
             asked.append((place, stage))
-    names = candidates(request, infos, number, known) if asked else {}
+    names = candidates(request, infos, number, catalogue) if asked else {}
     picks = []
     group, end_s = -1, 0
     for place, stage in sorted(asked, key=lambda each: (each[1].offset_s, each[0])):
@@ -94,24 +117,16 @@ def demand_of(
 
 
 def candidates(
-    request: Request, infos: Infos, number: int = 0, known: Descriptions | None = None
+    request: Request, infos: Infos, number: int = 0, catalogue: Catalogue | None = None
 ) -> dict[int, list[str]]:
     """For each term of alternative `number`, in order of name, what it names or could pick.
 
     Those that have the attributes, and the capacity for its units.
     """
-    terms = request.alternatives[number].terms
-    if known is None:
-        known = descriptions(infos) if any(term.attributes for term in terms) else {}
+    catalogue = catalogue or Catalogue(infos)
     return {
-        place: [term.resource]
-        if term.resource
-        else [
-            name
-            for name, attributes in known.items()
-            if infos[name].capacity >= term.units and matches(attributes, term.attributes)
-        ]
-        for place, term in enumerate(terms)
+        place: [term.resource] if term.resource else catalogue.serving(term)
+        for place, term in enumerate(request.alternatives[number].terms)
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ class Calendars:
     """The free steps of many resources, one behind the other; read when they are first needed."""
 
     def __init__(self, names: Iterable[str], free: Mapping[str, Sequence[Step]]) -> None:
-        self._names = [name for name in names if name in free]
+        self._names = sorted(name for name in names if name in free)
         self._free = free
 
     @cached_property
@@ -39,22 +39,95 @@ class Calendars:
         return places, numbers[:, 0], numbers[:, 1], numbers[:, 2]
 
     def ranges(self, names: Sequence[str], stage: Stage, window: Range) -> Pieces:
-        """As `starts.ranges`, for each of `names`; `Pieces.owner` is the place in `names`."""
-        places, starts, ends, units = self._steps
-        numbers = {name: number for number, name in enumerate(names)}
-        of_place = np.array([numbers.get(name, -1) for name in self._names], dtype=np.int64)
-        of_step = of_place[places]
-        used = (of_step >= 0) & (units >= stage.units)
-        owner, start, end = of_step[used], starts[used], ends[used]
-        if not len(owner):
-            return Pieces(owner, start, end)
-        begin = np.ones(len(owner), dtype=bool)
-        begin[1:] = (owner[1:] != owner[:-1]) | (start[1:] != end[:-1])
-        over = np.append(begin[1:], True)
+        """As `starts.ranges`, for each of `names` (in order); `Pieces.owner` is the place there."""
+        owner, start, end, units = self._of(names)
+        used = units >= stage.units
+        owner, start, end = owner[used], start[used], end[used]
+        begin = _changes(owner) | (start != _shifted(end))
+        over = np.append(begin[1:], True)[: len(begin)]
         first = np.maximum(start[begin] - stage.offset_s, window[0])
         last = np.minimum(end[over] - stage.end_s, window[1])
-        some = first <= last
-        return Pieces(owner[begin][some], first[some], last[some])
+        return Pieces(owner[begin], first, last).kept(first <= last)
+
+    def levels(
+        self, names: Sequence[str], stage: Stage, most: int, window: Range
+    ) -> tuple[Pieces, Times]:
+        """As `starts.levels`, for each of `names` (in order): the pieces, and the units of each."""
+        owner, start, units = _without_gaps(*self._of(names))
+        line = owner * _APART_S + start
+        moments = np.concatenate((start - stage.offset_s, start - stage.end_s + 1))
+        moments = np.clip(moments, window[0], window[1])
+        of_moment = np.concatenate((owner, owner))
+        begun = start[np.searchsorted(owner, of_moment)]
+        known = moments + stage.offset_s >= begun
+        of_moment, first = np.divmod(
+            np.unique(of_moment[known] * _APART_S + moments[known]), _APART_S
+        )
+        begin = of_moment * _APART_S + first + stage.offset_s
+        below = np.searchsorted(line, begin, side="right") - 1
+        until = np.searchsorted(line, begin + stage.length_s, side="left") - 1
+        free = np.minimum(_least(units, below, until), most)
+        kept = _changes(of_moment) | (free != _shifted(free))
+        of_moment, first, free = of_moment[kept], first[kept], free[kept]
+        last = np.full(len(first), window[1])
+        same = ~_changes(of_moment)[1:]
+        last[:-1][same] = first[1:][same] - 1
+        enough = free >= stage.units
+        return Pieces(of_moment, first, last).kept(enough), free[enough]
+
+    def _of(self, names: Sequence[str]) -> tuple[Times, Times, Times, Times]:
+        """The steps of `names`, in their order: the place of each, its start, its end, its units."""
+        owner, start, end, units = self._steps
+        numbers = {name: number for number, name in enumerate(names)}
+        of_place = np.array([numbers.get(name, -1) for name in self._names], dtype=np.int64)
+        of_step = of_place[owner]
+        used = of_step >= 0
+        return of_step[used], start[used], end[used], units[used]
+
+
+_APART_S: Final = 1 << 40
+"""So far apart lie the times of different resources where all of them stand on one line."""
+
+
+def _changes(values: Times) -> npt.NDArray[np.bool_]:
+    """Where a value differs from the one before; the first does."""
+    changes = np.ones(len(values), dtype=bool)
+    changes[1:] = values[1:] != values[:-1]
+    return changes
+
+
+def _shifted(values: Times) -> Times:
+    """The value before each; of the first itself."""
+    return np.concatenate((values[:1], values[:-1]))
+
+
+def _without_gaps(
+    owner: Times, start: Times, end: Times, units: Times
+) -> tuple[Times, Times, Times]:
+    """The steps with nothing free between and behind them: owner, start and units of each."""
+    last = np.append(_changes(owner)[1:], True)[: len(owner)]
+    gap = last | (np.append(start[1:], 0)[: len(owner)] != end)
+    owners, starts = np.concatenate((owner, owner[gap])), np.concatenate((start, end[gap]))
+    order = np.lexsort((starts, owners))
+    both = np.concatenate((units, np.zeros(int(gap.sum()), np.int64)))
+    return owners[order], starts[order], both[order]
+
+
+def _least(values: Times, first: Times, last: Times) -> Times:
+    """The least of `values` from each of `first` to each of `last`, both included.
+
+    By a table of the least of all runs of a power of two (Bender and Farach-Colton 2000): two of them
+    cover any run.
+    """
+    runs = last - first + 1
+    result = np.zeros(len(runs), dtype=np.int64)
+    table, length = values, 1
+    while len(runs) and length <= int(runs.max()):
+        fitting = (runs >= length) & (runs < 2 * length)
+        result[fitting] = np.minimum(table[first[fitting]], table[last[fitting] - length + 1])
+        table = np.minimum(table[:-length], table[length:])
+        length *= 2
+    return result
 
 
 class Pieces(NamedTuple):

@@ -13,12 +13,12 @@ from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
 from kalends.broker.demand import (
+    Catalogue,
     Demand,
     Free,
     Infos,
     candidates,
     demand_of,
-    descriptions,
     growing,
     stage_of,
     start_window,
@@ -150,12 +150,11 @@ def _searches(
     request: Request, infos: Infos, free: Free, excluded: Collection[Key], scale: Scale
 ) -> dict[int, _Search]:
     """By its number, a search for each alternative that could be met at some time."""
-    terms = [term for alternative in request.alternatives for term in alternative.terms]
-    known = descriptions(infos) if any(term.attributes for term in terms) else {}
-    calendars = Calendars(known, free)
+    catalogue = Catalogue(infos)
+    calendars = Calendars(infos, free)
     searches: dict[int, _Search] = {}
     for number, alternative in enumerate(request.alternatives):
-        demand = demand_of(request, infos, number, known)
+        demand = demand_of(request, infos, number, catalogue)
         beat, window = demand.beat, start_window(request, number)
         short = any(len(pick.names) < pick.wanted for pick in demand.picks)
         if beat is None or window[0] > window[1] or short:
@@ -166,7 +165,7 @@ def _searches(
             searches[number] = Even(demand, beat, window, infos, free, worth)
         else:
             searches[number] = Weighted(
-                request, number, demand, beat, window, infos, free, known, scale, calendars
+                request, number, demand, beat, window, infos, free, catalogue, scale, calendars
             )
         for start in sorted(start for of, start in excluded if of == number):
             searches[number].exclude(start, start)

@@ -13,8 +13,7 @@ from itertools import pairwise
 from math import lcm
 from typing import NamedTuple
 
-from kalends.broker.demand import Descriptions, growing
-from kalends.core.attributes import matches
+from kalends.broker.demand import Catalogue, growing
 from kalends.core.requests import Request, Term, TimePreference
 
 Level = tuple[int, int, int]
@@ -38,12 +37,11 @@ class Scale:
     def of(self, weight: float) -> int:
         return int(_decimal(weight) * self.parts)
 
-    def of_amount(self, term: Term, units: int) -> int:
-        """What `units` of a growing `term` are worth: nothing for the least amount."""
+    def of_unit(self, term: Term) -> int:
+        """What each unit above the least amount of a growing `term` is worth."""
         if not growing(term):
             return 0
-        share = Fraction(units - term.units, term.units_max - term.units)
-        return int(_decimal(term.units_weight) * share * self.parts)
+        return int(_decimal(term.units_weight) * self.parts / (term.units_max - term.units))
 
     def told(self, worth: int) -> float:
         """The float nearest to `worth`."""
@@ -51,16 +49,13 @@ class Scale:
 
 
 def attribute_worths(
-    term: Term, names: Sequence[str], known: Descriptions, scale: Scale
+    term: Term, names: Sequence[str], catalogue: Catalogue, scale: Scale
 ) -> list[int]:
     """What each of `names` is worth to `term` for its attributes."""
-    if not term.preferred:
-        return [0] * len(names)
-    preferred = [((each.attribute,), scale.of(each.weight)) for each in term.preferred]
-    return [
-        sum(worth for comparison, worth in preferred if matches(known[name], comparison))
-        for name in names
+    preferred = [
+        (catalogue.having(each.attribute), scale.of(each.weight)) for each in term.preferred
     ]
+    return [sum(worth for having, worth in preferred if name in having) for name in names]
 
 
 def time_levels(

@@ -25,8 +25,8 @@ import numpy.typing as npt
 from kalends.broker.assigning import Assigned, Shortage
 from kalends.broker.bounding import Cluster, Offers, clusters
 from kalends.broker.demand import (
+    Catalogue,
     Demand,
-    Descriptions,
     Free,
     Infos,
     Pick,
@@ -34,7 +34,7 @@ from kalends.broker.demand import (
     named_ranges,
     stage_of,
 )
-from kalends.broker.pieces import Calendars, Pieces, Times, Worths, next_on
+from kalends.broker.pieces import Calendars, Times, Worths, next_on
 from kalends.broker.search import joint_beats
 from kalends.broker.starts import Range, added, levels
 from kalends.broker.weighing import Found, Level, Scale, attribute_worths, joined, time_levels
@@ -57,7 +57,7 @@ class Weighted:
         window: Range,
         infos: Infos,
         free: Free,
-        known: Descriptions,
+        catalogue: Catalogue,
         scale: Scale,
         calendars: Calendars,
     ) -> None:
@@ -67,7 +67,7 @@ class Weighted:
         self._alternative = request.alternatives[number]
         self._times_worth = time_levels(request.preferences, scale, *window)
         self._attributes = {
-            pick.number: attribute_worths(self._term(pick), pick.names, known, scale)
+            pick.number: attribute_worths(self._term(pick), pick.names, catalogue, scale)
             for pick in demand.picks
         }
         self.bound = self._greatest()
@@ -100,7 +100,8 @@ class Weighted:
         total = self._scale.of(self._alternative.weight)
         total += max((worth for _, _, worth in self._times_worth), default=0)
         for term in self._alternative.terms:
-            total += term.count * self._scale.of_amount(term, max(term.units, term.units_max))
+            more = max(term.units_max - term.units, 0)
+            total += term.count * more * self._scale.of_unit(term)
         for pick in self.demand.picks:
             total += sum(sorted(self._attributes[pick.number], reverse=True)[: pick.wanted])
         return total
@@ -132,8 +133,9 @@ class Weighted:
         ground = joined(ground, self._times_worth, operator.add)
         for term in self._alternative.terms:
             if term.resource and growing(term) and term.units_weight:
+                of_unit = scale.of_unit(term)
                 amounts = [
-                    (first, last, scale.of_amount(term, units))
+                    (first, last, (units - term.units) * of_unit)
                     for first, last, units in named_levels(
                         self._request, term, self.demand, self._free, window
                     )
@@ -144,21 +146,13 @@ class Weighted:
     def _offers(self, pick: Pick) -> Offers:
         term, attributes = self._term(pick), self._attributes[pick.number]
         beats = [pick.beat(self._infos[name].grain_s) for name in pick.names]
+        of_name = np.array(attributes, dtype=object)
         if not (growing(term) and term.units_weight):
             pieces = self._calendars.ranges(pick.names, pick.stage, self._window)
-            of_name = np.array(attributes, dtype=object)
-            worths = of_name[pieces.owner] if len(of_name) else of_name
-            return Offers(pick, beats, pieces, worths)
-        found = [
-            (owner, first, last, attributes[owner] + self._scale.of_amount(term, units))
-            for owner, name in enumerate(pick.names)
-            for first, last, units in levels(
-                self._free.get(name, ()), pick.stage, term.units_max, *self._window
-            )
-        ]
-        owners, firsts, lasts, worths_of = zip(*found, strict=True) if found else ((), (), (), ())
-        pieces = Pieces(*(np.array(each, dtype=np.int64) for each in (owners, firsts, lasts)))
-        return Offers(pick, beats, pieces, np.array(worths_of, dtype=object))
+            return Offers(pick, beats, pieces, of_name[pieces.owner])
+        pieces, units = self._calendars.levels(pick.names, pick.stage, term.units_max, self._window)
+        of_amount = (units - term.units).astype(object) * self._scale.of_unit(term)
+        return Offers(pick, beats, pieces, of_name[pieces.owner] + of_amount)
 
 
 class _Frontier:
