@@ -1,4 +1,4 @@
-"""Why there is no plan: which resource, or which term, stands in the way.
+"""Why there is no plan: which resource, or which term, stands in the way of each alternative.
 
 Told from the same input as `planner.plan`: first what could never be, then what is taken, then what
 is free only at different times. Nothing here says who has taken it.
@@ -6,7 +6,9 @@ is free only at different times. Nothing here says who has taken it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+
+import msgspec
 
 from kalends.broker.demand import (
     Demand,
@@ -34,34 +36,56 @@ from kalends.core.beats import Beat
 from kalends.core.durations import format_duration
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.language import format_term
-from kalends.core.requests import Request
+from kalends.core.requests import Alternative, Request
 from kalends.core.resources import ResourceInfo
 
 
-def explain(request: Request, infos: Infos, free: Free) -> tuple[Refusal, ...]:
+def explain(
+    request: Request, infos: Infos, free: Free, numbers: Collection[int] | None = None
+) -> tuple[Refusal, ...]:
     """The refusals that explain why `plan` finds no start; one at least, most telling first.
 
-    When there is a plan after all, or only excluded ones, the answer says that others
-    were faster.
+    Of every alternative, or those of `numbers`, one after the other; where there are several, each
+    refusal says which it is about. When there is a plan after all, or only excluded ones, the answer
+    says that others were faster.
     """
-    demand = demand_of(request, infos)
-    first, last = start_window(request)
     if plan(request, infos, free):
         return (
             Refusal(
-                where=_everything(request),
+                where=_everything(request.alternatives),
                 code=RefusalCode.BUSY,
                 detail="it looked free, but others took every start that was tried",
             ),
         )
-    never = [*_never_named(demand, infos, free), *_never_picked(request, demand, infos)]
+    if numbers is None:
+        numbers = range(len(request.alternatives))
+    return tuple(
+        of_alternative(request, number, refusal)
+        for number in numbers
+        for refusal in _explained(request, number, infos, free)
+    )
+
+
+def of_alternative(request: Request, number: int, refusal: Refusal) -> Refusal:
+    """`refusal`, which says what it is about where there are several alternatives."""
+    if len(request.alternatives) == 1:
+        return refusal
+    detail = f"alternative {number + 1}: {refusal.detail}"
+    return msgspec.structs.replace(refusal, detail=detail)
+
+
+def _explained(request: Request, number: int, infos: Infos, free: Free) -> tuple[Refusal, ...]:
+    alternative = request.alternatives[number]
+    demand = demand_of(request, infos, number)
+    first, last = start_window(request, number)
+    never = [*_never_named(demand, infos, free), *_never_picked(alternative, demand, infos)]
     if never:
         return tuple(never)
     taken = [
         *_taken_named(demand, infos, free, first, last),
-        *_taken_picked(request, demand, infos, free, first, last),
+        *_taken_picked(alternative, demand, infos, free, first, last),
     ]
-    return tuple(taken) or (_apart(request, demand, infos, free, first, last),)
+    return tuple(taken) or (_apart(alternative, demand, infos, free, first, last),)
 
 
 def _never_named(demand: Demand, infos: Infos, free: Free) -> Iterator[Refusal]:
@@ -96,11 +120,11 @@ def _never_one(info: ResourceInfo, stages: Sequence[Stage]) -> Iterator[Refusal]
         )
 
 
-def _never_picked(request: Request, demand: Demand, infos: Infos) -> Iterator[Refusal]:
+def _never_picked(alternative: Alternative, demand: Demand, infos: Infos) -> Iterator[Refusal]:
     for pick in demand.picks:
         if len(pick.names) >= pick.wanted:
             continue
-        term = request.alternatives[0].terms[pick.number]
+        term = alternative.terms[pick.number]
         alike = [info for info in infos.values() if matches(described(info), term.attributes)]
         able = [info for info in alike if info.capacity >= term.units]
         detail = f"{_count(len(alike), 'resource has', 'resources have')} these attributes"
@@ -152,12 +176,12 @@ def _taken_named(
 
 
 def _taken_picked(
-    request: Request, demand: Demand, infos: Infos, free: Free, first: int, last: int
+    alternative: Alternative, demand: Demand, infos: Infos, free: Free, first: int, last: int
 ) -> Iterator[Refusal]:
     """Attribute terms that by themselves, or beside the named resources, have no start."""
     beside = list(named_ranges(demand, free, first, last))
     for pick in demand.picks:
-        where = format_term(request.alternatives[0].terms[pick.number])
+        where = format_term(alternative.terms[pick.number])
         alone = most_together(_starts_of(pick, infos, free, first, last))
         together = most_together(
             intersection(beside, starts) for starts in _starts_of(pick, infos, free, first, last)
@@ -175,7 +199,7 @@ def _taken_picked(
 
 
 def _apart(
-    request: Request, demand: Demand, infos: Infos, free: Free, first: int, last: int
+    alternative: Alternative, demand: Demand, infos: Infos, free: Free, first: int, last: int
 ) -> Refusal:
     """Everything is free at times, but never all of it at one."""
     named: dict[str, list[Stage]] = {}
@@ -199,14 +223,16 @@ def _apart(
                 detail=f"it is free at times, but never together with {others}",
             )
     return Refusal(
-        where=_everything(request),
+        where=_everything((alternative,)),
         code=RefusalCode.BUSY,
         detail="enough different resources are never free at one time for all terms",
     )
 
 
-def _everything(request: Request) -> str:
-    return " + ".join(format_term(term) for term in request.alternatives[0].terms)
+def _everything(alternatives: Sequence[Alternative]) -> str:
+    return " | ".join(
+        " + ".join(format_term(term) for term in alternative.terms) for alternative in alternatives
+    )
 
 
 def _starts_of(

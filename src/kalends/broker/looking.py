@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from kalends.broker.case import by_site
 from kalends.broker.directory import Directory
-from kalends.broker.explaining import explain
+from kalends.broker.explaining import explain, of_alternative
 from kalends.broker.planner import Free, Infos, Key, Plan, candidates, executable, plan
 from kalends.broker.record import Record
 from kalends.broker.refusals import error_of, site_down
@@ -32,7 +32,7 @@ class Looking(NamedTuple):
     def of(
         cls, record: Record, directory: Directory, shunned: Collection[str], wall_s: int
     ) -> Looking:
-        """Raises `Unavailable` when the site of a named resource cannot be asked.
+        """Raises `Unavailable` when of each alternative a named resource's site cannot be asked.
 
         A named resource that no site has is left out here and refused by `why_not`: whoever may not
         see a resource must not learn from the difference that it is there.
@@ -44,14 +44,18 @@ class Looking(NamedTuple):
     def of_request(
         cls, request: Request, directory: Directory, shunned: Collection[str], wall_s: int
     ) -> Looking:
+        """As `of`; raises `InvalidInput` for what an agent cannot choose."""
         executable(request)
-        down = _down(request, directory)
-        if down:
-            raise error_of(down)
-        named = _named(request) & directory.resources.keys()
+        numbers = range(len(request.alternatives))
+        down = [_down(request, number, directory) for number in numbers]
+        if all(down):
+            raise error_of(refusal for of_one in down for refusal in of_one)
+        reachable = [number for number in numbers if not down[number]]
+        named = _named(request, reachable) & directory.resources.keys()
         picked = {
             name
-            for name in _pickable(request, directory)
+            for number in reachable
+            for name in _pickable(request, number, directory)
             if name not in shunned and split_resource(name)[0] not in shunned
         }
         asked = sorted(name for name in picked | named if directory.is_up(split_resource(name)[0]))
@@ -68,11 +72,16 @@ class Looking(NamedTuple):
         free: Free,
         refusals: Sequence[Refusal],
         excluded: Collection[Key],
+        *,
+        choose: int = 0,
     ) -> Plan | tuple[Refusal, ...]:
-        """The earliest plan not in `excluded`, or the refusals that explain why there is none."""
+        """The best plan not in `excluded`, or the refusals that explain why there is none.
+
+        With `choose` that many better ones are left to others; the last one, where there are fewer.
+        """
         request = record.spec.request
-        found = plans(request, directory, free, excluded=excluded)
-        return found[0] if found else why_not(request, directory, free, refusals)
+        found = plans(request, directory, free, count=choose + 1, excluded=excluded)
+        return found[-1] if found else why_not(request, directory, free, refusals)
 
 
 def plans(
@@ -83,38 +92,43 @@ def plans(
     count: int = 1,
     excluded: Collection[Key] = (),
 ) -> Sequence[Plan]:
-    """As `planner.plan`; none where a named resource is not there."""
-    if _named(request) - directory.resources.keys():
-        return ()
+    """As `planner.plan`, for the resources that the broker knows."""
     return plan(request, directory.resources, free, count=count, excluded=excluded)
 
 
 def why_not(
     request: Request, directory: Directory, free: Free, refusals: Sequence[Refusal]
 ) -> tuple[Refusal, ...]:
-    """Why there is no plan, given what sites have refused to show.
+    """Why there is no plan, given what sites have refused to show: for each alternative.
 
     A resource that the asker may not see is told of like one that is not there: when it is named, in
     the same words and place; when attributes would pick it, not at all.
     """
-    named = _named(request)
-    missing = [unknown_resource(name) for name in named - directory.resources.keys()]
-    of_named = [refusal for refusal in refusals if refusal.where in named]
-    if missing or of_named:
-        return tuple(sorted([*missing, *of_named], key=lambda refusal: refusal.where))
     hidden = {each.where for each in refusals if each.code == RefusalCode.UNKNOWN_RESOURCE}
     seen = {name: info for name, info in directory.resources.items() if name not in hidden}
     told = [refusal for refusal in refusals if refusal.where not in hidden]
-    return (*told, *_explained(request, directory, seen, free))
+    reasons: list[Refusal] = []
+    for number in range(len(request.alternatives)):
+        named = _named(request, (number,))
+        missing = [unknown_resource(name) for name in named - directory.resources.keys()]
+        refused = [refusal for refusal in refusals if refusal.where in named]
+        gone = _down(request, number, directory)
+        if missing or refused or gone:
+            because = sorted([*missing, *refused], key=lambda refusal: refusal.where) + gone
+            reasons += [of_alternative(request, number, refusal) for refusal in because]
+        else:
+            reasons += told
+            reasons += _explained(request, number, directory, seen, free)
+    return tuple(dict.fromkeys(reasons))
 
 
 def _explained(
-    request: Request, directory: Directory, infos: Infos, free: Free
+    request: Request, number: int, directory: Directory, infos: Infos, free: Free
 ) -> tuple[Refusal, ...]:
-    """Why there is no plan; what is picked by attributes may be at a site that is not heard."""
-    explained = explain(request, infos, free)
-    named = _named(request)
-    if len(named) == len(request.alternatives[0].terms):
+    """Why an alternative has no plan; what attributes would pick may be at a site that is not heard."""
+    explained = explain(request, infos, free, (number,))
+    named = _named(request, (number,))
+    if len(named) == len(request.alternatives[number].terms):
         return explained
     unheard = [
         site_down(site.name, site.detail) for site in directory.sites.values() if not site.up
@@ -131,13 +145,19 @@ def batched(wants: tuple[Want, ...]) -> Iterator[tuple[Want, ...]]:
         yield wants[first : first + limits.CLAIMS_MAX]
 
 
-def _named(request: Request) -> set[str]:
-    return {term.resource for term in request.alternatives[0].terms if term.resource}
+def _named(request: Request, numbers: Iterable[int]) -> set[str]:
+    """The resources that alternatives name."""
+    return {
+        term.resource
+        for number in numbers
+        for term in request.alternatives[number].terms
+        if term.resource
+    }
 
 
-def _down(request: Request, directory: Directory) -> list[Refusal]:
+def _down(request: Request, number: int, directory: Directory) -> list[Refusal]:
     """A refusal for every named resource whose site is known and not connected."""
-    sites = [split_resource(name)[0] for name in sorted(_named(request))]
+    sites = [split_resource(name)[0] for name in sorted(_named(request, (number,)))]
     return [
         site_down(site, directory.sites[site].detail or "not connected")
         for site in sites
@@ -145,15 +165,15 @@ def _down(request: Request, directory: Directory) -> list[Refusal]:
     ]
 
 
-def _pickable(request: Request, directory: Directory) -> set[str]:
+def _pickable(request: Request, number: int, directory: Directory) -> set[str]:
     """What the terms could pick; where that is too little, also what is too small for them.
 
     Those are asked to learn whether the asker may see them, before anybody counts them aloud.
     """
-    terms = request.alternatives[0].terms
+    terms = request.alternatives[number].terms
     pickable: set[str] = set()
-    for number, names in candidates(request, directory.resources).items():
-        term = terms[number]
+    for place, names in candidates(request, directory.resources, number).items():
+        term = terms[place]
         if term.resource:
             continue
         pickable.update(names)

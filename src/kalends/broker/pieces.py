@@ -60,9 +60,9 @@ class Calendars:
         of_moment = np.concatenate((owner, owner))
         begun = start[np.searchsorted(owner, of_moment)]
         known = moments + stage.offset_s >= begun
-        of_moment, first = np.divmod(
-            np.unique(of_moment[known] * _APART_S + moments[known]), _APART_S
-        )
+        since = of_moment[known] * _APART_S + moments[known] - window[0]
+        of_moment, first = np.divmod(np.unique(since), _APART_S)
+        first += window[0]
         begin = of_moment * _APART_S + first + stage.offset_s
         below = np.searchsorted(line, begin, side="right") - 1
         until = np.searchsorted(line, begin + stage.length_s, side="left") - 1
