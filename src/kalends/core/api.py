@@ -245,12 +245,15 @@ class PollView(Answer, frozen=True, kw_only=True):
 class Found(Answer, frozen=True, kw_only=True):
     """`candidates` best first; when there is none, `refusals` say which resource stands in the way.
 
-    `obstacles`: the fewest bookings, as far as the asker may see them, that would have to move.
+    With `explain`, `obstacles` are the fewest bookings, as far as the asker may see them, that would
+    have to move: for any start at all, or for the best one that the owners' rules allow, where that is
+    better than all candidates. Not `fewest`: so few are enough, but fewer might be.
     """
 
     candidates: tuple[Candidate, ...]
     refusals: tuple[Refusal, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
+    fewest: bool = True
     polls: tuple[PollView, ...] = ()
 
 
