@@ -20,9 +20,10 @@ from tests.planner_worlds import (
 )
 
 from kalends.broker.demand import start_window
+from kalends.broker.in_flight import fits
 from kalends.broker.obstacles import COVERS_MAX, TRIES_MAX, fewest_to_move
 from kalends.broker.planner import plan
-from kalends.broker.pricing import idle_unit_s, least_free, price, without
+from kalends.broker.pricing import idle_unit_s, price
 from kalends.core.messages import Want
 from kalends.core.requests import Alternative, Request, Term
 from kalends.core.resources import ResourceInfo, Slot
@@ -134,12 +135,12 @@ def test_the_price_counts_gaps_that_are_too_short_and_what_waits_in_vain(
     length = data.draw(st.integers(1, 8))
     units = data.draw(st.integers(1, 3))
     want = Want("a/one", begin, begin + length, units)
-    assume(least_free(steps, want.start, want.end) >= units)
+    assume(fits([want], {"a/one": steps}))
     looked = (data.draw(st.integers(-1, 5)), data.draw(st.integers(40, 80)))
     waiting = data.draw(
         st.lists(
             st.tuples(st.integers(0, 30), st.integers(1, 8), st.integers(1, 3)).map(
-                lambda each: (each[0], each[0] + each[1], each[2])
+                lambda each: Want("a/one", each[0], each[0] + each[1], each[2])
             ),
             max_size=4,
         )
@@ -147,14 +148,13 @@ def test_the_price_counts_gaps_that_are_too_short_and_what_waits_in_vain(
     found = price((want,), {"a/one": steps}, looked, {"a/one": waiting})
     before = {t: free_at({"a/one": steps}, "a/one", t) for t in range(-2, 200)}
     after = {t: free - (units if want.start <= t < want.end else 0) for t, free in before.items()}
-    assert {t: free_at({"a/one": without(steps, want)}, "a/one", t) for t in before} == after
     assert found.idle_unit_s == slow_idle(after, want, looked) - slow_idle(before, want, looked)
     assert idle_unit_s(steps, want, looked) == slow_idle(before, want, looked)
     lost = [
-        (start, end, asked)
-        for start, end, asked in waiting
-        if min(before[t] for t in range(start, end)) >= asked
-        and min(after[t] for t in range(start, end)) < asked
+        each
+        for each in waiting
+        if min(before[t] for t in range(each.start, each.end)) >= each.units
+        and min(after[t] for t in range(each.start, each.end)) < each.units
     ]
     assert found.delays == len(lost)
 

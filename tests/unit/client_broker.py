@@ -146,7 +146,12 @@ class Broker:
             return api.Found(candidates=(), refusals=(BUSY,))
         claims = self.claims(body.request)
         found = api.Candidate(start=claims[0].start, end=claims[0].end, claims=claims)
-        return api.Found(candidates=(found,) * min(body.count, 2))
+        if not body.explain:
+            return api.Found(candidates=(found,) * min(body.count, 2))
+        taken = Slot(claims[0].start - 7_200, claims[0].end - 7_200, 64, "locked", "ada")
+        obstacle = api.Obstacle(start=taken.start, resource=claims[0].resource, slot=taken)
+        priced = msgspec.structs.replace(found, price=api.Price(idle_unit_s=1_800), weight=1.5)
+        return api.Found(candidates=(priced, found), obstacles=(obstacle,), fewest=False)
 
     def do_book(self, user: str, body: api.Book) -> api.RequestView:
         if body.key in self.by_key:

@@ -84,6 +84,21 @@ def test_a_window_is_echoed_with_both_ends(run: Run) -> None:
     assert len(result.stdout.splitlines()) == 3
 
 
+def test_find_shows_weights_and_prices_only_where_they_say_something(run: Run) -> None:
+    when = ("--for", "2h", "--after", "2027-01-15 09:00")
+    plain = run("find", "sdsc/sp2:64", *when).stdout.splitlines()
+    assert plain[0].split() == ["START", "(Europe/Berlin)", "END", "ON"]
+    explained = run("find", "sdsc/sp2:64", *when, "--explain").stdout.splitlines()
+    assert explained == [
+        "START (Europe/Berlin)  END                   WEIGHT  IDLE  ON",
+        "Fri 2027-01-15 09:00   Fri 2027-01-15 11:00     1.5   30m  sdsc/sp2:64",
+        "Fri 2027-01-15 09:00   Fri 2027-01-15 11:00       0     -  sdsc/sp2:64",
+        "for a better start at Fri 2027-01-15 07:00 1 booking would have to move (fewer might do):",
+        "RESOURCE  UNITS  START (Europe/Berlin)  END                   STATE   HOLDER",
+        "sdsc/sp2     64  Fri 2027-01-15 07:00   Fri 2027-01-15 09:00  locked  ada",
+    ]
+
+
 def test_the_echo_comes_even_when_the_server_refuses(run: Run, broker: Broker) -> None:
     broker.faults.append(NotAllowed("not for you", where="sdsc/sp2"))
     result = run("book", "sdsc/sp2", *WHEN)

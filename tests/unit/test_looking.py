@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from kalends.broker.directory import Directory
-from kalends.broker.looking import Looking
+from kalends.broker.looking import Looking, why_not
+from kalends.broker.planner import Plan
 from kalends.broker.record import Record, Spec
 from kalends.broker.refusals import error_of
+from kalends.calendars import unknown_resource
 from kalends.core.errors import NotFound, RefusalCode, Unavailable
+from kalends.core.language import parse_request
 from kalends.core.messages import Hello
 from kalends.core.requests import Alternative, Attribute, Request, Term
 from kalends.core.resources import ResourceInfo
@@ -53,3 +59,56 @@ def test_while_a_site_is_not_heard_nobody_is_told_that_a_resource_does_not_exist
 
 def test_when_every_site_is_heard_what_nobody_has_is_not_found() -> None:
     assert refusals_at(heard_of_one("sdsc")) == ("not-found", RefusalCode.UNKNOWN_RESOURCE)
+
+
+def two_ways(text: str) -> Record:
+    request = parse_request(
+        text, duration="10m", now_s=START, zone="UTC", not_before=START, not_after=START + 3_600
+    )
+    return msgspec.structs.replace(RECORD, spec=Spec(request=request))
+
+
+def test_only_the_resources_of_alternatives_that_can_be_reached_are_asked_for() -> None:
+    directory = heard_of_one("sdsc", "ncsa")
+    record = two_ways("ncsa/x + sdsc/cluster | {kind=cluster}")
+    assert [want.resource for want in Looking.of(record, directory, (), START).by_site["sdsc"]] == [
+        "sdsc/cluster"
+    ]
+    with pytest.raises(Unavailable):
+        Looking.of(two_ways("ncsa/x | ncsa/y"), directory, (), START)
+
+
+def test_a_hopeless_alternative_does_not_speak_for_one_that_is_only_taken() -> None:
+    directory = heard_of_one("sdsc")
+    request = two_ways("sdsc/nothing | sdsc/cluster").spec.request
+    (busy,) = why_not(request, directory, {"sdsc/cluster": ()}, ())
+    assert (busy.where, busy.code) == ("sdsc/cluster", RefusalCode.BUSY)
+    both = why_not(request, directory, {"sdsc/cluster": ()}, (), hopeless=True)
+    assert [each.code for each in both] == [RefusalCode.UNKNOWN_RESOURCE, RefusalCode.BUSY]
+    assert [each.detail[:14] for each in both] == ["alternative 1:", "alternative 2:"]
+
+
+def test_an_unseen_resource_reads_as_one_that_is_not_there_in_every_alternative() -> None:
+    directory = heard_of_one("sdsc")
+    unseen = (unknown_resource("sdsc/cluster"),)
+    answers = [
+        why_not(two_ways(text).spec.request, directory, {}, refusals, hopeless=True)
+        for text, refusals in (
+            ("sdsc/a | sdsc/cluster", unseen),
+            ("sdsc/a | sdsc/missing", ()),
+        )
+    ]
+    first, second = ([(each.code, each.detail) for each in answer] for answer in answers)
+    assert str(first).replace("sdsc/cluster", "sdsc/missing") == str(second)
+
+
+def test_after_lost_races_the_next_best_is_planned_as_far_as_there_is_one() -> None:
+    directory = heard_of_one("sdsc")
+    record = two_ways("sdsc/cluster")
+    free = {"sdsc/cluster": ((START, START + 3_600, 1),)}
+    starts = []
+    for choose in (0, 1, 5, 99):
+        planned = Looking.planned(record, directory, free, (), (), choose=choose)
+        assert isinstance(planned, Plan)
+        starts.append(planned.start - START)
+    assert starts == [0, 600, 3_000, 3_000]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Literal
 
 from kalends.broker.looking import batched
 from kalends.core import messages as m
 from kalends.core.messages import FreeSteps, Principal, View, Want
+
+Counting = Literal["all", "locked", "none"]
 
 ASK_S_MAX: Final = 5.0
 """As long as a request looks: who is silent longer is left out."""
@@ -32,10 +34,14 @@ class Asking:
         wants_by_site: Mapping[str, tuple[Want, ...]],
         *,
         detail: bool = False,
+        counting: Counting = "all",
     ) -> dict[str, list[FreeSteps]]:
-        """What each site shows `principal` of `wants`; sites that do not answer all are missing."""
+        """What each site shows `principal` of `wants`; sites that do not answer all are missing.
+
+        `detail` and `counting` are as in `Query`.
+        """
         asked = [
-            (site, self._query(site, principal, part, detail))
+            (site, self._query(site, principal, part, detail, counting))
             for site, wants in wants_by_site.items()
             for part in batched(wants)
         ]
@@ -64,11 +70,18 @@ class Asking:
                 future.set_result(None)
 
     def _query(
-        self, site: str, principal: Principal, wants: tuple[Want, ...], detail: bool
+        self,
+        site: str,
+        principal: Principal,
+        wants: tuple[Want, ...],
+        detail: bool,
+        counting: Counting,
     ) -> tuple[int, asyncio.Future[View | None]]:
         query_id = next(self._ids)
         future: asyncio.Future[View | None] = asyncio.get_running_loop().create_future()
         self._waiting[query_id] = (site, future)
-        query = m.Query(query_id=query_id, principal=principal, wants=wants, detail=detail)
+        query = m.Query(
+            query_id=query_id, principal=principal, wants=wants, detail=detail, counting=counting
+        )
         self._send(site, query)
         return query_id, future

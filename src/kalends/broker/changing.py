@@ -9,7 +9,7 @@ from kalends.core import limits
 from kalends.core.api import Change
 from kalends.core.errors import InvalidInput
 from kalends.core.messages import Want
-from kalends.core.requests import Alternative, Request, span
+from kalends.core.requests import Alternative, Request, span_of
 
 
 def changed_wants(record: Record, change: Change) -> tuple[Want, ...]:
@@ -53,12 +53,12 @@ def changed_wants(record: Record, change: Change) -> tuple[Want, ...]:
 def changed_request(record: Record, wants: tuple[Want, ...], change: Change) -> Request:
     """The request of `record` as if it had been made for `wants`: the ground of further changes.
 
-    Without its agent: there is nothing left to choose.
+    Without its agent, and with the alternative alone that was reserved: nothing is left to choose.
     """
     request = record.spec.request
     return msgspec.structs.replace(
         request,
-        alternatives=tuple(_resized(each, change) for each in request.alternatives),
+        alternatives=(_resized(request.alternatives[record.alternative], change),),
         duration_s=change.duration_s or request.duration_s,
         not_before=min(want.start for want in wants),
         not_after=max(want.end for want in wants),
@@ -69,15 +69,20 @@ def changed_request(record: Record, wants: tuple[Want, ...], change: Change) -> 
 
 def _resized(alternative: Alternative, change: Change) -> Alternative:
     terms = tuple(
-        msgspec.structs.replace(term, units=change.units.get(term.resource, term.units))
+        msgspec.structs.replace(
+            term, units=change.units[term.resource], units_max=0, units_weight=1.0
+        )
+        if term.resource in change.units
+        else term
         for term in alternative.terms
     )
     return msgspec.structs.replace(alternative, terms=terms)
 
 
 def _common_start(record: Record) -> int:
-    lead_s, _ = span(record.spec.request)
-    return min(want.start for want in record.wants) - lead_s
+    request = record.spec.request
+    begin_s, _ = span_of(request, request.alternatives[record.alternative])
+    return min(want.start for want in record.wants) - begin_s
 
 
 def _changed(want: Want, request: Request, change: Change, moved_s: int) -> Want:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from kalends.broker.asking import Asking
 from kalends.broker.directory import Directory
 from kalends.broker.looking import Looking, plans, why_not
-from kalends.broker.planner import Plan
+from kalends.broker.obstacles import Moves, fewest_to_move
+from kalends.broker.planner import Free, Plan
+from kalends.broker.pricing import price
 from kalends.broker.refusals import error_of, site_down
 from kalends.calendars import unknown_resource
 from kalends.core import api, limits
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import align_up
-from kalends.core.messages import Want
+from kalends.core.messages import FreeSteps, Want
+from kalends.core.requests import Request
 from kalends.core.resources import ResourceInfo
 from kalends.serving.callers import Caller
 from kalends.serving.clocks import Clock
@@ -23,9 +27,19 @@ SILENT = "it did not answer in time"
 
 
 class Finding:
-    """The calls that look, on behalf of a caller and with the eyes of each owner's rules."""
+    """The calls that look, on behalf of a caller and with the eyes of each owner's rules.
 
-    def __init__(self, directory: Directory, asking: Asking, clock: Clock) -> None:
+    `polls` says how the terms of a request would be polled.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        asking: Asking,
+        clock: Clock,
+        polls: Callable[[Request], tuple[api.PollView, ...]] = lambda _: (),
+    ) -> None:
+        self._polls = polls
         self._directory = directory
         self._asking = asking
         self._clock = clock
@@ -96,7 +110,9 @@ class Finding:
         return info
 
     async def find(self, caller: Caller, body: api.Find) -> api.Found:
-        """Starts that would suit now, or who stands in the way; not a promise of anything.
+        """The best starts now, or who stands in the way; not a promise of anything.
+
+        With `explain` the sites are asked a second time, for what their rules alone would allow.
 
         Raises `NotFound` for a named resource that the caller may not see, `Unavailable` without its
         site, and `InvalidInput` for a request that can never be right.
@@ -110,29 +126,89 @@ class Finding:
                 remedy="leave the agent out to see what is free, or hold with it and look at that",
             )
         looking = Looking.of_request(request, self._directory, (), self._clock.wall_s())
-        seen = await self._asking.ask(caller.principal, looking.by_site)
+        seen = await self._asking.ask(caller.principal, looking.by_site, detail=body.explain)
         views = [view for views in seen.values() for view in views]
         free = {view.resource: view.steps for view in views}
         found = plans(request, self._directory, free, count=body.count)
-        if found:
-            return api.Found(candidates=tuple(_candidate(each) for each in found))
+        refusals = () if found else self._refusals(request, looking, free, seen)
+        if not body.explain:
+            return api.Found(
+                candidates=tuple(_candidate(each, None) for each in found), refusals=refusals
+            )
+        wants = [want for of_site in looking.by_site.values() for want in of_site]
+        looked = (
+            min((want.start for want in wants), default=0),
+            max((want.end for want in wants), default=0),
+        )
+        candidates = [_candidate(each, price(each.wants, free, looked, {})) for each in found]
+        moves = await self._moves(caller, request, looking, views, found)
+        return api.Found(
+            candidates=tuple(candidates),
+            refusals=refusals,
+            obstacles=tuple(
+                api.Obstacle(start=moves.start, resource=each.resource, slot=each.slot)
+                for each in moves.moves
+            )
+            if moves
+            else (),
+            fewest=moves is None or moves.exact,
+            polls=self._polls(request),
+        )
+
+    def _refusals(
+        self, request: Request, looking: Looking, free: Free, seen: Mapping[str, list[FreeSteps]]
+    ) -> tuple[Refusal, ...]:
+        """Why there is no start. Raises `NotFound` where a named resource is not there to be asked for."""
         refusals = [
             *(site_down(site, SILENT) for site in looking.by_site.keys() - seen.keys()),
-            *(view.refusal for view in views if view.refusal),
+            *(view.refusal for views in seen.values() for view in views if view.refusal),
         ]
+        named = {term.resource for each in request.alternatives for term in each.terms}
         told = why_not(request, self._directory, free, refusals)
-        named = {term.resource for term in request.alternatives[0].terms if term.resource}
         if any(each.code == RefusalCode.UNKNOWN_RESOURCE and each.where in named for each in told):
             raise error_of(told)
-        return api.Found(candidates=(), refusals=told)
+        return why_not(request, self._directory, free, refusals, hopeless=True)
+
+    async def _moves(
+        self,
+        caller: Caller,
+        request: Request,
+        looking: Looking,
+        views: Sequence[FreeSteps],
+        found: Sequence[Plan],
+    ) -> Moves | None:
+        """The bookings in the way of a start, or of a better one than any of `found`."""
+        seen = await self._asking.ask(caller.principal, looking.by_site, counting="none")
+        allowed = {view.resource: view.steps for of_site in seen.values() for view in of_site}
+        slots = {view.resource: view.slots for view in views}
+        only = None
+        if found:
+            wished = plans(request, self._directory, allowed)
+            if not wished or _rank(wished[0]) >= _rank(found[0]):
+                return None
+            only = wished[0].key
+        moves = fewest_to_move(request, self._directory.resources, allowed, slots, only)
+        complete = all(len(of_one) < limits.LISTING_MAX for of_one in slots.values())
+        return moves and moves._replace(exact=moves.exact and complete)
 
 
-def _candidate(found: Plan) -> api.Candidate:
+def _rank(found: Plan) -> tuple[float, int]:
+    return -found.weight, found.start
+
+
+def _candidate(found: Plan, at_price: api.Price | None) -> api.Candidate:
     claims = tuple(
         api.ClaimView(resource=want.resource, start=want.start, end=want.end, units=want.units)
         for want in found.wants
     )
-    return api.Candidate(start=found.start, end=found.end, claims=claims)
+    return api.Candidate(
+        start=found.start,
+        end=found.end,
+        claims=claims,
+        alternative=found.alternative,
+        weight=found.weight,
+        price=at_price,
+    )
 
 
 def _raise(refusal: Refusal) -> NoReturn:

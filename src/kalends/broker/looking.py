@@ -10,7 +10,7 @@ from kalends.broker.directory import Directory
 from kalends.broker.explaining import explain, of_alternative
 from kalends.broker.planner import Free, Infos, Key, Plan, candidates, executable, plan
 from kalends.broker.record import Record
-from kalends.broker.refusals import error_of, site_down
+from kalends.broker.refusals import PERMANENT, error_of, site_down
 from kalends.calendars import unknown_resource
 from kalends.core import limits
 from kalends.core.attributes import described, matches
@@ -21,6 +21,9 @@ from kalends.core.requests import Request
 
 _NOBODY_HAS: Final = frozenset({RefusalCode.UNKNOWN_RESOURCE, RefusalCode.TOO_MUCH})
 """Refusals that can only be given by one who knows all sites."""
+
+_HOPELESS: Final = PERMANENT | {RefusalCode.OFF_GRAIN}
+"""Refusals that no other time would help."""
 
 
 class Looking(NamedTuple):
@@ -97,29 +100,41 @@ def plans(
 
 
 def why_not(
-    request: Request, directory: Directory, free: Free, refusals: Sequence[Refusal]
+    request: Request,
+    directory: Directory,
+    free: Free,
+    refusals: Sequence[Refusal],
+    *,
+    hopeless: bool = False,
 ) -> tuple[Refusal, ...]:
     """Why there is no plan, given what sites have refused to show: for each alternative.
 
-    A resource that the asker may not see is told of like one that is not there: when it is named, in
-    the same words and place; when attributes would pick it, not at all.
+    Alternatives that no other time would help are told of only where all are such: the others say
+    what to wait for. With `hopeless` they are told of, too. A resource that the asker may not see is
+    told of like one that is not there: when it is named, in the same words and place; when attributes
+    would pick it, not at all.
     """
     hidden = {each.where for each in refusals if each.code == RefusalCode.UNKNOWN_RESOURCE}
     seen = {name: info for name, info in directory.resources.items() if name not in hidden}
     told = [refusal for refusal in refusals if refusal.where not in hidden]
-    reasons: list[Refusal] = []
+    reasons = []
     for number in range(len(request.alternatives)):
         named = _named(request, (number,))
-        missing = [unknown_resource(name) for name in named - directory.resources.keys()]
-        refused = [refusal for refusal in refusals if refusal.where in named]
         gone = _down(request, number, directory)
+        heard = {name for name in named if split_resource(name)[0] not in {g.where for g in gone}}
+        missing = [unknown_resource(name) for name in heard - directory.resources.keys()]
+        refused = [refusal for refusal in refusals if refusal.where in named]
         if missing or refused or gone:
             because = sorted([*missing, *refused], key=lambda refusal: refusal.where) + gone
-            reasons += [of_alternative(request, number, refusal) for refusal in because]
+            reasons.append([of_alternative(request, number, refusal) for refusal in because])
         else:
-            reasons += told
-            reasons += _explained(request, number, directory, seen, free)
-    return tuple(dict.fromkeys(reasons))
+            used = _pickable(request, number, directory)
+            sites = directory.sites
+            about = [each for each in told if each.where in used or each.where in sites]
+            reasons.append([*about, *_explained(request, number, directory, seen, free)])
+    hopeful = [each for each in reasons if not any(one.code in _HOPELESS for one in each)]
+    chosen = reasons if hopeless or not hopeful else hopeful
+    return tuple(dict.fromkeys(refusal for each in chosen for refusal in each))
 
 
 def _explained(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from kalends.broker.in_flight import fits, without
 from kalends.broker.starts import Range, Step
 from kalends.core.api import Price
 from kalends.core.messages import Want
 
-Waiting = Mapping[str, Sequence[tuple[int, int, int]]]
-"""By resource, what waits in line there: ``(start, end, units)`` of each."""
+Waiting = Mapping[str, Sequence[Want]]
+"""By resource, what waits in line there."""
 
 
 def price(
@@ -28,15 +29,15 @@ def price(
         by_resource.setdefault(want.resource, []).append(want)
     idle = delays = 0
     for name, of_resource in by_resource.items():
-        steps: Sequence[Step] = free.get(name, ())
-        before = steps
+        before: Sequence[Step] = free.get(name, ())
+        after = before
         for want in of_resource:
-            after = without(steps, want)
-            idle += idle_unit_s(after, want, looked) - idle_unit_s(steps, want, looked)
-            steps = after
+            already = idle_unit_s(after, want, looked)
+            after = list(without(after, [want]))
+            idle += idle_unit_s(after, want, looked) - already
         delays += sum(
-            least_free(before, begin, end) >= units > least_free(steps, begin, end)
-            for begin, end, units in waiting.get(name, ())
+            fits([each], {name: before}) and not fits([each], {name: after})
+            for each in waiting.get(name, ())
         )
     return Price(idle_unit_s=idle, delays=delays)
 
@@ -54,32 +55,3 @@ def idle_unit_s(steps: Sequence[Step], like: Want, looked: Range) -> int:
         if fits:
             begin, end = step_start if begin is None else begin, step_end
     return idle_s * like.units
-
-
-def without(steps: Sequence[Step], want: Want) -> list[Step]:
-    """`steps` less what `want` takes of them."""
-    left: list[Step] = []
-    for begin, end, units in steps:
-        inside = max(begin, want.start), min(end, want.end)
-        if inside[0] >= inside[1]:
-            left.append((begin, end, units))
-            continue
-        pieces = (
-            (begin, inside[0], units), (*inside, units - want.units), (inside[1], end, units),
-        )  # fmt: skip
-        left += [piece for piece in pieces if piece[0] < piece[1] and piece[2] > 0]
-    return left
-
-
-def least_free(steps: Sequence[Step], begin: int, end: int) -> int:
-    """The units that are free all along."""
-    least: int | None = None
-    at = begin
-    for start, until, units in steps:
-        if until <= at or start >= end:
-            continue
-        if start > at:
-            return 0
-        least = units if least is None else min(least, units)
-        at = until
-    return 0 if least is None or at < end else least

@@ -149,10 +149,16 @@ class Client(AgentCalls):
         at: Time | None = None,
         window: Window = (None, None),
         count: int = 5,
+        explain: bool = False,
     ) -> api.Found:
-        """The best `count` starts there are now, and otherwise who stands in the way; books nothing."""
+        """The best `count` starts there are now, and otherwise who stands in the way; books nothing.
+
+        With `explain` also what each start would cost others, and which bookings are in the way of a
+        start, or of a better one.
+        """
         wanted = self.request(request, duration=duration, at=at, window=window)
-        return await self._caller.call(api.Find(request=wanted, count=count), "find", api.Found)
+        find = api.Find(request=wanted, count=count, explain=explain)
+        return await self._caller.call(find, "find", api.Found)
 
     async def book(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -11,7 +11,7 @@ import msgspec
 from kalends.client.cli._agent_options import argument_text
 from kalends.client.cli._output import rows
 from kalends.client.cli._problems import lines as problem_lines
-from kalends.core.api import AgentNote, Candidate, ClaimView, RequestView
+from kalends.core.api import AgentNote, Candidate, ClaimView, Found, Price, RequestView
 from kalends.core.durations import format_duration
 from kalends.core.errors import error_from_problem
 from kalends.core.identifiers import short_id
@@ -119,21 +119,73 @@ def listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
     )
 
 
+def found_lines(found: Found, zone: ZoneInfo) -> list[str]:
+    """What `kalends find` has found: starts, and where it was explained what is in their way."""
+    return [*candidate_lines(found.candidates, zone), *obstacle_lines(found, zone)]
+
+
 def candidate_lines(candidates: Iterable[Candidate], zone: ZoneInfo) -> list[str]:
-    """One row for each start that is possible now."""
+    """One row for each start that is possible now; weights and prices where they say something.
+
+    IDLE is the time, of one unit, that a start leaves in gaps too short for another like it; DELAYS
+    counts requests in line.
+    """
+    shown = tuple(candidates)
+    prices = [candidate.price or Price() for candidate in shown]
+    columns: list[tuple[str, Sequence[object]]] = [
+        (f"START ({zone.key})", [short_time(candidate.start, zone) for candidate in shown]),
+        ("END", [short_time(candidate.end, zone) for candidate in shown]),
+    ]
+    if any(candidate.weight for candidate in shown):
+        columns.append(("WEIGHT", [f"{candidate.weight:g}" for candidate in shown]))
+    if any(price.idle_unit_s for price in prices):
+        columns.append(("IDLE", [_idle(price) for price in prices]))
+    if any(price.delays for price in prices):
+        columns.append(("DELAYS", [price.delays or "-" for price in prices]))
+    columns.append(("ON", [_on(candidate.claims) for candidate in shown]))
     return rows(
-        (f"START ({zone.key})", "END", "ON"),
-        [
-            (
-                short_time(candidate.start, zone),
-                short_time(candidate.end, zone),
-                " + ".join(
-                    claim.resource + (f":{claim.units}" if claim.units > 1 else "")
-                    for claim in candidate.claims
-                ),
-            )
-            for candidate in candidates
-        ],
+        [name for name, _ in columns],
+        list(zip(*(cells for _, cells in columns), strict=True)),
+        right=("WEIGHT", "IDLE", "DELAYS"),
+    )
+
+
+def obstacle_lines(found: Found, zone: ZoneInfo) -> list[str]:
+    """The bookings that would have to move, one row for each, under what they are in the way of."""
+    if not found.obstacles:
+        return []
+    when = short_time(found.obstacles[0].start, zone)
+    number = len(found.obstacles)
+    few = "" if found.fewest else " (fewer might do)"
+    what = f"{number} booking{'' if number == 1 else 's'} would have to move{few}"
+    better = "a better start" if found.candidates else "a start"
+    return [
+        f"for {better} at {when} {what}:",
+        *rows(
+            ("RESOURCE", "UNITS", f"START ({zone.key})", "END", "STATE", "HOLDER"),
+            [
+                (
+                    each.resource,
+                    each.slot.units,
+                    short_time(each.slot.start, zone),
+                    short_time(each.slot.end, zone),
+                    each.slot.state,
+                    each.slot.holder or "-",
+                )
+                for each in found.obstacles
+            ],
+            right=("UNITS",),
+        ),
+    ]
+
+
+def _idle(price: Price) -> str:
+    return format_duration(price.idle_unit_s) if price.idle_unit_s > 0 else "-"
+
+
+def _on(claims: Iterable[ClaimView]) -> str:
+    return " + ".join(
+        claim.resource + (f":{claim.units}" if claim.units > 1 else "") for claim in claims
     )
 
 

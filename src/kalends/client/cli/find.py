@@ -17,24 +17,29 @@ from kalends.core.errors import NoCommonTime
 @click.option(
     "--count", default=5, show_default=True, type=click.IntRange(1, 100), help="How many."
 )
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Also say what each start costs others, and which bookings are in the way.",
+)
 @pass_settings
-def command(settings: Settings, request: str, count: int, **when: Unpack[_asking.When]) -> int:
+def command(
+    settings: Settings, request: str, count: int, explain: bool, **when: Unpack[_asking.When]
+) -> int:
     """Find when a request could start; books nothing.
 
-    Prints the best starts there are now; others may book meanwhile. When there is none, says who
-    stands in the way, and ends with exit code 5.
+    Prints the best starts there are now, with what their preferences are worth; others may book
+    meanwhile. When there is none, says who stands in the way, and ends with exit code 5.
     """
     zone = settings.time_zone()
     with settings.connect() as client:
         wanted = _asking.understand(client, request, when)
         _asking.echo(settings, wanted, when)
-        found = client.find(wanted, count=count)
+        found = client.find(wanted, count=count, explain=explain)
     if found.candidates or settings.json:
-        _output.answer(
-            settings, "found", found, lambda: _words.candidate_lines(found.candidates, zone)
-        )
+        _output.answer(settings, "found", found, lambda: _words.found_lines(found, zone))
         return 0 if found.candidates else NoCommonTime.exit_code
     _output.say("kalends: there is no common time in this window", error=True)
-    for line in _problems.refusal_lines(found.refusals):
+    for line in (*_problems.refusal_lines(found.refusals), *_words.obstacle_lines(found, zone)):
         _output.say(line, error=True)
     return NoCommonTime.exit_code

@@ -9,7 +9,7 @@ import msgspec
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.language.parser import parse_alternatives
-from kalends.core.requests import Request, span
+from kalends.core.requests import Request, span_of
 from kalends.core.times import check_time, parse_time
 
 Time = str | int
@@ -58,10 +58,7 @@ def parse_request(
 
 def _starting(request: Request, start: int) -> Request:
     """`request` with a window that leaves only `start`."""
-    spans = {
-        span(msgspec.structs.replace(request, alternatives=(alternative,)))
-        for alternative in request.alternatives
-    }
+    spans = {span_of(request, alternative) for alternative in request.alternatives}
     if len(spans) > 1:
         raise InvalidInput(
             "a fixed start needs alternatives whose stages begin and end alike",

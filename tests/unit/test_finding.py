@@ -1,0 +1,163 @@
+"""What `find` says over real calendars: alternatives, prices, and which bookings are in the way."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from serving_support import ManualClock
+
+from kalends.broker.asking import Asking
+from kalends.broker.directory import Directory
+from kalends.broker.finding import Finding
+from kalends.calendars import Booking, ResourceCalendar
+from kalends.calendars.access import open_access
+from kalends.core import api
+from kalends.core import messages as m
+from kalends.core.errors import NotFound, RefusalCode
+from kalends.core.language import parse_request
+from kalends.core.resources import ResourceInfo
+from kalends.resource_servers.book import SiteBook
+from kalends.resource_servers.views import look
+from kalends.serving.callers import Caller
+
+T0 = 1_800_000_000
+H = 3_600
+ADA = Caller(m.Principal("ada"), frozenset(), "t")
+
+
+class Site:
+    """The site `lab` with its calendars, asked as over a session that loses nothing."""
+
+    def __init__(self, *infos: ResourceInfo) -> None:
+        self.calendars = {info.name: ResourceCalendar(info, open_access()) for info in infos}
+        self.ids = itertools.count(1)
+        self.book = SiteBook(self.calendars, lambda: next(self.ids))
+        self.directory = Directory({"lab": "http://lab", "far": "http://far"})
+        self.directory.greet(m.Hello(site="lab", epoch=1, resources=infos))
+        self.asked: list[m.Query] = []
+        self.asking = Asking(self.send)
+        clock = ManualClock()
+        clock.wall_now_s = T0
+        self.finding = Finding(self.directory, self.asking, clock)
+
+    def send(self, site: str, message: m.Message) -> None:
+        assert isinstance(message, m.Query)
+        self.asked.append(message)
+        self.asking.answered(site, look(self.book, message, 1, T0))
+
+    def taken(self, name: str, start: int, end: int, units: int = 1, holder: str = "bob") -> None:
+        """Hours from now."""
+        self.calendars[name].book(
+            Booking(
+                id=next(self.ids), start=T0 + start * H, end=T0 + end * H, units=units,
+                state="locked", holder=holder, reservation="r", expires_ms=None,
+            )
+        )  # fmt: skip
+
+    async def find(self, text: str, *, hours: int = 8, explain: bool = True) -> api.Found:
+        request = parse_request(
+            text, duration="2h", now_s=T0, zone="UTC", not_before=T0, not_after=T0 + hours * H
+        )
+        return await self.finding.find(ADA, api.Find(request=request, explain=explain))
+
+
+def two_machines() -> Site:
+    return Site(
+        ResourceInfo(name="lab/one", attributes={"kind": "x"}),
+        ResourceInfo(name="lab/two", capacity=4, attributes={"kind": "x", "fast": True}),
+    )
+
+
+def hours(found: api.Found) -> list[tuple[float, int, float]]:
+    return [((each.start - T0) / H, each.alternative, each.weight) for each in found.candidates]
+
+
+async def test_candidates_come_with_their_alternative_and_weight() -> None:
+    site = two_machines()
+    site.taken("lab/two", 0, 3, 4)
+    found = await site.find("lab/one | {kind=x, fast=true weight 2}:2", hours=5, explain=False)
+    assert hours(found) == [(3, 1, 2.0), (0, 0, 0.0), (2, 0, 0.0)]
+    assert len(site.asked) == 1
+    assert all(each.price is None for each in found.candidates)
+
+
+async def test_each_start_is_priced_by_the_time_that_it_leaves_idle() -> None:
+    site = two_machines()
+    site.taken("lab/one", 0, 1)
+    site.taken("lab/one", 4, 5)
+    found = await site.find("lab/one")
+    prices = [
+        (start, each.price)
+        for (start, _, _), each in zip(hours(found), found.candidates, strict=True)
+    ]
+    assert prices == [(1, api.Price(idle_unit_s=H)), (5, api.Price())]
+
+
+async def test_without_a_start_the_fewest_bookings_in_the_way_are_told() -> None:
+    site = two_machines()
+    for start in range(0, 8, 2):
+        site.taken("lab/one", start, start + 1)
+        site.taken("lab/one", start + 1, start + 2)
+    site.taken("lab/two", 0, 8, 1, "ada")
+    site.taken("lab/two", 0, 8, 3)
+    found = await site.find("lab/one | lab/two:2")
+    assert found.candidates == ()
+    assert [(each.start, each.resource, each.slot.units) for each in found.obstacles] == [
+        (T0, "lab/two", 3)
+    ]
+    assert found.fewest
+    assert [each.detail.partition(":")[0] for each in found.refusals] == [
+        "alternative 1", "alternative 2",
+    ]  # fmt: skip
+    plainly = await site.find("lab/one | lab/two:2", explain=False)
+    assert plainly.obstacles == ()
+    assert plainly.refusals == found.refusals
+
+
+async def test_a_better_start_that_is_only_taken_is_told_beside_the_candidates() -> None:
+    site = two_machines()
+    site.taken("lab/one", 0, 1)
+    found = await site.find("lab/one")
+    assert hours(found)[0] == (1, 0, 0.0)
+    assert [(each.start, each.slot.start) for each in found.obstacles] == [(T0, T0)]
+    free = await two_machines().find("lab/one")
+    assert free.obstacles == ()
+
+
+async def test_who_holds_a_booking_in_the_way_is_told_only_where_it_may_be_seen() -> None:
+    site = two_machines()
+    site.taken("lab/one", 0, 8)
+    (obstacle,) = (await site.find("lab/one")).obstacles
+    (view,) = (await site.asking.ask(ADA.principal, {"lab": site.asked[0].wants}, detail=True))[
+        "lab"
+    ]
+    assert obstacle.slot == view.slots[0]
+
+
+async def test_what_the_owner_never_allows_has_no_obstacles() -> None:
+    site = two_machines()
+    site.taken("lab/two", 0, 8, 4)
+    found = await site.find("lab/two:5")
+    assert (found.candidates, found.obstacles) == ((), ())
+    assert [each.code for each in found.refusals] == [RefusalCode.TOO_MUCH]
+
+
+async def test_an_alternative_at_a_site_that_is_down_leaves_the_others() -> None:
+    found = await two_machines().find("far/one weight 3 | lab/one")
+    assert hours(found)[0] == (0, 1, 0.0)
+    busy = two_machines()
+    busy.taken("lab/one", 0, 8)
+    refusals = (await busy.find("far/one | lab/one")).refusals
+    assert [each.code for each in refusals] == [RefusalCode.SITE_DOWN, RefusalCode.BUSY]
+
+
+async def test_a_resource_that_nobody_has_is_an_error_only_where_no_alternative_is_left() -> None:
+    site = two_machines()
+    with pytest.raises(NotFound):
+        await site.find("lab/nine | lab/ten")
+    site.taken("lab/one", 0, 8)
+    found = await site.find("lab/nine | lab/one")
+    assert [each.code for each in found.refusals] == [
+        RefusalCode.UNKNOWN_RESOURCE, RefusalCode.BUSY,
+    ]  # fmt: skip
