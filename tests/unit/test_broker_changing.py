@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from test_register import RIDS, record_of
 
@@ -97,3 +98,32 @@ def test_a_change_to_nothing_or_to_what_cannot_be_is_refused(asked: Change, wher
         changed_wants(record, asked)
     assert refused.value.where == where
     assert refused.value.remedy
+
+
+def test_a_change_keeps_to_the_alternative_that_was_reserved() -> None:
+    record = reserved(*STAGES)
+    other = Alternative(terms=(Term(resource="d/other", offset_s=-7_200, units=1, units_max=9),))
+    both = (other, record.spec.request.alternatives[0])
+    record.spec = Spec(request=msgspec.structs.replace(record.spec.request, alternatives=both))
+    record.alternative = 1
+    moved = change(start=START + 7_200)
+    wants = changed_wants(record, moved)
+    assert times(wants)["b/sp2"] == (7_200, 10_800)
+    request = changed_request(record, wants, moved)
+    assert request.alternatives == (Alternative(terms=STAGES),)
+    assert fixed_wants(request) == wants
+
+
+def test_an_amount_that_might_grow_is_fixed_by_a_change_of_units() -> None:
+    record = reserved(*STAGES)
+    growing = Term(resource="b/sp2", units=4, units_max=8, units_weight=2.0)
+    alternatives = (Alternative(terms=(STAGES[0], growing, STAGES[2])),)
+    record.spec = Spec(
+        request=msgspec.structs.replace(record.spec.request, alternatives=alternatives)
+    )
+    smaller = change(units={"b/sp2": 2})
+    request = changed_request(record, changed_wants(record, smaller), smaller)
+    request.check()
+    assert format_alternatives(request.alternatives) == (
+        "a/net @-10m for 10m + b/sp2:2 + c/printer @+1h for 30m"
+    )
