@@ -141,9 +141,11 @@ def has_attributes(info: ResourceInfo, term: Term) -> bool:
 
 
 def has_attribute(info: ResourceInfo, comparison: Attribute) -> bool:
-    values = {**info.attributes, "site": info.name.split("/")[0]}
+    value = {**info.attributes, "site": info.name.split("/")[0]}[comparison.name]
+    if comparison.operator == ">=":
+        return value >= comparison.value
     wanted = comparison.value if isinstance(comparison.value, tuple) else (comparison.value,)
-    return values[comparison.name] in wanted
+    return value in wanted
 
 
 def ways(request: Request, infos: Infos, terms_left: list[Term], taken: list[tuple[str, Term]]):

@@ -17,6 +17,7 @@ from tests.planner_worlds import (
     Free,
     Infos,
     fits,
+    free_at,
     free_steps,
     has_attribute,
     ways,
@@ -30,6 +31,7 @@ from kalends.broker.starts import Stage, levels, ranges
 from kalends.core.messages import Want
 from kalends.core.requests import (
     Alternative,
+    Attribute,
     AttributePreference,
     Request,
     Term,
@@ -37,6 +39,7 @@ from kalends.core.requests import (
     span_of,
     term_interval,
 )
+from kalends.core.resources import ResourceInfo
 
 WEIGHTS = st.sampled_from((1.0, 1.0, 2.0, -1.0, 0.1, 0.2, 0.3, 1e9, 5e-324, 0.0))
 """Few, so that sums are often equal; and some that floats add wrongly, or not at all."""
@@ -331,3 +334,78 @@ def test_an_assignment_is_the_heaviest_of_all_and_its_prices_prove_it(
     assert bound >= answer.worth
     if all(wanted):
         assert bound == answer.worth
+
+
+@st.composite
+def rivals(draw: st.DrawFn) -> tuple[Infos, Free, Request]:
+    """Several terms that all want the same few resources, each for reasons of its own."""
+    infos, free = {}, {}
+    marks = ("p", "q", "r")
+    for number in range(draw(st.integers(3, 7))):
+        name = f"a/{number}"
+        infos[name] = ResourceInfo(
+            name=name,
+            grain_s=draw(st.sampled_from((1, 1, 2, 3))),
+            attributes={mark: draw(st.integers(0, 2)) for mark in marks},
+        )
+        free[name] = draw(free_steps())
+    anything = (Attribute(name="site", operator="=", value="a"),)
+    preferences = st.builds(
+        AttributePreference,
+        attribute=st.builds(
+            Attribute,
+            name=st.sampled_from(marks),
+            operator=st.just(">="),
+            value=st.integers(1, 2),
+        ),
+        weight=st.sampled_from((1.0, 2.0, 3.0, 5.0, -1.0)),
+    )
+    wanted = draw(st.lists(st.integers(1, 2), min_size=2, max_size=3))
+    terms = tuple(
+        Term(
+            attributes=anything,
+            count=count,
+            preferred=tuple(draw(st.lists(preferences, min_size=1, max_size=3))),
+        )
+        for count in wanted
+    )
+    request = Request(
+        alternatives=(Alternative(terms=terms),),
+        duration_s=6,
+        not_before=0,
+        not_after=draw(st.integers(20, 60)),
+    )
+    return infos, free, request
+
+
+@given(rivals(), st.integers(1, 3))
+@settings(max_examples=effort.examples(200), deadline=None)
+def test_terms_that_compete_find_the_start_at_which_they_do_best_together(
+    world: tuple[Infos, Free, Request], count: int
+) -> None:
+    infos, free, request = world
+    (alternative,) = request.alternatives
+    tried = []
+    for t in range(request.not_after - 5):
+        effort.steps["starts of terms that compete"] += 1
+        open_now = [
+            name
+            for name, info in infos.items()
+            if t % info.grain_s == 0
+            and 6 % info.grain_s == 0
+            and all(free_at(free, name, second) for second in range(t, t + 6))
+        ]
+        worths = [
+            {name: int(worth(infos, [(name, term)])) for name in open_now}
+            for term in alternative.terms
+        ]
+        best = brute_assignment([term.count for term in alternative.terms], worths)
+        if best is not None:
+            tried.append((-best, t))
+    expected: list[tuple[int, int]] = []
+    for lost, t in sorted(tried):
+        if len(expected) < count and all(abs(t - other) >= 6 for _, other in expected):
+            expected.append((-lost, t))
+    plans = plan(request, infos, free, count=count)
+    event(f"{len(plans)} plans")
+    assert [(made.weight, made.start) for made in plans] == expected

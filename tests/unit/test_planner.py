@@ -270,6 +270,15 @@ def test_a_preferred_time_is_waited_for_and_windows_add_up() -> None:
     ]  # fmt: skip
 
 
+def test_a_further_plan_overlaps_none_of_those_before_it() -> None:
+    preferences = tuple(
+        TimePreference(start=T0 + int(begin * H), end=T0 + int(end * H), weight=weight)
+        for begin, end, weight in ((8, 8.01, 3.0), (6.5, 6.51, 2.0), (7.5, 7.51, 1.0))
+    )
+    request = msgspec.structs.replace(asked("caltech/onyx"), preferences=preferences)
+    assert starts_and_weights(request, ALL_FREE, 3) == [(8, 0, 3.0), (6.5, 0, 2.0), (0, 0, 0.0)]
+
+
 def test_weights_add_up_as_they_are_written() -> None:
     thirds = tuple(
         TimePreference(start=T0 + 2 * H, end=T0 + 3 * H, weight=weight) for weight in (0.1, 0.2)
@@ -309,6 +318,14 @@ def test_terms_that_compete_share_out_what_is_worth_most_to_them() -> None:
     )
     assert [want.resource for want in made.wants] == ["a/one", "a/two"]
     assert made.weight == 4.0
+
+
+def test_terms_that_compete_only_by_way_of_a_third_share_nothing_either() -> None:
+    infos = known(info("a/one", p=1, r=1), info("a/two", p=1, q=1), info("a/three", q=1))
+    free = {name: [(T0, T0 + DAY, 1)] for name in infos}
+    (made,) = plan(asked("{p=1, name=one weight 2} + {q=1} + {r=1}"), infos, free)
+    assert [want.resource for want in made.wants] == ["a/one", "a/three", "a/two"]
+    assert made.weight == 0.0
 
 
 @pytest.mark.parametrize(
