@@ -25,6 +25,7 @@ from tests.planner_worlds import (
 )
 
 from kalends.broker.assigning import Assigned, Shortage, heaviest
+from kalends.broker.choosing import Need, Option, cheapest
 from kalends.broker.pieces import Calendars
 from kalends.broker.planner import Plan, plan
 from kalends.broker.starts import Stage, levels, ranges
@@ -409,3 +410,33 @@ def test_terms_that_compete_find_the_start_at_which_they_do_best_together(
     plans = plan(request, infos, free, count=count)
     event(f"{len(plans)} plans")
     assert [(made.weight, made.start) for made in plans] == expected
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 3),
+            st.dictionaries(st.integers(0, 11).map(str), st.integers(0, 9), min_size=3),
+        ),
+        min_size=3,
+        max_size=6,
+    )
+)
+@settings(max_examples=effort.examples(400), deadline=None)
+def test_larger_assignments_are_worth_what_the_cheapest_choice_of_ranks_costs(
+    terms: list[tuple[int, dict[str, int]]],
+) -> None:
+    needs = [Need(number, wanted, 0) for number, (wanted, _) in enumerate(terms)]
+    options = [
+        Option(number, name, 9 - worth)
+        for number, (_, worths) in enumerate(terms)
+        for name, worth in worths.items()
+    ]
+    served = cheapest(needs, options)
+    answer = heaviest([wanted for wanted, _ in terms], [worths for _, worths in terms])
+    effort.steps["larger assignments"] += 1
+    if served is None:
+        assert isinstance(answer, Shortage)
+    else:
+        assert isinstance(answer, Assigned)
+        assert answer.worth == sum(9 - option.rank for option in served)
