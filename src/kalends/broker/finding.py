@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NoReturn
 
 from kalends.broker.asking import Asking
@@ -29,7 +29,7 @@ SILENT = "it did not answer in time"
 class Finding:
     """The calls that look, on behalf of a caller and with the eyes of each owner's rules.
 
-    `polls` says how the terms of a request would be polled.
+    `polls` says how the terms of a request would be polled, without resources that are hidden.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Finding:
         directory: Directory,
         asking: Asking,
         clock: Clock,
-        polls: Callable[[Request], tuple[api.PollView, ...]] = lambda _: (),
+        polls: Callable[[Request, Collection[str]], tuple[api.PollView, ...]] = lambda *_: (),
     ) -> None:
         self._polls = polls
         self._directory = directory
@@ -140,7 +140,16 @@ class Finding:
             min((want.start for want in wants), default=0),
             max((want.end for want in wants), default=0),
         )
-        candidates = [_candidate(each, price(each.wants, free, looked, {})) for each in found]
+        waiting = {
+            view.resource: [Want(view.resource, *hoped_for) for hoped_for in view.waiting]
+            for view in views
+        }
+        candidates = [_candidate(each, price(each.wants, free, looked, waiting)) for each in found]
+        hidden = {
+            view.resource
+            for view in views
+            if view.refusal and view.refusal.code == RefusalCode.UNKNOWN_RESOURCE
+        }
         moves = await self._moves(caller, request, looking, views, found)
         return api.Found(
             candidates=tuple(candidates),
@@ -152,7 +161,7 @@ class Finding:
             if moves
             else (),
             fewest=moves is None or moves.exact,
-            polls=self._polls(request),
+            polls=self._polls(request, hidden),
         )
 
     def _refusals(

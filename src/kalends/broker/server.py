@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Final
 
 import aiohttp
@@ -16,6 +16,7 @@ from kalends.broker.directory import Directory
 from kalends.broker.finding import Finding
 from kalends.broker.instructing import Instructing
 from kalends.broker.measures import Measures
+from kalends.broker.polling.views import poll_views
 from kalends.broker.records import Records
 from kalends.broker.replica import ReplicaLock
 from kalends.broker.scripts import Scripts
@@ -23,6 +24,7 @@ from kalends.broker.service import BrokerService
 from kalends.broker.site_link import SiteLink
 from kalends.broker.store import BrokerStore
 from kalends.core import api
+from kalends.core.requests import Request
 from kalends.serving.application import build_application
 from kalends.serving.callers import Authenticator, Caller, OpenAccess, split_listen
 from kalends.serving.clocks import SystemClock
@@ -134,7 +136,12 @@ def _handlers(
     scripts = Scripts(service, checking)
     booking = Booking(service, records, scripts)
     instructing = Instructing(service, records, scripts)
-    finding = Finding(service.directory, service.asking, clock)
+
+    def polls(request: Request, hidden: Collection[str]) -> tuple[api.PollView, ...]:
+        odds = service.coordinator.odds
+        return poll_views(request, service.directory, odds, clock.wall_s(), hidden=hidden)
+
+    finding = Finding(service.directory, service.asking, clock, polls)
 
     def health(caller: Caller, body: api.Nothing) -> api.Health:
         return api.Health(

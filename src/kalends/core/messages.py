@@ -154,6 +154,8 @@ class FreeSteps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     until: TimeS
     steps: tuple[tuple[TimeS, TimeS, Units], ...] = ()
     slots: tuple[Slot, ...] = ()
+    waiting: tuple[tuple[TimeS, TimeS, Units], ...] = ()
+    """With ``detail``: what requests on waiting lists hope for, of those that want it at one time only."""
     held: bool = False
     """Others hold some of it, or wait for it: looking with ``counting="locked"`` may show more."""
     refusal: Refusal | None = None

@@ -55,7 +55,7 @@ class Participant(Listing):
                 self._prepare(source, message, now)
             case m.Query():
                 keepings = (self._line.keeping, self._offers)
-                view = look(self.book, message, self.epoch, now.wall_s, keepings)
+                view = look(self.book, message, self.epoch, now.wall_s, keepings, self._listed)
                 self._send(source, view)
             case m.Renew():
                 self._renew(source, message, now)

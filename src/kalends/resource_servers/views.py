@@ -11,22 +11,33 @@ from kalends.core import limits
 from kalends.core.messages import FreeSteps, Query, View, Want
 from kalends.resource_servers.book import SiteBook
 from kalends.resource_servers.keeping import LAST, Keeping
+from kalends.resource_servers.waiting_list import WaitingList
 
 
 def look(
-    book: SiteBook, query: Query, epoch: int, wall_s: int, keepings: Sequence[Keeping] = ()
+    book: SiteBook,
+    query: Query,
+    epoch: int,
+    wall_s: int,
+    keepings: Sequence[Keeping],
+    listed: WaitingList,
 ) -> View:
     """The view of every want of `query`; one that is not visible is as one that does not exist.
 
-    What `keepings` keep for those before the asker is not free.
+    What `keepings` keep for those before the asker is not free; `listed` wait for something to come free.
     """
     with _without(book, query.replaces, query.principal.user):
-        views = tuple(_look_at(book, query, want, wall_s, keepings) for want in query.wants)
+        views = tuple(_look_at(book, query, want, wall_s, keepings, listed) for want in query.wants)
     return View(query_id=query.query_id, epoch=epoch, views=views)
 
 
 def _look_at(
-    book: SiteBook, query: Query, want: Want, wall_s: int, keepings: Sequence[Keeping]
+    book: SiteBook,
+    query: Query,
+    want: Want,
+    wall_s: int,
+    keepings: Sequence[Keeping],
+    listed: WaitingList,
 ) -> FreeSteps:
     calendar = book.calendars.get(want.resource)
     if calendar is None or not calendar.visible_to(query.principal) or want.start >= want.end:
@@ -43,9 +54,11 @@ def _look_at(
     )
     usable = tuple((start, end, units) for start, end, units in steps if units >= want.units)
     held = query.counting == "all" and _is_held(book, want, keepings)
+    waiting = listed.hoped_for(want.resource, want.start, want.end) if query.detail else ()
     return FreeSteps(
-        resource=want.resource, until=until, steps=usable, slots=tuple(slots), held=held
-    )
+        resource=want.resource, until=until, steps=usable, slots=tuple(slots), held=held,
+        waiting=tuple(waiting[: limits.LISTING_MAX]),
+    )  # fmt: skip
 
 
 def _is_held(book: SiteBook, want: Want, keepings: Sequence[Keeping]) -> bool:

@@ -107,6 +107,18 @@ class WaitingList:
             }
         )
 
+    def hoped_for(self, resource: str, start: int, end: int) -> list[tuple[int, int, int]]:
+        """Start, end and units of what is wanted there at one time only, during ``[start, end)``."""
+        return [
+            (want.start, want.end, want.units)
+            for listed in self.after(None, resource)
+            for want in listed.wish.wants
+            if want.resource == resource
+            and want.end - want.start == listed.wish.length_s
+            and want.start < end
+            and start < want.end
+        ]
+
     def overdue(self, now_ms: int) -> list[Listed]:
         """Those whose lease, or offer, has ended by now."""
         due = takewhile(lambda each: each[0] <= now_ms, self._deadlines)

@@ -10,6 +10,7 @@ import msgspec
 
 from kalends.client.cli._agent_options import argument_text
 from kalends.client.cli._output import rows
+from kalends.client.cli._polls import poll_lines
 from kalends.client.cli._problems import lines as problem_lines
 from kalends.core.api import AgentNote, Candidate, ClaimView, Found, Price, RequestView
 from kalends.core.durations import format_duration
@@ -121,7 +122,8 @@ def listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
 
 def found_lines(found: Found, zone: ZoneInfo) -> list[str]:
     """What `kalends find` has found: starts, and where it was explained what is in their way."""
-    return [*candidate_lines(found.candidates, zone), *obstacle_lines(found, zone)]
+    polls = (line for poll in found.polls for line in poll_lines(poll))
+    return [*candidate_lines(found.candidates, zone), *obstacle_lines(found, zone), *polls]
 
 
 def candidate_lines(candidates: Iterable[Candidate], zone: ZoneInfo) -> list[str]:
