@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from random import Random
 from typing import Final, Literal, NamedTuple
 
@@ -51,6 +52,8 @@ class Demand:
         self._scenario = scenario
         self._randoms = [Random(f"{seed}:{client}") for client in range(scenario.clients)]
         self._later = [Random(f"{seed}:later:{client}") for client in range(scenario.clients)]
+        weights = (1 / (number + 1) for number in range(scenario.resource_count))
+        self._cumulated = list(itertools.accumulate(weights))
         self._numbers = 0
 
     def start_us(self, client: int) -> int:
@@ -74,11 +77,10 @@ class Demand:
         parts = random.choice((2, 3))
         if self._scenario.spread == "disjoint":
             return tuple(range(client * 3, client * 3 + parts))
-        count = self._scenario.resources
+        numbers = range(self._scenario.resources)
         if self._scenario.spread == "uniform":
-            return tuple(sorted(random.sample(range(count), parts)))
+            return tuple(sorted(random.sample(numbers, parts)))
         chosen: set[int] = set()
-        weights = [1 / (number + 1) for number in range(count)]
         while len(chosen) < parts:
-            chosen.add(random.choices(range(count), weights)[0])
+            chosen.update(random.choices(numbers, cum_weights=self._cumulated))
         return tuple(sorted(chosen))

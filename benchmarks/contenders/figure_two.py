@@ -8,6 +8,7 @@ stands idle.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
@@ -64,9 +65,7 @@ def measure(scheme: str, jobs: Jobs, costs: Costs, seed: int) -> dict[str, Any]:
     }
 
 
-def used_by_booking(
-    scheme: str, jobs: Jobs, costs: Costs, seed: int
-) -> tuple[list[Use], int]:
+def used_by_booking(scheme: str, jobs: Jobs, costs: Costs, seed: int) -> tuple[list[Use], int]:
     """Every job books the earliest hour that all its resources have; hours count from the first."""
     timeline = Timeline()
     network = Network(timeline, costs)
@@ -174,9 +173,7 @@ class Using:
 
     def _tell_all(self, what: Callable[[LockedResource, Using], None]) -> None:
         for resource in self._resources:
-            self._network.to_server(
-                "site", what.__name__, resource.server, what, resource, self
-            )
+            self._network.to_server("site", what.__name__, resource.server, what, resource, self)
 
 
 def idle_while_wanted(uses: Sequence[Use], begin_us: int) -> int:
@@ -187,7 +184,7 @@ def idle_while_wanted(uses: Sequence[Use], begin_us: int) -> int:
     """
     times = sorted({begin_us, *(t for use in uses for t in (use.start_us, use.end_us))})
     idle_us = 0
-    for start_us, end_us in zip(times, times[1:], strict=False):
+    for start_us, end_us in itertools.pairwise(times):
         busy = {
             resource
             for use in uses

@@ -23,9 +23,7 @@ class LocalClocks:
         self._network = network
         self._losses = losses
         self._hours = scenario.hours
-        sites = [
-            Server(network) for _ in range(-(-scenario.resource_count // scenario.per_site))
-        ]
+        sites = [Server(network) for _ in range(-(-scenario.resource_count // scenario.per_site))]
         self._resources = [
             LockedCalendar(network, sites[number // scenario.per_site], losses)
             for number in range(scenario.resource_count)
@@ -39,9 +37,7 @@ class LocalClocks:
     def give_back(self, order: Order, booked: Booked) -> None:
         for number in order.resources:
             resource = self._resources[number]
-            self._network.to_server(
-                "back", "cancel", resource.server, resource.cancel, booked
-            )
+            self._network.to_server("back", "cancel", resource.server, resource.cancel, booked)
 
 
 class LockedCalendar:

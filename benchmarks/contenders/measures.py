@@ -37,8 +37,9 @@ SCHEMES: Final[dict[str, Maker]] = {
 class Length(NamedTuple):
     """How long a run is, in virtual time.
 
-    After `warm_up_s` it goes on for `seconds`, and until there are `bookings_each` bookings for each
-    client, and `bookings` together; but no longer than `seconds_max`.
+    It is warm after `warm_up_s`, the time that bookings are kept, and two bookings a client. Then it
+    goes on for `seconds`, and until there are `bookings_each` bookings a client, and `bookings`
+    together. Neither part is longer than `seconds_max`.
     """
 
     warm_up_s: float
@@ -48,9 +49,7 @@ class Length(NamedTuple):
     bookings: int
 
 
-def run(
-    scheme: str, scenario: Scenario, costs: Costs, length: Length, seed: int
-) -> dict[str, Any]:
+def run(scheme: str, scenario: Scenario, costs: Costs, length: Length, seed: int) -> dict[str, Any]:
     """The figures of `scheme` in `scenario`; raises `DoubleBooked` when it breaks its promise.
 
     All but `processor_us` are a function of the arguments.
@@ -62,14 +61,13 @@ def run(
     customers = Customers(timeline, scenario, Demand(scenario, seed), chosen)
     began_s = time.process_time()
     customers.start()
-    timeline.run(round((length.warm_up_s + scenario.kept_ms / 1e3) * 1e6))
+    longest_us = round(length.seconds_max * 1e6)
+    timeline.run(round(length.warm_up_s * 1e6) + scenario.kept_ms * 1_000)
+    timeline.run(longest_us, lambda: len(customers.served) >= 2 * scenario.clients)
     before = _State(timeline.now_us, len(customers.served), network.sent.copy(), losses.copy())
     enough = before.served + max(length.bookings_each * scenario.clients, length.bookings)
-    ends_us = before.now_us + round(length.seconds * 1e6)
-    timeline.run(ends_us)
-    timeline.run(
-        before.now_us + round(length.seconds_max * 1e6), lambda: len(customers.served) >= enough
-    )
+    timeline.run(before.now_us + round(length.seconds * 1e6))
+    timeline.run(before.now_us + longest_us, lambda: len(customers.served) >= enough)
     used_s = time.process_time() - began_s
     figures = _figures(customers, network, losses, timeline, before)
     used = {"processor_us": round(used_s * 1e6 / max(len(customers.served), 1))}
@@ -112,7 +110,8 @@ def _figures(
         "messages": round((legs["client"] + legs["site"]) / count, 2),
         "give_back_messages": round(legs["back"] / count, 2),
         "by_kind": {
-            f"{leg} {kind}": round(number / count, 3) for (leg, kind), number in sorted(sent.items())
+            f"{leg} {kind}": round(number / count, 3)
+            for (leg, kind), number in sorted(sent.items())
         },
         "tries": round(sum(each.tries for each in served) / count, 3),
         "refused": round(refused.total() / count, 3),

@@ -29,9 +29,7 @@ class Naive:
         self._losses = losses
         self._hours = scenario.hours
         self._randoms = [Random(f"{seed}:naive:{client}") for client in range(scenario.clients)]
-        sites = [
-            Server(network) for _ in range(-(-scenario.resource_count // scenario.per_site))
-        ]
+        sites = [Server(network) for _ in range(-(-scenario.resource_count // scenario.per_site))]
         self._resources = [
             HeldCalendar(network, sites[number // scenario.per_site], losses)
             for number in range(scenario.resource_count)
@@ -70,9 +68,7 @@ class HeldCalendar:
             return
         self._calendar.take(booked.hour, booked.name)
         self._held_since_us[booked.name] = self._network.timeline.now_us
-        self.server.disk.write(
-            partial(self._network.to_client, "site", "held", by.held)
-        )
+        self.server.disk.write(partial(self._network.to_client, "site", "held", by.held))
 
     def release(self, booked: Booked) -> None:
         since_us = self._held_since_us.pop(booked.name)
@@ -162,9 +158,7 @@ class Trying:
 
     def _hold_next(self) -> None:
         resource = self._resources[self._held]
-        self._network.to_server(
-            "site", "hold", resource.server, resource.hold, self._booked, self
-        )
+        self._network.to_server("site", "hold", resource.server, resource.hold, self._booked, self)
 
 
 def _nothing() -> None:

@@ -41,9 +41,7 @@ class Network:
         self.sent[leg, kind] += 1
         self.timeline.after(self._delay_us, server.take, action, arguments)
 
-    def to_client(
-        self, leg: Leg, kind: str, action: Callable[..., None], *arguments: Any
-    ) -> None:
+    def to_client(self, leg: Leg, kind: str, action: Callable[..., None], *arguments: Any) -> None:
         self.sent[leg, kind] += 1
         self.timeline.after(self._delay_us, action, *arguments)
 

@@ -162,7 +162,13 @@ class SiteNode(Node):
             broker = self._brokers[to]
             lc = self.logical.value
             self.network.to_server(
-                _leg(message), type(message).__name__, broker, broker.receive, self.name, lc, message
+                _leg(message),
+                type(message).__name__,
+                broker,
+                broker.receive,
+                self.name,
+                lc,
+                message,
             )
 
     def _count(self, message: m.Message) -> None:

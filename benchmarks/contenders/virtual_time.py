@@ -34,7 +34,7 @@ class Timeline:
         """Run events up to and including `until_us`, or until `finished()`."""
         while not finished():
             if not self._queue or self._queue[0][0] > until_us:
-                self.now_us = until_us
+                self.now_us = max(self.now_us, until_us)
                 return
             self.now_us, _, action, arguments = heapq.heappop(self._queue)
             self.events += 1
