@@ -28,6 +28,9 @@ class Central:
     def give_back(self, order: Order, booked: Booked) -> None:
         self._network.to_server("back", "cancel", self._server, self._cancel, order, booked)
 
+    def taken(self, resource: int) -> set[int]:
+        return set(self._calendars[resource].taken)
+
     def _book(self, order: Order, reply: Reply) -> None:
         calendars = [self._calendars[number] for number in order.resources]
         taken = [calendar.taken for calendar in calendars]

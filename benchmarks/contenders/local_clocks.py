@@ -39,6 +39,9 @@ class LocalClocks:
             resource = self._resources[number]
             self._network.to_server("back", "cancel", resource.server, resource.cancel, booked)
 
+    def taken(self, resource: int) -> set[int]:
+        return self._resources[resource].taken
+
 
 class LockedCalendar:
     """A resource at its site. `server` is the site's process."""
@@ -51,6 +54,10 @@ class LockedCalendar:
         self._calendar = Hours()
         self._wanted_by: dict[Stamp, Locking] = {}
         self._blocked_since_us = -1
+
+    @property
+    def taken(self) -> set[int]:
+        return set(self._calendar.taken)
 
     def request(self, stamp: Stamp, by: Locking) -> None:
         self._wanted_by[stamp] = by

@@ -45,6 +45,9 @@ class Naive:
             resource = self._resources[number]
             self._network.to_server("back", "cancel", resource.server, resource.cancel, booked)
 
+    def taken(self, resource: int) -> set[int]:
+        return self._resources[resource].taken
+
 
 class HeldCalendar:
     """A resource at its site. `server` is the site's process."""
@@ -55,6 +58,10 @@ class HeldCalendar:
         self._losses = losses
         self._calendar = Hours()
         self._held_since_us: dict[str, int] = {}
+
+    @property
+    def taken(self) -> set[int]:
+        return set(self._calendar.taken)
 
     def look(self, by: Trying) -> None:
         self._answer("view", by.seen, frozenset(self._calendar.taken))

@@ -283,17 +283,13 @@ class Ours:
         ]
         store = sqlite3.connect(":memory:", isolation_level=None)
         store.executescript(register.SCHEMA)
-        names = list(dict.fromkeys(name.partition("/")[0] for name in self._resources))
-        sites = [
-            SiteNode(
-                network,
-                name,
-                [each for each in self._resources if each.startswith(f"{name}/")],
-                losses,
-                seed,
-            )
-            for name in names
-        ]
+        by_site: dict[str, list[str]] = {}
+        for name in self._resources:
+            by_site.setdefault(name.partition("/")[0], []).append(name)
+        self._sites = {
+            site: SiteNode(network, site, names, losses, seed) for site, names in by_site.items()
+        }
+        sites = list(self._sites.values())
         coords = tuple(f"sim://broker{number}" for number in range(replicas))
         self.brokers = [
             BrokerNode(network, f"broker{number}", sites, store, seed, coords)
@@ -312,6 +308,13 @@ class Ours:
     def give_back(self, order: Order, booked: Booked) -> None:
         broker = self.brokers[order.client % len(self.brokers)]
         self._network.to_server("back", "cancel", broker, broker.cancel, booked.name)
+
+    def taken(self, resource: int) -> set[int]:
+        name = self._resources[resource]
+        calendar = self._sites[name.partition("/")[0]].participant.book.calendars[name].calendar
+        window_end = WINDOW_S + self._scenario.hours * HOUR_S
+        bookings = calendar.listing(WINDOW_S, window_end)
+        return {(booking.start - WINDOW_S) // HOUR_S for booking in bookings}
 
     def _request(self, order: Order) -> Request:
         terms = tuple(Term(resource=self._resources[number]) for number in order.resources)

@@ -29,6 +29,9 @@ class Scheme(Protocol):
     def give_back(self, order: Order, booked: Booked) -> None:
         """The booking is not needed any more."""
 
+    def taken(self, resource: int) -> set[int]:
+        """The hours of `resource` that are not free now, as its owner knows it."""
+
 
 class Losses:
     """What contention costs beside messages, in the scheme's own terms.
