@@ -36,7 +36,7 @@ SITES_MAX: Final = 200
 """Above so many resources a site has several."""
 
 SPREADS: Final[tuple[Spread, ...]] = ("disjoint", "uniform", "zipf")
-WISHES: Final[tuple[Wish, ...]] = ("earliest", "fixed")
+WISHES: Final[tuple[Wish, ...]] = ("earliest", "fixed", "scarce")
 JOBS: Final = 64
 
 

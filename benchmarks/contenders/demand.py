@@ -9,8 +9,12 @@ from typing import Final, Literal, NamedTuple
 Spread = Literal["uniform", "zipf", "disjoint"]
 """How clients choose resources: all alike; the n-th with weight 1/n; or each client its own."""
 
-Wish = Literal["earliest", "fixed"]
-"""For when: the earliest common hour; or just the first hour, and whoever is refused some later one."""
+Wish = Literal["earliest", "fixed", "scarce"]
+"""For when: the earliest common hour of a window that never fills; just the first hour, and whoever is
+refused some later one; or the earliest of a window so short that most must wait."""
+
+WIDE_HOURS: Final = 2_880
+SCARCE_HOURS: Final = 8
 
 LATER_HOURS: Final = 48
 """Whoever is refused a fixed hour asks for one of so many after it."""
@@ -20,7 +24,7 @@ class Scenario(NamedTuple):
     """`clients` that book two or three of `resources`, keep them for `kept_ms`, and give them back.
 
     With "disjoint" every client has three resources of its own, and `resources` is not used. A site
-    has `per_site` resources. `hours` is the length of the window: so long that nobody finds it full.
+    has `per_site` resources.
     """
 
     clients: int
@@ -29,11 +33,15 @@ class Scenario(NamedTuple):
     wish: Wish = "earliest"
     kept_ms: int = 500
     per_site: int = 1
-    hours: int = 2_880
 
     @property
     def resource_count(self) -> int:
         return self.clients * 3 if self.spread == "disjoint" else self.resources
+
+    @property
+    def hours(self) -> int:
+        """How long the window is."""
+        return SCARCE_HOURS if self.wish == "scarce" else WIDE_HOURS
 
 
 class Order(NamedTuple):

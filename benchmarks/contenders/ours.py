@@ -2,7 +2,8 @@
 
 A site's messages leave when the facts before them are durable; a broker's coordinator is told of the
 register's answers when they are. Replicas of a broker share one register, and clients are dealt out to
-them in turn. Sites' stores are not written; what a sync takes is in `Costs`.
+them in turn. Sites' stores are not written; what a sync takes is in `Costs`. Where hours are scarce,
+requests stand on waiting lists; elsewhere they wait for what others hold.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from kalends.broker.planner import fixed_wants
 from kalends.broker.record import Spec
 from kalends.calendars import Booking, ResourceCalendar, State, open_access
 from kalends.core import messages as m
-from kalends.core.api import RequestView
+from kalends.core.api import Patience, RequestView
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import Unavailable
 from kalends.core.identifiers import request_id
@@ -211,8 +212,10 @@ class BrokerNode(Node):
 
     # Calls of clients, as the HTTP shell carries them out
 
-    def book(self, user: str, key: str, request: Request, reply: Any) -> None:
-        spec = Spec(request=request, wants=fixed_wants(request) or ())
+    def book(
+        self, user: str, key: str, request: Request, patience: Patience, reply: Any
+    ) -> None:
+        spec = Spec(request=request, wants=fixed_wants(request) or (), patience=patience)
         ticket = next(self._numbers)
         self._tickets[ticket] = reply
         self.coordinator.submit(m.Principal(user), key, key, spec, ticket, self.moment)
@@ -277,6 +280,7 @@ class Ours:
     ) -> None:
         self._network = network
         self._scenario = scenario
+        self._patience: Patience = "taken" if scenario.wish == "scarce" else "held"
         self._resources = [
             f"site{number // scenario.per_site}/unit{number % scenario.per_site}"
             for number in range(scenario.resource_count)
@@ -302,7 +306,7 @@ class Ours:
         self._network.to_server(
             "client", "book", broker, broker.book,
             f"client{order.client}", f"key-{next(self._keys)}", self._request(order),
-            partial(_answered, reply),
+            self._patience, partial(_answered, reply),
         )  # fmt: skip
 
     def give_back(self, order: Order, booked: Booked) -> None:

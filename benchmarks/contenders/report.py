@@ -92,7 +92,11 @@ def _scene(row: dict[str, Any]) -> str:
         "uniform": f"{row['resources']} resources, uniform",
         "zipf": f"{row['resources']} resources, Zipf",
     }[row["spread"]]
-    wish = "the earliest hour" if row["wish"] == "earliest" else "the first hour"
+    wish = {
+        "earliest": "the earliest hour",
+        "fixed": "the first hour",
+        "scarce": "the earliest of few hours",
+    }[row["wish"]]
     return f"{row['clients']} clients, {spread}, {wish}"
 
 

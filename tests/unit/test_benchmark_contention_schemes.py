@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from benchmarks.contenders.central import Central
 from benchmarks.contenders.customers import Customers, DoubleBooked
-from benchmarks.contenders.demand import Demand, Order, Scenario, Spread, Wish
+from benchmarks.contenders.demand import WIDE_HOURS, Demand, Order, Scenario, Spread, Wish
 from benchmarks.contenders.measures import SCHEMES
 from benchmarks.contenders.network import Costs, Disk, Network, Server
 from benchmarks.contenders.scheme import Booked, Hours, Losses, Scheme, earliest_common
@@ -24,11 +24,11 @@ LONG_US = 200_000_000
 class Scene:
     """A scheme with orders that are asked for once, and what came of them."""
 
-    def __init__(self, name: str, costs: Costs = Costs(), hours: int = 48) -> None:  # noqa: B008 - immutable
+    def __init__(self, name: str, costs: Costs = Costs()) -> None:  # noqa: B008 - immutable
         self.timeline = Timeline()
         self.losses = Losses()
         self.network = Network(self.timeline, costs)
-        scenario = Scenario(64, RESOURCES, hours=hours)
+        scenario = Scenario(64, RESOURCES)
         self.scheme: Scheme = SCHEMES[name](self.network, scenario, self.losses, 1)
         self.answers: dict[int, Booked | None] = {}
         self.told_us: dict[int, int] = {}
@@ -126,7 +126,7 @@ def test_the_central_scheduler_serves_in_order_and_gives_each_the_first_hour_tha
     for at_us, n in in_order:
         _, parts, hour = wanted[n]
         scene.ask(at_us, Order(n, n, parts, hour))
-        hours = range(48) if hour < 0 else [hour]
+        hours = range(WIDE_HOURS) if hour < 0 else [hour]
         free = (h for h in hours if not any((part, h) in taken for part in parts))
         expected[n] = next(free, None)
         if expected[n] is not None:
