@@ -212,9 +212,7 @@ class BrokerNode(Node):
 
     # Calls of clients, as the HTTP shell carries them out
 
-    def book(
-        self, user: str, key: str, request: Request, patience: Patience, reply: Any
-    ) -> None:
+    def book(self, user: str, key: str, request: Request, patience: Patience, reply: Any) -> None:
         spec = Spec(request=request, wants=fixed_wants(request) or (), patience=patience)
         ticket = next(self._numbers)
         self._tickets[ticket] = reply
