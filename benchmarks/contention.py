@@ -29,7 +29,7 @@ from benchmarks.contenders.demand import Scenario, Spread, Wish
 from benchmarks.contenders.measures import SCHEMES, Length, run
 from benchmarks.contenders.network import Costs
 
-FULL: Final = Length(warm_up_s=1.0, seconds=2.0, seconds_max=120.0, bookings_each=6, bookings=100)
+FULL: Final = Length(warm_up_s=1.0, seconds=2.0, seconds_max=120.0, bookings_each=3, bookings=100)
 QUICK: Final = Length(warm_up_s=0.1, seconds=0.3, seconds_max=20.0, bookings_each=1, bookings=10)
 
 SITES_MAX: Final = 200
@@ -44,9 +44,14 @@ def scenarios(
     clients: Sequence[int], resources: Sequence[int], spreads: Sequence[Spread],
     wishes: Sequence[Wish],
 ) -> Iterator[Scenario]:  # fmt: skip
-    """Every combination; without competition (disjoint) the number of resources says nothing."""
+    """Every combination that says something of its own.
+
+    Without competition (disjoint) the number of resources does not, and hours are scarce only where
+    resources are few.
+    """
     for wish, count, spread in itertools.product(wishes, clients, spreads):
-        for number in resources[:1] if spread == "disjoint" else resources:
+        alone = spread == "disjoint" or wish == "scarce"
+        for number in resources[:1] if alone else resources:
             per_site = -(-number // SITES_MAX) if spread != "disjoint" else 1
             yield Scenario(count, number, spread, wish, per_site=per_site)
 

@@ -18,12 +18,13 @@ class DoubleBooked(Exception):
 
 
 class Served(NamedTuple):
-    """One booking: when it was first asked for, when its client knew, and how often it was asked for."""
+    """One booking: when it was first asked for, when its client knew, how often it was asked for."""
 
     order: Order
     asked_us: int
     told_us: int
     tries: int
+    hour: int
 
 
 class Customers:
@@ -62,7 +63,7 @@ class Customers:
         self._check(order, booked)
         now_us = self._timeline.now_us
         asked_us = self.waiting_since_us.pop(order.client)
-        self.served.append(Served(order, asked_us, now_us, tries))
+        self.served.append(Served(order, asked_us, now_us, tries, booked.hour))
         self._timeline.after(self._scenario.kept_ms * 1_000, self._give_back, order, booked)
         self._ask(order.client)
 

@@ -105,6 +105,7 @@ def _figures(
         "p95_ms": percentile(times_ms, 0.95),
         "p99_ms": percentile(times_ms, 0.99),
         "longest_ms": round(max([longest_us / 1e3, *times_ms[-1:]]), 2),
+        "hour_mean": round(sum(each.hour for each in served) / count, 2),
         "client_messages": round(legs["client"] / count, 2),
         "site_messages": round(legs["site"] / count, 2),
         "messages": round((legs["client"] + legs["site"]) / count, 2),

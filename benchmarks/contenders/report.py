@@ -12,6 +12,7 @@ COLUMNS: Final = {
     "p95 ms": ("p95_ms", "8.0f"),
     "p99 ms": ("p99_ms", "8.0f"),
     "longest": ("longest_ms", "8.0f"),
+    "hour": ("hour_mean", "6.1f"),
     "messages": ("messages", "8.1f"),
     "refused": ("refused", "7.2f"),
     "asked": ("tries", "6.2f"),

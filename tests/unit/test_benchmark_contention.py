@@ -112,7 +112,7 @@ def test_other_seeds_are_other_runs_and_counts_fit_together(scheme: str) -> None
 
 def served(*spans: tuple[int, int, tuple[int, ...]]) -> list[Served]:
     return [
-        Served(Order(n, n, parts), asked_us, told_us, 1)
+        Served(Order(n, n, parts), asked_us, told_us, 1, 0)
         for n, (asked_us, told_us, parts) in enumerate(spans)
     ]
 

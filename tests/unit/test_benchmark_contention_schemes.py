@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 
 import pytest
 from benchmarks.contenders.central import Central
 from benchmarks.contenders.customers import Customers, DoubleBooked
-from benchmarks.contenders.demand import WIDE_HOURS, Demand, Order, Scenario, Spread, Wish
+from benchmarks.contenders.demand import (
+    SCARCE_HOURS,
+    WIDE_HOURS,
+    Demand,
+    Order,
+    Scenario,
+    Spread,
+    Wish,
+)
 from benchmarks.contenders.measures import SCHEMES
 from benchmarks.contenders.network import Costs, Disk, Network, Server
 from benchmarks.contenders.scheme import Booked, Hours, Losses, Scheme, earliest_common
@@ -24,11 +33,16 @@ LONG_US = 200_000_000
 class Scene:
     """A scheme with orders that are asked for once, and what came of them."""
 
-    def __init__(self, name: str, costs: Costs = Costs()) -> None:  # noqa: B008 - immutable
+    def __init__(
+        self,
+        name: str,
+        costs: Costs = Costs(),  # noqa: B008 - immutable
+        scenario: Scenario = Scenario(64, RESOURCES),  # noqa: B008 - immutable
+    ) -> None:
         self.timeline = Timeline()
         self.losses = Losses()
         self.network = Network(self.timeline, costs)
-        scenario = Scenario(64, RESOURCES)
+        self.scenario = scenario
         self.scheme: Scheme = SCHEMES[name](self.network, scenario, self.losses, 1)
         self.answers: dict[int, Booked | None] = {}
         self.told_us: dict[int, int] = {}
@@ -169,6 +183,21 @@ def test_an_older_request_takes_a_calendar_from_a_younger_one_that_still_waits_f
     scene.timeline.run(LONG_US)
     assert scene.losses.refused["recalled"] == 1
     assert scene.told_us[3] < scene.told_us[2]
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("spread", ["uniform", "zipf"])
+def test_where_hours_are_few_every_client_is_served_again_and_again(
+    name: str, spread: Spread
+) -> None:
+    scene = Scene(name, scenario=Scenario(6, RESOURCES, spread, "scarce", kept_ms=200))
+    customers = Customers(scene.timeline, scene.scenario, Demand(scene.scenario, 1), scene.scheme)
+    customers.start()
+    scene.timeline.run(20_000_000)
+    counts = Counter(each.order.client for each in customers.served)
+    assert len(counts) == 6
+    assert min(counts.values()) >= 10
+    assert max(each.hour for each in customers.served) < SCARCE_HOURS
 
 
 # Whole locks
