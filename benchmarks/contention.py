@@ -145,6 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.live:
         seconds = 0.5 if options.quick else options.seconds
         result: dict[str, Any] = {"live": live.measure(options.clients, seconds)}
+        report.share_of_disjoint(result["live"])
         print(report.live_table(result["live"]), file=sys.stderr)
     else:
         result = contention(options)

@@ -10,12 +10,12 @@ import asyncio
 import contextlib
 import tempfile
 import time
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import kalends
-from benchmarks.contenders.demand import Demand, Order, Scenario
+from benchmarks.contenders.demand import Demand, Order, Scenario, Spread
 from benchmarks.contenders.measures import jain, percentile
 from benchmarks.facility import Facility, start_server, stop
 from kalends.client.client import Client
@@ -23,6 +23,8 @@ from kalends.core.api import RequestView
 from kalends.core.errors import LostRace
 
 SITES: Final = 4
+RESOURCES: Final = 10
+SPREADS: Final[tuple[Spread, ...]] = ("disjoint", "uniform")
 HOUR_S: Final = 3_600
 WARM_UP_S: Final = 1.0
 SEED: Final = 1
@@ -31,18 +33,13 @@ SEED: Final = 1
 def measure(clients: Sequence[int], seconds: float) -> list[dict[str, Any]]:
     """Each number of clients on the same ten resources, and on three of each client's own."""
     rows = []
-    for count in clients:
-        rates: dict[str, float] = {}
-        for spread in ("disjoint", "uniform"):
-            scenario = Scenario(count, 10, spread)
-            with (
-                tempfile.TemporaryDirectory() as directory,
-                _facility(Path(directory), scenario.resource_count) as running,
-            ):
+    count = max(RESOURCES, 3 * max(clients))
+    with tempfile.TemporaryDirectory() as directory, _facility(Path(directory), count) as running:
+        for number in clients:
+            for spread in SPREADS:
+                scenario = Scenario(number, RESOURCES, spread)
                 row = asyncio.run(_loaded(running, scenario, seconds))
-            rates[spread] = row["bookings_per_s"]
-            share = rates[spread] / rates["disjoint"] if rates["disjoint"] else None
-            rows.append({"clients": count, "spread": spread, "of_disjoint": share, **row})
+                rows.append({"scheme": "processes", **scenario._asdict(), **row})
     return rows
 
 
@@ -90,7 +87,10 @@ def _figures(
 
 
 class Load:
-    """Clients that book, keep, give back, and begin again, until they are stopped."""
+    """Clients that book, keep, give back, and begin again, until they are stopped.
+
+    What they have then they still give back; a request that was under way may leave a booking behind.
+    """
 
     def __init__(self, scenario: Scenario, clients: Sequence[Client]) -> None:
         self.times_ms: list[float] = []
@@ -100,11 +100,12 @@ class Load:
         self._clients = clients
         self._demand = Demand(scenario, SEED)
         self._first_s = (int(time.time()) // 86_400 + 1) * 86_400
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._loops: list[asyncio.Task[None]] = []
 
     def start(self, group: asyncio.TaskGroup) -> None:
-        for client in range(self._scenario.clients):
-            self._begin(group, self._loop(group, client))
+        self._loops = [
+            group.create_task(self._loop(group, client)) for client in range(self._scenario.clients)
+        ]
 
     def forget(self) -> None:
         """What was counted up to now was to get warm."""
@@ -113,13 +114,8 @@ class Load:
         self.of_client = [0] * self._scenario.clients
 
     def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-
-    def _begin(self, group: asyncio.TaskGroup, loop: Coroutine[None, None, None]) -> None:
-        task = group.create_task(loop)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        for loop in self._loops:
+            loop.cancel()
 
     async def _loop(self, group: asyncio.TaskGroup, client: int) -> None:
         while True:
@@ -127,7 +123,7 @@ class Load:
             view = await self._booked(self._demand.next(client))
             self.times_ms.append((time.perf_counter() - began_s) * 1e3)
             self.of_client[client] += 1
-            self._begin(group, self._give_back(client, view.id))
+            group.create_task(self._give_back(client, view.id))
 
     async def _booked(self, order: Order) -> RequestView:
         """What was booked at last; a request that lost its races is asked for again at once."""
@@ -141,10 +137,7 @@ class Load:
         await self._clients[client].cancel(reservation)
 
     def _request(self, order: Order) -> kalends.Request:
-        terms = tuple(
-            kalends.Term(resource=_resource(number, self._scenario.resource_count))
-            for number in order.resources
-        )
+        terms = tuple(kalends.Term(resource=_resource(number)) for number in order.resources)
         return kalends.Request(
             alternatives=(kalends.Alternative(terms=terms),),
             duration_s=HOUR_S,
@@ -162,15 +155,15 @@ async def _until_up(client: Client) -> None:
     raise RuntimeError("the broker does not reach all sites")
 
 
-def _resource(number: int, count: int) -> str:
-    per_site = -(-count // SITES)
-    return f"site{number // per_site}/unit{number % per_site}"
+def _resource(number: int) -> str:
+    """Neighbours in number are at different sites."""
+    return f"site{number % SITES}/unit{number // SITES}"
 
 
 @contextlib.contextmanager
 def _facility(directory: Path, count: int) -> Iterator[Facility]:
     """`count` resources of one unit on `SITES` sites, and a broker."""
-    names = [_resource(number, count) for number in range(count)]
+    names = [_resource(number) for number in range(count)]
     servers = []
     try:
         for site in dict.fromkeys(name.partition("/")[0] for name in names):
