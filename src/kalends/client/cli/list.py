@@ -9,7 +9,7 @@ import click
 from kalends.client.cli import _output, _words
 from kalends.client.cli._identify import full_id
 from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.client.client import ListState
+from kalends.client.request_calls import ListState
 
 STATES = [state for state in typing.get_args(ListState) if state]
 
