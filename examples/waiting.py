@@ -21,9 +21,9 @@ def connected(user: str) -> kalends.SyncClient:
 
 
 def progress(view: kalends.RequestView) -> None:
-    """Called each time that something has changed for a request that waits."""
-    if view.waiting is not None and view.waiting.listed:
-        print(f"on the waiting list of {', '.join(view.waiting.awaited)}")
+    """Called while a request waits, each time that something has changed."""
+    if view.waiting is not None:
+        print(f"{view.waiting.ahead} ahead of it for {', '.join(view.waiting.awaited)}")
 
 
 def main() -> None:
@@ -37,22 +37,15 @@ def main() -> None:
                 print(f"{refusal.where}: {refusal.detail}")
 
         asked = ada.book(BOTH, duration="2h", at=START, patience="taken", wait_s=1)
-        ada.wait(asked.id, until_listed=True)
+        ada.wait(asked.id, until_listed=True, on_progress=progress)
         print(f"waiting: {len(ada.waiting_list())}")
 
-        def let_go(view: kalends.RequestView) -> None:
-            progress(view)
-            operator.cancel(in_the_way.id)
-
-        booked = ada.wait(asked.id, wait_s=60, on_progress=let_go)
+        operator.cancel(in_the_way.id)
+        booked = ada.wait(asked.id, wait_s=60)
         print(f"{booked.state}: {kalends.as_datetime(booked.start, ZONE):%a %H:%M}")
         ada.cancel(booked.id)
 
-        week = ("next monday", "next monday 23:59")
-        copies = ada.book_copies(
-            "sdsc/sp2:16", 3, duration="1h", window=week, prefer=["afternoons", "15:00-16:00 +2"]
-        )
-        for copy in copies:
+        for copy in ada.book_copies("sdsc/sp2:16", 3, duration="1h", at=START, note="three runs"):
             print(f"{copy.state}: {kalends.as_datetime(copy.start, ZONE):%a %H:%M}")
 
 

@@ -23,7 +23,9 @@ _SUBSTITUTIONS = [
     (r"(good until|expires |  uploaded) .*", r"\1 THEN"),
     (r"(?m)^(  since    ).*$", r"\1THEN"),
     (r"recalled until .*", "recalled until SOON"),
-    (r"lock by [0-9:]{8}", "lock by SOON"),
+    (r"lock (by [0-9:]{8}|it now) or", "lock SOON or"),
+    (r"gives up [A-Z][a-z]{2} [0-9-]{10} [0-9:]{5,8}", "gives up THEN"),
+    (r"(?m)^(SHORT-ID +[0-9]+ .* )[A-Z][a-z]{2} [0-9-]{10} [0-9:]{5,8}$", r"\1THEN"),
     # When a script was uploaded, and when it ran; how long that took, and what ran it.
     (r"(?m)(  choose(?:, recall)?  +)[A-Z][a-z]{2} [0-9-]{10} [0-9:]{5,8}$", r"\1THEN"),
     (r"(?m)^( *[0-9]+  )[A-Z][a-z]{2} [0-9-]{10} [0-9:]{5,8} +(?=SHORT-ID)", r"\1THEN  "),

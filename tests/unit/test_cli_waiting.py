@@ -285,8 +285,18 @@ def test_watch_tells_a_recall_with_what_to_do_by_when(run: Run, broker: Broker) 
 def test_a_recall_that_is_over_when_watch_looks_asks_for_nothing(run: Run, broker: Broker) -> None:
     recalled(run, broker)
     [view] = broker.requests.values()
-    broker.requests[view.id] = msgspec.structs.replace(view, recalled_until=0)
+    broker.requests[view.id] = msgspec.structs.replace(view, state="cancelled", recalled_until=0)
     assert "!" not in run("watch", "--after", "0", "--count", "1").stdout
+
+
+def test_a_recall_whose_deadline_is_not_written_yet_is_told_all_the_same(
+    run: Run, broker: Broker
+) -> None:
+    recalled(run, broker)
+    [view] = broker.requests.values()
+    broker.requests[view.id] = msgspec.structs.replace(view, recalled_until=0)
+    told = run("watch", "--after", "0", "--count", "1").stdout
+    assert "an older request wants it: lock it now or lose it: kalends lock 00000001" in told
 
 
 def test_a_recalled_hold_says_so_wherever_it_is_shown(run: Run, broker: Broker) -> None:

@@ -96,10 +96,11 @@ def waiting_words(view: RequestView, zone: ZoneInfo) -> str:
 
 
 def recalled_words(view: RequestView, zone: ZoneInfo) -> str:
-    """What the holder of a recalled request must do, and by when."""
-    by = f"{datetime.fromtimestamp(view.recalled_until, zone):%H:%M:%S}"
-    named = short_id(view.id)
-    return f"an older request wants it: lock by {by} or lose it: kalends lock {named}"
+    """What the holder of a recalled request must do, and by when, where that is known already."""
+    by = "it now"
+    if view.recalled_until:
+        by = f"by {datetime.fromtimestamp(view.recalled_until, zone):%H:%M:%S}"
+    return f"an older request wants it: lock {by} or lose it: kalends lock {short_id(view.id)}"
 
 
 def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
@@ -200,15 +201,15 @@ def candidate_lines(candidates: Iterable[Candidate], zone: ZoneInfo) -> list[str
 def waiting_listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
     """One row for each request that is in line or on a waiting list."""
     return rows(
-        ("ID", "AHEAD", "WAITS FOR", f"TRYING ({zone.key})", "GIVES UP", "REQUEST"),
+        ("ID", "AHEAD", "WAITS FOR", "REQUEST", f"TRYING ({zone.key})", "GIVES UP"),
         [
             (
                 short_id(view.id),
                 view.waiting.ahead,
                 ", ".join(view.waiting.awaited) + (" (listed)" if view.waiting.listed else ""),
+                view.text,
                 short_time(view.waiting.earliest, zone) if view.waiting.earliest else "-",
                 short_time(view.waiting.until, zone) if view.waiting.until else "-",
-                view.text,
             )
             for view in views
             if view.waiting is not None

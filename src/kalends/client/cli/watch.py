@@ -45,5 +45,5 @@ def _tell(client: SyncClient, event: Event, zone: ZoneInfo) -> None:
         _output.say(line)
     if event.kind == "recalled":
         view = client.show(event.id)
-        if view.recalled_until:
+        if view.state == "held":
             _output.say_loudly(f"  ! {_words.recalled_words(view, zone)}")
