@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -280,3 +281,19 @@ def test_starts_of_stages_and_alternatives_are_those_of_the_widest() -> None:
         not_before=100_000, not_after=200_000,
     )  # fmt: skip
     assert starts(wanted) == Interval(100_000, 200_000 - 1_800 + 1)
+
+
+def phrases_of_the_document() -> list[str]:
+    document = Path(__file__).parents[2] / "docs" / "waiting.md"
+    _, _, table = document.read_text("utf-8").partition("| phrase |")
+    rows = table.partition("\n\n")[0].splitlines()[2:]
+    return [phrase for row in rows for phrase in re.findall(r"`([^`]+)`", row)]
+
+
+@pytest.mark.parametrize("phrase", phrases_of_the_document())
+def test_every_phrase_of_the_document_is_understood(phrase: str) -> None:
+    assert read(phrase).windows(1_795_258_800, 1_795_258_800 + 30 * DAY_S)
+
+
+def test_the_document_has_phrases_of_every_form() -> None:
+    assert len(phrases_of_the_document()) >= 17
