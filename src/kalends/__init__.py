@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from kalends.client.zones import as_datetime as as_datetime
     from kalends.core.api import AgentNote as AgentNote
     from kalends.core.api import AgentView as AgentView
+    from kalends.core.api import RequestView as RequestView
     from kalends.core.api import RunView as RunView
+    from kalends.core.api import Waiting as Waiting
     from kalends.core.errors import Conflict as Conflict
     from kalends.core.errors import Expired as Expired
     from kalends.core.errors import InvalidInput as InvalidInput
@@ -51,7 +53,9 @@ _HOME = {
     "as_datetime": "kalends.client.zones",
     "AgentNote": "kalends.core.api",
     "AgentView": "kalends.core.api",
+    "RequestView": "kalends.core.api",
     "RunView": "kalends.core.api",
+    "Waiting": "kalends.core.api",
     "Conflict": "kalends.core.errors",
     "Expired": "kalends.core.errors",
     "InvalidInput": "kalends.core.errors",

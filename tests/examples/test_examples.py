@@ -15,7 +15,7 @@ from transcripts import EXAMPLES, OUTPUT, check, comparable, run_script, run_ses
 from kalends.client.demo.facility import Facility
 
 AGENTS = EXAMPLES / "agents"
-SCRIPTS = ["async_many", "first_booking", "move_and_cancel"]
+SCRIPTS = ["async_many", "first_booking", "move_and_cancel", "waiting"]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -32,6 +32,11 @@ def test_the_calendar_engine_alone_prints_what_is_stored() -> None:
 def test_the_terminal_session_prints_what_is_stored(own_facility: Facility) -> None:
     printed = run_session(EXAMPLES / "cli-session.sh", own_facility.environment())
     check("cli-session", comparable(printed, str(own_facility.directory)))
+
+
+def test_two_users_compete_and_the_one_who_waits_gets_it(own_facility: Facility) -> None:
+    printed = run_session(EXAMPLES / "waiting-session.sh", own_facility.environment())
+    check("waiting-session", comparable(printed, str(own_facility.directory)))
 
 
 def test_first_mistakes_are_answered_as_is_stored(own_facility: Facility) -> None:
@@ -53,7 +58,7 @@ def test_the_tour_of_agents_prints_what_is_stored(own_facility: Facility) -> Non
 
 def test_no_example_is_left_out() -> None:
     present = {path.stem for path in _programs(EXAMPLES)}
-    assert present == {*SCRIPTS, "calendars", "cli-session", "mistakes"}
+    assert present == {*SCRIPTS, "calendars", "cli-session", "mistakes", "waiting-session"}
     of_agents = {f"agents-{path.stem}" for path in _programs(AGENTS)}
     assert of_agents == {"agents-prefer_mornings", "agents-tour"}
     assert {path.stem for path in OUTPUT.iterdir()} == present | of_agents

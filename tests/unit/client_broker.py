@@ -79,6 +79,10 @@ class Broker:
         self.told: dict[str, api.TellAgent] = {}
         """What agents were told, by key."""
         self.runs: list[api.RunView] = []
+        self.courses: deque[list[dict[str, Any]]] = deque()
+        """What the next bookings, one by one, go through while they wait: changes of their views."""
+        self.ahead: dict[str, deque[dict[str, Any]]] = {}
+        """What is still to come of each course, by id."""
 
     def caller(self, headers: Any) -> str:
         if self.token:
@@ -173,7 +177,14 @@ class Broker:
         if body.request.duration_s > 86_400:
             problem = NoCommonTime("no start suits all", refusals=(BUSY,)).to_problem()
             view = msgspec.structs.replace(view, state="failed", claims=(), problem=problem)
-        if body.wait_ms == 0:
+        if self.courses and body.patience != "none":
+            self.ahead[id] = deque(self.courses.popleft())
+            now = {"state": "open", "claims": (), "start": 0, "end": 0, **self.ahead[id].popleft()}
+            self.ahead[id][-1] = {
+                "claims": claims, "start": view.start, "end": view.end, **self.ahead[id][-1]
+            }  # fmt: skip
+            view = msgspec.structs.replace(view, **now)
+        elif body.wait_ms == 0:
             view = msgspec.structs.replace(view, state="open")
         self.by_key[body.key] = (body, id)
         return self.keep(view, "booked")
@@ -184,6 +195,7 @@ class Broker:
         return self.do_agent_show("", api.AgentRef(name=agent)).script
 
     def keep(self, view: api.RequestView, kind: str) -> api.RequestView:
+        """Let `view` be what the request is now, and tell it as an event of this kind."""
         self.requests[view.id] = view
         refusals = view.problem.refusals if view.problem else ()
         self.events.append(
@@ -228,10 +240,10 @@ class Broker:
         return self.finish(body.id, "reserved", ("held",))
 
     def do_release(self, user: str, body: api.Finish) -> api.RequestView:
-        return self.finish(body.id, "cancelled", ("held",))
+        return self.finish(body.id, "cancelled", ("held", "open"))
 
     def do_cancel(self, user: str, body: api.Finish) -> api.RequestView:
-        return self.finish(body.id, "cancelled", ("reserved",))
+        return self.finish(body.id, "cancelled", ("reserved", "held", "open"))
 
     def do_change(self, user: str, body: api.Change) -> api.RequestView:
         if body.key in self.by_key:
@@ -253,8 +265,18 @@ class Broker:
         changed = msgspec.structs.replace(view, start=start, end=start + length_s, claims=claims)
         return self.keep(changed, "changed")
 
+    def go_on(self, id: str) -> None:
+        """The next step of a request's course, each time that somebody waits for its events."""
+        if not self.ahead.get(id) or self.requests[id].state != "open":
+            return
+        changed = {"waiting": None, **self.ahead[id].popleft()}
+        kind = "waiting" if changed["waiting"] else str(changed["state"])
+        self.keep(msgspec.structs.replace(self.requests[id], **changed), kind)
+
     def do_watch(self, user: str, body: api.Watch) -> api.Events:
         self.watched.set()
+        if body.after >= 0:
+            self.go_on(body.id)
         after = len(self.events) - 1 if body.after == -1 else body.after
         chosen = [e for e in self.events[after + 1 :] if body.id in ("", e.id)]
         return api.Events(events=tuple(chosen), next=len(self.events) - 1)

@@ -304,7 +304,7 @@ def test_a_request_that_cannot_be_read_is_shown_with_the_place_marked(
         ["book", "a/b"],
         ["book", "a/b", "--for", "2"],
         ["book", "a/b", "--for", "2h", "--at", "now", "--after", "now"],
-        ["book", "a/b", "--for", "2h", "--wait", "10m"],
+        ["book", "a/b", "--for", "2h", "--wait", "10"],
         ["book", "a/b", "--for", "2h", "--key", "x"],
         ["show"],
         ["show", "0001", "--key", "some-key"],

@@ -115,11 +115,14 @@ class Booking:
     async def cancel(self, caller: Caller, body: api.Finish) -> api.RequestView:
         """Answers once every site has freed its slots, or when the time to wait is over.
 
-        What is not decided yet, or only held, is given up.
+        What is not decided yet, or only held, is given up; if it is reserved before that, cancelled.
         """
         record = self._records.of(caller, body.id)
         if record.state == "open":
-            return await self._finished(record, body, self._service.coordinator.release)
+            view = await self._finished(record, body, self._service.coordinator.release)
+            if view.state != "reserved":
+                return view
+            record = self._records.of(caller, body.id)
         return await self._finished(record, body, self._service.coordinator.cancel)
 
     async def _decided(

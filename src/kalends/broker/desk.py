@@ -57,6 +57,13 @@ class Identity(NamedTuple):
     coords: tuple[str, ...]
 
 
+_NOTED: Final = {
+    "held": frozenset({"held"}),
+    "waiting": frozenset({"waiting", "listed", "recalled"}),
+}
+"""The kinds of events that a Note of each sort is written for."""
+
+
 class Desk:
     """All requests that this broker replica works on. Not thread-safe.
 
@@ -186,8 +193,9 @@ class Desk:
         if isinstance(op, r.Begin | r.Finish | r.Read):
             return
         if isinstance(op, r.Note):
-            held = [n for n, each in enumerate(case.untold, 1) if each.kind == "held"]
-            of_op = case.untold[: held[-1]] if held and op.of == "held" else []
+            kinds = _NOTED.get(op.of, frozenset())
+            noted = [n for n, each in enumerate(case.untold, 1) if each.kind in kinds]
+            of_op = case.untold[: noted[-1]] if noted else []
         else:
             of_op = [each for each in case.untold if each.kind != "held"]
         if won:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -11,7 +11,8 @@ import msgspec
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.language import parse_request
-from kalends.core.requests import Request
+from kalends.core.language.preferring import Preference, expand, parse_preference
+from kalends.core.requests import Request, TimePreference
 from kalends.core.scripts import ArgumentValue
 from kalends.core.times import check_time, parse_time
 
@@ -26,6 +27,9 @@ Window = tuple[Time | None, Time | None]
 
 ArgumentValues = Mapping[str, ArgumentValue]
 """What an agent is given along: plain values by name."""
+
+Preferred = str | Sequence[str | Preference | TimePreference]
+"""Phrases as ``mornings`` and ``fri -2``, what they were understood as, or windows."""
 
 
 def time_s(when: Time, *, now_s: int, zone: ZoneInfo, where: str = "time") -> int:
@@ -65,6 +69,7 @@ def request_from(
     window: Window,
     note: str,
     priority: int,
+    prefer: Preferred,
     agent: str,
     arguments: ArgumentValues | None,
     now_s: int,
@@ -89,6 +94,7 @@ def request_from(
         for name, value in (
             ("note", note),
             ("priority", priority),
+            ("preferences", _windows(prefer, made, now_s, zone)),
             ("agent", agent),
             ("arguments", dict(arguments or {})),
         )
@@ -99,6 +105,21 @@ def request_from(
     changed = msgspec.structs.replace(made, **changes)
     changed.check()
     return changed
+
+
+def _windows(
+    prefer: Preferred, request: Request, now_s: int, zone: ZoneInfo
+) -> tuple[TimePreference, ...]:
+    """What `request` prefers already, and `prefer`, in absolute windows; empty where nothing is new."""
+    each = [prefer] if isinstance(prefer, str) else prefer
+    phrases = [
+        parse_preference(said, now_s=now_s, zone=zone) if isinstance(said, str) else said
+        for said in each
+        if not isinstance(said, TimePreference)
+    ]
+    windows = tuple(window for window in each if isinstance(window, TimePreference))
+    added = windows + expand(phrases, request)
+    return request.preferences + added if added else ()
 
 
 def _from_text(

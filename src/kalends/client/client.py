@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self
 from zoneinfo import ZoneInfo
 
-from kalends.client.agent_calls import AgentCalls
 from kalends.client.answers import NewLength, settled
 from kalends.client.asking import (
     ArgumentValues,
     Duration,
+    Preferred,
     Time,
     Window,
-    length_s,
     request_from,
     time_s,
 )
 from kalends.client.calls import Caller
+from kalends.client.request_calls import RequestCalls, milliseconds
 from kalends.client.scripts import Agent, named_script
 from kalends.client.transport import Transport
+from kalends.client.waiting import Follower
 from kalends.core import api
 from kalends.core.errors import InvalidInput, error_from_problem
 from kalends.core.requests import Request
 
-ListState = Literal["", "open", "held", "reserved", "failed", "cancelled"]
 
-WATCH_WAIT_S = 25.0
-"""How long one call of `watch` stays open: below the time after which proxies cut silent calls."""
-
-
-class Client(AgentCalls):
+class Client(RequestCalls):
     """Calls to one server. Use it within ``async with``; `connect` makes one.
 
     Bookings carry a key that this client makes (or `key`, to be kept by the caller over its own
@@ -47,12 +43,15 @@ class Client(AgentCalls):
         open_transport: Callable[[], Transport],
         zone: ZoneInfo,
         wall_clock: Callable[[], float],
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
         new_key: Callable[[], str],
         make_caller: Callable[[Transport], Caller],
     ) -> None:
         self._open_transport = open_transport
         self._zone = zone
         self._wall_clock = wall_clock
+        self._follows = Follower(self, clock=clock, sleep=sleep)
         self._make_key = new_key
         self._make_caller = make_caller
         self._transport: Transport | None = None
@@ -87,6 +86,10 @@ class Client(AgentCalls):
             )
         return self._open_caller
 
+    @property
+    def _follower(self) -> Follower:
+        return self._follows
+
     async def health(self) -> api.Health:
         """Whether the server is up and able to work."""
         return await self._caller.call(api.Nothing(), "health", api.Health)
@@ -109,6 +112,7 @@ class Client(AgentCalls):
         window: Window = (None, None),
         note: str = "",
         priority: int = 0,
+        prefer: Preferred = (),
         agent: Agent = "",
         arguments: ArgumentValues | None = None,
     ) -> Request:
@@ -116,9 +120,12 @@ class Client(AgentCalls):
 
         `request` is a `Request`, taken as it is, or the text form of its terms together with
         `duration` and either `at` (the start) or `window` (earliest start, latest end; None leaves
-        an end open). `agent` chooses among the slots at each site: a script by name or hash,
-        ``ready:NAME``, or the `Path` of a file, which `book` and `hold` upload; `arguments` are
-        handed to it. Raises `InvalidInput`, and `TooLarge` for a script's file.
+        an end open). `prefer` are times to rather start at: phrases such as ``mornings`` or
+        ``fri -2`` (see `kalends.core.language.preferring`) or `TimePreference`s. `priority` gives a
+        head start in lines, as far as the broker allows it. `agent` chooses among the slots at each
+        site: a script by name or hash, ``ready:NAME``, or the `Path` of a file, which `book` and
+        `hold` upload; `arguments` are handed to it. Raises `InvalidInput`, and `TooLarge` for a
+        script's file.
         """
         return request_from(
             request,
@@ -127,6 +134,7 @@ class Client(AgentCalls):
             window=window,
             note=note,
             priority=priority,
+            prefer=prefer,
             agent=named_script(agent).name,
             arguments=arguments,
             now_s=int(self._wall_clock()),
@@ -148,92 +156,32 @@ class Client(AgentCalls):
         duration: Duration | None = None,
         at: Time | None = None,
         window: Window = (None, None),
+        prefer: Preferred = (),
         count: int = 5,
         explain: bool = False,
     ) -> api.Found:
         """The best `count` starts there are now, and otherwise who stands in the way; books nothing.
 
-        With `explain` also what each start would cost others, and which bookings are in the way of a
-        start, or of a better one.
+        With `explain` each start is priced, and the answer tells what stands in the way of better
+        ones and how candidates would be polled.
         """
-        wanted = self.request(request, duration=duration, at=at, window=window)
-        find = api.Find(request=wanted, count=count, explain=explain)
-        return await self._caller.call(find, "find", api.Found)
-
-    async def book(
-        self,
-        request: Request | str,
-        *,
-        duration: Duration | None = None,
-        at: Time | None = None,
-        window: Window = (None, None),
-        note: str = "",
-        priority: int = 0,
-        agent: Agent = "",
-        arguments: ArgumentValues | None = None,
-        key: str = "",
-        wait_s: float = 30.0,
-    ) -> api.RequestView:
-        """Book all of `request` or nothing; arguments as for `request`.
-
-        The answer's state is ``reserved``, or ``open`` when it is still being decided after
-        `wait_s` (at most 120). Raises what stood in the way: `NoCommonTime`, `NotAllowed`,
-        `LostRace`, ...; then nothing is booked. An `agent` that fails stops nothing: the sites
-        choose for it, and `why` tells what went wrong.
-        """
-        script = named_script(agent)
-        wanted = self.request(
-            request, duration=duration, at=at, window=window, note=note, priority=priority,
-            agent=script.name, arguments=arguments,
-        )  # fmt: skip
-        await self._upload(script)
-        body = api.Book(key=key or self.new_key(), request=wanted, wait_ms=_ms(wait_s))
-        return settled(await self._caller.call(body, "book", api.RequestView))
-
-    async def hold(
-        self,
-        request: Request | str,
-        *,
-        duration: Duration | None = None,
-        at: Time | None = None,
-        window: Window = (None, None),
-        note: str = "",
-        priority: int = 0,
-        agent: Agent = "",
-        arguments: ArgumentValues | None = None,
-        keep: Duration = "15m",
-        key: str = "",
-        wait_s: float = 30.0,
-    ) -> api.RequestView:
-        """As `book`, but the slots are only held, for `keep`: `lock` or `release` them by id."""
-        script = named_script(agent)
-        wanted = self.request(
-            request, duration=duration, at=at, window=window, note=note, priority=priority,
-            agent=script.name, arguments=arguments,
-        )  # fmt: skip
-        await self._upload(script)
-        body = api.Book(
-            key=key or self.new_key(),
-            request=wanted,
-            hold=True,
-            hold_s=length_s(keep, where="keep"),
-            wait_ms=_ms(wait_s),
-        )
-        return settled(await self._caller.call(body, "book", api.RequestView))
+        wanted = self.request(request, duration=duration, at=at, window=window, prefer=prefer)
+        body = api.Find(request=wanted, count=count, explain=explain)
+        return await self._caller.call(body, "find", api.Found)
 
     async def lock(self, id: str, *, wait_s: float = 30.0) -> api.RequestView:
         """Lock all that request `id` holds, or nothing; raises `Expired` when the hold ran out."""
-        body = api.Finish(id=id, wait_ms=_ms(wait_s))
+        body = api.Finish(id=id, wait_ms=milliseconds(wait_s))
         return settled(await self._caller.call(body, "lock", api.RequestView))
 
     async def release(self, id: str, *, wait_s: float = 30.0) -> api.RequestView:
-        """Give up what request `id` holds."""
-        body = api.Finish(id=id, wait_ms=_ms(wait_s))
+        """Give up what request `id` holds, and its places in lines and on waiting lists."""
+        body = api.Finish(id=id, wait_ms=milliseconds(wait_s))
         return await self._caller.call(body, "release", api.RequestView)
 
     async def cancel(self, id: str, *, wait_s: float = 30.0) -> api.RequestView:
-        """Cancel reservation `id` on all its sites."""
-        body = api.Finish(id=id, wait_ms=_ms(wait_s))
+        """Cancel reservation `id` on all its sites; what is held or still open is given up."""
+        body = api.Finish(id=id, wait_ms=milliseconds(wait_s))
         return await self._caller.call(body, "cancel", api.RequestView)
 
     async def move(
@@ -272,58 +220,6 @@ class Client(AgentCalls):
             return await self._change(id, key, wait_s, units=dict(units))
         return await self._resize(id, by, duration, -1, key=key, wait_s=wait_s, units=units)
 
-    async def show(self, id: str) -> api.RequestView:
-        """Request `id` as it is now."""
-        return await self._caller.call(api.ById(id=id), "show", api.RequestView)
-
-    async def why(self, id: str) -> api.Story:
-        """What happened to request `id`, and who refused it by which rule."""
-        return await self._caller.call(api.ById(id=id), "why", api.Story)
-
-    async def resolve(self, key: str) -> api.RequestView:
-        """Settle an `OutcomeUnknown`: the request made with `key`, in whatever state it is now.
-
-        Raises `NotFound` when it never arrived: it is safe to send it again with the same key.
-        """
-        return await self._caller.call(api.ByKey(key=key), "by_key", api.RequestView)
-
-    by_key = resolve
-
-    async def list(
-        self,
-        *,
-        state: ListState = "",
-        everyone: bool = False,
-        count: int = 100,
-        before: str = "",
-    ) -> tuple[api.RequestView, ...]:
-        """The caller's requests, newest first: `count` of them, older than id `before`.
-
-        `everyone` lists all users' requests and needs the scope ``audit``.
-        """
-        body = api.ListRequests(state=state, everyone=everyone, count=count, before=before)
-        return (await self._caller.call(body, "list", api.Requests)).requests
-
-    async def watch(self, id: str = "", *, after: int = -1) -> AsyncIterator[api.Event]:
-        """What happens to the caller's requests (or to `id`), as it happens; never ends by itself.
-
-        Goes on after event number `after` (to resume), or from now on; lost connections are made
-        again without missing an event.
-        """
-        wait_s = 0.0 if after < 0 else WATCH_WAIT_S
-        while True:
-            seen = await self.events(after, id=id, wait_s=wait_s)
-            for event in seen.events:
-                yield event
-            after, wait_s = seen.next, WATCH_WAIT_S
-
-    async def events(
-        self, after: int = -1, *, id: str = "", wait_s: float = WATCH_WAIT_S
-    ) -> api.Events:
-        """One look for `watch`: what happened after event number `after`, -1 for from now on."""
-        body = api.Watch(after=after, id=id, wait_ms=_ms(wait_s))
-        return await self._caller.call(body, "watch", api.Events)
-
     async def audit(self, after: str = "") -> api.Audited:
         """A page of all claims or decisions, and any invariant that does not hold."""
         return await self._caller.call(api.Audit(after=after), "audit", api.Audited)
@@ -333,7 +229,7 @@ class Client(AgentCalls):
         return await self._caller.call(api.Drain(on=on), "drain", api.Health)
 
     async def _change(self, id: str, key: str, wait_s: float, **fields: Any) -> api.RequestView:
-        body = api.Change(id=id, key=key or self.new_key(), wait_ms=_ms(wait_s), **fields)
+        body = api.Change(id=id, key=key or self.new_key(), wait_ms=milliseconds(wait_s), **fields)
         answer = await self._caller.call(body, "change", api.RequestView)
         if answer.problem is not None:
             raise error_from_problem(answer.problem)
@@ -356,7 +252,3 @@ class Client(AgentCalls):
         return await self._change(
             id, key, wait_s, duration_s=wanted_s, units=dict(units) if units else {}
         )
-
-
-def _ms(wait_s: float) -> int:
-    return round(wait_s * 1000)

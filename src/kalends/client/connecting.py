@@ -63,6 +63,8 @@ def connect(
         open_transport=lambda: _open_transport(transport, access),
         zone=zone_named(zone) if zone else local_zone(),
         wall_clock=wall_clock,
+        clock=clock,
+        sleep=sleep,
         new_key=new_key,
         make_caller=lambda over: Caller(
             over,

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
-from kalends.client.asking import ArgumentValues, Duration, Time, Window
-from kalends.client.client import WATCH_WAIT_S, Client
+from kalends.client.asking import ArgumentValues, Duration, Preferred, Time, Window
+from kalends.client.client import Client
 from kalends.client.connecting import connect
+from kalends.client.request_calls import WATCH_WAIT_S
 from kalends.client.scripts import Agent
-from kalends.core.api import Event
+from kalends.client.waiting import Progress
+from kalends.core.api import Event, RequestView
 from kalends.core.requests import Request
 
 P = ParamSpec("P")
@@ -28,6 +31,23 @@ def _waiting(
     @wraps(method)
     def call(self: SyncClient, /, *args: P.args, **keywords: P.kwargs) -> T:
         return self._run(method(self._client, *args, **keywords))
+
+    return call
+
+
+def _reporting(
+    method: Callable[Concatenate[Client, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[SyncClient, P], T]:
+    """As `_waiting`, for a method with `on_progress`: it is called in the caller's own thread."""
+
+    @wraps(method)
+    def call(self: SyncClient, /, *args: P.args, **keywords: P.kwargs) -> T:
+        on_progress = cast(Progress | None, keywords.get("on_progress"))
+        if on_progress is None:
+            return self._run(method(self._client, *args, **keywords))
+        seen: queue.SimpleQueue[RequestView | None] = queue.SimpleQueue()
+        keywords["on_progress"] = seen.put
+        return self._run_reporting(method(self._client, *args, **keywords), seen, on_progress)
 
     return call
 
@@ -77,8 +97,11 @@ class SyncClient:
     resources = _waiting(Client.resources)
     calendar = _waiting(Client.calendar)
     find = _waiting(Client.find)
-    book = _waiting(Client.book)
-    hold = _waiting(Client.hold)
+    book = _reporting(Client.book)
+    hold = _reporting(Client.hold)
+    book_copies = _reporting(Client.book_copies)
+    wait = _reporting(Client.wait)
+    waiting_list = _waiting(Client.waiting_list)
     lock = _waiting(Client.lock)
     release = _waiting(Client.release)
     cancel = _waiting(Client.cancel)
@@ -110,13 +133,14 @@ class SyncClient:
         window: Window = (None, None),
         note: str = "",
         priority: int = 0,
+        prefer: Preferred = (),
         agent: Agent = "",
         arguments: ArgumentValues | None = None,
     ) -> Request:
         """As `Client.request`."""
         return self._client.request(
             request, duration=duration, at=at, window=window, note=note, priority=priority,
-            agent=agent, arguments=arguments,
+            prefer=prefer, agent=agent, arguments=arguments,
         )  # fmt: skip
 
     def time_s(self, when: Time) -> int:
@@ -141,6 +165,25 @@ class SyncClient:
             return asyncio.run(work)
         answer = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
+            return answer.result()
+        except BaseException:
+            answer.cancel()
+            raise
+
+    def _run_reporting(
+        self,
+        work: Coroutine[Any, Any, T],
+        seen: queue.SimpleQueue[RequestView | None],
+        on_progress: Progress,
+    ) -> T:
+        """As `_run`; what `work` puts into `seen` is told here meanwhile, so that it may call us."""
+        if self._loop is None:
+            return self._run(work)
+        answer = asyncio.run_coroutine_threadsafe(work, self._loop)
+        answer.add_done_callback(lambda _: seen.put(None))
+        try:
+            while (view := seen.get()) is not None:
+                on_progress(view)
             return answer.result()
         except BaseException:
             answer.cancel()

@@ -41,6 +41,7 @@ __all__ = [
     "parse_offset",
     "parse_time",
     "parse_window",
+    "weekday_named",
     "zone_named",
 ]
 
@@ -125,7 +126,9 @@ def parse_time(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "tim
     if match := _TIME_OF_DAY.fullmatch(words):
         clock = reading.clock(match.groups())
         return check_time(reading.to_come(reading.today, 1, clock), where=where)
-    if (match := _DAY.fullmatch(words)) and (match[2] in _DAYS or _weekday(match[2]) is not None):
+    if (match := _DAY.fullmatch(words)) and (
+        match[2] in _DAYS or weekday_named(match[2]) is not None
+    ):
         return check_time(reading.day(match), where=where)
     raise InvalidInput(f"{text!r} is not a time", where=where, remedy=_REMEDY)
 
@@ -141,7 +144,8 @@ def parse_window(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "w
     if dots:
         start = parse_time(before, now_s, zone, where=where)
         relative = (
-            _TIME_OF_DAY.match(after.strip()) or _weekday(after.strip().lower()[:3]) is not None
+            _TIME_OF_DAY.match(after.strip())
+            or weekday_named(after.strip().lower()[:3]) is not None
         )
         end = parse_time(after, start if relative else now_s, zone, where=where)
     elif len(parts := re.split(r"\s+for\s+", text)) == 2:
@@ -176,6 +180,14 @@ def format_time(time_s: int, zone: str | ZoneInfo) -> str:
     return f"{day} {local:%Y-%m-%d %H:%M:%S} {abbreviation} (UTC{local.isoformat()[19:]}){which}"
 
 
+def weekday_named(word: str) -> int | None:
+    """0 for ``mon`` or any longer beginning of ``monday``, to 6 for Sunday; None for other words."""
+    for number, name in enumerate(_WEEKDAYS):
+        if len(word) >= 3 and name.startswith(word):
+            return number
+    return None
+
+
 class _Reading(NamedTuple):
     """What a text is read against: the moment, the zone, and where errors are said to be."""
 
@@ -204,7 +216,7 @@ class _Reading(NamedTuple):
     def day(self, match: re.Match[str]) -> int:
         upcoming, word = match[1], match[2]
         clock = None if match[3] is None else self.clock(match.groups()[2:5])
-        weekday = _weekday(word)
+        weekday = weekday_named(word)
         if weekday is not None:
             ahead = (weekday - self.today.weekday()) % 7 or (7 if upcoming else 0)
             return self.to_come(self.today + timedelta(ahead), 7, clock)
@@ -322,14 +334,6 @@ def _gap(local: datetime, zone: ZoneInfo) -> _Gap:
         else:
             high = middle
     return _Gap(high, _shown(low, zone) + timedelta(seconds=1), _shown(high, zone))
-
-
-def _weekday(word: str) -> int | None:
-    """0 for ``mon`` or any longer beginning of ``monday``, to 6 for Sunday; None for other words."""
-    for number, name in enumerate(_WEEKDAYS):
-        if len(word) >= 3 and name.startswith(word):
-            return number
-    return None
 
 
 def _whole_day(text: str, now_s: int, zone: str | ZoneInfo, where: str) -> Interval:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypedDict, TypeVar
 
 import click
 
 from kalends.client.asking import Window
 from kalends.client.cli import _output, _words
-from kalends.client.cli._agent_options import argument_values
 from kalends.client.cli._settings import Settings
-from kalends.client.scripts import Agent
 from kalends.client.sync import SyncClient
 from kalends.core.api import RequestView
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput, KalendsError
+from kalends.core.language.preferring import Preference, parse_preference
 from kalends.core.requests import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,21 +46,12 @@ def when_options(function: F) -> F:
     return function
 
 
-def booking_options(function: F) -> F:
-    """``--note``, ``--key``, ``--wait``."""
-    for decorate in (
-        wait_option,
-        click.option(
-            "--key",
-            default="",
-            metavar="KEY",
-            help="Your own key for this call: repeating it with the same key books once.",
-        ),
-        click.option("--note", default="", metavar="TEXT", help="A note, for yourself."),
-    ):
-        function = decorate(function)
-    return function
-
+prefer_option = click.option(
+    "--prefer",
+    multiple=True,
+    metavar="'WHEN [+-WEIGHT]'",
+    help="Rather start then, as mornings, 'mon-thu 09:00-12:00' or 'fri -2'; may be repeated.",
+)
 
 wait_option = click.option(
     "--wait",
@@ -78,18 +68,18 @@ def wait_s(text: str) -> int:
 
 
 def understand(
-    client: SyncClient,
-    text: str,
-    when: When,
-    note: str = "",
-    agent: Agent = "",
-    argument: Iterable[str] = (),
+    client: SyncClient, text: str, when: When, preferences: Sequence[Preference] = ()
 ) -> Request:
     """The request as it will be sent; raises `InvalidInput`."""
     return client.request(
-        text, duration=when["duration"], at=when["at"], window=window(when), note=note,
-        agent=agent, arguments=argument_values(argument),
-    )  # fmt: skip
+        text, duration=when["duration"], at=when["at"], window=window(when), prefer=preferences
+    )
+
+
+def preferred(settings: Settings, client: SyncClient, said: Iterable[str]) -> list[Preference]:
+    """What each ``--prefer`` means; raises `InvalidInput`."""
+    now_s, zone = client.time_s("now"), settings.time_zone()
+    return [parse_preference(each, now_s=now_s, zone=zone, where="--prefer") for each in said]
 
 
 def window(when: When) -> Window:
@@ -103,10 +93,12 @@ def window(when: When) -> Window:
     return when["after"], when["before"]
 
 
-def echo(settings: Settings, request: Request, when: When, key: str = "") -> None:
+def echo(
+    settings: Settings, request: Request, when: When, said: _words.Said = _words.NOTHING_SAID
+) -> None:
     """Say on standard error what was understood, before anything is sent."""
     exact = when["at"] is not None
-    for line in _words.understood(request, settings.time_zone(), exact=exact, key=key):
+    for line in _words.understood(request, settings.time_zone(), said, exact=exact):
         _output.say(line, error=True)
 
 
@@ -117,7 +109,7 @@ def answer(settings: Settings, view: RequestView, visits: Iterable[str] = ()) ->
         settings, "request", view,
         lambda: [*_words.request_lines(view, zone), *(f"  {'visit':8} {line}" for line in visits)],
     )  # fmt: skip
-    for line in _words.what_next(view):
+    for line in _words.what_next(view, zone):
         _output.say(line, error=True)
 
 

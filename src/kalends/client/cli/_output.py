@@ -24,7 +24,17 @@ def answer(settings: Settings, kind: str, data: object, lines: Callable[[], Iter
 
 def say(line: str, *, error: bool = False) -> None:
     """Print one line of text; what others wrote into it cannot steer the terminal."""
-    click.echo("".join(sign if sign.isprintable() else " " for sign in line), err=error)
+    click.echo(plain_line(line), err=error)
+
+
+def say_loudly(line: str) -> None:
+    """As `say`, in bold where standard output is a terminal: what needs an answer soon."""
+    click.secho(plain_line(line), bold=True)
+
+
+def plain_line(line: str) -> str:
+    """`line` without what could steer a terminal."""
+    return "".join(sign if sign.isprintable() else " " for sign in line)
 
 
 def say_script(source: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -12,11 +13,20 @@ from kalends.client.cli._agent_options import argument_text
 from kalends.client.cli._output import rows
 from kalends.client.cli._polls import poll_lines
 from kalends.client.cli._problems import lines as problem_lines
-from kalends.core.api import AgentNote, Candidate, ClaimView, Found, Price, RequestView
+from kalends.core.api import (
+    AgentNote,
+    Candidate,
+    ClaimView,
+    Found,
+    Patience,
+    Price,
+    RequestView,
+)
 from kalends.core.durations import format_duration
 from kalends.core.errors import error_from_problem
 from kalends.core.identifiers import short_id
-from kalends.core.language import format_alternatives
+from kalends.core.language import format_alternatives, preferring
+from kalends.core.language.preferring import Preference
 from kalends.core.requests import Request, span
 from kalends.core.times import format_time
 
@@ -30,22 +40,76 @@ def short_time(time_s: int, zone: ZoneInfo) -> str:
     return f"{local:%a %Y-%m-%d %H:%M:%S}" if local.second else f"{local:%a %Y-%m-%d %H:%M}"
 
 
-def understood(request: Request, zone: ZoneInfo, *, exact: bool, key: str = "") -> list[str]:
+class Said(NamedTuple):
+    """What a call says beside its request."""
+
+    key: str = ""
+    preferences: Sequence[Preference] = ()
+    patience: Patience = "held"
+    give_up_at: int | None = None
+    copies: int = 1
+
+
+NOTHING_SAID: Final = Said()
+
+
+def understood(
+    request: Request, zone: ZoneInfo, said: Said = NOTHING_SAID, *, exact: bool
+) -> list[str]:
     """What will be asked for, in full; `exact` when the start is fixed."""
     lead_s, _ = span(request)
     facts = [
         ("request", format_alternatives(request.alternatives)),
+        ("copies", f"{said.copies}, each by itself" if said.copies > 1 else ""),
         ("for", format_duration(request.duration_s)),
         ("at", format_time(request.not_before - lead_s, zone))
         if exact
         else ("after", format_time(request.not_before, zone)),
+        (
+            "before",
+            format_time(request.not_after, zone) if request.not_after and not exact else "",
+        ),
+        *(("prefer", preferring.understood(each, request)) for each in said.preferences),
+        ("waits", _patience_words(said, zone)),
+        ("priority", f"{request.priority:+d}" if request.priority else ""),
+        ("agent", request.agent),
+        ("with", argument_text(request.arguments)),
+        ("note", request.note),
+        ("key", said.key),
     ]
-    if not exact and request.not_after:
-        facts.append(("before", format_time(request.not_after, zone)))
-    arguments = argument_text(request.arguments)
-    others = (("agent", request.agent), ("with", arguments), ("note", request.note), ("key", key))
-    facts += [(name, text) for name, text in others if text]
-    return [f"{name:8} {text}" for name, text in facts]
+    return [f"{name:8} {text}" for name, text in facts if text]
+
+
+def _patience_words(said: Said, zone: ZoneInfo) -> str:
+    """Empty for what is usual."""
+    until = format_time(said.give_up_at, zone) if said.give_up_at else ""
+    if said.patience == "none":
+        return "for nobody"
+    if said.patience == "taken":
+        last = until or "the last possible start"
+        return f"also for what is taken, on waiting lists; at most until {last}"
+    return f"at most until {until}" if until else ""
+
+
+def waiting_words(view: RequestView, zone: ZoneInfo) -> str:
+    """What an open request waits for, who is ahead, what is tried, and when it gives up."""
+    waiting = view.waiting
+    if waiting is None:
+        return "being decided"
+    awaited = " and ".join(waiting.awaited) or "its turn"
+    told = f"on the waiting list of {awaited}" if waiting.listed else f"waiting for {awaited}"
+    ahead = f"{waiting.ahead} ahead" if waiting.ahead else "next in line"
+    tried = f"; trying {short_time(waiting.earliest, zone)}" if waiting.earliest else ""
+    until = f"; gives up {short_time(waiting.until, zone)}" if waiting.until else ""
+    return f"{told}, {ahead}{tried}{until} ({zone.key})"
+
+
+def recalled_words(view: RequestView, zone: ZoneInfo) -> str:
+    """What the holder of a recalled request must do, and by when, where that is known already."""
+    by = "it now"
+    if view.recalled_until:
+        by = f"by {datetime.fromtimestamp(view.recalled_until, zone):%H:%M:%S}"
+    return f"an older request wants it: lock {by} or lose it: kalends lock {short_id(view.id)}"
 
 
 def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
@@ -57,6 +121,11 @@ def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
         facts.append(("end", f"{format_time(view.end, zone)}, {length} later"))
     if view.expires_at:
         facts.append(("expires", format_time(view.expires_at, zone)))
+    if view.state == "open" and view.waiting is not None:
+        facts.append(("waiting", waiting_words(view, zone)))
+        facts.append(("since", format_time(view.waiting.since, zone)))
+    if view.recalled_until:
+        facts.append(("recalled", f"until {format_time(view.recalled_until, zone)}"))
     if view.agent:
         facts.append(("agent", f"{view.agent} (script {view.script[:HASH_SHOWN]})"))
     if view.changing:
@@ -191,11 +260,38 @@ def _on(claims: Iterable[ClaimView]) -> str:
     )
 
 
-def what_next(view: RequestView) -> list[str]:
+def waiting_listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
+    """One row for each request that is in line or on a waiting list."""
+    return rows(
+        ("ID", "AHEAD", "WAITS FOR", "REQUEST", f"TRYING ({zone.key})", "GIVES UP"),
+        [
+            (
+                short_id(view.id),
+                view.waiting.ahead,
+                ", ".join(view.waiting.awaited) + (" (listed)" if view.waiting.listed else ""),
+                view.text,
+                short_time(view.waiting.earliest, zone) if view.waiting.earliest else "-",
+                short_time(view.waiting.until, zone) if view.waiting.until else "-",
+            )
+            for view in views
+            if view.waiting is not None
+        ],
+        right=("AHEAD",),
+    )
+
+
+def what_next(view: RequestView, zone: ZoneInfo) -> list[str]:
     """What a person may want to do after a booking, a hold or a change."""
     named = short_id(view.id)
+    if view.state == "open" and view.waiting is not None:
+        how = "on waiting lists" if view.waiting.listed else "still waiting"
+        return [
+            f"{how}: kalends show {named} --follow to wait on, kalends cancel {named} to give it up"
+        ]
     if view.state == "open":
         return [f"still being decided: kalends show {named}, or kalends watch {named}"]
+    if view.state == "held" and view.recalled_until:
+        return [recalled_words(view, zone)]
     if view.state == "held":
         return [f"held: kalends lock {named} to keep it, kalends release {named} to give it up"]
     return []

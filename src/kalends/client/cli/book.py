@@ -6,38 +6,34 @@ from typing import Unpack
 
 import click
 
-from kalends.client.cli import _agent_options, _asking
+from kalends.client.cli import _asking, _booking, _copies
 from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.client.request_calls import COPIES_MAX
 
 
 @click.command("book", cls=ServerCommand)
 @click.argument("request")
 @_asking.when_options
-@_agent_options.agent_options
-@_asking.booking_options
+@_booking.options
+@click.option("--copies", type=click.IntRange(1, COPIES_MAX), default=1, metavar="N",
+              help="Book it N times over, each copy by itself, under the keys KEY-1 to KEY-N.")  # fmt: skip
 @pass_settings
 def command(
-    settings: Settings,
-    request: str,
-    agent: str | None,
-    argument: tuple[str, ...],
-    note: str,
-    key: str,
-    wait: str,
-    **when: Unpack[_asking.When],
-) -> None:
+    settings: Settings, request: str, copies: int, **options: Unpack[_booking.Options]
+) -> int:
     """Book all of a request, or nothing.
 
     What was understood is said first, with the key of this call. When the answer is lost, `kalends
     show --key KEY` tells what became of it; the same command with `--key KEY` never books twice.
-    An agent prefers among the slots that there are; when it fails, sites choose the earliest.
+    While others hold what is wanted it waits, for a minute if nothing else is said; Ctrl-C leaves it
+    waiting. An agent prefers among the slots that there are; when it fails, sites choose the earliest.
     """
-    wait_s = _asking.wait_s(wait)
-    chooser = _agent_options.agent_named(agent)
-    with settings.connect() as client:
-        wanted = _asking.understand(client, request, when, note, chooser, argument)
-        key = key or client.new_key()
-        _asking.echo(settings, wanted, when, key)
-        view = client.book(wanted, agent=chooser, key=key, wait_s=wait_s)
-        visits = _asking.visits(settings, client, view)
-    _asking.answer(settings, view, visits)
+    if copies > 1:
+        return _copies.run(settings, request, options, copies)
+    return _booking.run(
+        settings, request, options,
+        lambda asked, wait_s: asked.client.book(
+            asked.wanted, agent=asked.agent, patience=asked.patience, give_up_at=asked.give_up_at,
+            key=asked.key, wait_s=wait_s,
+        ),
+    )  # fmt: skip

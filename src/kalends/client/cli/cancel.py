@@ -16,7 +16,7 @@ from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
 def command(settings: Settings, id: str, wait: str) -> None:
     """Cancel a reservation on all its sites.
 
-    Repeating it is harmless.
+    What is only held, or still waits, is given up. Repeating it is harmless.
     """
     wait_s = _asking.wait_s(wait)
     with settings.connect() as client:

@@ -6,7 +6,7 @@ from typing import Unpack
 
 import click
 
-from kalends.client.cli import _agent_options, _asking
+from kalends.client.cli import _asking, _booking
 from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
 
 
@@ -16,30 +16,20 @@ from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
 @click.option(
     "--keep", default="15m", show_default=True, metavar="DURATION", help="How long the hold lives."
 )
-@_agent_options.agent_options
-@_asking.booking_options
+@_booking.options
 @pass_settings
 def command(
-    settings: Settings,
-    request: str,
-    keep: str,
-    agent: str | None,
-    argument: tuple[str, ...],
-    note: str,
-    key: str,
-    wait: str,
-    **when: Unpack[_asking.When],
-) -> None:
+    settings: Settings, request: str, keep: str, **options: Unpack[_booking.Options]
+) -> int:
     """Hold all of a request for a while, to lock or release.
 
-    A hold that is neither locked nor released expires by itself.
+    A hold that is neither locked nor released expires by itself. An older request may want it back
+    sooner; `kalends watch` tells. With --when-free what is taken is held for you when it comes free.
     """
-    wait_s = _asking.wait_s(wait)
-    chooser = _agent_options.agent_named(agent)
-    with settings.connect() as client:
-        wanted = _asking.understand(client, request, when, note, chooser, argument)
-        key = key or client.new_key()
-        _asking.echo(settings, wanted, when, key)
-        view = client.hold(wanted, agent=chooser, keep=keep, key=key, wait_s=wait_s)
-        visits = _asking.visits(settings, client, view)
-    _asking.answer(settings, view, visits)
+    return _booking.run(
+        settings, request, options,
+        lambda asked, wait_s: asked.client.hold(
+            asked.wanted, agent=asked.agent, patience=asked.patience, give_up_at=asked.give_up_at,
+            keep=keep, key=asked.key, wait_s=wait_s,
+        ),
+    )  # fmt: skip

@@ -16,7 +16,7 @@ from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
 def command(settings: Settings, id: str, wait: str) -> None:
     """Give up what is held.
 
-    Repeating it is harmless.
+    What still waits is given up, too, with its place in line. Repeating it is harmless.
     """
     wait_s = _asking.wait_s(wait)
     with settings.connect() as client:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kalends.client.cli import _asking
+from kalends.client.cli import _asking, _waiting
 from kalends.client.cli._identify import full_id
 from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
 
@@ -12,8 +12,11 @@ from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
 @click.command("show", cls=ServerCommand)
 @click.argument("id", required=False)
 @click.option("--key", metavar="KEY", help="The key that the booking was made with.")
+@click.option(
+    "--follow", is_flag=True, help="Wait until it is settled, and tell what it waits for."
+)
 @pass_settings
-def command(settings: Settings, id: str | None, key: str | None) -> None:
+def command(settings: Settings, id: str | None, key: str | None, follow: bool) -> None:
     """Show one request, by id or by its key.
 
     By key it settles an unknown outcome: where nothing is found, the booking never arrived, and it
@@ -23,5 +26,7 @@ def command(settings: Settings, id: str | None, key: str | None) -> None:
         raise click.UsageError("Give an ID, or --key KEY.")
     with settings.connect() as client:
         view = client.resolve(key) if key is not None else client.show(full_id(client, str(id)))
+        if follow:
+            view = _waiting.settled(settings, client, _waiting.Waits(), "", lambda _: view)
         visits = _asking.visits(settings, client, view)
     _asking.answer(settings, view, visits)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from zoneinfo import ZoneInfo
+
 import click
 
 from kalends.client.cli import _output, _problems, _words
 from kalends.client.cli._identify import full_id
 from kalends.client.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.client.sync import SyncClient
+from kalends.core.api import Event
 from kalends.core.identifiers import short_id
 
 
@@ -19,7 +23,8 @@ from kalends.core.identifiers import short_id
 def command(settings: Settings, id: str | None, after: int, count: int | None) -> None:
     """Print what happens to your requests, as it happens.
 
-    With an ID only what happens to that one. Stop it with Ctrl-C. With --json one document a line.
+    With an ID only what happens to that one. Where an older request wants what you hold, it says by
+    when to lock it. Stop it with Ctrl-C. With --json one document a line.
     """
     zone = settings.time_zone()
     with settings.connect() as client:
@@ -28,9 +33,17 @@ def command(settings: Settings, id: str | None, after: int, count: int | None) -
             if settings.json:
                 _output.print_json("event", event, one_line=True)
             else:
-                at = _words.short_time(event.at_ms // 1000, zone)
-                _output.say(f"{at}  {short_id(event.id)}  {event.kind}  {event.detail}".rstrip())
-                for line in _problems.refusal_lines(event.refusals):
-                    _output.say(line)
+                _tell(client, event, zone)
             if seen == count:
                 return
+
+
+def _tell(client: SyncClient, event: Event, zone: ZoneInfo) -> None:
+    at = _words.short_time(event.at_ms // 1000, zone)
+    _output.say(f"{at}  {short_id(event.id)}  {event.kind}  {event.detail}".rstrip())
+    for line in _problems.refusal_lines(event.refusals):
+        _output.say(line)
+    if event.kind == "recalled":
+        view = client.show(event.id)
+        if view.state == "held":
+            _output.say_loudly(f"  ! {_words.recalled_words(view, zone)}")

@@ -64,7 +64,7 @@ def command(
         source = _source(file)
     wanted = request_from(
         request, duration=when["duration"], at=when["at"], window=_asking.window(when), note="",
-        priority=0, agent="mine", arguments=_agent_options.argument_values(argument),
+        priority=0, prefer=(), agent="mine", arguments=_agent_options.argument_values(argument),
         now_s=wall_s, zone=zone,
     )  # fmt: skip
     inbox = tuple(_agent_options.plain_data(message, "--message") for message in messages)

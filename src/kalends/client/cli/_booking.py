@@ -1,0 +1,126 @@
+"""What `book` and `hold` share: their options, what they say first, and what they do when refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from msgspec import structs
+
+from kalends.client.cli import _agent_options, _asking, _output, _problems, _waiting, _words
+from kalends.client.cli._settings import Settings
+from kalends.client.scripts import Agent
+from kalends.client.sync import SyncClient
+from kalends.core.api import Patience, RequestView
+from kalends.core.errors import KalendsError, LostRace, NoCommonTime
+from kalends.core.requests import Request
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ALTERNATIVES = 3
+"""Other starts that are shown where nothing could be had at once."""
+
+
+class Options(_asking.When, _waiting.Options):
+    """The options of `book` and `hold`; passed on as they were typed."""
+
+    agent: str | None
+    argument: tuple[str, ...]
+    prefer: tuple[str, ...]
+    priority: int
+    note: str
+    key: str
+
+
+class Asked:
+    """A request as it will be sent, and how. Says it on standard error; raises `InvalidInput`."""
+
+    def __init__(
+        self, settings: Settings, client: SyncClient, text: str, options: Options, copies: int = 1
+    ) -> None:
+        self.client = client
+        self.waits = _waiting.waits(options)
+        self.agent: Agent = _agent_options.agent_named(options["agent"])
+        preferences = _asking.preferred(settings, client, options["prefer"])
+        self.wanted = client.request(
+            text, duration=options["duration"], at=options["at"], window=_asking.window(options),
+            note=options["note"], priority=options["priority"], prefer=preferences,
+            agent=self.agent, arguments=_agent_options.argument_values(options["argument"]),
+        )  # fmt: skip
+        self.give_up_at = client.time_s(options["until"]) if options["until"] else None
+        self.key = options["key"] or client.new_key()
+        said = _words.Said(
+            key=self.key, preferences=preferences, patience=self.waits.patience,
+            give_up_at=self.give_up_at, copies=copies,
+        )  # fmt: skip
+        _asking.echo(settings, self.wanted, options, said)
+
+    @property
+    def patience(self) -> Patience:
+        return self.waits.patience
+
+
+def options(function: F) -> F:
+    """The options of `Options` but those that say when."""
+    for decorate in (
+        _waiting.options,
+        click.option(
+            "--key",
+            default="",
+            metavar="KEY",
+            help="Your own key for this call: repeating it with the same key books once.",
+        ),
+        click.option("--note", default="", metavar="TEXT", help="A note, for yourself."),
+        click.option(
+            "--priority",
+            type=click.IntRange(-100, 100),
+            default=0,
+            metavar="N",
+            help="A head start in lines, as far as the broker allows you one.",
+        ),
+        _agent_options.agent_options,
+        _asking.prefer_option,
+    ):
+        function = decorate(function)
+    return function
+
+
+def run(
+    settings: Settings,
+    text: str,
+    options: Options,
+    send: Callable[[Asked, float], RequestView],
+) -> int:
+    """Say what is asked, `send` it with the time to wait, wait on as `options` say, print the answer."""
+    with settings.connect() as client:
+        asked = Asked(settings, client, text, options)
+        try:
+            view = _waiting.settled(
+                settings, client, asked.waits, asked.key, lambda wait_s: send(asked, wait_s)
+            )
+        except (NoCommonTime, LostRace) as error:
+            if settings.json or asked.patience != "none":
+                raise
+            return tell_alternatives(settings, client, asked.wanted, error)
+        visits = _asking.visits(settings, client, view)
+    _asking.answer(settings, view, visits)
+    return 0
+
+
+def tell_alternatives(
+    settings: Settings, client: SyncClient, wanted: Request, error: KalendsError
+) -> int:
+    """Say what stood in the way, and which later starts are free now; the exit code of `error`."""
+    told = _problems.lines(error)
+    wider = structs.replace(wanted, not_after=0, agent="", arguments={})
+    try:
+        free = client.find(wider, count=ALTERNATIVES).candidates
+    except KalendsError:
+        free = ()
+    if free:
+        told += ["free now, from then on:", *_words.candidate_lines(free, settings.time_zone())]
+    told.append("add --when-free to wait until what you asked for is free")
+    for line in told:
+        _output.say(line, error=True)
+    return error.exit_code

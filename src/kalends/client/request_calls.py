@@ -1,0 +1,316 @@
+"""The client's calls that make requests, wait for them, and look at them."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import AsyncIterator
+from typing import Final, Literal, TypedDict, Unpack
+
+import msgspec
+
+from kalends.client.agent_calls import AgentCalls
+from kalends.client.answers import settled
+from kalends.client.asking import (
+    ArgumentValues,
+    Duration,
+    Preferred,
+    Time,
+    Window,
+    length_s,
+)
+from kalends.client.scripts import Agent, named_script
+from kalends.client.waiting import Follower, Progress
+from kalends.core import api
+from kalends.core.errors import InvalidInput
+from kalends.core.requests import Request
+
+ListState = Literal["", "open", "held", "reserved", "failed", "cancelled"]
+
+WATCH_WAIT_S: Final = 25.0
+"""How long one call of `watch` stays open: below the time after which proxies cut silent calls."""
+
+CALL_WAIT_S_MAX: Final = 120.0
+"""How long one call that books may wait; what takes longer is followed by its events."""
+
+PROMPT_S: Final = 1.0
+"""What is free is booked within this; what takes longer has a progress to tell."""
+
+COPIES_MAX: Final = 100
+PAGE: Final = 1_000
+
+
+class When(TypedDict, total=False):
+    """What `request` takes beside the terms and the agent."""
+
+    duration: Duration | None
+    at: Time | None
+    window: Window
+    note: str
+    priority: int
+    prefer: Preferred
+    arguments: ArgumentValues | None
+
+
+class RequestCalls(AgentCalls):
+    """The part of `kalends.Client` about requests; whoever inherits it brings times and a follower."""
+
+    @property
+    @abstractmethod
+    def _follower(self) -> Follower:
+        """Waits for what is open."""
+
+    @abstractmethod
+    def time_s(self, when: Time) -> int:
+        """`when` as seconds UTC."""
+
+    @abstractmethod
+    def request(
+        self,
+        request: Request | str,
+        *,
+        duration: Duration | None = None,
+        at: Time | None = None,
+        window: Window = (None, None),
+        note: str = "",
+        priority: int = 0,
+        prefer: Preferred = (),
+        agent: Agent = "",
+        arguments: ArgumentValues | None = None,
+    ) -> Request:
+        """What the arguments are understood to mean."""
+
+    async def book(
+        self,
+        request: Request | str,
+        *,
+        duration: Duration | None = None,
+        at: Time | None = None,
+        window: Window = (None, None),
+        note: str = "",
+        priority: int = 0,
+        prefer: Preferred = (),
+        agent: Agent = "",
+        arguments: ArgumentValues | None = None,
+        patience: api.Patience = "held",
+        give_up_at: Time | None = None,
+        key: str = "",
+        wait_s: float | None = 30.0,
+        on_progress: Progress | None = None,
+    ) -> api.RequestView:
+        """Book all of `request` or nothing; arguments as for `request`.
+
+        `patience` says what it may wait for: nothing ("none"), what others hold and may give up
+        ("held"), or also what is taken, until somebody cancels ("taken": waiting lists); it gives up
+        at `give_up_at` (default: a minute for what is held, the last possible start for what is
+        taken). `on_progress` is called with the request while it waits, each time that something
+        has changed.
+
+        The answer's state is ``reserved``, or ``open`` when it is still being decided after
+        `wait_s` (None: wait until it is settled); then it goes on by itself, and `wait` waits on.
+        Raises what stood in the way: `NoCommonTime`, `NotAllowed`, `LostRace`, ...; then nothing is
+        booked. An `agent` that fails stops nothing: the sites choose for it, and `why` tells what
+        went wrong.
+        """
+        script = named_script(agent)
+        wanted = self.request(
+            request, duration=duration, at=at, window=window, note=note, priority=priority,
+            prefer=prefer, agent=script.name, arguments=arguments,
+        )  # fmt: skip
+        body = self._book(wanted, key, patience, give_up_at)
+        await self._upload(script)
+        return settled(await self._decided(body, wait_s, on_progress))
+
+    async def hold(
+        self,
+        request: Request | str,
+        *,
+        duration: Duration | None = None,
+        at: Time | None = None,
+        window: Window = (None, None),
+        note: str = "",
+        priority: int = 0,
+        prefer: Preferred = (),
+        agent: Agent = "",
+        arguments: ArgumentValues | None = None,
+        keep: Duration = "15m",
+        patience: api.Patience = "held",
+        give_up_at: Time | None = None,
+        key: str = "",
+        wait_s: float | None = 30.0,
+        on_progress: Progress | None = None,
+    ) -> api.RequestView:
+        """As `book`, but the slots are only held, for `keep`: `lock` or `release` them by id.
+
+        With patience "taken" they are held for `keep` from the moment they are free. An older
+        request may want them meanwhile: `recalled_until` then says until when `lock` still wins.
+        """
+        script = named_script(agent)
+        wanted = self.request(
+            request, duration=duration, at=at, window=window, note=note, priority=priority,
+            prefer=prefer, agent=script.name, arguments=arguments,
+        )  # fmt: skip
+        keep_s = length_s(keep, where="keep")
+        body = self._book(wanted, key, patience, give_up_at, keep_s)
+        await self._upload(script)
+        return settled(await self._decided(body, wait_s, on_progress))
+
+    async def book_copies(
+        self,
+        request: Request | str,
+        count: int,
+        *,
+        agent: Agent = "",
+        patience: api.Patience = "held",
+        give_up_at: Time | None = None,
+        key: str = "",
+        wait_s: float | None = 30.0,
+        on_progress: Progress | None = None,
+        **when: Unpack[When],
+    ) -> list[api.RequestView]:
+        """Book `request` `count` times over: independent copies, each all or nothing by itself.
+
+        Other arguments as for `book`. Copy n has the key ``KEY-n``, so that a repeated call books
+        each copy once. The views come in that order, those of copies that failed among them, with
+        their `problem`. Raises what is wrong with all of them; and what went wrong with some call,
+        after all have ended: then `resolve` tells what became of each key.
+        """
+        if not 1 <= count <= COPIES_MAX:
+            raise InvalidInput(
+                f"{count} copies cannot be asked for",
+                where="count",
+                remedy=f"ask for 1 to {COPIES_MAX}",
+            )
+        script = named_script(agent)
+        wanted = self.request(request, agent=script.name, **when)
+        key = key or self.new_key()
+        bodies = [
+            self._book(wanted, f"{key}-{number}", patience, give_up_at)
+            for number in range(1, count + 1)
+        ]
+        await self._upload(script)
+        answers = await asyncio.gather(
+            *(self._decided(body, wait_s, on_progress) for body in bodies), return_exceptions=True
+        )
+        views = []
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+            views.append(answer)
+        return views
+
+    async def wait(
+        self,
+        id: str,
+        *,
+        wait_s: float | None = None,
+        until_listed: bool = False,
+        on_progress: Progress | None = None,
+    ) -> api.RequestView:
+        """Request `id` once it is settled, or as it is after `wait_s` (None: however long it takes).
+
+        With `until_listed` also once it is on waiting lists. Raises what stood in its way, as `book`
+        does, and nothing is booked then.
+        """
+        return settled(
+            await self._follower.settled(
+                id, wait_s=wait_s, on_progress=on_progress, until_listed=until_listed
+            )
+        )
+
+    async def show(self, id: str) -> api.RequestView:
+        """Request `id` as it is now."""
+        return await self._caller.call(api.ById(id=id), "show", api.RequestView)
+
+    async def why(self, id: str) -> api.Story:
+        """What happened to request `id`, and who refused it by which rule."""
+        return await self._caller.call(api.ById(id=id), "why", api.Story)
+
+    async def resolve(self, key: str) -> api.RequestView:
+        """Settle an `OutcomeUnknown`: the request made with `key`, in whatever state it is now.
+
+        Raises `NotFound` when it never arrived: it is safe to send it again with the same key.
+        """
+        return await self._caller.call(api.ByKey(key=key), "by_key", api.RequestView)
+
+    by_key = resolve
+
+    async def list(
+        self,
+        *,
+        state: ListState = "",
+        everyone: bool = False,
+        count: int = 100,
+        before: str = "",
+    ) -> tuple[api.RequestView, ...]:
+        """The caller's requests, newest first: `count` of them, older than id `before`.
+
+        `everyone` lists all users' requests and needs the scope ``audit``.
+        """
+        body = api.ListRequests(state=state, everyone=everyone, count=count, before=before)
+        return (await self._caller.call(body, "list", api.Requests)).requests
+
+    async def waiting_list(self) -> tuple[api.RequestView, ...]:
+        """The caller's requests that are in line or on a waiting list, newest first."""
+        waiting: tuple[api.RequestView, ...] = ()
+        before = ""
+        while True:
+            page = await self.list(state="open", count=PAGE, before=before)
+            waiting += tuple(view for view in page if view.waiting is not None)
+            if len(page) < PAGE:
+                return waiting
+            before = page[-1].id
+
+    async def watch(self, id: str = "", *, after: int = -1) -> AsyncIterator[api.Event]:
+        """What happens to the caller's requests (or to `id`), as it happens; never ends by itself.
+
+        Goes on after event number `after` (to resume), or from now on; lost connections are made
+        again without missing an event.
+        """
+        wait_s = 0.0 if after < 0 else WATCH_WAIT_S
+        while True:
+            seen = await self.events(after, id=id, wait_s=wait_s)
+            for event in seen.events:
+                yield event
+            after, wait_s = seen.next, WATCH_WAIT_S
+
+    async def events(
+        self, after: int = -1, *, id: str = "", wait_s: float = WATCH_WAIT_S
+    ) -> api.Events:
+        """One look for `watch`: what happened after event number `after`, -1 for from now on."""
+        body = api.Watch(after=after, id=id, wait_ms=milliseconds(wait_s))
+        return await self._caller.call(body, "watch", api.Events)
+
+    def _book(
+        self,
+        wanted: Request,
+        key: str,
+        patience: api.Patience,
+        give_up_at: Time | None,
+        hold_s: int | None = None,
+    ) -> api.Book:
+        body = api.Book(
+            key=key or self.new_key(), request=wanted, patience=patience,
+            give_up_at=0 if give_up_at is None else self.time_s(give_up_at),
+        )  # fmt: skip
+        return body if hold_s is None else msgspec.structs.replace(body, hold=True, hold_s=hold_s)
+
+    async def _decided(
+        self, body: api.Book, wait_s: float | None, on_progress: Progress | None
+    ) -> api.RequestView:
+        """The answer to `body`, followed where one call does not wait long enough, or tells nothing."""
+        first_s = CALL_WAIT_S_MAX if wait_s is None else min(wait_s, CALL_WAIT_S_MAX)
+        if on_progress is not None:
+            first_s = min(first_s, PROMPT_S)
+        elif wait_s is None:
+            first_s = WATCH_WAIT_S
+        body = msgspec.structs.replace(body, wait_ms=milliseconds(first_s))
+        view = await self._caller.call(body, "book", api.RequestView)
+        left_s = None if wait_s is None else wait_s - first_s
+        if view.state != "open" or (left_s is not None and left_s <= 0):
+            return view
+        return await self._follower.settled(view.id, wait_s=left_s, on_progress=on_progress)
+
+
+def milliseconds(wait_s: float) -> int:
+    return round(wait_s * 1000)
