@@ -19,6 +19,7 @@ from kalends.core.language import parse_request
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.book import SiteBook
 from kalends.resource_servers.views import look
+from kalends.resource_servers.waiting_list import WaitingList
 from kalends.serving.callers import Caller
 
 T0 = 1_800_000_000
@@ -39,12 +40,13 @@ class Site:
         self.asking = Asking(self.send)
         clock = ManualClock()
         clock.wall_now_s = T0
+        self.listed = WaitingList()
         self.finding = Finding(self.directory, self.asking, clock)
 
     def send(self, site: str, message: m.Message) -> None:
         assert isinstance(message, m.Query)
         self.asked.append(message)
-        self.asking.answered(site, look(self.book, message, 1, T0))
+        self.asking.answered(site, look(self.book, message, 1, T0, (), self.listed))
 
     def taken(self, name: str, start: int, end: int, units: int = 1, holder: str = "bob") -> None:
         """Hours from now."""

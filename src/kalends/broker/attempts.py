@@ -66,7 +66,8 @@ class Attempts(Telling):
             self._no_way(case, error_of(down), now)
             return
         case.enter("holding" if record.spec.hold or record.att > 1 or hopeful else "voting")
-        self._in_flight.note(case.rid, wants)
+        self._in_flight.note(case.rid, record.stamp, wants)
+        self._under_way.note(case.rid, record.stamp, wants)
         case.parts = {site: SitePart(site, of_site) for site, of_site in grouped.items()}
         self._wait_for_votes(case, now)
         for part in case.parts.values():

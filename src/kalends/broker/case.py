@@ -121,6 +121,8 @@ class Case:
     """The slots were taken: they are looked at before they are asked for again."""
     stirred: bool = False
     """Something may have come free that no look has seen."""
+    offering: set[str] = field(default_factory=set)
+    """Sites that have offered something, and wait to hear what comes of it."""
     listed: set[str] = field(default_factory=set)
     """Sites on whose waiting lists it stands."""
     shunned: dict[str, Refusal] = field(default_factory=dict)

@@ -88,7 +88,7 @@ class Decisions(Touring):
         case.record.att += 1
         case.record.owner = self.identity.owner
         case.parts = {}
-        self._in_flight.drop(case.rid)
+        self._nothing_under_way(case.rid)
         case.tour = None
         case.stale = False
         if case.record.held_until_ms and case.record.held_until_ms <= now.wall_ms:
@@ -103,7 +103,7 @@ class Decisions(Touring):
                 False  # A release that came too late: what is reserved is cancelled.
             )
             case.enter("telling")
-            self._in_flight.drop(case.rid)
+            self._nothing_under_way(case.rid)
             case.listed -= case.parts.keys()
             self._leave_lists(case)
             self._answer(case)

@@ -108,6 +108,9 @@ class Desk:
         """For each query the site, and when it was asked (monotonic ms); also for looks that are over."""
         self._effects = Effects()
         self._in_flight = InFlight()
+        """What is asked for, and not answered yet."""
+        self._under_way = InFlight()
+        """What is asked for, and not decided yet."""
 
     def working_on(self, user: str, key: str) -> Case | None:
         """The case of the request that `user` made with `key`, while this replica works on it."""
@@ -166,12 +169,16 @@ class Desk:
     def _over(self, case: Case, rid: str = "") -> None:
         """`rid` is given where the case's record has become another's."""
         case.phase = "over"
-        self._in_flight.drop(rid or case.rid)
+        self._nothing_under_way(rid or case.rid)
         for query_id in case.queries:
             self._queries.pop(query_id, None)
         if self.cases.pop(rid or case.rid, None) is not None:
             self._keys.pop((case.record.user, case.record.key), None)
             self._open[case.record.user] -= 1
+
+    def _nothing_under_way(self, rid: str) -> None:
+        self._in_flight.drop(rid)
+        self._under_way.drop(rid)
 
     def _happened(
         self, case: Case, kind: str, detail: str, now: Moment, refusals: tuple[Refusal, ...] = ()

@@ -21,13 +21,15 @@ class InFlight:
     """The slots that each request is asking for."""
 
     def __init__(self) -> None:
+        self._stamps: dict[str, int] = {}
         self._wants: dict[str, dict[str, tuple[Want, ...]]] = {}
         """By resource, then by request."""
         self._resources: dict[str, set[str]] = {}
 
-    def note(self, rid: str, wants: Iterable[Want]) -> None:
+    def note(self, rid: str, stamp: int, wants: Iterable[Want]) -> None:
         """`rid` asks for `wants` now, and for nothing else."""
         self.drop(rid)
+        self._stamps[rid] = stamp
         for want in wants:
             of_one = self._wants.setdefault(want.resource, {})
             of_one[rid] = (*of_one.get(rid, ()), want)
@@ -44,20 +46,27 @@ class InFlight:
                     del self._wants[resource]
         if not resources:
             self._resources.pop(rid, None)
+            self._stamps.pop(rid, None)
 
-    def less(self, free: Free, rid: str) -> dict[str, Sequence[Step]]:
-        """`free` without what requests other than `rid` ask for."""
-        return {resource: self._less(resource, steps, rid) for resource, steps in free.items()}
+    def less(
+        self, free: Free, rid: str, before: tuple[int, str] | None = None
+    ) -> dict[str, Sequence[Step]]:
+        """`free` without what requests other than `rid` ask for; of those older than `before` only."""
+        return {
+            resource: self._less(resource, steps, rid, before) for resource, steps in free.items()
+        }
 
     def others(self, rid: str, resources: Iterable[str]) -> bool:
         """Whether a request other than `rid` asks for something on one of `resources`."""
         return any(self._wants.get(resource, {}).keys() - {rid} for resource in resources)
 
-    def _less(self, resource: str, steps: Sequence[Step], rid: str) -> Sequence[Step]:
+    def _less(
+        self, resource: str, steps: Sequence[Step], rid: str, before: tuple[int, str] | None
+    ) -> Sequence[Step]:
         others = [
             want
             for other, wants in self._wants.get(resource, {}).items()
-            if other != rid
+            if other != rid and (before is None or (self._stamps[other], other) < before)
             for want in wants
         ]
         return list(without(steps, others)) if others else steps

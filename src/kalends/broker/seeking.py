@@ -192,6 +192,9 @@ class Seeking(Attempts):
         free = case.free
         if case.counting == "all":
             free = self._in_flight.less(free, case.rid)
+        elif record.spec.patience == "taken":
+            # What an older one of ours is about to get is as good as taken: lists are for that.
+            free = self._under_way.less(free, case.rid, before=(record.stamp, case.rid))
         if case.fixed:
             wants = record.spec.wants
             start, end = min(want.start for want in wants), max(want.end for want in wants)
@@ -230,7 +233,6 @@ class Seeking(Attempts):
         case.enter("waiting")
         case.rounds = 0
         case.parts = {site: SitePart(site, wants) for site, wants in case.wanted.items()}
-        case.listed |= case.wanted.keys()
         self._wait_for_votes(case, now)
         case.phase_deadline_ms = case.deadline_ms
         if record.waiting is None or not record.waiting.listed:
@@ -240,7 +242,12 @@ class Seeking(Attempts):
             self._happened(case, "listed", f"waits for {', '.join(awaited)}", now, refusals)
             self._note_waiting(case, waiting)
         for part in case.parts.values():
-            self._send_await(case, part)
+            if part.site in case.offering or part.site not in case.listed:
+                self._send_await(case, part)
+            else:
+                part.voted = True
+        case.listed |= case.wanted.keys()
+        case.offering.clear()
 
     def _no_way(self, case: Case, error: KalendsError, now: Moment) -> None:
         """A site cannot be reached: who stands on lists waits for it, too; others hear it now."""
@@ -276,6 +283,8 @@ class Seeking(Attempts):
         if case is None:
             return
         case.stirred = case.stirred or awaited.offered or awaited.fresh
+        if awaited.offered:
+            case.offering.add(site)
         part = case.parts.get(site)
         if case.phase != "waiting" or part is None or awaited.att != case.record.att:
             return

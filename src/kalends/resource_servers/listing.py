@@ -16,6 +16,7 @@ from kalends.core.intervals import Moment
 from kalends.resource_servers.book import Freed
 from kalends.resource_servers.keeping import Order
 from kalends.resource_servers.lining import Lining
+from kalends.resource_servers.stakes import Stake
 from kalends.resource_servers.waiting_list import Listed, Offer
 
 LISTED_MS: Final = 60_000
@@ -116,6 +117,12 @@ class Listing(Lining):
         self._listed.offered(listed, None)
         self._offers.drop(listed.rid)
         self._declined += [(piece, listed.order) for piece in offer.freed]
+
+    def _commit(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
+        applied = super()._commit(stake, rid, att, chosen)
+        if applied:
+            self._leave_list(rid)
+        return applied
 
     def _leave_list(self, rid: str) -> None:
         listed = self._listed.get(rid)
