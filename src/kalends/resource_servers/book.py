@@ -18,6 +18,7 @@ from sortedcontainers import SortedList
 from kalends.calendars import Booking, ResourceCalendar, State, unknown_resource
 from kalends.core.errors import Conflict, Refusal
 from kalends.core.messages import Principal, Want
+from kalends.resource_servers.keeping import Stretch
 from kalends.resource_servers.occupancy import (
     Piece,
     Placed,
@@ -30,9 +31,6 @@ from kalends.resource_servers.occupancy import (
     place,
 )
 from kalends.resource_servers.stakes import Claim, Stake
-
-Freed = tuple[str, int, int]
-"""Resource, start, end."""
 
 
 class SiteBook:
@@ -54,8 +52,8 @@ class SiteBook:
         self._expires_ms: dict[str, int] = {}
         self._expiries = SortedList()
         """``(expires_ms, rid)`` of every stake that runs out."""
-        self._freed: list[Freed] = []
-        self._locked: set[str] = set()
+        self._freed: list[Stretch] = []
+        self._locked: list[Stretch] = []
 
     def restore(self, stakes: Iterable[Stake]) -> None:
         """Take over `stakes` as they were stored; replacements last, for they build on the old.
@@ -106,18 +104,16 @@ class SiteBook:
                 found.append(refusal)
         return found
 
-    def busy(self, stake: Stake, resource: str, wall_s: int) -> tuple[Refusal, ...]:
-        """The refusals for those claims of `stake` on `resource` that have no room."""
+    def busy(
+        self, principal: Principal, claims: Sequence[Claim], resource: str, wall_s: int
+    ) -> tuple[Refusal, ...]:
+        """The refusals for those of `claims` on `resource` that have no room."""
         calendar = self.calendars[resource]
-        lacking = [
-            claim
-            for claim in stake.claims
-            if claim.resource == resource and calendar.free(claim.start, claim.end) < claim.units
-        ]
-        shown = lacking or [claim for claim in stake.claims if claim.resource == resource][:1]
+        of_one = [claim for claim in claims if claim.resource == resource]
+        lacking = [claim for claim in of_one if calendar.free(claim.start, claim.end) < claim.units]
         return tuple(
-            calendar.busy(stake.principal, claim.start, claim.end, claim.units, wall_s)
-            for claim in shown
+            calendar.busy(principal, claim.start, claim.end, claim.units, wall_s)
+            for claim in lacking or of_one[:1]
         )
 
     def changer_of(self, rid: str) -> str:
@@ -151,12 +147,15 @@ class SiteBook:
             return full
         self._note(stake, bookings, resources, state, expires_ms)
         if state == "locked":
-            self._locked.update(resources)
+            self._locked += [
+                (resource, booking.start, booking.end)
+                for resource, booking in zip(resources, bookings, strict=True)
+            ]
         if standing is not None:
             self._changers[stake.replaces] = stake.rid
         return ""
 
-    def take_freed(self) -> list[Freed]:
+    def take_freed(self) -> list[Stretch]:
         """What was booked and is not any more, since the last call: room may have come free there."""
         freed, self._freed = self._freed, []
         return freed
@@ -165,9 +164,9 @@ class SiteBook:
         """What was kept for somebody is not any more."""
         self._freed += [(resource, start, end) for resource, start, end, _ in pieces]
 
-    def take_locked(self) -> set[str]:
-        """The resources on which something was locked since the last call: no waiting helps there."""
-        locked, self._locked = self._locked, set()
+    def take_locked(self) -> list[Stretch]:
+        """What was locked since the last call: no waiting helps there."""
+        locked, self._locked = self._locked, []
         return locked
 
     def locked_units(self, resource: str, start: int, end: int) -> int:
@@ -209,9 +208,9 @@ class SiteBook:
         """
         assert state == "held" or not are_alternatives(stake.claims), stake
         for resource, booking_id in self._placed[stake.rid]:
-            self.calendars[resource].change_state(booking_id, state, expires_ms)
+            booking = self.calendars[resource].change_state(booking_id, state, expires_ms)
             if state == "locked":
-                self._locked.add(resource)
+                self._locked.append((resource, booking.start, booking.end))
         self._count(stake, state)
         self._set_expiry(stake, expires_ms)
 

@@ -16,6 +16,9 @@ from kalends.resource_servers.occupancy import Piece, peak_units
 Order = tuple[float, str]
 """A request's place among others: its stamp (less a head start, where an owner gives one), and its id."""
 
+Stretch = tuple[str, int, int]
+"""Resource, start, end."""
+
 LAST: Order = (math.inf, "")
 """After everybody."""
 
@@ -91,9 +94,17 @@ class Keeping:
                     found.add(other_rid)
         return len(found)
 
-    def touching(self, resources: Collection[str]) -> list[str]:
-        """Everybody for whom something is kept on one of `resources`, in order."""
-        found = {each for name in resources for each in self._by_resource.get(name, ())}
+    def touching(self, times: Collection[Stretch]) -> list[str]:
+        """Everybody for whom something is kept during one of `times`, in order."""
+        found = {
+            (order, rid)
+            for name, start, end in times
+            for order, rid in self._by_resource.get(name, ())
+            if any(
+                resource == name and begin < end and start < finish
+                for resource, begin, finish, _ in self._kept[rid][1]
+            )
+        }
         return [rid for _, rid in sorted(found)]
 
     def check(self) -> None:

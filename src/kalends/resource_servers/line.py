@@ -6,7 +6,7 @@ loses it. It keeps room (see `keeping`) from everybody behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -14,7 +14,7 @@ from sortedcontainers import SortedList
 
 from kalends.core import messages as m
 from kalends.core.errors import Refusal
-from kalends.resource_servers.keeping import Keeping, Order
+from kalends.resource_servers.keeping import Keeping, Order, Stretch
 from kalends.resource_servers.occupancy import Piece
 
 Seniority = tuple[int, str]
@@ -98,22 +98,22 @@ class Line:
         place.asker, place.lease_ms = asker, lease_ms
         self._leases.add((lease_ms, place.rid))
 
-    def touching(self, resources: Sequence[str] | set[str]) -> list[str]:
-        """Who waits for something on one of `resources`, in order."""
-        return self.keeping.touching(resources)
+    def touching(self, times: Collection[Stretch]) -> list[str]:
+        """Who waits for something during one of `times`, in order."""
+        return self.keeping.touching(times)
 
     def ahead(self, rid: str) -> int:
         return self.keeping.ahead(rid)
 
     def senior_pieces(self, place: Place) -> list[Piece]:
-        """What those older than `place` wait for on the same resources, whatever the order in line."""
-        resources = self.keeping.resources(place.rid)
+        """What those older than `place` wait for at the same times, whatever the order in line."""
+        times = {(resource, start, end) for resource, start, end, _ in place.pieces}
         return [
             piece
-            for rid in self.keeping.touching(resources)
+            for rid in self.keeping.touching(times)
             if self._places[rid].seniority < place.seniority
             for piece in self._places[rid].pieces
-            if piece[0] in resources
+            if any(_overlap(piece, other) for other in place.pieces)
         ]
 
     def overdue(self, now_ms: int) -> list[Place]:
@@ -140,3 +140,7 @@ class Line:
         for rid, place in self._places.items():
             assert self.keeping.pieces(rid) == place.pieces
             assert self.keeping.order(rid) == place.order
+
+
+def _overlap(one: Piece, other: Piece) -> bool:
+    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]

@@ -9,12 +9,13 @@ nothing but their own decision, and are never recalled, so that nobody waits in 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Literal
 
 from kalends.core import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
+from kalends.resource_servers.keeping import Stretch
 from kalends.resource_servers.line import Holder, Place, Seniority
 from kalends.resource_servers.occupancy import Piece
 from kalends.resource_servers.recalling import have_room
@@ -85,9 +86,9 @@ class Lining(Taking):
         ahead = self._line.ahead(place.rid)
         self._answer_visit(source, place.visit, "none", (), place.refusals, ahead=ahead)
 
-    def _serve(self, now: Moment, resources: set[str]) -> None:
+    def _serve(self, now: Moment, times: Collection[Stretch]) -> None:
         """Grant what has room now, in order; tell those who wait in vain; recall for the others."""
-        for rid in self._line.touching(resources):
+        for rid in self._line.touching(times):
             place = self._line.get(rid)
             if place is not None:
                 self._try(place, now)
@@ -95,18 +96,18 @@ class Lining(Taking):
     def _try(self, place: Place, now: Moment) -> None:
         visit = place.visit
         refusals = self._why_not(visit, now)
-        needs: tuple[Piece, ...] = ()
         if not refusals:
             before = self.book.stakes.get(visit.rid)
-            refusals, needs = self._take(before, visit, now, "queue", "grant")
-        if not refusals:
-            self._granted(place)
-        elif needs and self._may_come_free(needs):
-            self._recall_for(place, now)
-        else:
-            self._quit_line(visit.rid)
-            locked = m.Locked(rid=visit.rid, att=visit.att, refusals=refusals)
-            self._send(place.asker, locked)
+            lack = self._take(before, visit, now, "queue", "grant")
+            if lack is None:
+                self._granted(place)
+                return
+            if lack.held:
+                self._recall_for(place, now)
+                return
+            refusals = self._no_room(lack, now)
+        self._quit_line(visit.rid)
+        self._send(place.asker, m.Locked(rid=visit.rid, att=visit.att, refusals=refusals))
 
     def _granted(self, place: Place) -> None:
         visit = place.visit
@@ -166,16 +167,18 @@ class Lining(Taking):
 
     def _youngest_in_the_way(self, seniority: Seniority, needs: Sequence[Piece]) -> list[str]:
         """Of those younger than `seniority`, the youngest whose holds must go; none: that is too few."""
-        calendars = {name: self.book.calendars[name].calendar.copy() for name, _, _, _ in needs}
         booked: dict[str, set[tuple[str, int]]] = {}
         for resource, start, end, _ in needs:
-            for booking in calendars[resource].listing(start, end):
-                if booking.state == "held" and booking.reservation in self._holders:
-                    booked.setdefault(booking.reservation, set()).add((resource, booking.id))
+            for booking in self.book.calendars[resource].calendar.listing(start, end):
+                rid = booking.reservation
+                recallable = booking.state == "held" and rid in self._holders
+                if recallable and self._stake_seniority(rid) > seniority:
+                    booked.setdefault(rid, set()).add((resource, booking.id))
+        if not booked:
+            return []
+        calendars = {name: self.book.calendars[name].calendar.copy() for name, _, _, _ in needs}
         found = []
         for rid in sorted(booked, key=self._recall_order, reverse=True):
-            if self._stake_seniority(rid) <= seniority:
-                continue
             for resource, booking_id in booked[rid]:
                 calendars[resource].release(booking_id)
             found.append(rid)

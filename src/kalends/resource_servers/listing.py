@@ -13,8 +13,7 @@ from typing import Final
 from kalends.core import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
-from kalends.resource_servers.book import Freed
-from kalends.resource_servers.keeping import Order
+from kalends.resource_servers.keeping import Order, Stretch
 from kalends.resource_servers.lining import Lining
 from kalends.resource_servers.stakes import Stake
 from kalends.resource_servers.waiting_list import Listed, Offer
@@ -42,7 +41,7 @@ class Listing(Lining):
             return
         order = self._order_of(wish.principal, wish.stamp, wish.rid, wants)
         listed = Listed(wish, source, order, now.monotonic_ms + LISTED_MS)
-        late: list[Freed] = []
+        late: list[Stretch] = []
         if known is not None and known.offer is not None:
             late = known.offer.late
             self._end_offer(known)
@@ -63,18 +62,18 @@ class Listing(Lining):
         detail = f"{LISTED_PER_PRINCIPAL_MAX} requests of one user wait for something here already"
         return self._refuse(RefusalCode.LIMIT, detail)
 
-    def _offer_freed(self, freed: Iterable[Freed], now: Moment) -> None:
+    def _offer_freed(self, freed: Iterable[Stretch], now: Moment) -> None:
         for piece in dict.fromkeys(freed):
             self._offer_next(piece, None, now)
 
-    def _offer_next(self, freed: Freed, behind: Order | None, now: Moment) -> None:
+    def _offer_next(self, freed: Stretch, behind: Order | None, now: Moment) -> None:
         """Offer what is free of this to the first behind whom it may help."""
         for listed in self._listed.after(behind, freed[0]):
             if self._may_help(listed, freed):
                 self._offer_to(listed, freed, now)
                 return
 
-    def _offer_to(self, listed: Listed, freed: Freed, now: Moment) -> None:
+    def _offer_to(self, listed: Listed, freed: Stretch, now: Moment) -> None:
         if listed.offer is not None:
             listed.offer.late.append(freed)
         else:
@@ -94,7 +93,7 @@ class Listing(Lining):
         ]
         self._offers.keep(listed.rid, listed.order, pieces)
 
-    def _may_help(self, listed: Listed, freed: Freed) -> bool:
+    def _may_help(self, listed: Listed, freed: Stretch) -> bool:
         """Whether enough is free for long enough, in part during `freed`, in one of the windows."""
         resource, start, end = freed
         length_s = listed.wish.length_s
@@ -162,6 +161,5 @@ class Listing(Lining):
             self._offer_freed(freed, now)
             for piece, behind in declined:
                 self._offer_next(piece, behind, now)
-            resources = {resource for resource, _, _ in freed} | locked
-            resources |= {piece[0] for piece, _ in declined}
-            self._serve(now, resources)
+            if self._line:
+                self._serve(now, {*freed, *locked, *(piece for piece, _ in declined)})

@@ -24,7 +24,7 @@ from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.resource_servers.line import Holder
 from kalends.resource_servers.listing import Listing
-from kalends.resource_servers.occupancy import Piece, are_alternatives
+from kalends.resource_servers.occupancy import are_alternatives
 from kalends.resource_servers.records import COLLECT_EVERY_MS
 from kalends.resource_servers.stakes import Stake
 from kalends.resource_servers.views import look
@@ -143,19 +143,21 @@ class Participant(Listing):
         refusals = self._why_not(visit, now)
         if refusals and stake is not None:
             self._clear(stake)
-        needs: tuple[Piece, ...] = ()
+        lack = None
         if not refusals:
-            refusals, needs = self._take(stake, visit, now)
+            lack = self._take(stake, visit, now)
             resume = partial(self._visit, source, visit, may_recall=False)
-            if needs and may_recall and self._recall(visit, needs, now, resume):
+            if lack and may_recall and self._recall(visit, lack.needs, now, resume):
                 return
         if (listed := self._listed.get(visit.rid)) is not None:
             self._end_offer(listed)
+        if lack is not None:
+            refusals = self._no_room(lack, now)
         if not refusals:
             self._accept(source, self.book.stakes[visit.rid], visit)
-        elif visit.queue and needs and self._may_come_free(needs) and not self._may_wait(visit):
+        elif visit.queue and lack and lack.held and not self._may_wait(visit):
             yielded = place is not None and place.yielded
-            self._stand_in_line(source, visit, needs, refusals, now, yielded=yielded)
+            self._stand_in_line(source, visit, lack.needs, refusals, now, yielded=yielded)
         else:
             vote: Literal["no", "none"] = "no" if visit.mode == "vote" else "none"
             self._answer_visit(source, visit, vote, (), refusals)

@@ -18,9 +18,9 @@ from kalends.resource_servers.agent_visits import (
     ScriptCache,
     Waiting,
 )
-from kalends.resource_servers.book import Freed, SiteBook
+from kalends.resource_servers.book import SiteBook
 from kalends.resource_servers.effects import Effects, Send
-from kalends.resource_servers.keeping import Keeping, Order
+from kalends.resource_servers.keeping import Keeping, Order, Stretch
 from kalends.resource_servers.line import Holder, Line
 from kalends.resource_servers.stakes import Claim, HorizonRaised, Stake, StakeDropped, stored
 from kalends.resource_servers.transitions import ClaimEvent
@@ -93,7 +93,7 @@ class Records:
         """Heap of ``(until_ms, rid)``: holds that have been asked back; stale entries do no harm."""
         self._listed = WaitingList()
         self._offers = Keeping()
-        self._declined: list[tuple[Freed, Order]] = []
+        self._declined: list[tuple[Stretch, Order]] = []
         """Offers that have ended, and whose they were: those behind are next."""
         self._collect_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
         self.book = SiteBook(calendars, self._new_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import structs
 
@@ -14,6 +14,19 @@ from kalends.resource_servers.occupancy import Piece
 from kalends.resource_servers.stakes import Claim, Stake
 from kalends.resource_servers.transitions import ClaimEvent
 from kalends.resource_servers.visiting import Visiting
+
+
+class Lack(NamedTuple):
+    """Claims that could not be booked: on `resource` there is no room, together they need `needs`.
+
+    `held`: there would be room if nothing but what is locked stood in the way.
+    """
+
+    principal: m.Principal
+    claims: Sequence[Claim]
+    resource: str
+    needs: tuple[Piece, ...]
+    held: bool
 
 
 class Taking(Visiting):
@@ -54,11 +67,10 @@ class Taking(Visiting):
 
     def _take(
         self, before: Stake | None, visit: m.Visit, now: Moment, *events: ClaimEvent
-    ) -> tuple[tuple[Refusal, ...], tuple[Piece, ...]]:
-        """Book every want of the visit, or none: then say which has no room, and what was needed.
+    ) -> Lack | None:
+        """Book every want of the visit, or none: then say what it lacks.
 
-        `events` are what new holds go through, "visit-hold" when none is given. A refusal is of the
-        code "held" where waiting may help, and "busy" where all that could come free is not enough.
+        `events` are what new holds go through, "visit-hold" when none is given.
         """
         stake = self._stake_for(before, visit)
         self.book.stakes[visit.rid] = stake
@@ -70,16 +82,16 @@ class Taking(Visiting):
             full = self.book.occupy(stake, "held", now.monotonic_ms + hold_ms)
         if full:
             needs = tuple(self.book.needs(stake))
-            refusals = self._no_room(stake, full, needs, now)
+            lack = Lack(stake.principal, tuple(stake.claims), full, needs, self._held(needs))
             self._clear(stake)
-            return refusals, needs
+            return lack
         if visit.mode == "vote":
             self._promise(stake, "visit-vote", now)
         else:
             for claim in stake.claims:
                 for event in (events or ("visit-hold",)) if claim.state == "absent" else ():
                     claim.move(event)
-        return (), ()
+        return None
 
     def _kept_from(self, stake: Stake) -> str:
         """A resource where what `stake` needs is kept for others before it, or ""."""
@@ -96,16 +108,15 @@ class Taking(Visiting):
                 return resource
         return ""
 
-    def _no_room(
-        self, stake: Stake, resource: str, needs: Sequence[Piece], now: Moment
-    ) -> tuple[Refusal, ...]:
-        refusals = self.book.busy(stake, resource, now.wall_s)
-        if not self._may_come_free(needs):
+    def _no_room(self, lack: Lack, now: Moment) -> tuple[Refusal, ...]:
+        """Of the code "held" where waiting may help, else "busy"."""
+        refusals = self.book.busy(lack.principal, lack.claims, lack.resource, now.wall_s)
+        if not lack.held:
             return refusals
         return tuple(structs.replace(each, code=RefusalCode.HELD) for each in refusals)
 
-    def _may_come_free(self, needs: Sequence[Piece]) -> bool:
-        """Whether there is room for `needs` beside what is locked."""
+    def _held(self, needs: Sequence[Piece]) -> bool:
+        """Whether there is room for `needs` beside what is locked: the rest may come free."""
         return all(
             self.book.calendars[resource].info.capacity
             - self.book.locked_units(resource, start, end)

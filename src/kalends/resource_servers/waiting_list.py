@@ -13,8 +13,7 @@ from itertools import takewhile
 from sortedcontainers import SortedList
 
 from kalends.core import messages as m
-from kalends.resource_servers.book import Freed
-from kalends.resource_servers.keeping import Order
+from kalends.resource_servers.keeping import Order, Stretch
 
 
 @dataclass(slots=True)
@@ -25,8 +24,8 @@ class Offer:
     """
 
     until_ms: int
-    freed: list[Freed]
-    late: list[Freed] = field(default_factory=list)
+    freed: list[Stretch]
+    late: list[Stretch] = field(default_factory=list)
 
 
 @dataclass(slots=True)
