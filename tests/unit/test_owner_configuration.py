@@ -41,17 +41,20 @@ def test_a_booking_that_is_too_long_names_the_limit() -> None:
     text = limit('name = "short"\nwho = "everyone"\nlongest = "2h"')
     assert refused(text, MONDAY, MONDAY + 2 * HOUR) is None
     found = refused(text, MONDAY, MONDAY + 3 * HOUR)
-    assert found is not None and (found.code, found.rule) == (RefusalCode.LIMIT, "short")
+    assert found is not None
+    assert (found.code, found.rule) == (RefusalCode.LIMIT, "short")
     assert "at most 2h" in found.detail
 
 
 def test_lead_time_and_how_far_ahead_are_measured_from_now() -> None:
     text = limit('who = "everyone"\nlead = "1d"\nahead = "3d"')
     early = refused(text, MONDAY + DAY - 60, MONDAY + DAY + HOUR)
-    assert early is not None and (early.code, early.rule) == (RefusalCode.LEAD_TIME, "limit-1")
+    assert early is not None
+    assert (early.code, early.rule) == (RefusalCode.LEAD_TIME, "limit-1")
     assert refused(text, MONDAY + DAY, MONDAY + 3 * DAY) is None
     late = refused(text, MONDAY + DAY, MONDAY + 3 * DAY + 60)
-    assert late is not None and late.code == RefusalCode.BEYOND_HORIZON
+    assert late is not None
+    assert late.code == RefusalCode.BEYOND_HORIZON
     assert late.rule == "limit-1"
 
 
@@ -62,9 +65,11 @@ def test_of_limits_that_match_the_first_holds_and_the_sites_come_last() -> None:
     )
     assert refused(text, MONDAY + 2 * HOUR, MONDAY + 9 * HOUR, STAFF) is None
     anna = refused(text, MONDAY + 2 * HOUR, MONDAY + 9 * HOUR)
-    assert anna is not None and anna.rule == "default"
+    assert anna is not None
+    assert anna.rule == "default"
     early = refused(text, MONDAY + HOUR, MONDAY + 2 * HOUR, STAFF)
-    assert early is not None and (early.code, early.rule) == (RefusalCode.LEAD_TIME, "default")
+    assert early is not None
+    assert (early.code, early.rule) == (RefusalCode.LEAD_TIME, "default")
 
 
 def test_a_resources_own_rule_takes_the_place_of_the_default_of_the_same_name() -> None:
@@ -101,7 +106,8 @@ def test_a_single_blackout_lasts_as_the_local_clock_says_over_a_clock_change() -
     assert refused(text, ends, ends + HOUR) is None
     for at in (begins, ends - 60):
         found = refused(text, at, at + 60)
-        assert found is not None and found.rule == "blackout-1"
+        assert found is not None
+        assert found.rule == "blackout-1"
 
 
 def test_a_blackout_of_the_site_closes_every_resource() -> None:
@@ -110,7 +116,8 @@ def test_a_blackout_of_the_site_closes_every_resource() -> None:
         + MICROSCOPE
     )
     found = refused(text, MONDAY + DAY, MONDAY + DAY + HOUR)
-    assert found is not None and found.rule == "move"
+    assert found is not None
+    assert found.rule == "move"
 
 
 def test_the_first_head_start_that_matches_holds() -> None:
