@@ -119,7 +119,7 @@ class SiteBook:
             if refusal is not None:
                 found.append(refusal)
         if not found and ("hold" in actions or rid):
-            found = self._usage.refusals(principal, wants, self._locked(replaces), rid)
+            found = self._usage.refusals(principal, wants, self._standing_claims(replaces), rid)
         return found
 
     def busy(self, stake: Stake, resource: str, wall_s: int) -> tuple[Refusal, ...]:
@@ -329,7 +329,7 @@ class SiteBook:
         old = self.stakes.get(stake.replaces) if stake.replaces and not stake.decided else None
         return old.claims if old is not None and old.has("locked") else None
 
-    def _locked(self, rid: str) -> list[Claim]:
+    def _standing_claims(self, rid: str) -> list[Claim]:
         """The claims of the reservation `rid`, while it is locked here."""
         stake = self.stakes.get(rid)
         return stake.claims if stake is not None and stake.has("locked") else []
