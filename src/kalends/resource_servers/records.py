@@ -22,6 +22,7 @@ from kalends.resource_servers.book import Freed, SiteBook
 from kalends.resource_servers.effects import Effects, Send
 from kalends.resource_servers.keeping import Keeping, Order
 from kalends.resource_servers.line import Holder, Line
+from kalends.resource_servers.reclaims import Reclaimed
 from kalends.resource_servers.stakes import Claim, HorizonRaised, Stake, StakeDropped, stored
 from kalends.resource_servers.transitions import ClaimEvent
 from kalends.resource_servers.waiting_list import WaitingList
@@ -95,6 +96,9 @@ class Records:
         self._offers = Keeping()
         self._declined: list[tuple[Freed, Order]] = []
         """Offers that have ended, and whose they were: those behind are next."""
+        self._reclaims: dict[str, Reclaimed] = {}
+        self._reminders: dict[str, tuple[int, int]] = {}
+        """For each reclaim, when its brokers are asked next (monotonic), and how often they were."""
         self._collect_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
         self.book = SiteBook(calendars, self._new_id)
         self.book.restore(stakes)
