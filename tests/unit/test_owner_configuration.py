@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kalends.broker.priorities import Grant, granted_priority, stamp_of
+from kalends.broker.priorities import Grant, granted_priority
 from kalends.calendars import Limit, Share
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode
 from kalends.core.messages import Principal
@@ -216,6 +216,3 @@ def test_priority_is_granted_up_to_the_first_rule_that_matches_and_down_to_every
     assert granted_priority(grants, Principal("cy"), 3) == 1
     assert granted_priority((), ANNA, 3) == 0
     assert granted_priority((), ANNA, -7) == -7
-    assert stamp_of(1_000_000, 2) == 880_000
-    assert stamp_of(1_000_000, -2) == 1_120_000
-    assert stamp_of(5, 100) == 0

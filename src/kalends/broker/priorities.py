@@ -8,13 +8,10 @@ others of higher priority: who asked long enough ago is first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kalends.calendars import is_meant
 from kalends.core.messages import Principal
-
-HEAD_START_MS: Final = 60_000
-"""Of one unit of priority."""
 
 
 class Grant(NamedTuple):
@@ -30,11 +27,6 @@ def granted_priority(grants: Sequence[Grant], principal: Principal, asked: int) 
     To stand back is always allowed.
     """
     return min(asked, _most(grants, principal))
-
-
-def stamp_of(clock: int, priority: int) -> int:
-    """The stamp, in milliseconds, by which a request made at `clock` is ordered; never below 0."""
-    return max(clock - priority * HEAD_START_MS, 0)
 
 
 def _most(grants: Sequence[Grant], principal: Principal) -> int:

@@ -7,7 +7,7 @@ until the new is decided everywhere, and a failed change leaves it as it was.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
 from typing import Final
 
 from kalends.broker import record as r
@@ -16,12 +16,13 @@ from kalends.broker.decisions import Decisions
 from kalends.broker.effects import Send
 from kalends.broker.looking import batched
 from kalends.broker.record import Record, Registered, Spec
-from kalends.broker.replacing import Replacing, Wants, replacement, replacing
+from kalends.broker.recovery import Recovery
+from kalends.broker.replacing import Wants, replacement, replacing
 from kalends.core import messages as m
 from kalends.core.errors import KalendsError, NoCommonTime, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
-from kalends.core.messages import Want
+from kalends.core.messages import Principal, Want
 from kalends.core.times import format_duration, format_time
 
 LOOK_MS_MAX: Final = 5_000
@@ -45,25 +46,19 @@ PASSING: Final = frozenset(
 """Refusals that say nothing against another try."""
 
 
-@dataclass(slots=True)
-class Recovery:
-    """One reservation that is to go; `stamp` 1 looks also at room that others wait for."""
-
-    reclaims: dict[str, m.Reclaim]
-    began_ms: int
-    record: Record | None = None
-    moved: Replacing | None = None
-    stamp: int = 0
-    queries: set[int] = field(default_factory=set)
-    free: dict[str, tuple[tuple[int, int, int], ...]] = field(default_factory=dict)
-    tried: set[Wants] = field(default_factory=set)
-    refused: int = 0
-    """Tries that failed by the rule of an owner, and not by bad luck."""
-    change: str = ""
-
-
-class Reclaiming(Decisions):
+class Reclaiming(Decisions, ABC):
     """From `Reclaim` to a change, or a cancellation, of the whole reservation."""
+
+    @abstractmethod
+    def submit(
+        self, principal: Principal, key: str, digest: str, spec: Spec, ticket: int, now: Moment,
+        *, replaces: Record | None = None,
+    ) -> str:  # fmt: skip
+        """Start a request: see `Coordinator.submit`."""
+
+    @abstractmethod
+    def cancel(self, record: Record, ticket: int, now: Moment) -> None:
+        """Cancel a reservation: see `Coordinator.cancel`."""
 
     def _reclaimed(self, site: str, reclaim: m.Reclaim, now: Moment) -> None:
         """A site is believed about its own resources only."""
@@ -203,13 +198,10 @@ class Reclaiming(Decisions):
             return
         if codes - PASSING:
             recovery.refused += 1
-        record = recovery.record
-        assert record is not None
-        if recovery.refused >= TRIES_MAX:
-            self._cancel_for(recovery, record, now)
+        if recovery.refused >= TRIES_MAX and recovery.record is not None:
+            self._cancel_for(recovery, recovery.record, now)
         else:
-            recovery.stamp = 0
-            self._look_for(recovery, record, now)
+            self._effects.operations.append(r.Examine(failed.replaces))
 
     def _cancel_for(self, recovery: Recovery, record: Record, now: Moment) -> None:
         """There is no other time: the user is told whose need it was, and why."""

@@ -19,6 +19,7 @@ from kalends.broker.record import (
     Cancel,
     Close,
     Commit,
+    Examine,
     Finish,
     Note,
     Operation,

@@ -8,7 +8,6 @@ resources have no time at all, one that attributes had picked may give way to an
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import reduce
 from itertools import islice, product
 from typing import Final, NamedTuple
 
@@ -92,9 +91,7 @@ def replacement(
         for wants in _with_others(moved)
         if (found := _nearest(wants, moved, infos, free, tried)) is not None
     ]
-    return min(
-        others, key=lambda wants: (abs(_begin(wants) - begin), _begin(wants)), default=None
-    )
+    return min(others, key=lambda wants: (abs(_begin(wants) - begin), _begin(wants)), default=None)
 
 
 def _nearest(
@@ -120,11 +117,7 @@ def _nearest(
             suits = ranges(free.get(name, ()), stage, moved.first, last)
             starts = intersection(starts, suits)
     nearest = min(
-        (
-            each
-            for found in starts
-            for each in _nearest_in(found, beat, begin, wants, tried)
-        ),
+        (each for found in starts for each in _nearest_in(found, beat, begin, wants, tried)),
         key=lambda at: (abs(at - begin), at),
         default=None,
     )
@@ -137,9 +130,7 @@ def _nearest_in(
     """The nearest start of a range on either side of `begin`, of those that have not been tried."""
     first, last = found
     after = range(beat.next(max(first, begin)), last + 1, beat.modulus)
-    before = range(
-        beat.next(min(last, begin) + 1 - beat.modulus), first - 1, -beat.modulus
-    )
+    before = range(beat.next(min(last, begin) + 1 - beat.modulus), first - 1, -beat.modulus)
     for side in (after, before):
         untried = (at for at in side if _shifted(wants, at - begin) not in tried)
         yield from islice(untried, 1)
@@ -147,17 +138,12 @@ def _nearest_in(
 
 def _beat(stages: Mapping[str, Sequence[Stage]], infos: Mapping[str, ResourceInfo]) -> Beat | None:
     """The starts on the grain of every stage; None when there are none, or a resource is gone."""
-
-    def both(beat: Beat | None, own: Beat | None) -> Beat | None:
-        return beat.both(own) if beat is not None and own is not None else None
-
-    if any(name not in infos for name in stages):
-        return None
-    return reduce(
-        both,
-        (beat_of(stage, infos[name].grain_s) for name, of in stages.items() for stage in of),
-        EVERY_SECOND,
-    )
+    beat: Beat | None = EVERY_SECOND
+    for name, of_one in stages.items():
+        for stage in of_one:
+            own = beat_of(stage, infos[name].grain_s) if name in infos else None
+            beat = beat.both(own) if beat is not None and own is not None else None
+    return beat
 
 
 def _with_others(moved: Replacing) -> Iterator[Wants]:

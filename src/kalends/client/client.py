@@ -16,7 +16,6 @@ from kalends.client.asking import (
     Window,
     request_from,
     time_s,
-    length_s,
 )
 from kalends.client.calls import Caller
 from kalends.client.request_calls import RequestCalls, milliseconds

@@ -17,7 +17,7 @@ from kalends.core.errors import InvalidInput, KeyReused, LimitExceeded, NotFound
 from kalends.core.intervals import Moment
 from kalends.core.messages import TimeS
 from kalends.resource_servers.in_doubt import InDoubt
-from kalends.resource_servers.reclaims import Reclaimed, ReclaimDropped, stored_reclaim
+from kalends.resource_servers.reclaims import ReclaimDropped, Reclaimed, stored_reclaim
 from kalends.resource_servers.records import KEEP_AFTER_END_S
 from kalends.resource_servers.stakes import Stake
 
@@ -173,9 +173,7 @@ class Reclaiming(InDoubt):
         calendar = self.book.calendars[reclaimed.resource].calendar
         rids = dict.fromkeys(
             booking.reservation
-            for booking in calendar.listing(
-                reclaimed.start, reclaimed.end, limits.LISTING_MAX
-            )
+            for booking in calendar.listing(reclaimed.start, reclaimed.end, limits.LISTING_MAX)
             if booking.state == "locked"
         )
         return (self.book.stakes[rid] for rid in rids)

@@ -27,8 +27,8 @@ import msgspec
 
 from kalends.core.errors import StoreDamaged
 from kalends.resource_servers.reclaims import (
-    Reclaimed,
     ReclaimDropped,
+    Reclaimed,
     ReclaimStored,
     decode_reclaim,
 )

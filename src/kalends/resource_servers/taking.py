@@ -154,7 +154,12 @@ class Taking(Visiting):
         ]
         return tuple(
             self.book.refusals(
-                stake.principal, wants, ("lock",), now.wall_s, rid=stake.rid, replaces=stake.replaces
+                stake.principal,
+                wants,
+                ("lock",),
+                now.wall_s,
+                rid=stake.rid,
+                replaces=stake.replaces,
             )
         )
 
