@@ -6,6 +6,7 @@ import contextlib
 
 from kalends.broker import register
 from kalends.broker.case import view_of
+from kalends.broker.planner import fixed_wants
 from kalends.broker.record import Spec
 from kalends.core import api
 from kalends.core import messages as m
@@ -26,6 +27,7 @@ class ReclaimWorld:
         self.register = new_register()
         self.lost: set[type[m.Message]] = set()
         self.reclaim_messages = 0
+        self.starts = 0
         self.brokers: dict[str, Broker] = {}
         for name in "ab":
             self.start(name)
@@ -38,6 +40,8 @@ class ReclaimWorld:
     def start(self, name: str) -> None:
         """A broker begins, or begins again with nothing but the register."""
         broker = Broker(self.register, name=name, ms=self.sites["here"].ms)
+        self.starts += 1
+        broker.numbers = 100 * self.starts  # Ids are never used again.
         broker.sends.clear()
         self.brokers[name] = broker
         for site in self.sites.values():
@@ -53,10 +57,10 @@ class ReclaimWorld:
             not_after=START + last * HOUR if window_h else None,
         )  # fmt: skip
         self.keys += 1
-        rid = self.broker.coordinator.submit(
-            ANN, f"key-number-{self.keys}", "digest", Spec(request, text), self.keys,
-            self.broker.now,
-        )  # fmt: skip
+        spec = Spec(request, text, wants=fixed_wants(request) or ())
+        key = f"key-number-{self.keys}"
+        rid = self.broker.coordinator.submit(ANN, key, "digest", spec, self.keys, self.broker.now)
+        self.broker.settle()
         self.deliver()
         assert self.standing(rid).state == "reserved", self.standing(rid)
         return rid
@@ -104,9 +108,7 @@ class ReclaimWorld:
 
     def hours(self, rid: str) -> dict[str, float]:
         """When each part starts, in hours after the start of all."""
-        return {
-            claim.resource: (claim.start - START) / HOUR for claim in self.standing(rid).claims
-        }
+        return {claim.resource: (claim.start - START) / HOUR for claim in self.standing(rid).claims}
 
     def locked(self, site: str) -> list[tuple[str, float]]:
         """What is locked at a site, by its stakes."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+from msgspec import structs
 from tests.protocol_broker import START
 from tests.protocol_support import rid as number_to_rid
 from tests.protocol_support import visit, want
 from tests.reclaim_world import HOUR, ReclaimWorld
 
+from kalends.core import api
 from kalends.core import messages as m
-from kalends.core.errors import RefusalCode
+from kalends.core.errors import InvalidInput, KeyReused, NotFound, RefusalCode
+
+LATE = 1 << 50
+"""The stamp of whoever asks last."""
 
 BOTH = "here/one + there/one"
 
@@ -69,13 +75,6 @@ def test_a_window_of_the_request_is_kept_and_without_room_in_it_all_is_cancelled
     assert world.locked("there") == []
 
 
-def test_what_attributes_picked_may_give_way_to_another_like_it() -> None:
-    world = ReclaimWorld()
-    rid = world.book(BOTH, window_h=(4, 5))
-    world.reclaim("here/one", 4, 5)
-    assert world.standing(rid).state == "cancelled"
-
-
 def test_nothing_new_is_taken_where_it_was_reclaimed_until_it_is_withdrawn() -> None:
     world = ReclaimWorld()
     view = world.reclaim("here/one", 4, 5)
@@ -105,6 +104,7 @@ def test_what_begins_within_the_notice_stays() -> None:
     assert world.hours(rid) == {"here/one": 4, "there/one": 4}
     (view,) = world.reclaims("here")
     assert (view.waiting, view.gone, view.spared) == ((), (), (rid,))
+    now_s = world.sites["here"].now.wall_s
     world.reclaim("here/one", 4, 5, notice_s=START + 4 * HOUR - now_s - 1)
     assert world.hours(rid) != {"here/one": 4, "there/one": 4}
 
@@ -229,22 +229,40 @@ def test_what_is_only_held_there_is_not_promised_any_more() -> None:
     assert (voted.vote, [each.code for each in voted.refusals]) == ("no", [RefusalCode.BLACKOUT])
 
 
-def test_room_that_others_wait_for_is_taken_only_when_there_is_no_other() -> None:
-    """Somebody waits for all of hours 5 to 9 at `there`, which somebody else holds in part."""
-    world = ReclaimWorld()
-    rid = world.book(BOTH, at=4)
-    bob, cy = m.Principal("bob"), m.Principal("cy")
+def wait_at_there(world: ReclaimWorld, stamp: int) -> None:
+    """Somebody waits at `there` for hours 5 to 9, of which somebody else holds the last."""
     there = world.sites["there"]
     held = m.Want("there/one", START + 8 * HOUR, START + 9 * HOUR, 1)
     wanted = m.Want("there/one", START + 5 * HOUR, START + 9 * HOUR, 1)
-    there.receive(visit(901, held, principal=bob, hold_ms=3_000_000), "other")
-    line = visit(902, wanted, principal=cy, hold_ms=3_000_000)
-    waiting = m.Visit(**{f: getattr(line, f) for f in line.__struct_fields__} | {"queue": True})
-    (place,) = there.answers(waiting, "other")
+    bob, cy = m.Principal("bob"), m.Principal("cy")
+    holder = visit(901, held, principal=bob, hold_ms=3_000_000)
+    there.receive(structs.replace(holder, stamp=0), "other")
+    asked = visit(902, wanted, principal=cy, hold_ms=3_000_000)
+    line = structs.replace(asked, queue=True, stamp=stamp)
+    (place,) = there.answers(line, "other")
     assert isinstance(place, m.Visited)
     assert place.ahead >= 0
-    world.reclaim("here/one", 2.5, 5)
-    assert world.hours(rid) == {"here/one": 1.5, "there/one": 1.5}
+
+
+def test_room_that_others_wait_for_is_taken_only_when_there_is_no_other() -> None:
+    free = ReclaimWorld()
+    rid = free.book(BOTH, at=4)
+    wait_at_there(free, LATE)
+    free.reclaim("here/one", 2.5, 5)
+    assert free.hours(rid) == {"here/one": 1.5, "there/one": 1.5}
+    tight = ReclaimWorld()
+    rid = tight.book(BOTH, window_h=(4, 6))
+    wait_at_there(tight, LATE)
+    tight.reclaim("here/one", 4, 5)
+    assert tight.hours(rid) == {"here/one": 5, "there/one": 5}
+
+
+def test_room_that_older_requests_wait_for_is_theirs() -> None:
+    world = ReclaimWorld()
+    rid = world.book(BOTH, window_h=(4, 6))
+    wait_at_there(world, 1)
+    world.reclaim("here/one", 4, 5)
+    assert world.standing(rid).state == "cancelled"
 
 
 def test_a_site_is_not_believed_about_the_resources_of_another() -> None:
@@ -258,11 +276,6 @@ def test_a_site_is_not_believed_about_the_resources_of_another() -> None:
 
 
 def test_a_reclaim_is_repeatable_by_its_key_and_no_other_may_use_it() -> None:
-    import pytest
-
-    from kalends.core import api
-    from kalends.core.errors import InvalidInput, KeyReused, NotFound
-
     world = ReclaimWorld()
     site = world.sites["here"]
     body = api.Reclaim(key="the-key-of-it", resource="here/one", start=START, end=START + HOUR)

@@ -47,10 +47,11 @@ class Coordinator(Reclaiming):
 
     def submit(
         self, principal: Principal, key: str, digest: str, spec: Spec, ticket: int, now: Moment,
-        *, replaces: Record | None = None,
+        *, replaces: Record | None = None, stamp: int = 0,
     ) -> str:  # fmt: skip
         """Start a request (or join the one of the same key); returns its id.
 
+        `stamp` is its place among all requests where that is not by when it comes (0).
         The answer goes to `ticket` once it is reserved, held or failed. Raises `KeyReused`,
         `LimitExceeded`, `Unavailable` (draining); then nothing has happened.
         """
@@ -75,7 +76,7 @@ class Coordinator(Reclaiming):
             groups=principal.groups,
             key=key,
             digest=digest,
-            stamp=self._stamp(spec, now),
+            stamp=stamp or self._stamp(spec, now),
             owner=self.identity.owner,
             reservation=replaces.reservation if replaces else rid,
             replaces=replaces.rid if replaces else "",

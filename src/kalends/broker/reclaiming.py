@@ -52,7 +52,7 @@ class Reclaiming(Decisions, ABC):
     @abstractmethod
     def submit(
         self, principal: Principal, key: str, digest: str, spec: Spec, ticket: int, now: Moment,
-        *, replaces: Record | None = None,
+        *, replaces: Record | None = None, stamp: int = 0,
     ) -> str:  # fmt: skip
         """Start a request: see `Coordinator.submit`."""
 
@@ -157,7 +157,7 @@ class Reclaiming(Decisions, ABC):
                 self._effects.sends.append(Send(site, query))
 
     def _move(self, recovery: Recovery, now: Moment) -> None:
-        """To the best time; first without room that others wait for, then with it, else cancel."""
+        """To the best time; first without room that others wait for, then before younger ones, else cancel."""
         record, moved = recovery.record, recovery.moved
         assert record is not None
         assert moved is not None
@@ -165,7 +165,7 @@ class Reclaiming(Decisions, ABC):
         if wants is not None:
             self._change_for(recovery, record, wants, now)
         elif not recovery.stamp:
-            recovery.stamp = 1
+            recovery.stamp = max(record.stamp, 1)
             self._look_for(recovery, record, now)
         else:
             self._cancel_for(recovery, record, now)
@@ -173,14 +173,15 @@ class Reclaiming(Decisions, ABC):
     # The change, or the end
 
     def _change_for(self, recovery: Recovery, record: Record, wants: Wants, now: Moment) -> None:
-        """Ask for exactly these slots, in the name of the reservation's user."""
+        """Ask for exactly these slots, in the name of the reservation's user and by its old stamp."""
         recovery.tried.add(wants)
         spec = Spec(record.spec.request, record.spec.text, wants=wants, patience="none")
         key = f"reclaim:{record.rid}:{now.wall_ms}:{len(recovery.tried)}"
         try:
             recovery.change = self.submit(
-                record.principal, key, "reclaim", spec, NO_TICKET, now, replaces=record
-            )
+                record.principal, key, "reclaim", spec, NO_TICKET, now, replaces=record,
+                stamp=record.stamp,
+            )  # fmt: skip
         except KalendsError:
             # Draining, or too much of this user is open: the site asks again.
             self._end_recovery(recovery)

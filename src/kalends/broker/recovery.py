@@ -14,8 +14,9 @@ from kalends.core.messages import Reclaim
 class Recovery:
     """One reservation that is to go, by the `reclaims` of each site that has said so.
 
-    `record` is what stands, `moved` what it may become. `stamp` 1 looks also at room that others wait
-    for. `tried` are slots that were asked for already, and `change` the request that asks now.
+    `record` is what stands, `moved` what it may become. `stamp`, where it is not 0, lets it look also
+    at room that younger requests wait for. `tried` are slots that were asked for already, and `change`
+    the request that asks now.
     """
 
     reclaims: dict[str, Reclaim]

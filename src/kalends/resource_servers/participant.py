@@ -8,8 +8,9 @@ durable refusals of peers that a commit can never have happened. The rules of ea
 
 It is built in layers, each a module: `records` (stakes and facts), `deciding` (phase two), `in_doubt`
 (brokers that are silent), `reclaiming` (owners who need slots back), `recalling`, `holding` and
-`visiting` (agents), and here visits, votes, holds and time. Presumed abort (Mohan and Lindsay 1983) with numbered attempts; holds that end after
-Ramamoorthi et al. 1997, section 3.
+`visiting` (agents), `taking`, `lining` and `listing` (rules, lines, waiting lists), and here visits,
+votes, holds and time. Presumed abort (Mohan and Lindsay 1983) with numbered attempts; holds that end
+after Ramamoorthi et al. 1997, section 3.
 """
 
 from __future__ import annotations
