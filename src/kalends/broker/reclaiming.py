@@ -157,7 +157,10 @@ class Reclaiming(Decisions, ABC):
                 self._effects.sends.append(Send(site, query))
 
     def _move(self, recovery: Recovery, now: Moment) -> None:
-        """To the best time; first without room that others wait for, then before younger ones, else cancel."""
+        """To the best time: first without room that others wait for, then with that of younger ones.
+
+        Where there is none it is cancelled.
+        """
         record, moved = recovery.record, recovery.moved
         assert record is not None
         assert moved is not None

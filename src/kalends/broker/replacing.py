@@ -165,7 +165,8 @@ def _alike(record: Record, name: str, infos: Mapping[str, ResourceInfo]) -> tupl
     if name not in infos or any(term.resource == name for term in terms):
         return ()
     units = max((want.units for want in record.wants if want.resource == name), default=0)
-    asked = [t.attributes for t in terms if matches(described(infos[name]), t.attributes)]
+    mine = described(infos[name])
+    asked = [t.attributes for t in terms if not t.resource and matches(mine, t.attributes)]
     used = {want.resource for want in record.wants}
     return tuple(
         other

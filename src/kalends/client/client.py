@@ -234,7 +234,7 @@ class Client(RequestCalls):
         *,
         at: Time,
         duration: Duration,
-        notice: Duration = 0,
+        notice: Duration | None = None,
         reason: str = "",
         key: str = "",
     ) -> api.ReclaimView:
@@ -249,7 +249,7 @@ class Client(RequestCalls):
             resource=resource,
             start=start,
             end=start + length_s(duration),
-            notice_s=length_s(notice, where="notice"),
+            notice_s=0 if notice is None else length_s(notice, where="notice"),
             reason=reason,
         )
         return await self._caller.call(body, "reclaim", api.ReclaimView)

@@ -190,8 +190,15 @@ class Records:
     def _order_of(
         self, principal: m.Principal, stamp: int, rid: str, wanted: Iterable[Claim | m.Want]
     ) -> Order:
-        """Where a request stands among those that wait."""
-        return stamp, rid
+        """Where a request stands among those that wait.
+
+        Owners may give it a head start; of several resources the one that gives least decides.
+        """
+        calendars = (self.book.calendars.get(each.resource) for each in wanted)
+        head_start_ms = min(
+            (each.head_start_ms(principal) for each in calendars if each is not None), default=0
+        )
+        return stamp - head_start_ms, rid
 
     def _kept(self, order: Order, resource: str, start: int, end: int) -> int:
         """The most units that are kept there for those before `order`: in line, or to be asked first."""

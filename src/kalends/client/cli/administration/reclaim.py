@@ -16,7 +16,7 @@ from kalends.client.cli.administration._reclaims import reclaim_lines
 @click.option(
     "--notice",
     metavar="DURATION",
-    default="0s",
+    default=None,
     help="Reservations that begin within it from now may stay.",
 )
 @click.option("--reason", metavar="TEXT", default="", help="What their users are told.")
@@ -33,7 +33,7 @@ def command(
     resource: str,
     at: str,
     length: str,
-    notice: str,
+    notice: str | None,
     reason: str,
     key: str,
     end: str,
