@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec import structs
-from tests.protocol_broker import START
+from tests.protocol_broker import START, Broker
 from tests.protocol_support import rid as number_to_rid
 from tests.protocol_support import visit, want
 from tests.reclaim_world import HOUR, ReclaimWorld
@@ -181,6 +181,39 @@ def test_a_broker_that_dies_while_it_moves_it_leaves_nothing_half_moved() -> Non
         assert world.locked("there") == [("there/one", start)]
 
 
+def test_of_two_replicas_that_are_asked_at_once_one_moves_it() -> None:
+    """Both are told; the one that booked is alive for the other, or, when it is dead, one takes over."""
+    for alive in (frozenset({"a:1"}), frozenset[str]()):
+        world = ReclaimWorld()
+        rid = world.book(BOTH, at=4)
+        world.brokers["b"] = Broker(world.register, name="b", alive=alive)
+        world.brokers["c"] = Broker(world.register, name="c", alive=alive)
+        if not alive:
+            world.start("d")
+            del world.brokers["a"]
+        for broker in world.brokers.values():
+            broker.at_once = False
+        world.lost = {m.Reclaim}
+        world.reclaim("here/one", 4, 5)
+        world.lost = set()
+        reclaim = m.Reclaim(
+            rid=rid, att=1, resources=("here/one",), start=START + 4 * HOUR, end=START + 5 * HOUR
+        )
+        for broker in world.brokers.values():
+            for site in world.sites.values():
+                broker.receive(site.name, site.participant.hello())
+            broker.receive("here", reclaim)
+        for _ in range(20):
+            for broker in world.brokers.values():
+                broker.write()
+            world.deliver()
+        changes = world.register.execute(
+            "select count(*) from request where reservation != rid"
+        ).fetchone()
+        assert changes == (1,)
+        assert world.locked("there") == [("there/one", 3)]
+
+
 def register_rows(world: ReclaimWorld) -> list[str]:
     """What another replica takes over: everything that is not told to the end."""
     rows = world.register.execute("select rid from request where done = 0").fetchall()
@@ -296,3 +329,17 @@ def test_a_reclaim_is_repeatable_by_its_key_and_no_other_may_use_it() -> None:
             ask(wrong)
     with pytest.raises(NotFound):
         site.call(lambda participant, now: participant.end_reclaim("another-key", now))
+
+
+def test_many_that_have_to_go_at_once_find_places_without_racing_each_other() -> None:
+    world = ReclaimWorld()
+    rids = [world.book("there/one + here/pool", at=hour) for hour in range(4, 10)]
+    world.reclaim("there/one", 4, 10)
+    world.wait(90)
+    starts = sorted(world.hours(rid)["there/one"] for rid in rids)
+    assert len(set(starts)) == len(rids)
+    assert not [start for start in starts if 3 < start < 10]
+    assert all(len(set(world.hours(rid).values())) == 1 for rid in rids)
+    assert world.reclaims("there")[0].waiting == ()
+    failed = world.register.execute("select count(*) from request where state = 'closed'")
+    assert failed.fetchone() == (0,)

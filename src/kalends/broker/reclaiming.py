@@ -110,7 +110,10 @@ class Reclaiming(Decisions, ABC):
     # What stands, and what is free
 
     def _examined(self, rid: str, result: Registered, now: Moment) -> None:
-        """Only what is reserved everywhere, is not being changed, and has not begun can be moved."""
+        """Only what is reserved everywhere, is not being changed, and has not begun can be moved.
+
+        Of the replicas that are asked, the one that owns it moves it; another takes over from the dead.
+        """
         recovery = self._recoveries.get(rid)
         if recovery is None:
             return
@@ -123,6 +126,14 @@ class Reclaiming(Decisions, ABC):
             or any(case.record.replaces == rid for case in self.cases.values())
         ):
             self._end_recovery(recovery, rid)
+            return
+        me = self.identity.owner
+        if record.owner != me:
+            if recovery.taking_over or self._owner_alive(record.owner):
+                self._end_recovery(recovery, rid)
+                return
+            recovery.taking_over = True
+            self._effects.operations.append(r.Examine(rid, me, record.owner))
             return
         recovery.record = record
         recovery.stamp = 0
@@ -164,7 +175,11 @@ class Reclaiming(Decisions, ABC):
         record, moved = recovery.record, recovery.moved
         assert record is not None
         assert moved is not None
-        wants = replacement(moved, self.directory.resources, recovery.free, recovery.tried)
+        infos, tried = self.directory.resources, recovery.tried
+        calm = self._in_flight.less(recovery.free, record.rid)
+        wants = replacement(moved, infos, calm, tried) or replacement(
+            moved, infos, recovery.free, tried
+        )
         if wants is not None:
             self._change_for(recovery, record, wants, now)
         elif not recovery.stamp:

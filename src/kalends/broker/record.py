@@ -18,7 +18,8 @@ Cancel    commit                                   cancelled, owned by the cance
 Finish    this state                               all its sites have said Done
 Adopt     this state, not done                     owned by the adopter
 Read      always                                   -
-Examine   always; won: no change of it is open     -
+Examine   always; won: no change of it is open     what is told to its end is owned by the
+                                                   examiner, if it was by `taken_from`
 Ask       always; no row: a closed one is written  -: absence must not be read as abort twice
 ========= ======================================== =======================================
 """
@@ -187,9 +188,14 @@ class Read(msgspec.Struct, frozen=True):
 
 
 class Examine(msgspec.Struct, frozen=True):
-    """The row, and (`won`) that no move, extend or shrink of it is under way."""
+    """The row, and (`won`) that no move, extend or shrink of it is under way.
+
+    With `taken_from`, a replica that is gone, `owner` is to look after it from now on.
+    """
 
     rid: str
+    owner: str = ""
+    taken_from: str = ""
 
 
 class Ask(msgspec.Struct, frozen=True):

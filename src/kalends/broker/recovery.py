@@ -30,3 +30,5 @@ class Recovery:
     refused: int = 0
     """Tries that failed by the rule of an owner, and not by bad luck."""
     change: str = ""
+    taking_over: bool = False
+    """The register has been asked to let this replica look after it."""

@@ -174,6 +174,11 @@ def _read(connection: sqlite3.Connection, op: Read) -> Registered:
 
 
 def _examine(connection: sqlite3.Connection, op: Examine) -> Registered:
+    if op.taken_from:
+        connection.execute(
+            "update request set owner = ? where rid = ? and owner = ? and done = 1",
+            (op.owner, op.rid, op.taken_from),
+        )
     record = read(connection, op.rid)
     free = record is not None and not changing(connection, record.reservation)
     return Registered(op, free, record)
