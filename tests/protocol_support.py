@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from kalends.calendars import AccessList, ResourceCalendar, Rule
+from kalends.calendars import AccessList, Limit, Limits, OwnersRules, ResourceCalendar, Rule
 from kalends.core import messages as m
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
@@ -49,10 +49,14 @@ def rid(number: int) -> str:
 
 
 def resource(
-    name: str, capacity: int = 1, rules: Iterable[Rule] = OPEN_RULES, grain_s: int = 1
+    name: str,
+    capacity: int = 1,
+    rules: Iterable[Rule] = OPEN_RULES,
+    grain_s: int = 1,
+    limits: Iterable[Limit] = (),
 ) -> ResourceCalendar:
     info = ResourceInfo(name=name, capacity=capacity, grain_s=grain_s)
-    return ResourceCalendar(info, AccessList(rules))
+    return ResourceCalendar(info, AccessList(rules), (), OwnersRules(Limits(limits)))
 
 
 def want(local: str, start: int, end: int, units: int = 1) -> m.Want:
@@ -69,10 +73,12 @@ class Site:
         name: str = HERE,
         rules: dict[str, tuple[Rule, ...]] | None = None,
         limits: ParticipantLimits = DEFAULT_LIMITS,
+        owners_limits: Iterable[Limit] = (),
     ) -> None:
         self.name = name
         self.rules = rules or {}
         self.limits = limits
+        self.owners_limits = tuple(owners_limits)
         self.stored: dict[str, bytes] = {}
         self.reclaims: dict[str, bytes] = {}
         self.horizon_s = 0
@@ -95,7 +101,10 @@ class Site:
             f"http://{self.name}",
             {
                 f"{self.name}/{local}": resource(
-                    f"{self.name}/{local}", capacity, self.rules.get(local, OPEN_RULES)
+                    f"{self.name}/{local}",
+                    capacity,
+                    self.rules.get(local, OPEN_RULES),
+                    limits=self.owners_limits,
                 )
                 for local, capacity in capacities.items()
             },

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 from tests.protocol_broker import START, Broker
+from tests.protocol_support import DAY, T0, visit, want
 from tests.protocol_support import rid as number_to_rid
-from tests.protocol_support import visit, want
 from tests.reclaim_world import HOUR, ReclaimWorld
 
+from kalends.broker.reclaiming import TRIES_MAX
+from kalends.broker.record import decode_record
+from kalends.calendars import Limit, Limits
 from kalends.core import api
 from kalends.core import messages as m
 from kalends.core.errors import InvalidInput, KeyReused, NotFound, RefusalCode
@@ -199,12 +202,13 @@ def test_of_two_replicas_that_are_asked_at_once_one_moves_it() -> None:
         reclaim = m.Reclaim(
             rid=rid, att=1, resources=("here/one",), start=START + 4 * HOUR, end=START + 5 * HOUR
         )
-        for broker in world.brokers.values():
+        asked = list(reversed(world.brokers.values()))
+        for broker in asked:
             for site in world.sites.values():
                 broker.receive(site.name, site.participant.hello())
             broker.receive("here", reclaim)
         for _ in range(20):
-            for broker in world.brokers.values():
+            for broker in asked:
                 broker.write()
             world.deliver()
         changes = world.register.execute(
@@ -241,7 +245,7 @@ def test_what_is_promised_when_it_is_reclaimed_is_decided_first_and_moved_then()
     world.reclaim("here/one", 4, 5)
     assert world.reclaims("here")[0].waiting == ()
     world.lost = set()
-    world.wait(90)
+    world.wait(7)
     assert world.hours(rid) == {"here/one": 3, "there/one": 3}
     assert world.reclaims("here")[0].gone == (rid,)
 
@@ -285,7 +289,9 @@ def test_room_that_others_wait_for_is_taken_only_when_there_is_no_other() -> Non
     assert free.hours(rid) == {"here/one": 1.5, "there/one": 1.5}
     tight = ReclaimWorld()
     rid = tight.book(BOTH, window_h=(4, 6))
-    wait_at_there(tight, LATE)
+    tight.wait(2)
+    wait_at_there(tight, T0 * 1_000 + tight.broker.ms)
+    tight.wait(2)
     tight.reclaim("here/one", 4, 5)
     assert tight.hours(rid) == {"here/one": 5, "there/one": 5}
 
@@ -343,3 +349,32 @@ def test_many_that_have_to_go_at_once_find_places_without_racing_each_other() ->
     assert world.reclaims("there")[0].waiting == ()
     failed = world.register.execute("select count(*) from request where state = 'closed'")
     assert failed.fetchone() == (0,)
+
+
+def test_what_has_begun_meanwhile_is_left_alone() -> None:
+    world = ReclaimWorld()
+    rid = world.book(BOTH, at=4)
+    world.lost = {m.Reclaim}
+    world.reclaim("here/one", 4, 5)
+    for clock in (*world.sites.values(), *world.brokers.values()):
+        clock.ms += (DAY + 4 * HOUR) * 1_000
+    world.lost = set()
+    world.wait(70)
+    assert world.hours(rid) == {"here/one": 4, "there/one": 4}
+    assert world.reclaims("here")[0].waiting == (rid,)
+
+
+def test_a_rule_that_no_look_shows_is_met_by_other_times_and_in_the_end_by_a_cancellation() -> None:
+    """Since it was booked, the other owner lets nobody book for so long."""
+    world = ReclaimWorld()
+    rid = world.book(BOTH, at=4)
+    rules = world.sites["there"].participant.book.calendars["there/one"].rules
+    rules.limits = Limits([Limit("short", "everyone", longest_s=HOUR // 2)])
+    world.reclaim("here/one", 4, 5)
+    assert world.standing(rid).state == "cancelled"
+    tries = [
+        decode_record(body).wants
+        for (body,) in world.register.execute("select body from request where state = 'closed'")
+    ]
+    assert len(tries) == len(set(tries)) == TRIES_MAX
+    assert world.locked("here") == world.locked("there") == []

@@ -148,9 +148,8 @@ def _beat(stages: Mapping[str, Sequence[Stage]], infos: Mapping[str, ResourceInf
 
 def _with_others(moved: Replacing) -> Iterator[Wants]:
     """The same wants with other resources, each in the place of one that may give way."""
-    taken = {want.resource for want in moved.wants}
     for choice in islice(product(*moved.others.values()), OTHERS_MAX):
-        if len(set(choice)) < len(choice) or taken & set(choice):
+        if len(set(choice)) < len(choice):
             continue
         instead = dict(zip(moved.others, choice, strict=True))
         yield tuple(
