@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import struct
 from collections import Counter
 from datetime import UTC, datetime
@@ -154,8 +155,8 @@ PRINCIPALS = (ANN, Principal("bob", ("guests",)), Principal("cy", ("guests", "st
 RESOURCES = ("here/pool", "here/single")
 
 
-def book() -> SiteBook:
-    numbers = iter(range(1_000_000, 2_000_000))
+def book(first_id: int = 1_000_000) -> SiteBook:
+    numbers = itertools.count(first_id)
     calendars = {
         name: ResourceCalendar(
             ResourceInfo(name=name, capacity=50, grain_s=1, zone="Europe/Berlin"),
@@ -234,9 +235,13 @@ def test_usage_is_the_sum_over_all_claims_whatever_happens_and_after_a_restart(
     site = book()
     standing: dict[str, Stake] = {}
     states: dict[str, str] = {}
+    generation: Counter[int] = Counter()
+    replaced_already: set[str] = set()
     begin = NOON - NOON % HOUR
     for number, (choice, which, shape, alternatives) in enumerate(steps):
-        name = rid(which)
+        # Ids are never used again.
+        while (name := rid(which + 5 * generation[which])) in replaced_already:
+            generation[which] += 1
         possible = MOVES[states.get(name, "")]
         step = possible[choice % len(possible)]
         stake = standing.get(name)
@@ -249,7 +254,7 @@ def test_usage_is_the_sum_over_all_claims_whatever_happens_and_after_a_restart(
                 Claim(
                     site.new_id(), RESOURCES[thing], begin + first * HOUR,
                     begin + (first + length) * HOUR, units, "held",
-                    common=index if alternatives else 0,
+                    common=index if alternatives and not replaces else 0,
                 )
                 for index, (thing, first, length, units) in enumerate(shape)
             ]  # fmt: skip
@@ -269,6 +274,7 @@ def test_usage_is_the_sum_over_all_claims_whatever_happens_and_after_a_restart(
             site.vacate(stake)
             if stake.replaces in standing:
                 site.leave(standing.pop(stake.replaces))
+                replaced_already.add(stake.replaces)
                 del states[stake.replaces], site.stakes[stake.replaces]
             for claim in stake.claims:
                 claim.state = "locked"
@@ -280,6 +286,8 @@ def test_usage_is_the_sum_over_all_claims_whatever_happens_and_after_a_restart(
         elif step == "leave" and stake is not None and states[name] == "locked":
             site.leave(stake)
             del standing[name], states[name], site.stakes[name]
+        if stake is not None and name not in standing:
+            generation[which] += 1
         for each in standing.values():
             for claim in each.claims:
                 claim.state = states[each.rid]  # type: ignore[assignment]  # one of the three
@@ -288,7 +296,7 @@ def test_usage_is_the_sum_over_all_claims_whatever_happens_and_after_a_restart(
         effort.steps["accounts of usage"] += 1
     durable = [stake for name, stake in standing.items() if states[name] != "held"]
     kept = {stake.rid for stake in durable}
-    again = book()
+    again = book(2_000_000)
     again.restore(durable)
     assert again.usage() == twin(
         {n: s for n, s in standing.items() if n in kept}, {n: states[n] for n in kept}
