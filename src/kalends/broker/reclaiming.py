@@ -71,7 +71,7 @@ class Reclaiming(Decisions, ABC):
             under_way = recovery.change in self.cases
             if under_way or now.monotonic_ms < recovery.began_ms + LOOK_MS_MAX:
                 return
-            self._forget_queries(recovery)
+            self._stop_looking(recovery)
             recovery.began_ms = now.monotonic_ms
         else:
             recovery = Recovery({site: reclaim}, now.monotonic_ms)
@@ -253,10 +253,10 @@ class Reclaiming(Decisions, ABC):
 
     def _end_recovery(self, recovery: Recovery, rid: str = "") -> None:
         rid = rid or next(each.rid for each in recovery.reclaims.values())
-        self._forget_queries(recovery)
+        self._stop_looking(recovery)
         self._recoveries.pop(rid, None)
 
-    def _forget_queries(self, recovery: Recovery) -> None:
+    def _stop_looking(self, recovery: Recovery) -> None:
         for query_id in recovery.queries:
             self._recovering.pop(query_id, None)
         recovery.queries = set()

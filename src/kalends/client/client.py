@@ -14,6 +14,7 @@ from kalends.client.asking import (
     Preferred,
     Time,
     Window,
+    length_s,
     request_from,
     time_s,
 )
