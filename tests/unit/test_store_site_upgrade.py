@@ -12,8 +12,8 @@ from store_support import fact, rid, stake
 
 from kalends.core.errors import StoreDamaged
 from kalends.resource_servers.reclaims import (
-    Reclaimed,
     ReclaimDropped,
+    Reclaimed,
     decode_reclaim,
     stored_reclaim,
 )
