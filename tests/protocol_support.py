@@ -6,15 +6,17 @@ starts from exactly what a store would have.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
-from kalends.calendars import AccessList, ResourceCalendar, Rule
+from kalends.calendars import AccessList, Limit, Limits, OwnersRules, ResourceCalendar, Rule
 from kalends.core import messages as m
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.effects import Effects
+from kalends.resource_servers.effects import Effects, Send
 from kalends.resource_servers.participant import Participant
+from kalends.resource_servers.reclaims import ReclaimDropped, ReclaimStored, decode_reclaim
 from kalends.resource_servers.records import DEFAULT_LIMITS, ParticipantLimits
 from kalends.resource_servers.stakes import (
     Fact,
@@ -24,6 +26,8 @@ from kalends.resource_servers.stakes import (
     StakeStored,
     decode_stake,
 )
+
+T = TypeVar("T")
 
 T0 = 1_800_000_000
 """When every test begins (UTC seconds)."""
@@ -45,10 +49,14 @@ def rid(number: int) -> str:
 
 
 def resource(
-    name: str, capacity: int = 1, rules: Iterable[Rule] = OPEN_RULES, grain_s: int = 1
+    name: str,
+    capacity: int = 1,
+    rules: Iterable[Rule] = OPEN_RULES,
+    grain_s: int = 1,
+    limits: Iterable[Limit] = (),
 ) -> ResourceCalendar:
     info = ResourceInfo(name=name, capacity=capacity, grain_s=grain_s)
-    return ResourceCalendar(info, AccessList(rules))
+    return ResourceCalendar(info, AccessList(rules), (), OwnersRules(Limits(limits)))
 
 
 def want(local: str, start: int, end: int, units: int = 1) -> m.Want:
@@ -65,12 +73,17 @@ class Site:
         name: str = HERE,
         rules: dict[str, tuple[Rule, ...]] | None = None,
         limits: ParticipantLimits = DEFAULT_LIMITS,
+        owners_limits: Iterable[Limit] = (),
     ) -> None:
         self.name = name
         self.rules = rules or {}
         self.limits = limits
+        self.owners_limits = tuple(owners_limits)
         self.stored: dict[str, bytes] = {}
+        self.reclaims: dict[str, bytes] = {}
         self.horizon_s = 0
+        self.unsent: list[Send] = []
+        """What calls of operators have caused to be sent."""
         self.epoch = 0
         self.ms = 1_000
         self.restart()
@@ -88,7 +101,10 @@ class Site:
             f"http://{self.name}",
             {
                 f"{self.name}/{local}": resource(
-                    f"{self.name}/{local}", capacity, self.rules.get(local, OPEN_RULES)
+                    f"{self.name}/{local}",
+                    capacity,
+                    self.rules.get(local, OPEN_RULES),
+                    limits=self.owners_limits,
                 )
                 for local, capacity in capacities.items()
             },
@@ -99,7 +115,15 @@ class Site:
             horizon_s=self.horizon_s,
             now=self.now,
         )
+        reclaims = [decode_reclaim(body) for body in self.reclaims.values()]
+        self.participant.restore_reclaims(reclaims, self.now)
         self.participant.check()
+
+    def call(self, step: Callable[[Participant, Moment], T]) -> T:
+        """An operator's call: what it has changed is durable when it answers."""
+        result = step(self.participant, self.now)
+        self.unsent += self._settle().sends
+        return result
 
     def receive(self, message: m.Message, source: str = "broker") -> Effects:
         self.participant.receive(source, message, self.now)
@@ -148,6 +172,10 @@ class Site:
                 self.stored.pop(fact.rid, None)
             case HorizonRaised():
                 self.horizon_s = fact.horizon_s
+            case ReclaimStored():
+                self.reclaims[fact.key] = fact.body
+            case ReclaimDropped():
+                self.reclaims.pop(fact.key, None)
 
 
 # Messages, with everything that a test does not care about filled in

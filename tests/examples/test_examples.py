@@ -44,6 +44,11 @@ def test_first_mistakes_are_answered_as_is_stored(own_facility: Facility) -> Non
     check("mistakes", comparable(printed, str(own_facility.directory)))
 
 
+def test_the_session_of_an_owner_prints_what_is_stored(own_facility: Facility) -> None:
+    printed = run_session(EXAMPLES / "reclaim.sh", own_facility.environment())
+    check("reclaim", comparable(printed, str(own_facility.directory)))
+
+
 def test_an_agent_from_a_string_prints_what_is_stored(empty_facility: Facility) -> None:
     printed = run_script(AGENTS / "prefer_mornings.py", empty_facility.environment())
     check("agents-prefer_mornings", comparable(printed, str(empty_facility.directory)))
@@ -58,7 +63,8 @@ def test_the_tour_of_agents_prints_what_is_stored(own_facility: Facility) -> Non
 
 def test_no_example_is_left_out() -> None:
     present = {path.stem for path in _programs(EXAMPLES)}
-    assert present == {*SCRIPTS, "calendars", "cli-session", "mistakes", "waiting-session"}
+    sessions = {"cli-session", "mistakes", "reclaim", "waiting-session"}
+    assert present == {*SCRIPTS, "calendars", *sessions}
     of_agents = {f"agents-{path.stem}" for path in _programs(AGENTS)}
     assert of_agents == {"agents-prefer_mornings", "agents-tour"}
     assert {path.stem for path in OUTPUT.iterdir()} == present | of_agents

@@ -56,7 +56,7 @@ def bad_tokens(place: Facility, audience: str) -> dict[str, str | None]:
 
 @pytest.mark.parametrize("operation", CLOSED, ids=lambda operation: operation.name)
 def test_no_operation_believes_a_bad_token(operation: Any, closed: Facility) -> None:
-    path = operation.path.format(id=RID, name="mine", run="17")
+    path = operation.path.format(id=RID, name="mine", run="17", key="reclaim-key")
     fields = None if operation.method == "GET" else {}
     for role in operation.roles:
         server = closed.broker if role == "broker" else closed.sites[0]
@@ -75,7 +75,7 @@ def test_no_session_believes_a_bad_token(name: str, path: str, closed: Facility)
 
 @pytest.mark.parametrize("operation", CLOSED, ids=lambda operation: operation.name)
 def test_every_operation_needs_its_scope(operation: Any, closed: Facility) -> None:
-    path = operation.path.format(id=RID, name="mine", run="17")
+    path = operation.path.format(id=RID, name="mine", run="17", key="reclaim-key")
     fields = None if operation.method == "GET" else {}
     others = tuple(scope for scope in ("use", "audit", "admin") if scope != operation.scope)
     for role in operation.roles:
@@ -93,7 +93,11 @@ def test_a_key_gives_no_scope_that_its_owner_does_not_list_for_it(closed: Facili
         "broker-1", audience="alpha", scopes=("use", "audit", "admin", "broker"),
         key="broker", issuer="broker",
     )  # fmt: skip
-    for path, fields in (("/v1/resources", None), ("/v1/audit", {}), ("/v1/drain", {"on": True})):
+    reclaim = {"key": "reclaim-key", "resource": "alpha/vault", "start": 1, "end": 1 << 31}
+    for path, fields in (
+        ("/v1/resources", None), ("/v1/audit", {}), ("/v1/drain", {"on": True}),
+        ("/v1/reclaims", reclaim), ("/v1/reclaims/reclaim-key/end", {}),
+    ):  # fmt: skip
         assert ask(closed, site, path, straying, fields).problem().code == "not-allowed"
 
 

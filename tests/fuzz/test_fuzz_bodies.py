@@ -51,6 +51,11 @@ SEEDS: dict[str, Any] = {
     "agent_runs": {"id": RID, "count": 5},
     "audit": {"after": RID},
     "drain": {"on": False},
+    "reclaim": {
+        "key": "reclaim-key", "resource": "alpha/cluster", "start": 1_900_000_000,
+        "end": 1_900_003_600, "notice_s": 60, "reason": "a new pump",
+    },
+    "reclaim_end": {},
 }
 CASES = [
     pytest.param(role, operation, id=f"{role}-{operation.name}")
@@ -82,7 +87,7 @@ def send(
 
 
 def path_of(operation: Operation) -> str:
-    return operation.path.format(id=RID, name="mine", run="17")
+    return operation.path.format(id=RID, name="mine", run="17", key="reclaim-key")
 
 
 def quick(value: Any) -> Any:

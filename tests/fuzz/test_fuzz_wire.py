@@ -43,6 +43,10 @@ SEEDS: list[dict[str, Any]] = [
     {"kind": "peerask", "rid": RID, "att": 1, "site": "a", "secret": "0123456789abcdef", "until": 1},
     {"v": 1, "source": "broker", "lc": 1, "messages": [{"kind": "cancel", "rid": RID, "att": 1}]},
     {"number": 1, "name": "health", "body": {}},
+    {
+        "kind": "reclaim", "rid": RID, "att": 1, "resources": ["a/b"], "start": 0, "end": 60,
+        "reason": "a new pump",
+    },
 ]  # fmt: skip
 
 KINDS: dict[str, Any] = {

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import ssl
 import threading
+import uuid
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,6 +72,7 @@ class Broker:
         self.by_key: dict[str, tuple[api.Body, str]] = {}
         self.events: list[api.Event] = []
         self.draining = False
+        self.reclaimed: dict[str, api.ReclaimView] = {}
         self.watched = threading.Event()
         self.url = ""
         self.frames: list[int] = []
@@ -113,6 +115,20 @@ class Broker:
     def do_drain(self, user: str, body: api.Drain) -> api.Health:
         self.draining = body.on
         return self.do_health(user, api.Nothing())
+
+    def do_reclaim(self, user: str, body: api.Reclaim) -> api.ReclaimView:
+        """Of a site with one reservation there that is to go."""
+        self.reclaimed[body.key] = api.ReclaimView(
+            key=body.key, resource=body.resource, start=body.start, end=body.end,
+            reason=body.reason, waiting=(str(uuid.UUID(int=1)),),
+        )  # fmt: skip
+        return self.reclaimed[body.key]
+
+    def do_reclaims(self, user: str, body: api.ListReclaims) -> api.Reclaims:
+        return api.Reclaims(reclaims=tuple(self.reclaimed.values()))
+
+    def do_reclaim_end(self, user: str, body: api.ReclaimRef) -> api.ReclaimView:
+        return self.reclaimed.pop(body.key)
 
     def do_resources(self, user: str, body: api.ListResources) -> api.Resources:
         down = api.SiteStatus(

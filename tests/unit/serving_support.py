@@ -124,6 +124,18 @@ class Deeds:
     async def audit(self, caller: Caller, body: api.Audit) -> api.Answer:
         return api.Audited()
 
+    async def reclaim(self, caller: Caller, body: api.Reclaim) -> api.Answer:
+        return self._reclaim(body.key)
+
+    async def reclaim_end(self, caller: Caller, body: api.ReclaimRef) -> api.Answer:
+        return self._reclaim(body.key)
+
+    async def reclaims(self, caller: Caller, body: api.ListReclaims) -> api.Answer:
+        return api.Reclaims(reclaims=(self._reclaim("the-key-of-it"),))
+
+    def _reclaim(self, key: str) -> api.ReclaimView:
+        return api.ReclaimView(key=key, resource="sdsc/sp2", start=0, end=60)
+
     async def drain(self, caller: Caller, body: api.Drain) -> api.Answer:
         return api.Health(status="draining", role="broker", name="npaci", version="1")
 

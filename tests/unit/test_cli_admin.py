@@ -96,6 +96,45 @@ def test_drain_and_undrain_say_the_state_that_results(broker: Broker) -> None:
     assert run("admin", "undrain", "--broker", broker.url).stdout == "broker test: ok\n"
 
 
+def test_a_time_is_taken_back_listed_and_withdrawn(broker: Broker) -> None:
+    admin = ("--broker", broker.url, "--zone", "UTC", "admin")
+    asked = (
+        "reclaim",
+        "sdsc/sp2",
+        "--at",
+        "2027-03-02 08:00",
+        "--for",
+        "4h",
+        "--key",
+        "my-own-key",
+    )
+    taken = run(*admin, *asked, "--notice", "1d", "--reason", "a new pump")
+    assert taken.exit_code == 0
+    assert taken.stdout.splitlines() == [
+        "sdsc/sp2 from Tue 2027-03-02 08:00:00 UTC (UTC+00:00) for 4h",
+        "  reason   a new pump",
+        "  key      my-own-key",
+        "  waiting  00000001",
+    ]
+    (_, body), *_ = broker.seen
+    assert getattr(body, "notice_s", 0) == 86_400
+    assert run(*admin, "reclaims").stdout == taken.stdout
+    assert json.loads(run(*admin, "reclaims", "--json").stdout)["kind"] == "reclaims"
+    assert run(*admin, "reclaim", "--end", "my-own-key").exit_code == 0
+    assert run(*admin, "reclaims").stdout == ""
+
+
+def test_a_reclaim_needs_its_time_or_the_key_of_the_one_to_withdraw(broker: Broker) -> None:
+    for words in (
+        (),
+        ("sdsc/sp2", "--for", "1h"),
+        ("sdsc/sp2", "--end", "my-own-key", "--at", "now", "--for", "1h"),
+    ):
+        told = run("--broker", broker.url, "admin", "reclaim", *words)
+        assert told.exit_code == 2
+    assert broker.seen == []
+
+
 WITHOUT_SERVER_PARTS = """
 import sys
 sys.modules["jwt"] = None

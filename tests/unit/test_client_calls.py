@@ -88,6 +88,10 @@ async def test_every_call_of_the_table_has_a_method_that_makes_it(
     assert (await client.drain()).status == "draining"
     assert (await client.drain(False)).status == "ok"
     assert (await client.audit()).claims
+    taken = await client.reclaim("sdsc/sp2", at="now+1d", duration="2h", reason="a new pump")
+    assert (taken.end - taken.start, taken.reason) == (7_200, "a new pump")
+    assert await client.reclaims() == (taken,)
+    assert await client.end_reclaim(taken.key) == taken
     await client.resolve(broker.seen[0][1].key)
     await client.events()
     about_agents = {name for name in api.OPERATION if name.startswith("agent_")}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -18,6 +18,7 @@ from kalends.broker import register
 from kalends.broker.changing import changed_request, changed_wants
 from kalends.broker.decisions import key_reused
 from kalends.broker.planner import executable, fixed_wants
+from kalends.broker.priorities import Grant, granted_priority
 from kalends.broker.record import Record, Spec
 from kalends.broker.records import Records
 from kalends.broker.scripts import Scripts
@@ -38,17 +39,25 @@ _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 class Booking:
     """The calls that change something."""
 
-    def __init__(self, service: BrokerService, records: Records, scripts: Scripts) -> None:
+    def __init__(
+        self,
+        service: BrokerService,
+        records: Records,
+        scripts: Scripts,
+        grants: Sequence[Grant] = (),
+    ) -> None:
         self._service = service
         self._records = records
         self._scripts = scripts
+        self._grants = grants
 
     async def book(self, caller: Caller, body: api.Book) -> api.RequestView:
         request = body.request
         request.check(from_wire=True)
         executable(request)
+        priority = granted_priority(self._grants, caller.principal, request.priority)
         spec = Spec(
-            request=request,
+            request=structs.replace(request, priority=priority),
             text=format_alternatives(request.alternatives),
             hold=body.hold,
             hold_s=body.hold_s if body.hold else 0,

@@ -7,7 +7,7 @@ attempt; raising the attempt aborts it for ever. No safety rule reads a clock.
 
 It is built in layers, each a module: `desk` (cases and effects), `telling` (phase two), `attempts`
 (the steps of phase one), `seeking` (where to try), `negotiating` (what sites answer), `touring`
-(agents), `decisions` (answers of the register), and here
+(agents), `decisions` (answers of the register), `reclaiming` (owners who need slots back), and here
 calls, messages and time. Phases are in `case`; register operations in `record`; Gray and Lamport
 (Consensus on Transaction Commit) for why the register decides, and Ramamoorthi et al. 1997, section 4,
 for the session.
@@ -22,9 +22,10 @@ from typing import Final
 from kalends.broker import record as r
 from kalends.broker.attempts import RENEW_EVERY_MS
 from kalends.broker.case import Case, SitePart, view_of
-from kalends.broker.decisions import Decisions, hold_ran_out, key_reused
+from kalends.broker.decisions import hold_ran_out, key_reused
 from kalends.broker.desk import RESEND_EVERY_MS_MAX
 from kalends.broker.effects import Answer
+from kalends.broker.reclaiming import Reclaiming
 from kalends.broker.record import Record, Spec
 from kalends.broker.refusals import error_of, site_down
 from kalends.core import messages as m
@@ -39,17 +40,18 @@ WORKING_PHASES: Final = ("looking", "touring", "voting", "holding", "waiting", "
 """Something is on its way, or waited for, whose time may run out."""
 
 
-class Coordinator(Decisions):
+class Coordinator(Reclaiming):
     """All requests that this broker replica works on; see `Desk` for what it is made with."""
 
     # Calls of users
 
     def submit(
         self, principal: Principal, key: str, digest: str, spec: Spec, ticket: int, now: Moment,
-        *, replaces: Record | None = None,
+        *, replaces: Record | None = None, stamp: int = 0,
     ) -> str:  # fmt: skip
         """Start a request (or join the one of the same key); returns its id.
 
+        `stamp` is its place among all requests where that is not by when it comes (0).
         The answer goes to `ticket` once it is reserved, held or failed. Raises `KeyReused`,
         `LimitExceeded`, `Unavailable` (draining); then nothing has happened.
         """
@@ -74,7 +76,7 @@ class Coordinator(Decisions):
             groups=principal.groups,
             key=key,
             digest=digest,
-            stamp=self._stamp(spec, now),
+            stamp=stamp or self._stamp(spec, now),
             owner=self.identity.owner,
             reservation=replaces.reservation if replaces else rid,
             replaces=replaces.rid if replaces else "",
@@ -207,6 +209,8 @@ class Coordinator(Decisions):
                 self._locked(site, message, now)
             case m.Awaited():
                 self._awaited(site, message, now)
+            case m.Reclaim():
+                self._reclaimed(site, message, now)
             case _:
                 self._effects.alarms.append(
                     f"{type(message).__name__} from {site}: not for a broker"

@@ -18,6 +18,7 @@ from kalends.broker.effects import Answer, Effects, Happened
 from kalends.broker.in_flight import InFlight
 from kalends.broker.polling.odds import Odds
 from kalends.broker.record import Operation, Record
+from kalends.broker.recovery import Recovery
 from kalends.core.api import Event, RequestView
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import LostRace, Refusal
@@ -106,6 +107,10 @@ class Desk:
         self._queries: dict[int, str] = {}
         self._unanswered: dict[int, tuple[str, int]] = {}
         """For each query the site, and when it was asked (monotonic ms); also for looks that are over."""
+        self._recoveries: dict[str, Recovery] = {}
+        """By the request that an owner reclaims."""
+        self._recovering: dict[int, Recovery] = {}
+        """By the number of a query."""
         self._effects = Effects()
         self._in_flight = InFlight()
         """What is asked for, and not answered yet."""

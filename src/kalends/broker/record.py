@@ -18,6 +18,8 @@ Cancel    commit                                   cancelled, owned by the cance
 Finish    this state                               all its sites have said Done
 Adopt     this state, not done                     owned by the adopter
 Read      always                                   -
+Examine   always; won: no change of it is open     what is told to its end is owned by the
+                                                   examiner, if it was by `taken_from`
 Ask       always; no row: a closed one is written  -: absence must not be read as abort twice
 ========= ======================================== =======================================
 """
@@ -185,6 +187,17 @@ class Read(msgspec.Struct, frozen=True):
     rid: str
 
 
+class Examine(msgspec.Struct, frozen=True):
+    """The row, and (`won`) that no move, extend or shrink of it is under way.
+
+    With `taken_from`, a replica that is gone, `owner` is to look after it from now on.
+    """
+
+    rid: str
+    owner: str = ""
+    taken_from: str = ""
+
+
 class Ask(msgspec.Struct, frozen=True):
     """The outcome of attempt `att`, for the asker at `reply_to`, who proves itself by `secret`."""
 
@@ -194,7 +207,7 @@ class Ask(msgspec.Struct, frozen=True):
     reply_to: str
 
 
-Operation = Begin | Note | Raise | Commit | Close | Cancel | Finish | Adopt | Read | Ask
+Operation = Begin | Note | Raise | Commit | Close | Cancel | Finish | Adopt | Read | Examine | Ask
 
 
 class Registered(msgspec.Struct, frozen=True):

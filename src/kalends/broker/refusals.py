@@ -42,6 +42,10 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
     (RefusalCode.TOO_MUCH, InvalidInput, "that is more than there is", "ask for fewer units"),
     (RefusalCode.BEING_CHANGED, Conflict, "the reservation cannot be changed now",
      "look at it with `kalends show`, then try again"),
+    (RefusalCode.LEAD_TIME, NoCommonTime, "an owner wants to know longer before",
+     "choose a later time; `kalends resources` shows the owner's rules"),
+    (RefusalCode.SHARE, LimitExceeded, "a share of that week is used up",
+     "choose another week, or cancel something in it"),
     (RefusalCode.LIMIT, LimitExceeded, "a limit of the owner is reached",
      "release or cancel something first"),
     (RefusalCode.DRAINED, Unavailable, "a site takes no new bookings now", "try again later"),
@@ -49,6 +53,8 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
      "try again later"),
     (RefusalCode.CLOSED_HOURS, NoCommonTime, "a resource is closed at that time",
      "choose a time within its opening hours; `kalends find` lists common times"),
+    (RefusalCode.BLACKOUT, NoCommonTime, "an owner has closed a resource at that time",
+     "choose another time; `kalends find` lists common times"),
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from kalends.broker.record import (
     Cancel,
     Close,
     Commit,
+    Examine,
     Finish,
     Note,
     Operation,
@@ -172,6 +173,17 @@ def _read(connection: sqlite3.Connection, op: Read) -> Registered:
     return Registered(op, True, read(connection, op.rid))
 
 
+def _examine(connection: sqlite3.Connection, op: Examine) -> Registered:
+    if op.taken_from:
+        connection.execute(
+            "update request set owner = ? where rid = ? and owner = ? and done = 1",
+            (op.owner, op.rid, op.taken_from),
+        )
+    record = read(connection, op.rid)
+    free = record is not None and not changing(connection, record.reservation)
+    return Registered(op, free, record)
+
+
 def _ask(connection: sqlite3.Connection, op: Ask) -> Registered:
     """A write where there is no row: a replica whose Begin is still on its way must lose it."""
     record = read(connection, op.rid)
@@ -212,6 +224,7 @@ _HANDLERS: Final[dict[type, Callable[[sqlite3.Connection, Any], Registered]]] = 
     Finish: _finish,
     Adopt: _adopt,
     Read: _read,
+    Examine: _examine,
     Ask: _ask,
 }
 

@@ -17,6 +17,7 @@ from kalends.broker.finding import Finding
 from kalends.broker.instructing import Instructing
 from kalends.broker.measures import Measures
 from kalends.broker.polling.views import poll_views
+from kalends.broker.priorities import Grant
 from kalends.broker.records import Records
 from kalends.broker.replica import ReplicaLock
 from kalends.broker.scripts import Scripts
@@ -108,7 +109,7 @@ def build_broker(configuration: BrokerConfiguration, *, version: str) -> web.App
         role="broker",
         name=configuration.name,
         version=version,
-        handlers=_handlers(configuration.name, version, service, clock, checking),
+        handlers=_handlers(configuration, version, service, clock, checking),
         authenticator=_authenticator(configuration),
         metrics=metrics,
         logger=logger,
@@ -130,11 +131,16 @@ def replica_name(configuration: BrokerConfiguration) -> str:
 
 
 def _handlers(
-    name: str, version: str, service: BrokerService, clock: SystemClock, checking: Checking
+    configuration: BrokerConfiguration,
+    version: str,
+    service: BrokerService,
+    clock: SystemClock,
+    checking: Checking,
 ) -> dict[str, Handler]:
     records = Records(service, clock)
     scripts = Scripts(service, checking)
-    booking = Booking(service, records, scripts)
+    grants = tuple(Grant(each.who, each.max) for each in configuration.priority)
+    booking = Booking(service, records, scripts, grants)
     instructing = Instructing(service, records, scripts)
 
     def polls(request: Request, hidden: Collection[str]) -> tuple[api.PollView, ...]:
@@ -147,7 +153,7 @@ def _handlers(
         return api.Health(
             status="failing" if service.failure else "draining" if service.draining else "ok",
             role="broker",
-            name=name,
+            name=configuration.name,
             version=version,
             detail=service.failure or checking.detail,
         )

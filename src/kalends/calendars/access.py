@@ -34,6 +34,22 @@ _WHO = re.compile(identifiers.WHO_PATTERN)
 _NAME = re.compile(identifiers.NAME_PATTERN)
 
 
+def check_who(who: str, where: str) -> None:
+    """Raises `InvalidInput` unless `who` is ``everyone``, ``user:NAME`` or ``group:NAME``."""
+    if type(who) is not str or not _WHO.fullmatch(who):
+        raise InvalidInput(
+            f"{who!r} is nobody", where=where, remedy="write everyone, user:NAME or group:NAME"
+        )
+
+
+def is_meant(who: str, principal: Principal) -> bool:
+    """Whether a rule for `who` (see `check_who`) is about `principal`."""
+    kind, _, name = who.partition(":")
+    if kind == "everyone":
+        return True
+    return name == principal.user if kind == "user" else name in principal.groups
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """`who` (``everyone``, ``user:NAME``, ``group:NAME``) `may` do these actions.
@@ -56,12 +72,7 @@ class Rule:
                 where="access",
                 remedy="use lower-case letters, digits, dots, dashes and underscores",
             )
-        if type(self.who) is not str or not _WHO.fullmatch(self.who):
-            raise InvalidInput(
-                f"{self.who!r} is nobody",
-                where=f"{where}.who",
-                remedy="write everyone, user:NAME or group:NAME",
-            )
+        check_who(self.who, f"{where}.who")
         if isinstance(self.may, str) or not set(self.may) <= set(ACTIONS) or not self.may:
             raise InvalidInput(
                 f"{self.may!r} are not actions",
@@ -80,10 +91,7 @@ class Rule:
         object.__setattr__(self, "windows", tuple(self.windows))
 
     def matches(self, principal: Principal) -> bool:
-        kind, _, name = self.who.partition(":")
-        if kind == "everyone":
-            return True
-        return name == principal.user if kind == "user" else name in principal.groups
+        return is_meant(self.who, principal)
 
     @property
     def units(self) -> int:

@@ -15,11 +15,13 @@ from kalends.calendars import profiles
 from kalends.calendars.access import AccessList
 from kalends.calendars.bookings import Booking, State, check_window
 from kalends.calendars.engine import new_calendar
+from kalends.calendars.owners_rules import OwnersRules
 from kalends.calendars.profiles import Change, Step
 from kalends.calendars.recurring import phrases
 from kalends.calendars.recurring.recurrence import Recurrence
 from kalends.calendars.recurring.windows import CHUNK_S, Windows
 from kalends.core import limits
+from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode
 from kalends.core.intervals import Interval, align_up
 from kalends.core.messages import Principal
@@ -49,17 +51,22 @@ def unknown_resource(name: str) -> Refusal:
 
 
 class ResourceCalendar:
-    """A resource with its `calendar`, access list and opening `hours` (empty: always open).
+    """A resource with its `calendar`, access list, opening `hours` (empty: always open) and `rules`.
 
     Raises `InvalidInput` for an `info` whose zone or capacity cannot be.
     """
 
     def __init__(
-        self, info: ResourceInfo, access: AccessList, hours: tuple[Recurrence, ...] = ()
+        self,
+        info: ResourceInfo,
+        access: AccessList,
+        hours: tuple[Recurrence, ...] = (),
+        rules: OwnersRules | None = None,
     ) -> None:
         zone_named(info.zone)
         self.info = info
         self.access = access
+        self.rules = rules or OwnersRules()
         self.calendar = new_calendar(info.capacity)
         self._hours = Windows(hours) if hours else None
 
@@ -78,7 +85,9 @@ class ResourceCalendar:
         """Why the rules do not let `principal` do `actions` here, or None; occupancy is not looked at.
 
         The first that holds: not visible, empty, past, beyond the horizon, off the grain, too many
-        units, the access list, opening hours. Raises `InvalidInput` for what is not whole numbers.
+        units, the access list, opening hours, limits, blackouts. How long before a slot must be booked
+        counts for holding alone: who has held it in time may lock it later. Raises `InvalidInput` for
+        what is not whole numbers.
         """
         _check_numbers(start, end, units)
         if not self.access.sees(principal):
@@ -98,7 +107,8 @@ class ResourceCalendar:
         if self._hours is not None and not self._hours.cover(start, end):
             hours = self.info.hours or self._hours.describe()
             return self._refuse(RefusalCode.CLOSED_HOURS, f"open only {hours}", OPENING_HOURS)
-        return None
+        refusal = self._refusal_of_limits(principal, actions, start, end, wall_s)
+        return refusal if refusal is not None else self._refusal_of_blackouts(start, end)
 
     def busy(self, principal: Principal, start: int, end: int, units: int, wall_s: int) -> Refusal:
         """The refusal for `units` that are not free during ``[start, end)``.
@@ -159,15 +169,16 @@ class ResourceCalendar:
     ) -> tuple[list[Step], int]:
         """What `principal` could book in ``[start, end)``: steps of at least one unit, and `until`.
 
-        Clipped to now, the horizon, opening hours and the access list's windows and amounts; where
+        Clipped to now, the horizon, opening hours, blackouts, how early and late the principal may
+        book, and the access list's windows and amounts; where
         they may lock at times, both holding and locking must be allowed. At most `steps_max` steps,
         complete up to `until`. Borders that hours make may lie off the grain. A principal who may
         not see the resource gets none. `changes` are units that count as free besides what is free
         (or, below 0, that do not).
         """
         check_window(start, end)
-        first = max(start, self._now_on_grain(wall_s))
-        last = min(end, self._latest_end(wall_s))
+        first = max(start, self._earliest_start(principal, wall_s))
+        last = min(end, self._latest_end_for(principal, wall_s))
         if first >= last or not self.access.sees(principal):
             return [], end
         free: Iterator[Step] = self.calendar.walk(first, last)
@@ -199,9 +210,10 @@ class ResourceCalendar:
         """
         self._check_search(units, length_s, not_before, not_after, wall_s)
         grain = self.info.grain_s
-        at = max(not_before, self._now_on_grain(wall_s), 0)
-        last = min(not_after, self._latest_end(wall_s))
-        if not self.access.sees(principal):
+        at = max(not_before, self._earliest_start(principal, wall_s), 0)
+        last = min(not_after, self._latest_end_for(principal, wall_s))
+        longest = self.rules.limits.deciding(principal, "longest_s")
+        if not self.access.sees(principal) or (longest and length_s > longest.longest_s):
             return None
         reach_s = REACH_S
         while (found := self.calendar.earliest_fit(units, length_s, at, last)) is not None:
@@ -233,6 +245,10 @@ class ResourceCalendar:
             for booking in self.calendar.listing(start, end, max(count_max, 0))
         ]
 
+    def head_start_ms(self, principal: Principal) -> int:
+        """How much earlier `principal` counts as having asked, in the line for this resource."""
+        return self.rules.head_start_ms(principal)
+
     def check(self) -> None:
         """Raises `AssertionError` when an invariant does not hold: a bug of ours."""
         assert self.calendar.capacity == self.info.capacity
@@ -259,8 +275,47 @@ class ResourceCalendar:
             )
         return None
 
+    def _refusal_of_limits(
+        self, principal: Principal, actions: tuple[str, ...], start: int, end: int, wall_s: int
+    ) -> Refusal | None:
+        limits_here = self.rules.limits
+        longest = limits_here.deciding(principal, "longest_s")
+        if longest is not None and end - start > longest.longest_s:
+            length = format_duration(longest.longest_s)
+            detail = f"rule {longest.name} lets you book at most {length} at a time"
+            return self._refuse(RefusalCode.LIMIT, detail, longest.name)
+        lead = limits_here.deciding(principal, "lead_s") if "hold" in actions else None
+        if lead is not None and start < (first := self._now_on_grain(wall_s + lead.lead_s)):
+            detail = (
+                f"rule {lead.name} lets you book at least {format_duration(lead.lead_s)} before:"
+                f" from {self._shown(first)} on"
+            )
+            return self._refuse(RefusalCode.LEAD_TIME, detail, lead.name)
+        ahead = limits_here.deciding(principal, "ahead_s")
+        if ahead is not None and end > wall_s + ahead.ahead_s:
+            latest = self._shown(self._latest_end_for(principal, wall_s))
+            detail = (
+                f"rule {ahead.name} lets you book at most {format_duration(ahead.ahead_s)} ahead:"
+                f" slots that end by {latest}"
+            )
+            return self._refuse(RefusalCode.BEYOND_HORIZON, detail, ahead.name)
+        return None
+
+    def _refusal_of_blackouts(self, start: int, end: int) -> Refusal | None:
+        closed = self.rules.blackouts.between(start, end) if self.rules.blackouts else []
+        if not closed:
+            return None
+        first = closed[0]
+        reason = f": {first.reason}" if first.reason else ""
+        window = f"between {self._shown(first.start)} and {self._shown(first.end)}"
+        detail = f"the owner has closed it {window}{reason}"
+        return self._refuse(RefusalCode.BLACKOUT, detail, first.rule)
+
     def _limits(self, principal: Principal, start: int, end: int) -> Iterator[Iterator[Step]]:
         """Profiles of what the rules allow; a booking must keep to all of them."""
+        open_between = self.rules.blackouts.open_between(start, end)
+        if open_between is not None:
+            yield profiles.from_windows(open_between, start, end, self.info.capacity)
         if self._hours is not None:
             open_at = self._hours.between(start, end)
             yield profiles.from_windows(open_at, start, end, self.info.capacity)
@@ -306,6 +361,17 @@ class ResourceCalendar:
 
     def _latest_end(self, wall_s: int) -> int:
         return self._now_on_grain(min(wall_s + self.info.horizon_s, limits.TIME_S_MAX))
+
+    def _earliest_start(self, principal: Principal, wall_s: int) -> int:
+        lead = self.rules.limits.deciding(principal, "lead_s")
+        return self._now_on_grain(wall_s + (lead.lead_s if lead is not None else 0))
+
+    def _latest_end_for(self, principal: Principal, wall_s: int) -> int:
+        ahead = self.rules.limits.deciding(principal, "ahead_s")
+        latest = self._latest_end(wall_s)
+        if ahead is None:
+            return latest
+        return min(latest, self._now_on_grain(wall_s + ahead.ahead_s))
 
     def _neighbours(self, time_s: int) -> str:
         after = align_up(time_s, self.info.grain_s)

@@ -14,6 +14,7 @@ from kalends.client.asking import (
     Preferred,
     Time,
     Window,
+    length_s,
     request_from,
     time_s,
 )
@@ -227,6 +228,40 @@ class Client(RequestCalls):
     async def drain(self, on: bool = True) -> api.Health:
         """Take no new claims, or (`on` false) take them again; what is promised is kept."""
         return await self._caller.call(api.Drain(on=on), "drain", api.Health)
+
+    async def reclaim(
+        self,
+        resource: str,
+        *,
+        at: Time,
+        duration: Duration,
+        notice: Duration | None = None,
+        reason: str = "",
+        key: str = "",
+    ) -> api.ReclaimView:
+        """Take `resource` back from `at` for `duration`: asks its site, and needs the scope ``admin``.
+
+        Nothing new is taken there. What is locked, and begins later than `notice` from now, is moved
+        by its broker, or cancelled, and its user is told the `reason`.
+        """
+        start = self.time_s(at)
+        body = api.Reclaim(
+            key=key or self.new_key(),
+            resource=resource,
+            start=start,
+            end=start + length_s(duration),
+            notice_s=0 if notice is None else length_s(notice, where="notice"),
+            reason=reason,
+        )
+        return await self._caller.call(body, "reclaim", api.ReclaimView)
+
+    async def reclaims(self) -> tuple[api.ReclaimView, ...]:
+        """What the owner of this site has taken back, and which reservations still stand there."""
+        return (await self._caller.call(api.ListReclaims(), "reclaims", api.Reclaims)).reclaims
+
+    async def end_reclaim(self, key: str) -> api.ReclaimView:
+        """Withdraw a reclaim: its time can be booked again; what has been moved stays moved."""
+        return await self._caller.call(api.ReclaimRef(key=key), "reclaim_end", api.ReclaimView)
 
     async def _change(self, id: str, key: str, wait_s: float, **fields: Any) -> api.RequestView:
         body = api.Change(id=id, key=key or self.new_key(), wait_ms=milliseconds(wait_s), **fields)

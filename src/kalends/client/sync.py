@@ -123,6 +123,9 @@ class SyncClient:
     agent_run = _waiting(Client.agent_run)
     audit = _waiting(Client.audit)
     drain = _waiting(Client.drain)
+    reclaim = _waiting(Client.reclaim)
+    reclaims = _waiting(Client.reclaims)
+    end_reclaim = _waiting(Client.end_reclaim)
 
     def request(
         self,

@@ -589,6 +589,12 @@ OPERATIONS: tuple[Operation, ...] = (
               "All claims or decisions, and any invariant that does not hold"),
     Operation("drain", "POST", "/v1/drain", Drain, Health, "admin", _BOTH,
               "Take no new claims, or take them again"),
+    Operation("reclaim", "POST", "/v1/reclaims", Reclaim, ReclaimView, "admin", _SITE,
+              "Take a time back: nothing new there, and what is locked is moved or cancelled"),
+    Operation("reclaims", "GET", "/v1/reclaims", ListReclaims, Reclaims, "admin", _SITE,
+              "Times that were taken back, and the reservations still there"),
+    Operation("reclaim_end", "POST", "/v1/reclaims/{key}/end", ReclaimRef, ReclaimView, "admin",
+              _SITE, "Withdraw a reclaim: the time can be booked again"),
 )  # fmt: skip
 
 OPERATION: dict[str, Operation] = {operation.name: operation for operation in OPERATIONS}

@@ -27,6 +27,12 @@ CLAIMS_MAX: Final = 512
 """Claims of one request over all sites: bounds the decision record and every message about it."""
 
 ATTRIBUTES_MAX: Final = 64
+PRIORITY_MAX: Final = 100
+"""Minutes of head start that a request may ask for at most; less than none delays it."""
+
+RULES_MAX: Final = 64
+"""Limits, blackouts and head starts of one resource, each: owners name groups, not users."""
+
 PREFERENCES_MAX: Final = 400
 """Preferred times of one request: every morning of a year, as the client spells them out."""
 

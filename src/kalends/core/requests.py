@@ -110,7 +110,7 @@ class Request(_Value, frozen=True, kw_only=True):
     not_before: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
     not_after: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)] = 0
     preferences: Annotated[tuple[TimePreference, ...], Meta(max_length=limits.PREFERENCES_MAX)] = ()
-    priority: Annotated[int, Meta(ge=-100, le=100)] = 0
+    priority: Annotated[int, Meta(ge=-limits.PRIORITY_MAX, le=limits.PRIORITY_MAX)] = 0
     agent: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.AGENT_PATTERN)))] = ""
     arguments: Arguments = {}
     note: Annotated[str, Meta(max_length=200)] = ""

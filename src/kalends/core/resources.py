@@ -20,7 +20,7 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     Slot starts and ends are multiples of `grain_s` seconds since the epoch, UTC; none ends later
     than `horizon_s` from now. `zone` is the owner's time zone (IANA name), `hours` the opening hours
-    in words.
+    in words, `rules` the owner's limits, blackouts and head starts in words.
     """
 
     name: Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
@@ -31,6 +31,9 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     zone: str = "UTC"
     hours: str = ""
     description: str = ""
+    rules: Annotated[
+        tuple[Annotated[str, Meta(max_length=1_000)], ...], Meta(max_length=limits.RULES_MAX)
+    ] = ()
 
 
 class Slot(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Final
 
 from kalends.calendars import (
     AccessList,
+    OwnersRules,
     Recurrence,
     ResourceCalendar,
     Rule,
@@ -20,6 +20,7 @@ from kalends.core.errors import InvalidInput
 from kalends.core.messages import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.agent_visits import AgentLimits
+from kalends.resource_servers.owners_rules import rule_name, rules_of
 from kalends.resource_servers.records import ParticipantLimits
 from kalends.serving.configuration import (
     AccessConfiguration,
@@ -50,9 +51,14 @@ def calendars_of(configuration: SiteConfiguration) -> dict[str, ResourceCalendar
     calendars = {}
     for number, resource in enumerate(configuration.resources):
         try:
-            calendar = _calendar_of(configuration.name, resource)
+            rules = rules_of(resource, configuration.defaults)
+            calendar = _calendar_of(configuration.name, resource, rules)
         except InvalidInput as error:
-            where = f"site.resources[{number}].{error.where}"
+            where = (
+                f"site.{error.where}"
+                if error.where.startswith("defaults.")
+                else f"site.resources[{number}].{error.where}"
+            )
             raise InvalidInput(error.detail, where=where, remedy=error.remedy) from error
         calendars[calendar.info.name] = calendar
     return calendars
@@ -76,7 +82,9 @@ def auditor(principal: Principal) -> Principal:
     return Principal(principal.user, (*principal.groups, _AUDITORS))
 
 
-def _calendar_of(site: str, resource: ResourceConfiguration) -> ResourceCalendar:
+def _calendar_of(
+    site: str, resource: ResourceConfiguration, rules: OwnersRules
+) -> ResourceCalendar:
     hours = _recurrences(resource.hours, resource.zone)
     _check_open(hours, "hours")
     access = _access_of(resource)
@@ -91,8 +99,9 @@ def _calendar_of(site: str, resource: ResourceConfiguration) -> ResourceCalendar
         zone=resource.zone,
         hours=Windows(hours).describe() if hours else "",
         description=resource.description,
+        rules=rules.describe(),
     )
-    return ResourceCalendar(info, access, hours)
+    return ResourceCalendar(info, access, hours, rules)
 
 
 def _access_of(resource: ResourceConfiguration) -> AccessList:
@@ -111,7 +120,7 @@ def _access_of(resource: ResourceConfiguration) -> AccessList:
 
 def _rule_of(access: AccessConfiguration, number: int, zone: str) -> Rule:
     return Rule(
-        _rule_name(access, number),
+        rule_name(access.name, f"rule-{number}"),
         access.who,
         _ACTIONS[access.may],
         access.units_max,
@@ -150,11 +159,6 @@ def _check_meets(
             where=where,
             remedy="make the two meet, or remove the rule",
         )
-
-
-def _rule_name(access: AccessConfiguration, number: int) -> str:
-    """The owner's name of the rule as refusals show it: ``guests at night`` is ``guests-at-night``."""
-    return re.sub(r"\s+", "-", access.name.strip().lower()) or f"rule-{number}"
 
 
 def _recurrences(hours: tuple[HoursConfiguration, ...], zone: str) -> tuple[Recurrence, ...]:

@@ -31,6 +31,7 @@ from kalends.resource_servers.occupancy import (
     place,
 )
 from kalends.resource_servers.stakes import Claim, Stake
+from kalends.resource_servers.usage import Account, Usage
 
 
 class SiteBook:
@@ -49,6 +50,7 @@ class SiteBook:
         self._changers: dict[str, str] = {}
         self._counts: Counter[tuple[str, State]] = Counter()
         self._counted: dict[str, tuple[str, State, int]] = {}
+        self._usage = Usage(self.calendars)
         self._expires_ms: dict[str, int] = {}
         self._expiries = SortedList()
         """``(expires_ms, rid)`` of every stake that runs out."""
@@ -89,9 +91,21 @@ class SiteBook:
                 raise AssertionError(f"the claims on {resource} do not fit: {error}") from error
 
     def refusals(
-        self, principal: Principal, wants: Sequence[Want], actions: tuple[str, ...], wall_s: int
+        self,
+        principal: Principal,
+        wants: Sequence[Want],
+        actions: tuple[str, ...],
+        wall_s: int,
+        *,
+        rid: str = "",
+        replaces: str = "",
     ) -> list[Refusal]:
-        """Why the owners' rules do not allow `wants`, whatever is booked; empty when they do."""
+        """Why the owners' rules do not allow `wants`, whoever else has booked; empty when they do.
+
+        What users have booked counts against their limits when more is to be held; with `rid`, the
+        request that holds `wants` already, also when they are to be locked. `replaces` is the locked
+        reservation whose place they are to take.
+        """
         found = []
         for want in wants:
             calendar = self.calendars.get(want.resource)
@@ -102,6 +116,8 @@ class SiteBook:
             )
             if refusal is not None:
                 found.append(refusal)
+        if not found and ("hold" in actions or rid):
+            found = self._usage.refusals(principal, wants, self._standing_claims(replaces), rid)
         return found
 
     def busy(
@@ -123,6 +139,10 @@ class SiteBook:
     def count(self, user: str, state: State) -> int:
         """How many claims of `user` are in `state`."""
         return self._counts[user, state]
+
+    def usage(self) -> Counter[Account]:
+        """What counts against limits, by account."""
+        return self._usage.accounts()
 
     def totals(self) -> Counter[State]:
         """How many claims are in each state, of all users."""
@@ -273,6 +293,10 @@ class SiteBook:
                 assert booking.state == stake.claims[0].state, (booking, stake)
                 booked.add((resource, booking_id))
             self._check_amounts(stake, placed)
+        self._usage.check(
+            (self.stakes[rid], self._counted[rid][1], self._counted_already(self.stakes[rid]))
+            for rid in self._placed
+        )
         assert list(self._expiries) == sorted((ms, rid) for rid, ms in self._expires_ms.items())
         for name, calendar in self.calendars.items():
             calendar.check()
@@ -304,6 +328,15 @@ class SiteBook:
         old = self.stakes.get(stake.replaces) if stake.replaces and not stake.decided else None
         return old.claims if old is not None and old.has("locked") else None
 
+    def _standing_claims(self, rid: str) -> list[Claim]:
+        """The claims of the reservation `rid`, while it is locked here."""
+        stake = self.stakes.get(rid)
+        return stake.claims if stake is not None and stake.has("locked") else []
+
+    def _counted_already(self, stake: Stake) -> list[Claim]:
+        """The locked claims that `stake` is to replace, while they are on the calendars."""
+        return (self._standing(stake) or []) if stake.replaces in self._placed else []
+
     def _occupy_alone(self, stake: Stake, state: State, expires_ms: int | None) -> None:
         bookings = [booking_of(stake, claim, state, expires_ms) for claim in stake.claims]
         resources = [claim.resource for claim in stake.claims]
@@ -331,8 +364,10 @@ class SiteBook:
         user, number = stake.principal.user, len(stake.claims)
         self._counted[stake.rid] = (user, state, number)
         self._counts[user, state] += number
+        self._usage.note(stake, state, self._counted_already(stake))
 
     def _uncount(self, stake: Stake) -> None:
+        self._usage.drop(stake.rid)
         if stake.rid in self._counted:
             user, state, number = self._counted.pop(stake.rid)
             self._counts[user, state] -= number

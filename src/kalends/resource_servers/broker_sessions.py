@@ -76,6 +76,11 @@ class BrokerSessions:
         """The session of `broker`, if it is connected."""
         return self._links.get(broker)
 
+    def push_to_all(self, message: m.Message) -> None:
+        """To every broker that has said who it is."""
+        for link in self._links.values():
+            link.push(message)
+
     async def respond(self, request: web.Request) -> web.StreamResponse:
         """The WebSocket of one broker replica, authenticated at the upgrade."""
         caller = caller_of(request, "broker")
@@ -165,6 +170,7 @@ class BrokerSessions:
             task = asyncio.create_task(older.close(WSCloseCode.POLICY_VIOLATION, reason))
             self._replaced.add(task)
             task.add_done_callback(self._replaced.discard)
+        self._engine().broker_came()
 
 
 def _close_code(error: KalendsError) -> int:

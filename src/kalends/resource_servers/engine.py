@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from kalends.agents.runs import Outcome
 from kalends.core import messages as m
@@ -21,6 +21,8 @@ from kalends.resource_servers.participant import Participant
 from kalends.resource_servers.stakes import Fact
 from kalends.resource_servers.store import Prune, Setting, SiteStore
 from kalends.serving.group_commit import Committed, GroupCommit, StoreFailed
+
+T = TypeVar("T")
 
 JOURNAL_KEEP_MS: Final = 7 * 86_400_000
 """What is true no more stays in the journal for a week, for people who ask what happened."""
@@ -98,6 +100,23 @@ class SiteEngine:
     def relayed(self, number: int, report: m.SiteReport | None) -> None:
         """Take what a near site has answered; None for nothing."""
         self._step(partial(self.participant.relayed, number, report))
+
+    async def called(self, step: Callable[[Participant, Moment], T]) -> T:
+        """The result of an operator's call, once all it has changed is durable.
+
+        Raises what `step` raises by `KalendsError`: then nothing has happened. Raises `Unavailable`
+        and `StoreFailed` as the others do.
+        """
+        if self._failure is not None:
+            raise unavailable()
+        result = step(self.participant, self._moment())
+        self._carry_out()
+        await self.settle()
+        return result
+
+    def broker_came(self) -> None:
+        """A broker has opened a session: what it was asked for in vain is said again."""
+        self._step(self.participant.remind_all)
 
     async def settle(self) -> None:
         """Return when everything that was stored up to now is durable; raises `StoreFailed`."""

@@ -1,4 +1,4 @@
-"""The calls that people make of a site: health, resources, one calendar, audit, drain."""
+"""The calls that people make of a site: health, resources, one calendar, audit, drain, reclaim."""
 
 from __future__ import annotations
 
@@ -50,6 +50,9 @@ class SiteOperations:
             "calendar": self.calendar,
             "audit": self.audit,
             "drain": self.drain,
+            "reclaim": self.reclaim,
+            "reclaims": self.reclaims,
+            "reclaim_end": self.reclaim_end,
             "agent_runs": self.agent_runs,
             "agent_run": self.agent_run,
         }
@@ -114,6 +117,19 @@ class SiteOperations:
         engine.participant.draining = body.on
         await engine.set(DRAINING, int(body.on))
         return self._site.health()
+
+    async def reclaim(self, caller: Caller, body: api.Reclaim) -> api.ReclaimView:
+        """Answers once it is durable: from then on nothing new is taken there."""
+        engine = self._site.engine()
+        return await engine.called(lambda participant, now: participant.reclaim(body, now))
+
+    async def reclaim_end(self, caller: Caller, body: api.ReclaimRef) -> api.ReclaimView:
+        """The reclaim as it was when it was withdrawn."""
+        engine = self._site.engine()
+        return await engine.called(lambda participant, now: participant.end_reclaim(body.key, now))
+
+    def reclaims(self, caller: Caller, body: api.ListReclaims) -> api.Reclaims:
+        return api.Reclaims(reclaims=self._site.engine().participant.reclaims())
 
     async def agent_runs(self, caller: Caller, body: api.ListRuns) -> api.Runs:
         views = await self._site.records.newest(_runs_of(caller), body.id, body.count)

@@ -7,9 +7,10 @@ durable refusals of peers that a commit can never have happened. The rules of ea
 `transitions`; what is booked where is `book`'s.
 
 It is built in layers, each a module: `records` (stakes and facts), `deciding` (phase two), `in_doubt`
-(brokers that are silent), `recalling`, `holding` and `visiting` (agents), and here visits, votes, holds
-and time. Presumed abort (Mohan and Lindsay 1983) with numbered attempts; holds that end after
-Ramamoorthi et al. 1997, section 3.
+(brokers that are silent), `reclaiming` (owners who need slots back), `recalling`, `holding` and
+`visiting` (agents), `taking`, `lining` and `listing` (rules, lines, waiting lists), and here visits,
+votes, holds and time. Presumed abort (Mohan and Lindsay 1983) with numbered attempts; holds that end
+after Ramamoorthi et al. 1997, section 3.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from functools import partial
 from typing import Literal
 
 from kalends.agents.runs import Outcome
+from kalends.core import api
 from kalends.core import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
@@ -88,6 +90,7 @@ class Participant(Listing):
         self._end_recalls(now)
         self._end_leases(now)
         self._end_waits(now)
+        self._remind_of_reclaims(now)
         while self._inquiries and self._inquiries[0][0] <= now.monotonic_ms:
             _, rid, att, count = heapq.heappop(self._inquiries)
             self._inquire(rid, att, count, now)
@@ -95,6 +98,12 @@ class Participant(Listing):
             self._collect_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
             self._collect(now)
         self._find_takers(now)
+
+    def end_reclaim(self, key: str, now: Moment) -> api.ReclaimView:
+        """As below; what came free by it finds its next taker."""
+        view = super().end_reclaim(key, now)
+        self._find_takers(now)
+        return view
 
     def errand_done(self, number: int, outcome: Outcome, now: Moment) -> None:
         """As below; what came free by it finds its next taker."""
@@ -114,6 +123,7 @@ class Participant(Listing):
             self.book.next_expiry_ms(),
             self._next_line_deadline_ms(),
             self._listed.next_deadline_ms(),
+            self._next_reminder_ms(),
         )
         return min(each for each in (self._collect_at_ms, *times_ms) if each is not None)
 

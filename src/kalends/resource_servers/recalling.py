@@ -24,8 +24,8 @@ from kalends.core.limits import TIME_S_MAX
 from kalends.core.scripts import HeldChoice
 from kalends.resource_servers.agent_visits import Blocker, Waiting, received
 from kalends.resource_servers.effects import Errand
-from kalends.resource_servers.in_doubt import InDoubt
 from kalends.resource_servers.occupancy import Piece
+from kalends.resource_servers.reclaiming import Reclaiming
 from kalends.resource_servers.stakes import Stake
 from kalends.resource_servers.transitions import ClaimEvent
 
@@ -39,7 +39,7 @@ BLOCKERS_MAX: Final = 4
 """Held slots that one request asks back: more of them are never all given back."""
 
 
-class Recalling(InDoubt):
+class Recalling(Reclaiming):
     """Runs that are under way, and requests that wait for them."""
 
     # Runs

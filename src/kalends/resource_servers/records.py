@@ -22,6 +22,7 @@ from kalends.resource_servers.book import SiteBook
 from kalends.resource_servers.effects import Effects, Send
 from kalends.resource_servers.keeping import Keeping, Order, Stretch
 from kalends.resource_servers.line import Holder, Line
+from kalends.resource_servers.reclaims import Reclaimed
 from kalends.resource_servers.stakes import Claim, HorizonRaised, Stake, StakeDropped, stored
 from kalends.resource_servers.transitions import ClaimEvent
 from kalends.resource_servers.waiting_list import WaitingList
@@ -95,6 +96,9 @@ class Records:
         self._offers = Keeping()
         self._declined: list[tuple[Stretch, Order]] = []
         """Offers that have ended, and whose they were: those behind are next."""
+        self._reclaims: dict[str, Reclaimed] = {}
+        self._reminders: dict[str, tuple[int, int]] = {}
+        """For each reclaim, when its brokers are asked next (monotonic), and how often they were."""
         self._collect_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
         self.book = SiteBook(calendars, self._new_id)
         self.book.restore(stakes)
@@ -186,8 +190,15 @@ class Records:
     def _order_of(
         self, principal: m.Principal, stamp: int, rid: str, wanted: Iterable[Claim | m.Want]
     ) -> Order:
-        """Where a request stands among those that wait."""
-        return stamp, rid
+        """Where a request stands among those that wait.
+
+        Owners may give it a head start; of several resources the one that gives least decides.
+        """
+        calendars = (self.book.calendars.get(each.resource) for each in wanted)
+        head_start_ms = min(
+            (each.head_start_ms(principal) for each in calendars if each is not None), default=0
+        )
+        return stamp - head_start_ms, rid
 
     def _kept(self, order: Order, resource: str, start: int, end: int) -> int:
         """The most units that are kept there for those before `order`: in line, or to be asked first."""

@@ -229,6 +229,7 @@ class SiteServer:
                 remedy="configure every resource that has bookings, with room for all of them",
             ) from error
         participant.draining = bool(store.setting(DRAINING))
+        participant.restore_reclaims(loaded.reclaims, self._moment())
         # What was loaded lives long: the garbage collector need not look at it again and again.
         gc.freeze()
         return participant
@@ -284,9 +285,15 @@ class SiteServer:
     # Messages out
 
     def _deliver(self, sends: Sequence[Send]) -> None:
-        """To a session, to a peer that waits for its answer, or to an address; else it is lost."""
+        """To a session, to a peer that waits for its answer, or to an address; else it is lost.
+
+        A reclaim goes to every broker's session: the broker that booked knows its own.
+        """
         link_of = self.sessions.link
         for to, message in sends:
+            if isinstance(message, m.Reclaim):
+                self.sessions.push_to_all(message)
+                continue
             link = link_of(to)
             if link is not None:
                 link.push(message)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from kalends.core.messages import Chosen, Part, Principal
+from kalends.resource_servers.reclaims import ReclaimDropped, ReclaimStored
 from kalends.resource_servers.transitions import DURABLE, ClaimEvent, ClaimState, next_state
 
 
@@ -89,7 +90,7 @@ class HorizonRaised(msgspec.Struct, frozen=True):
     horizon_s: int
 
 
-Fact = StakeStored | StakeDropped | HorizonRaised
+Fact = StakeStored | StakeDropped | HorizonRaised | ReclaimStored | ReclaimDropped
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Stake)

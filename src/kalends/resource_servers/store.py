@@ -5,6 +5,7 @@ table    rows
 ======== ===================================================================================
 journal  every fact about a stake in order: who (`rid`), what did it (`event`), the whole stake
 stake    for each request that is needed: the journal row that is true now
+reclaim  each time that the owner has taken back, by its key
 meta     name and value: owner, epoch, horizon_s, draining
 ======== ===================================================================================
 
@@ -25,6 +26,12 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from kalends.core.errors import StoreDamaged
+from kalends.resource_servers.reclaims import (
+    ReclaimDropped,
+    Reclaimed,
+    ReclaimStored,
+    decode_reclaim,
+)
 from kalends.resource_servers.stakes import (
     Fact,
     HorizonRaised,
@@ -35,10 +42,12 @@ from kalends.resource_servers.stakes import (
 )
 from kalends.serving.sqlite_file import StoreFile, StoreKind, open_store, read_meta, write_meta
 
+RECLAIMS: Final = "create table reclaim (key text primary key, body blob not null) without rowid;"
+
 KIND: Final = StoreKind(
     name="site",
     application_id=0x6B6C7331,  # "kls1"
-    version=1,
+    version=2,
     schema="""
 create table journal (
     seq   integer primary key,
@@ -53,7 +62,9 @@ create table stake (
     ends_at integer not null
 ) without rowid;
 create table meta (name text primary key, value not null) without rowid;
-""",
+"""
+    + RECLAIMS,
+    upgrades={1: RECLAIMS},  # To version 2: owners can take slots back.
 )
 
 DROPPED: Final = "dropped"
@@ -68,6 +79,7 @@ class Loaded(NamedTuple):
     stakes: list[Stake]
     horizon_s: int
     epoch: int
+    reclaims: list[Reclaimed]
 
 
 class Setting(NamedTuple):
@@ -105,7 +117,10 @@ class SiteStore:
         return self.file.epoch
 
     def load(self) -> Loaded:
-        """Every stake that is needed, oldest fact first; raises `StoreDamaged` when one is unreadable."""
+        """Every stake that is needed, oldest fact first, and every reclaim.
+
+        Raises `StoreDamaged` when one is unreadable.
+        """
         collecting = gc.isenabled()
         gc.disable()  # Nothing of a million new objects is garbage; looking for it doubles the time.
         try:
@@ -113,16 +128,18 @@ class SiteStore:
                 "select body from stake cross join journal using (seq) order by stake.seq"
             )
             stakes = [decode_stake(body) for (body,) in rows]
+            found = self.file.connection.execute("select body from reclaim order by key")
+            reclaims = [decode_reclaim(body) for (body,) in found]
         except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
             raise StoreDamaged(
-                f"a stake in it cannot be read: {error}",
+                f"a stake or a reclaim in it cannot be read: {error}",
                 where=str(self.file.path),
                 remedy=f"see kalends admin doctor {self.file.path}, and bring back a backup",
             ) from error
         finally:
             if collecting:
                 gc.enable()
-        return Loaded(stakes, self.setting(HORIZON), self.epoch)
+        return Loaded(stakes, self.setting(HORIZON), self.epoch, reclaims)
 
     def setting(self, name: str) -> int:
         """A number in ``meta``; 0 when it was never set."""
@@ -160,6 +177,11 @@ class SiteStore:
                 journal.append((seq, at_ms, fact.rid, DROPPED, b""))
                 standing.pop(fact.rid, None)
                 dropped.add(fact.rid)
+            elif isinstance(fact, ReclaimStored):
+                row = (fact.key, fact.body)
+                connection.execute("insert or replace into reclaim values (?, ?)", row)
+            elif isinstance(fact, ReclaimDropped):
+                connection.execute("delete from reclaim where key = ?", (fact.key,))
             else:
                 assert isinstance(fact, HorizonRaised)
                 horizon_s = max(horizon_s, fact.horizon_s)

@@ -53,7 +53,11 @@ class Taking(Visiting):
             if refusal is not None:
                 return (refusal,)
         actions = ("hold", "lock") if visit.mode == "vote" else ("hold",)
-        return tuple(self.book.refusals(visit.principal, visit.wants, actions, now.wall_s))
+        return tuple(
+            self.book.refusals(
+                visit.principal, visit.wants, actions, now.wall_s, replaces=visit.replaces
+            )
+        )
 
     def _refuse_change(self, visit: m.Visit) -> Refusal | None:
         old = self.book.stakes.get(visit.replaces)
@@ -159,7 +163,16 @@ class Taking(Visiting):
             for claim in stake.claims
             if claim.hold_id in named
         ]
-        return tuple(self.book.refusals(stake.principal, wants, ("lock",), now.wall_s))
+        return tuple(
+            self.book.refusals(
+                stake.principal,
+                wants,
+                ("lock",),
+                now.wall_s,
+                rid=stake.rid,
+                replaces=stake.replaces,
+            )
+        )
 
     def _promise(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
         self._holders.pop(stake.rid, None)

@@ -76,7 +76,8 @@ def _changes(
 ) -> list[Change]:
     """What counts as taken less (for `counting`), and more (kept for others), than what is booked."""
     if query.counting == "all":
-        order = (query.stamp, "") if query.stamp else LAST
+        head_start_ms = calendar.head_start_ms(query.principal)
+        order = (query.stamp - head_start_ms, "") if query.stamp else LAST
         return [
             (start, end, -units)
             for keeping in keepings

@@ -71,7 +71,61 @@ class AccessConfiguration(_Section, frozen=True, kw_only=True):
     hours: tuple[HoursConfiguration, ...] = ()
 
 
-class ResourceConfiguration(_Section, frozen=True, kw_only=True):
+class LimitConfiguration(_Section, frozen=True, kw_only=True):
+    """What `who` may do at most, each of them, or all of them `together`; see `kalends.calendars.Limit`.
+
+    Of the rules that name the same limit and match, the first holds. `week_share` is a fraction of all
+    units of a calendar week, `week_hours` a number of unit-hours.
+    """
+
+    name: str = ""
+    who: Annotated[str, Meta(pattern=whole(identifiers.WHO_PATTERN))]
+    together: bool = False
+    ahead_s: DurationS = field(name="ahead", default=DurationS(0))
+    lead_s: DurationS = field(name="lead", default=DurationS(0))
+    longest_s: DurationS = field(name="longest", default=DurationS(0))
+    held_max: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+    week_share: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    week_hours: Annotated[float, Meta(ge=0, le=168.0 * limits.UNITS_MAX)] = 0.0
+
+
+class BlackoutConfiguration(_Section, frozen=True, kw_only=True):
+    """Nothing new may overlap it: once, from `begins` to `ends`, or again and again as `hours` are.
+
+    `begins` and `ends` are on the clocks of `zone`, or the resource's: ``2026-12-24`` or
+    ``2026-12-24 18:00``.
+    """
+
+    name: str = ""
+    reason: Annotated[str, Meta(max_length=200)] = ""
+    begins: Annotated[str, Meta(max_length=32)] = ""
+    ends: Annotated[str, Meta(max_length=32)] = ""
+    zone: str = ""
+    hours: tuple[HoursConfiguration, ...] = ()
+
+
+class PriorityConfiguration(_Section, frozen=True, kw_only=True):
+    """In line, `who` counts as having asked `head_start_s` earlier; the first that matches holds."""
+
+    who: Annotated[str, Meta(pattern=whole(identifiers.WHO_PATTERN))]
+    head_start_s: DurationS = field(name="head_start")
+
+
+RulesMax = Meta(max_length=limits.RULES_MAX // 4)
+
+
+class RulesConfiguration(_Section, frozen=True, kw_only=True):
+    """What holds for every resource of a site, after what the resource says itself.
+
+    A resource's own rule takes the place of the default one with the same name.
+    """
+
+    limits: Annotated[tuple[LimitConfiguration, ...], RulesMax] = ()
+    blackouts: Annotated[tuple[BlackoutConfiguration, ...], RulesMax] = ()
+    priority: Annotated[tuple[PriorityConfiguration, ...], RulesMax] = ()
+
+
+class ResourceConfiguration(RulesConfiguration, frozen=True, kw_only=True):
     """One resource; `name` is local, and the site's name goes before it outside.
 
     No `hours`: always open. No `access`: everyone may book it.
@@ -124,6 +178,13 @@ class BrokerLimits(_Section, frozen=True, kw_only=True):
     open_per_principal_max: Annotated[int, Meta(ge=1)] = 256
     calls_per_s: Annotated[float, Meta(gt=0)] = 2_000.0
     calls_burst: Annotated[int, Meta(ge=1)] = 4_000
+
+
+class GrantConfiguration(_Section, frozen=True, kw_only=True):
+    """The highest priority that `who` may give a request; the first that matches holds."""
+
+    who: Annotated[str, Meta(pattern=whole(identifiers.WHO_PATTERN))]
+    max: Annotated[int, Meta(ge=0, le=limits.PRIORITY_MAX)]
 
 
 class PeerConfiguration(_Section, frozen=True, kw_only=True):
@@ -185,6 +246,7 @@ class AgentsConfiguration(_Section, frozen=True, kw_only=True):
 class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     listen: str = "127.0.0.1:7101"
     resources: tuple[ResourceConfiguration, ...] = ()
+    defaults: RulesConfiguration = RulesConfiguration()
     limits: SiteLimits = SiteLimits()
     agents: AgentsConfiguration = AgentsConfiguration()
     near: Annotated[tuple[NearConfiguration, ...], Meta(max_length=64)] = ()
@@ -202,6 +264,7 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     key: Path | None = None
     coords: tuple[Url, ...] = ()
     limits: BrokerLimits = BrokerLimits()
+    priority: Annotated[tuple[GrantConfiguration, ...], Meta(max_length=1_000)] = ()
     agents: AgentsConfiguration = AgentsConfiguration()
     """How uploaded scripts are checked; what they may hold is each site's own affair."""
 
@@ -276,11 +339,13 @@ def _check_server(server: _ServerConfiguration, section: str) -> None:
 def _check_resources(site: SiteConfiguration) -> None:
     _check_at_most(site.limits.hold_s_max, limits.HOLD_MS_MAX // 1000, "site.limits.hold_max")
     _check_unique([resource.name for resource in site.resources], "site.resources")
+    _check_blackouts(site.defaults.blackouts, "site.defaults.blackouts")
     for index, resource in enumerate(site.resources):
         where = f"site.resources[{index}]"
         _check_at_most(resource.grain_s, 86_400, f"{where}.grain")
         _check_zone(resource.zone, f"{where}.zone")
         _check_hours(resource.hours, f"{where}.hours")
+        _check_blackouts(resource.blackouts, f"{where}.blackouts")
         for number, rule in enumerate(resource.access):
             _check_hours(rule.hours, f"{where}.access[{number}].hours")
             if rule.units_max > resource.capacity:
@@ -289,6 +354,20 @@ def _check_resources(site: SiteConfiguration) -> None:
                     where=f"{where}.access[{number}].units_max",
                     remedy="give at most the capacity, or leave it out for all of it",
                 )
+
+
+def _check_blackouts(blackouts: tuple[BlackoutConfiguration, ...], where: str) -> None:
+    for index, blackout in enumerate(blackouts):
+        here = f"{where}[{index}]"
+        if blackout.zone:
+            _check_zone(blackout.zone, f"{here}.zone")
+        _check_hours(blackout.hours, f"{here}.hours")
+        if bool(blackout.begins) != bool(blackout.ends) or not (blackout.begins or blackout.hours):
+            raise InvalidInput(
+                "a blackout needs its times",
+                where=here,
+                remedy="give begins and ends for one time, or hours for times that come again",
+            )
 
 
 def _check_hours(hours: tuple[HoursConfiguration, ...], where: str) -> None:

@@ -68,9 +68,48 @@ may = "lock"
 units_max = 32            # at most so many units at once
 hours = [{ rrule = "FREQ=DAILY", start = "20:00", duration = "12h" }]
 
+# Limits: of those that match and name the same thing, the first holds; so put the few first.
+[[site.resources.limits]]
+name = "staff"
+who = "group:staff"
+longest = "2d"            # one booking at most
+week_share = 0.5          # of all units of a calendar week, each
+
+[[site.resources.limits]]
+name = "others"
+who = "everyone"
+longest = "8h"
+lead = "1h"               # booked at least so long before it starts
+ahead = "14d"             # and at most so long before it ends
+held_max = 4              # held or promised at once, each
+week_hours = 512          # unit-hours of a calendar week, each
+
+[[site.resources.limits]]
+name = "all students"
+who = "group:students"
+together = true           # all of them in one
+week_share = 0.25
+
+# Blackouts: nothing new may overlap them; what is locked already stays.
+[[site.resources.blackouts]]
+name = "helium"
+reason = "helium is refilled"
+hours = [{ rrule = "FREQ=MONTHLY;BYDAY=1MO", start = "09:00", duration = "4h" }]
+
+# Priority in line: who waits as if it had asked so much earlier.
+[[site.resources.priority]]
+who = "group:staff"
+head_start = "10m"
+
 [[site.resources]]
 name = "microscope"
 description = "High-voltage electron microscope"
+
+# The same three for all resources, after what each says itself.
+[[site.defaults.blackouts]]
+name = "new year"
+begins = "2027-01-01"
+ends = "2027-01-02"
 
 # ------------------------------------------------ the broker: all of it or nothing, over many sites
 
@@ -89,6 +128,10 @@ scopes = ["use", "audit", "admin"]
 
 [broker.limits]
 open_per_principal_max = 256      # requests of one user that are not decided yet
+
+[[broker.priority]]       # the highest priority that they may give their requests; others: 0
+who = "group:staff"
+max = 20
 
 [[broker.sites]]
 name = "sdsc"

@@ -31,7 +31,7 @@ COMMANDS = {
     "cancel": "Cancel a reservation on all its sites.",
     "watch": "Print what happens to your requests, as it happens.",
     "agent": "Scripts that choose among the slots at each site.",
-    "admin": "Keys, tokens, audits, draining, backups: for owners.",
+    "admin": "Keys, tokens, audits, draining, reclaims, backups: for owners.",
 }
 
 EPILOG = """Requests: sdsc/sp2:64 + caltech/onyx   or   3 of {kind=sgi, memory>=64}   or   A | B.

@@ -11,6 +11,8 @@ COMMANDS = {
     "audit": "Check all claims or decisions of a server.",
     "drain": "Let a server take no new claims.",
     "undrain": "Let a server take new claims again.",
+    "reclaim": "Take a time back: reservations there are moved or cancelled.",
+    "reclaims": "List the times that were taken back.",
     "backup": "Copy a store while its server runs.",
     "doctor": "Check a store file.",
     "reconcile": "Accept a restored store as the truth.",
@@ -20,5 +22,5 @@ command = LazyGroup(
     "admin",
     summaries=COMMANDS,
     package="kalends.client.cli.administration",
-    help="Keys, tokens, audits, draining, backups: for owners.",
+    help="Keys, tokens, audits, draining, reclaims, backups: for owners.",
 )

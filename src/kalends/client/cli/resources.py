@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import click
 
@@ -17,11 +17,15 @@ from kalends.core.durations import format_duration
 def command(settings: Settings) -> None:
     """List what can be booked.
 
-    Sites that do not answer are named: what is theirs is missing from the list.
+    Below the list are the owners' rules: limits, blackouts, priority in line. Sites that do not answer
+    are named: what is theirs is missing.
     """
     with settings.connect() as client:
         answer = client.resources()
     _output.answer(settings, "resources", answer, lambda: _lines(answer))
+    if not settings.json:
+        for line in _rules(answer):
+            _output.say(line)
     for site in answer.sites:
         if site.state == "down":
             _output.say(f"kalends: site {site.site} does not answer: {site.detail}", error=True)
@@ -43,3 +47,13 @@ def _lines(answer: Resources) -> Iterable[str]:
         ],
         right=("UNITS", "GRAIN"),
     )
+
+
+def _rules(answer: Resources) -> Iterator[str]:
+    """Every rule once, with the resources that it is for: those of a site mostly share theirs."""
+    resources_of: dict[str, list[str]] = {}
+    for resource in answer.resources:
+        for rule in resource.rules:
+            resources_of.setdefault(rule, []).append(resource.name)
+    for rule, names in resources_of.items():
+        yield f"{', '.join(names)}: {rule}"

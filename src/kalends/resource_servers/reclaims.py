@@ -1,0 +1,55 @@
+"""What an owner has taken back for a time, as it is stored: it holds over restarts until it is withdrawn."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Reclaimed(msgspec.Struct, frozen=True):
+    """`resource` is its owner's during ``[start, end)``.
+
+    What is locked there is to go, unless it begins by `spared_until` (UTC seconds, as the others).
+    `told` are the requests whose brokers have been asked to move them.
+    """
+
+    key: str
+    resource: str
+    start: int
+    end: int
+    notice_s: int
+    made_s: int
+    reason: str = ""
+    told: tuple[str, ...] = ()
+
+    @property
+    def spared_until(self) -> int:
+        return self.made_s + self.notice_s
+
+    def overlaps(self, start: int, end: int) -> bool:
+        return self.start < end and start < self.end
+
+
+class ReclaimStored(msgspec.Struct, frozen=True):
+    """Fact: the reclaim of `key` is now as in `body` (see `decode_reclaim`)."""
+
+    key: str
+    body: bytes
+
+
+class ReclaimDropped(msgspec.Struct, frozen=True):
+    """Fact: it was withdrawn, or is long over."""
+
+    key: str
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Reclaimed)
+
+
+def stored_reclaim(reclaimed: Reclaimed) -> ReclaimStored:
+    return ReclaimStored(reclaimed.key, _ENCODER.encode(reclaimed))
+
+
+def decode_reclaim(body: bytes) -> Reclaimed:
+    """The inverse of `stored_reclaim`; raises `msgspec.DecodeError` for bytes that are none."""
+    return _DECODER.decode(body)
