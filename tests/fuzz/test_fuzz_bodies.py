@@ -52,8 +52,12 @@ SEEDS: dict[str, Any] = {
     "audit": {"after": RID},
     "drain": {"on": False},
     "reclaim": {
-        "key": "reclaim-key", "resource": "alpha/cluster", "start": 1_900_000_000,
-        "end": 1_900_003_600, "notice_s": 60, "reason": "a new pump",
+        "key": "reclaim-key",
+        "resource": "alpha/cluster",
+        "start": 1_900_000_000,
+        "end": 1_900_003_600,
+        "notice_s": 60,
+        "reason": "a new pump",
     },
     "reclaim_end": {},
 }

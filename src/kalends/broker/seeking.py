@@ -9,7 +9,7 @@ looks again whenever one of them says that something has come free.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from typing import Final, Literal
 
 from kalends.broker.attempts import Attempts
@@ -173,6 +173,7 @@ class Seeking(Attempts):
             case.record.wants = planned.wants
             case.record.alternative = planned.alternative
             self._visit(case, planned.wants, now, hopeful=case.counting == "locked")
+            self._decline(case, case.offering - case.parts.keys())
             return
         patience = case.record.spec.patience
         others = case.contested or case.excluded or self._in_flight.others(case.rid, case.free)
@@ -249,6 +250,12 @@ class Seeking(Attempts):
         case.listed |= case.wanted.keys()
         case.offering.clear()
 
+    def _decline(self, case: Case, sites: Set[str]) -> None:
+        """What these sites offer is not wanted now: it goes to the next, and is looked at later."""
+        for site in sorted(sites & case.wanted.keys()):
+            self._send_await(case, SitePart(site, case.wanted[site]))
+        case.offering.clear()
+
     def _no_way(self, case: Case, error: KalendsError, now: Moment) -> None:
         """A site cannot be reached: who stands on lists waits for it, too; others hear it now."""
         if case.phase == "waiting" and isinstance(error, Unavailable):
@@ -285,6 +292,8 @@ class Seeking(Attempts):
         case.stirred = case.stirred or awaited.offered or awaited.fresh
         if awaited.offered:
             case.offering.add(site)
+            if case.phase not in ("waiting", "looking"):
+                self._decline(case, {site})
         part = case.parts.get(site)
         if case.phase != "waiting" or part is None or awaited.att != case.record.att:
             return
