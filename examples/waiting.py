@@ -45,6 +45,12 @@ def main() -> None:
         print(f"{booked.state}: {kalends.as_datetime(booked.start, ZONE):%a %H:%M}")
         ada.cancel(booked.id)
 
+        rather = ada.book(
+            BOTH, duration="2h", window=("next monday", "next tuesday"),
+            prefer=["afternoons", "15:00-16:00 +2"],
+        )  # fmt: skip
+        print(f"rather then: {kalends.as_datetime(rather.start, ZONE):%a %H:%M}")
+
         for copy in ada.book_copies("sdsc/sp2:16", 3, duration="1h", at=START, note="three runs"):
             print(f"{copy.state}: {kalends.as_datetime(copy.start, ZONE):%a %H:%M}")
 

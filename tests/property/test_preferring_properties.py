@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests import effort
 
-import effort
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval

@@ -225,6 +225,15 @@ def test_priority_and_preferences_are_sent_and_told_in_full(run: Run, broker: Br
     assert "priority +3" in result.stderr
 
 
+def test_find_prefers_as_book_does(run: Run, broker: Broker) -> None:
+    week = ["--for", "2h", "--after", "2027-01-15", "--before", "2027-01-18", "--prefer", "sat +2"]
+    assert "prefer   +2 for a start Sat" in run("find", "caltech/onyx", *week).stderr
+    run("book", "caltech/onyx", *week)
+    [looked] = [body for _, body in broker.seen if isinstance(body, api.Find)]
+    assert looked.request.preferences == sent(broker)[-1].request.preferences
+    assert [preference.weight for preference in looked.request.preferences] == [2.0]
+
+
 def test_a_preference_that_is_not_understood_is_never_sent(run: Run, broker: Broker) -> None:
     result = run("book", "caltech/onyx", *WHEN, "--prefer", "mornigns")
     assert result.exit_code == 2

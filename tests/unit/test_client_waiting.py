@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from client_broker import BUSY, NOW_S, Broker, serving_broker
 
@@ -256,6 +257,30 @@ async def test_a_broker_that_stays_away_ends_the_wait_with_its_error() -> None:
     with pytest.raises(Unavailable):
         await follower(away).settled("1", wait_s=None, on_progress=None)
     assert away.now_s == AWAY_S_MAX
+
+
+class OftenAway(Away):
+    """Open at first; away for most of `AWAY_S_MAX` after every answer."""
+
+    async def show(self, id: str) -> api.RequestView:
+        view = await super().show(id)
+        if self.now_s > 2 * AWAY_S_MAX:
+            return view
+        self.back_s = self.now_s + AWAY_S_MAX - LOOK_AGAIN_S
+        return msgspec.structs.replace(view, state="open")
+
+
+async def test_how_long_a_broker_is_away_counts_from_its_last_answer() -> None:
+    away = OftenAway(0, Unavailable("away"))
+    assert (await follower(away).settled("1", wait_s=None, on_progress=None)).state == "reserved"
+    assert away.now_s > 2 * AWAY_S_MAX
+
+
+async def test_the_waiting_list_leaves_out_what_is_only_being_decided(broker: Broker) -> None:
+    async with connected(broker) as client:
+        asked = await client.book("caltech/onyx", duration="1h", wait_s=0)
+        assert (asked.state, asked.waiting) == ("open", None)
+        assert await client.waiting_list() == ()
 
 
 async def test_no_event_between_the_first_look_and_the_next_is_missed(broker: Broker) -> None:

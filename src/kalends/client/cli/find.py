@@ -14,6 +14,7 @@ from kalends.core.errors import NoCommonTime
 @click.command("find", cls=ServerCommand)
 @click.argument("request")
 @_asking.when_options
+@_asking.prefer_option
 @click.option(
     "--count", default=5, show_default=True, type=click.IntRange(1, 100), help="How many."
 )
@@ -24,7 +25,12 @@ from kalends.core.errors import NoCommonTime
 )
 @pass_settings
 def command(
-    settings: Settings, request: str, count: int, explain: bool, **when: Unpack[_asking.When]
+    settings: Settings,
+    request: str,
+    prefer: tuple[str, ...],
+    count: int,
+    explain: bool,
+    **when: Unpack[_asking.When],
 ) -> int:
     """Find when a request could start; books nothing.
 
@@ -33,8 +39,9 @@ def command(
     """
     zone = settings.time_zone()
     with settings.connect() as client:
-        wanted = _asking.understand(client, request, when)
-        _asking.echo(settings, wanted, when)
+        preferences = _asking.preferred(settings, client, prefer)
+        wanted = _asking.understand(client, request, when, preferences)
+        _asking.echo(settings, wanted, when, _words.Said(preferences=preferences))
         found = client.find(wanted, count=count, explain=explain)
     if found.candidates or settings.json:
         _output.answer(settings, "found", found, lambda: _words.found_lines(found, zone))
