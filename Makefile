@@ -13,7 +13,8 @@ ARGS :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-server setup-test demo test lint types layers unit simulation processes attacks \
-	soak soak-faults soak-calendars bench bench-calendar bench-agents clean
+	soak soak-faults soak-calendars bench bench-calendar bench-agents \
+	bench-contention bench-n-of-k bench-planner clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -82,6 +83,15 @@ bench-calendar: ## How fast calendars answer, beside what else pip installs
 
 bench-agents: setup-test ## Visits of agents: how long, how many, how much memory, what they save on the line
 	@$(IN_VENV)/python benchmarks/agents.py $(ARGS)
+
+bench-contention: setup-test ## Many for little: beside local clocks, a central scheduler and naive holding
+	@$(IN_VENV)/python benchmarks/contention.py $(ARGS)
+
+bench-n-of-k: setup-test ## The delay of polling p of k, predicted and measured
+	@$(IN_VENV)/python benchmarks/n_of_k.py $(ARGS)
+
+bench-planner: setup-test ## The best of 20 alternatives over 1,000 resources
+	@$(IN_VENV)/python benchmarks/planner.py $(ARGS)
 
 clean: ## Remove all that the other targets made, .venv too
 	rm -rf .venv build dist src/kalends.egg-info .mypy_cache .ruff_cache .pytest_cache \

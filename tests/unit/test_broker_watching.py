@@ -57,6 +57,15 @@ async def test_from_now_on_leaves_out_what_was_before() -> None:
     assert await numbers(ring, answer.next) == [7]
 
 
+async def test_an_event_that_is_durable_after_a_later_one_is_not_lost() -> None:
+    ring = EventRing(0)
+    ring.publish([happened(7)])
+    ring.publish([happened(5, request_id="two")])
+    seen = await ring.watch("anna", "", 7, 0)
+    assert [event.id for event in seen.events] == ["two"]
+    assert seen.events[0].number > 7
+
+
 async def test_one_request_or_everyone_can_be_watched() -> None:
     ring = EventRing(0)
     ring.publish([happened(1), happened(2, "bert", "two"), happened(3, "anna", "three")])

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec import structs
+
 from kalends.broker.effects import Happened
 from kalends.core.api import Event, Events
 
@@ -20,7 +22,10 @@ ANSWER_MAX: Final = 1_000
 
 
 class EventRing:
-    """The last `EVENTS_MAX` events, ascending by number. `last` is below every number still to come."""
+    """The last `EVENTS_MAX` events, ascending by number. `last` is below every number still to come.
+
+    A number may be higher here than in the request's story, where it is that of the moment.
+    """
 
     def __init__(self, last: int) -> None:
         self.last = last
@@ -29,10 +34,10 @@ class EventRing:
         self._stopped = False
 
     def publish(self, happened: Sequence[Happened]) -> None:
-        for each in happened:
-            if each.event.number > self.last:
-                self._events.append(each)
-                self.last = each.event.number
+        """Numbers ascend here: of two requests the event that is durable later is told later."""
+        for user, event in happened:
+            self.last = max(event.number, self.last + 1)
+            self._events.append(Happened(user, structs.replace(event, number=self.last)))
         self._wake()
 
     def stop(self) -> None:
