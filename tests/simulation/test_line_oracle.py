@@ -414,12 +414,12 @@ def a_ghost_is_offered_something(story: Story) -> str:
         wants=(m.Want("argo/x", 0, HOUR_S, 1),), length_s=60,
     )  # fmt: skip
     story.asks(wish)
-    story.says(m.Awaited(rid="ghost", att=1, offered=True))
+    story.says(m.Awaited(rid="ghost", att=1, offered=(m.Freed("here/one", 0, 60),)))
     assert not story.oracle.complaints
     story.asks(m.Release(rid="ghost", att=1))
     story.asks(wish.__class__(**{name: getattr(wish, name) for name in wish.__struct_fields__}
                               | {"rid": "other"}))  # fmt: skip
-    story.says(m.Awaited(rid="ghost", att=1, offered=True))
+    story.says(m.Awaited(rid="ghost", att=1, offered=(m.Freed("here/one", 0, 60),)))
     return "not on its list"
 
 

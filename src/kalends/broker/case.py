@@ -32,7 +32,7 @@ from kalends.broker.tours import Tour
 from kalends.core.api import AgentNote, ClaimView, Event, RequestView
 from kalends.core.errors import IllegalEvent, KalendsError, Problem, Refusal
 from kalends.core.identifiers import split_resource
-from kalends.core.messages import Want
+from kalends.core.messages import Freed, Want
 
 Phase = Literal[
     "new", "looking", "touring", "voting", "holding", "held", "waiting", "preparing", "committing", "raising",
@@ -111,6 +111,8 @@ class Case:
     planned: Key | None = None
     """What is being tried: an alternative and its common start."""
     excluded: set[Key] = field(default_factory=set)
+    seen: Free = field(default_factory=dict)
+    """What was free at the last look that counted all claims of others."""
     counting: Literal["all", "locked"] = "all"
     """Which claims of others count as taken in this look."""
     contested: bool = False
@@ -121,6 +123,8 @@ class Case:
     """The slots were taken: they are looked at before they are asked for again."""
     stirred: bool = False
     """Something may have come free that no look has seen."""
+    hoped: list[Freed] = field(default_factory=list)
+    """What has come free since the last look, as far as lists have offered it."""
     offering: set[str] = field(default_factory=set)
     """Sites that have offered something, and wait to hear what comes of it."""
     listed: set[str] = field(default_factory=set)

@@ -93,6 +93,15 @@ def without(steps: Iterable[Step], wants: Sequence[Want]) -> Iterator[Step]:
             taken += changes[border]
 
 
+def overlaid(steps: Iterable[Step], start: int, end: int, units: int) -> list[Step]:
+    """`steps` with `units` free during ``[start, end)``, whatever was free there."""
+    outside: list[Step] = []
+    for begin, finish, free in steps:
+        outside += [(begin, min(finish, start), free)] if begin < start else []
+        outside += [(max(begin, end), finish, free)] if finish > end else []
+    return sorted([*outside, (start, end, units)])
+
+
 def fits(wants: Sequence[Want], free: Free) -> bool:
     """Whether `free` has room for all of `wants` at once."""
     for resource in {want.resource for want in wants}:

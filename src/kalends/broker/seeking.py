@@ -12,11 +12,13 @@ import zlib
 from collections.abc import Collection, Set
 from typing import Final, Literal
 
+from msgspec.structs import astuple
+
 from kalends.broker.attempts import Attempts
 from kalends.broker.case import Case, SitePart, by_site
 from kalends.broker.desk import UNANSWERED_MAX
 from kalends.broker.effects import Send
-from kalends.broker.in_flight import fits
+from kalends.broker.in_flight import fits, overlaid
 from kalends.broker.looking import Looking, batched, plans, why_not
 from kalends.broker.planner import Plan
 from kalends.broker.polling.polls import Poll, poll_of
@@ -55,6 +57,7 @@ class Seeking(Attempts):
         case.look_first = False
         if counting == "all":
             case.stirred = False
+            case.hoped.clear()
         try:
             case.wanted = self._wanted(case, now)
         except KalendsError as error:
@@ -167,6 +170,8 @@ class Seeking(Attempts):
         """Ask for the best that the sites have shown; else look at what may come free; else wait."""
         self._forget_queries(case)
         self._learn(case)
+        if case.counting == "all":
+            case.seen = case.free
         planned = self._planned(case)
         if planned is not None:
             case.planned = planned.key
@@ -227,7 +232,7 @@ class Seeking(Attempts):
 
     def _stand_on_lists(self, case: Case, refusals: tuple[Refusal, ...], now: Moment) -> None:
         """Hold nothing, and be told when something comes free; unless something just has."""
-        if case.stirred:
+        if case.stirred or (case.hoped and self._may_help(case)):
             self._look(case, now)
             return
         record = case.record
@@ -243,10 +248,9 @@ class Seeking(Attempts):
             self._happened(case, "listed", f"waits for {', '.join(awaited)}", now, refusals)
             self._note_waiting(case, waiting)
         for part in case.parts.values():
-            if part.site in case.offering or part.site not in case.listed:
+            part.voted = part.site in case.listed
+            if part.site in case.offering or not part.voted:
                 self._send_await(case, part)
-            else:
-                part.voted = True
         case.listed |= case.wanted.keys()
         case.offering.clear()
 
@@ -289,20 +293,47 @@ class Seeking(Attempts):
         case = self.cases.get(awaited.rid)
         if case is None:
             return
-        case.stirred = case.stirred or awaited.offered or awaited.fresh
+        case.stirred = case.stirred or awaited.fresh
         if awaited.offered:
-            case.offering.add(site)
-            if case.phase not in ("waiting", "looking"):
-                self._decline(case, {site})
+            self._offered(case, site, awaited, now)
         part = case.parts.get(site)
         if case.phase != "waiting" or part is None or awaited.att != case.record.att:
             return
         part.voted = True
         if not awaited.offered:
             part.ahead = awaited.ahead
-        complete = all(each.voted for each in case.parts.values())
-        if case.stirred and (complete or awaited.offered):
+        if case.stirred and all(each.voted for each in case.parts.values()):
             self._look(case, now)
+
+    def _offered(self, case: Case, site: str, awaited: m.Awaited, now: Moment) -> None:
+        """Look, if what has come free may be what was missing; else it goes to the next at once.
+
+        The last look, with all that has been offered since, shows at least what is free now: whatever
+        comes free is offered to everybody on the list, unless somebody before takes it.
+        """
+        case.offering.add(site)
+        case.hoped += [each for each in awaited.offered if split_resource(each.resource)[0] == site]
+        if case.phase == "waiting" and self._may_help(case):
+            self._look(case, now)
+        elif case.phase == "looking":
+            case.stirred = True
+        else:
+            self._decline(case, {site})
+
+    def _may_help(self, case: Case) -> bool:
+        if any(
+            want.resource not in case.seen for of_site in case.wanted.values() for want in of_site
+        ):
+            return True
+        free = dict(case.seen)
+        for resource, start, end in map(astuple, case.hoped):
+            info = self.directory.resources.get(resource)
+            if info is not None and resource in free and start < end:
+                free[resource] = overlaid(free[resource], start, end, info.capacity)
+        if case.fixed:
+            return fits(case.record.spec.wants, free)
+        free = {name: steps for name, steps in free.items() if not _shuns(case, name)}
+        return bool(plans(case.record.spec.request, self.directory, free))
 
     def _leave_lists(self, case: Case) -> None:
         """Best effort: a list forgets by itself who does not come back."""

@@ -380,6 +380,14 @@ class Locked(Message, frozen=True, kw_only=True):
     refusals: tuple[Refusal, ...] = ()
 
 
+class Freed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Something on `resource` has come free during ``[start, end)``: how much, a look tells."""
+
+    resource: ResourceName
+    start: TimeS
+    end: TimeS
+
+
 class Await(Message, frozen=True, kw_only=True):
     """Be told when room frees in the windows `wants`: of at least so many units, for at least `length_s`.
 
@@ -399,13 +407,15 @@ class Await(Message, frozen=True, kw_only=True):
 class Awaited(Message, frozen=True, kw_only=True):
     """`ahead`: how many older requests wait for something in the same windows.
 
+    `offered` has come free, and is kept for this request for some seconds. All that comes free in its
+    windows is offered to it at some time, unless somebody before takes it.
     `fresh`: it was not in the list before, so that something may have freed unseen: look once more.
     """
 
     rid: RequestId
     att: Attempt
     ahead: Count = 0
-    offered: bool = False
+    offered: tuple[Freed, ...] = ()
     fresh: bool = False
 
 

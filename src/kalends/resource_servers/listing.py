@@ -42,13 +42,16 @@ class Listing(Lining):
         order = self._order_of(wish.principal, wish.stamp, wish.rid, wants)
         listed = Listed(wish, source, order, now.monotonic_ms + LISTED_MS)
         late: list[Stretch] = []
-        if known is not None and known.offer is not None:
-            late = known.offer.late
+        offer = known.offer if known is not None else None
+        if known is not None and offer is not None:
+            late = offer.late
             self._end_offer(known)
         self._listed.put(listed)
-        ahead = self._listed.ahead(wish.rid)
-        fresh = known is None
-        self._send(source, m.Awaited(rid=wish.rid, att=wish.att, ahead=ahead, fresh=fresh))
+        if offer is None:
+            # Who answers an offer knows how it stands.
+            ahead = self._listed.ahead(wish.rid)
+            fresh = known is None
+            self._send(source, m.Awaited(rid=wish.rid, att=wish.att, ahead=ahead, fresh=fresh))
         for freed in late:
             self._offer_to(listed, freed, now)
 
@@ -78,7 +81,8 @@ class Listing(Lining):
             listed.offer.late.append(freed)
         else:
             self._listed.offered(listed, Offer(now.monotonic_ms + OFFER_MS, [freed]))
-            told = m.Awaited(rid=listed.rid, att=listed.wish.att, offered=True)
+            offered = (m.Freed(*freed),)
+            told = m.Awaited(rid=listed.rid, att=listed.wish.att, offered=offered)
             self._send(listed.asker, told)
         self._keep_offered(listed)
 
