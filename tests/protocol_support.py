@@ -162,7 +162,13 @@ class Site:
         for fact in effects.facts:
             self._apply(fact)
         self.participant.check()
+        self._check_that_all_can_be_recalled()
         return effects
+
+    def _check_that_all_can_be_recalled(self) -> None:
+        """The site knows of every hold whom to ask for it."""
+        held = {rid for rid, stake in self.participant.book.stakes.items() if stake.has("held")}
+        assert held == self.participant._holders.keys()
 
     def _apply(self, fact: Fact) -> None:
         match fact:
@@ -192,7 +198,10 @@ def visit(
     parts: tuple[m.Part, ...] = PARTS,
     need: int | None = None,
     coords: tuple[str, ...] = COORDS,
+    queue: bool = False,
+    considered: bool = False,
 ) -> m.Visit:
+    """The request's number is its stamp: smaller is older."""
     assert mode in ("hold", "vote")
     return m.Visit(
         rid=rid(number),
@@ -207,6 +216,54 @@ def visit(
         secret=SECRET,
         hold_ms=hold_ms,
         replaces="" if replaces is None else rid(replaces),
+        queue=queue,
+        considered=considered,
+    )
+
+
+def line_up(
+    number: int,
+    *wants: m.Want,
+    att: int = 1,
+    principal: m.Principal = ANN,
+    replaces: int | None = None,
+    considered: bool = False,
+    hold_ms: int = 30_000,
+) -> m.Visit:
+    """A visit that waits in line where others hold what it wants."""
+    return visit(
+        number, *wants, att=att, principal=principal, replaces=replaces, queue=True,
+        considered=considered, hold_ms=hold_ms,
+    )  # fmt: skip
+
+
+def list_up(
+    number: int,
+    *wants: m.Want,
+    att: int = 1,
+    principal: m.Principal = ANN,
+    length_s: int = 60,
+) -> m.Await:
+    """A place on the waiting list for these windows."""
+    return m.Await(
+        rid=rid(number), att=att, stamp=number, principal=principal, wants=wants,
+        length_s=length_s,
+    )  # fmt: skip
+
+
+def give(number: int, *hold_ids: int, att: int = 1) -> m.Give:
+    return m.Give(rid=rid(number), att=att, hold_ids=hold_ids)
+
+
+def release(number: int, *hold_ids: int, att: int = 1) -> m.Release:
+    return m.Release(rid=rid(number), att=att, hold_ids=hold_ids)
+
+
+def renew(
+    number: int, *hold_ids: int, att: int = 1, hold_ms: int = 30_000, considered: bool = False
+) -> m.Renew:
+    return m.Renew(
+        rid=rid(number), att=att, hold_ids=hold_ids, hold_ms=hold_ms, considered=considered
     )
 
 

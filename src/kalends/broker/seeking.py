@@ -281,12 +281,11 @@ class Seeking(Attempts):
             for alternative in request.alternatives
             for term in alternative.terms
         )
-        for wants in batched(part.wants):
-            wish = m.Await(
-                rid=record.rid, att=record.att, stamp=record.stamp, principal=record.principal,
-                wants=wants, length_s=shortest_s,
-            )  # fmt: skip
-            self._effects.sends.append(Send(part.site, wish))
+        wish = m.Await(
+            rid=record.rid, att=record.att, stamp=record.stamp, principal=record.principal,
+            wants=part.wants, length_s=shortest_s,
+        )  # fmt: skip
+        self._effects.sends.append(Send(part.site, wish))
 
     def _awaited(self, site: str, awaited: m.Awaited, now: Moment) -> None:
         """A site that knew nothing of us may have missed something: look once when all have answered."""

@@ -34,10 +34,10 @@ def changed(
     steps: Iterable[Step], changes: Sequence[Change], start: int, end: int
 ) -> Iterator[Step]:
     """The profile `steps` of ``[start, end)`` with `changes` added to it, and never below 0. Lazy."""
-    return combine(steps, _added(changes, start, end), lambda units, more: max(units + more, 0))
+    return combine(steps, total(changes, start, end), lambda units, more: max(units + more, 0))
 
 
-def _added(changes: Sequence[Change], start: int, end: int) -> Iterator[Step]:
+def total(changes: Iterable[Change], start: int, end: int) -> Iterator[Step]:
     """The sum of `changes` as a profile of ``[start, end)``."""
     borders: Counter[int] = Counter()
     for begin, finish, units in changes:

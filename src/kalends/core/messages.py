@@ -400,7 +400,7 @@ class Await(Message, frozen=True, kw_only=True):
     att: Attempt
     stamp: Count
     principal: Principal
-    wants: Annotated[tuple[Want, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    wants: Annotated[tuple[Want, ...], Meta(min_length=1, max_length=limits.LISTING_MAX)]
     length_s: Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
 
 

@@ -10,6 +10,7 @@ from kalends.core.intervals import Moment
 from kalends.core.scripts import HeldChoice
 from kalends.resource_servers.agent_visits import AgentVisit, Choice
 from kalends.resource_servers.line import Holder
+from kalends.resource_servers.occupancy import pieces_beyond
 from kalends.resource_servers.recalling import Recalling
 from kalends.resource_servers.stakes import Claim, Stake
 
@@ -77,11 +78,12 @@ class Holding(Recalling):
         return found[0] if found else None
 
     def _is_kept(self, stake: Stake, claim: Claim) -> bool:
-        """Whether others before this request need that room."""
+        """Whether others before this request need that room, or some of what goes with it."""
         order = self._order_of(stake.principal, stake.stamp, stake.rid, (claim,))
-        kept = self._kept(order, claim.resource, claim.start, claim.end)
-        free = self.book.calendars[claim.resource].free(claim.start, claim.end)
-        return bool(kept) and free - kept < claim.units
+        together = [each for each in stake.claims if each.common == claim.common]
+        return not all(
+            self._has_room(order, piece) for piece in pieces_beyond([*together, claim], ())
+        )
 
     def _take_holds(self, visit: AgentVisit, stake: Stake, now: Moment) -> None:
         hold_ms = min(visit.dispatch.hold_ms, self._limits.hold_ms_max)

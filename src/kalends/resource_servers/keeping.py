@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from sortedcontainers import SortedList
 
-from kalends.resource_servers.occupancy import Piece, peak_units
+from kalends.resource_servers.occupancy import Piece
 
 Order = tuple[float, str]
 """A request's place among others: its stamp (less a head start, where an owner gives one), and its id."""
@@ -64,11 +64,6 @@ class Keeping:
 
     def resources(self, rid: str) -> set[str]:
         return {resource for resource, _, _, _ in self._kept[rid][1]}
-
-    def units(self, order: Order, resource: str, start: int, end: int) -> int:
-        """The most units that are kept at one time of ``[start, end)`` for those before `order`."""
-        spans = [(piece[1], piece[2], piece[3]) for piece in self.before(order, resource)]
-        return peak_units(spans, start, end)
 
     def before(self, order: Order, resource: str) -> Iterator[Piece]:
         """The pieces of `resource` that are kept for those before `order`."""

@@ -106,14 +106,15 @@ class Line:
         return self.keeping.ahead(rid)
 
     def senior_pieces(self, place: Place) -> list[Piece]:
-        """What those older than `place` wait for at the same times, whatever the order in line."""
+        """What those older than `place` wait for at the times of its pieces, whatever the order in line."""
         times = {(resource, start, end) for resource, start, end, _ in place.pieces}
         return [
-            piece
+            (resource, max(start, begin), min(end, finish), units)
             for rid in self.keeping.touching(times)
             if self._places[rid].seniority < place.seniority
-            for piece in self._places[rid].pieces
-            if any(_overlap(piece, other) for other in place.pieces)
+            for resource, begin, finish, units in self._places[rid].pieces
+            for name, start, end, _ in place.pieces
+            if name == resource and begin < end and start < finish
         ]
 
     def overdue(self, now_ms: int) -> list[Place]:
@@ -140,7 +141,3 @@ class Line:
         for rid, place in self._places.items():
             assert self.keeping.pieces(rid) == place.pieces
             assert self.keeping.order(rid) == place.order
-
-
-def _overlap(one: Piece, other: Piece) -> bool:
-    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]

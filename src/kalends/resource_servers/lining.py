@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Collection, Sequence
 from typing import Final, Literal
 
+from kalends.calendars import Booking, Calendar
 from kalends.core import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
@@ -36,7 +37,7 @@ LEASE_MS: Final = 60_000
 class Lining(Taking):
     """The line, from the visit that finds no room to its grant."""
 
-    def _may_wait(self, visit: m.Visit) -> Refusal | None:
+    def _why_not_wait(self, visit: m.Visit) -> Refusal | None:
         """Why this visit may not stand in line; as many claims may wait as may be held."""
         count_max = self._limits.held_per_principal_max
         if self._line.get(visit.rid) is None and (
@@ -57,6 +58,10 @@ class Lining(Taking):
         yielded: bool,
     ) -> None:
         """Give `visit` its place in line, and have asked back what younger ones hold."""
+        too_many = self._why_not_wait(visit)
+        if too_many is not None:
+            self._answer_visit(source, visit, "none", (), (too_many,))
+            return
         place = self._place(source, visit, needs, refusals, now, yielded=yielded)
         self._line.put(place)
         self._recall_for(place, now)
@@ -142,7 +147,7 @@ class Lining(Taking):
 
     def _commit(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
         applied = super()._commit(stake, rid, att, chosen)
-        if applied:
+        if applied and stake is not None and not stake.has("held"):
             self._holders.pop(rid, None)
         return applied
 
@@ -177,13 +182,14 @@ class Lining(Taking):
         if not booked:
             return []
         calendars = {name: self.book.calendars[name].calendar.copy() for name, _, _, _ in needs}
-        found = []
+        gone: dict[str, list[tuple[Calendar, Booking]]] = {}
         for rid in sorted(booked, key=self._recall_order, reverse=True):
-            for resource, booking_id in booked[rid]:
-                calendars[resource].release(booking_id)
-            found.append(rid)
+            gone[rid] = [
+                (calendars[resource], calendars[resource].release(booking_id))
+                for resource, booking_id in sorted(booked[rid])
+            ]
             if have_room(calendars, needs):
-                return found
+                return _needed(gone, calendars, needs)
         return []
 
     def _recall_order(self, rid: str) -> tuple[bool, Seniority]:
@@ -236,3 +242,21 @@ class Lining(Taking):
     def _end_leases(self, now: Moment) -> None:
         for place in self._line.overdue(now.monotonic_ms):
             self._quit_line(place.rid)
+
+
+def _needed(
+    gone: dict[str, list[tuple[Calendar, Booking]]],
+    calendars: dict[str, Calendar],
+    needs: Sequence[Piece],
+) -> list[str]:
+    """Those of `gone` without whose bookings there is room for `needs`: who went last is spared first."""
+    found = list(gone)
+    for rid in reversed(gone):
+        for calendar, booking in gone[rid]:
+            calendar.book(booking)
+        if have_room(calendars, needs):
+            found.remove(rid)
+        else:
+            for calendar, booking in gone[rid]:
+                calendar.release(booking.id)
+    return found

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from msgspec import structs
+
 from kalends.core import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
@@ -33,21 +35,19 @@ class Listing(Lining):
     def _await(self, source: str, wish: m.Await, now: Moment) -> None:
         if self._stale(source, wish.rid, wish.att):
             return
-        wants = tuple(want for want in wish.wants if self._may_see(wish.principal, want))
+        seen = tuple(want for want in wish.wants if self._may_see(wish.principal, want))
+        wish = structs.replace(wish, wants=seen)
         known = self._listed.get(wish.rid)
         refusal = self._too_many(wish) if known is None else None
         if refusal is not None:
             self._send(source, m.Locked(rid=wish.rid, att=wish.att, refusals=(refusal,)))
             return
-        order = self._order_of(wish.principal, wish.stamp, wish.rid, wants)
+        order = self._order_of(wish.principal, wish.stamp, wish.rid, seen)
         listed = Listed(wish, source, order, now.monotonic_ms + LISTED_MS)
-        late: list[Stretch] = []
-        offer = known.offer if known is not None else None
-        if known is not None and offer is not None:
-            late = offer.late
-            self._end_offer(known)
+        offered = known is not None and known.offer is not None
+        late = self._end_offer(known) if known is not None else []
         self._listed.put(listed)
-        if offer is None:
+        if not offered:
             # Who answers an offer knows how it stands.
             ahead = self._listed.ahead(wish.rid)
             fresh = known is None
@@ -112,14 +112,28 @@ class Listing(Lining):
                 return True
         return False
 
-    def _end_offer(self, listed: Listed) -> None:
-        """It is not offered any more; what is left of it goes to those behind."""
+    def _end_offer(self, listed: Listed) -> list[Stretch]:
+        """It is not offered any more; what is left of it goes to those behind.
+
+        Returns what came free after `listed` had been told: it may not have seen that.
+        """
         offer = listed.offer
         if offer is None:
-            return
+            return []
         self._listed.offered(listed, None)
         self._offers.drop(listed.rid)
         self._declined += [(piece, listed.order) for piece in offer.freed]
+        return offer.late
+
+    def _decline(self, listed: Listed) -> None:
+        """It has made its choice, or is gone: those behind are offered all that is left."""
+        self._declined += [(piece, listed.order) for piece in self._end_offer(listed)]
+
+    def _leave_list(self, rid: str) -> None:
+        listed = self._listed.get(rid)
+        if listed is not None:
+            self._decline(listed)
+            self._listed.leave(rid)
 
     def _commit(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
         applied = super()._commit(stake, rid, att, chosen)
@@ -127,24 +141,13 @@ class Listing(Lining):
             self._leave_list(rid)
         return applied
 
-    def _leave_list(self, rid: str) -> None:
-        listed = self._listed.get(rid)
-        if listed is None:
-            return
-        if listed.offer is not None:
-            listed.offer.freed += listed.offer.late
-        self._end_offer(listed)
-        self._listed.leave(rid)
-
     def _end_waits(self, now: Moment) -> None:
         """Leases and offers whose time is over."""
         for listed in self._listed.overdue(now.monotonic_ms):
             if listed.lease_ms <= now.monotonic_ms:
                 self._leave_list(listed.rid)
                 continue
-            late = listed.offer.late if listed.offer else []
-            self._end_offer(listed)
-            for freed in late:
+            for freed in self._end_offer(listed):
                 self._offer_to(listed, freed, now)
 
     def waiting_here(self) -> list[str]:

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Literal
 
 from kalends.calendars import Booking, ResourceCalendar
+from kalends.calendars.profiles import total
 from kalends.core.errors import Conflict
 from kalends.resource_servers.stakes import Claim, Stake
 
@@ -92,16 +93,7 @@ def envelope_at(claims: Sequence[Claim], time_s: int) -> int:
 
 def peak_units(spans: Iterable[tuple[int, int, int]], start: int, end: int) -> int:
     """The most units that `spans` (start, end, units) have together at one time of ``[start, end)``."""
-    changes: list[tuple[int, int]] = []
-    for begin, finish, units in spans:
-        if begin < end and start < finish:
-            changes += [(max(begin, start), units), (finish, -units)]
-    changes.sort()
-    peak = together = 0
-    for _, change in changes:
-        together += change
-        peak = max(peak, together)
-    return peak
+    return max((units for _, _, units in total(spans, start, end)), default=0)
 
 
 def _units_at(claims: Sequence[Claim], time_s: int) -> int:

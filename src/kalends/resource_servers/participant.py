@@ -160,12 +160,12 @@ class Participant(Listing):
             if lack and may_recall and self._recall(visit, lack.needs, now, resume):
                 return
         if (listed := self._listed.get(visit.rid)) is not None:
-            self._end_offer(listed)
+            self._decline(listed)
         if lack is not None:
             refusals = self._no_room(lack, now)
         if not refusals:
             self._accept(source, self.book.stakes[visit.rid], visit)
-        elif visit.queue and lack and lack.held and not self._may_wait(visit):
+        elif visit.queue and lack and lack.held:
             yielded = place is not None and place.yielded
             self._stand_in_line(source, visit, lack.needs, refusals, now, yielded=yielded)
         else:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from kalends.agents.runs import Outcome
 from kalends.calendars import ResourceCalendar
+from kalends.calendars.profiles import total
 from kalends.core import messages as m
 from kalends.core.errors import Refusal
 from kalends.core.intervals import Moment
@@ -22,6 +23,7 @@ from kalends.resource_servers.book import SiteBook
 from kalends.resource_servers.effects import Effects, Send
 from kalends.resource_servers.keeping import Keeping, Order, Stretch
 from kalends.resource_servers.line import Holder, Line
+from kalends.resource_servers.occupancy import Piece
 from kalends.resource_servers.reclaims import Reclaimed
 from kalends.resource_servers.stakes import Claim, HorizonRaised, Stake, StakeDropped, stored
 from kalends.resource_servers.transitions import ClaimEvent
@@ -200,10 +202,18 @@ class Records:
         )
         return stamp - head_start_ms, rid
 
-    def _kept(self, order: Order, resource: str, start: int, end: int) -> int:
-        """The most units that are kept there for those before `order`: in line, or to be asked first."""
-        return self._line.keeping.units(order, resource, start, end) + self._offers.units(
-            order, resource, start, end
+    def _has_room(self, order: Order, piece: Piece) -> bool:
+        """Whether `piece` is free, and not kept for those before `order`: in line, or to be asked first."""
+        resource, start, end, units = piece
+        calendar = self.book.calendars[resource]
+        kept = [
+            each[1:]
+            for keeping in (self._line.keeping, self._offers)
+            for each in keeping.before(order, resource)
+        ]
+        return all(
+            calendar.free(begin, finish) - taken >= units
+            for begin, finish, taken in total(kept, start, end)
         )
 
     def _send(self, to: str, message: m.Message) -> None:

@@ -106,10 +106,9 @@ class Taking(Visiting):
             if stake.rid in self._line.keeping
             else self._order_of(stake.principal, stake.stamp, stake.rid, stake.claims)
         )
-        for resource, start, end, units in self.book.needs(stake):
-            kept = self._kept(order, resource, start, end)
-            if kept and self.book.calendars[resource].free(start, end) - kept < units:
-                return resource
+        for piece in self.book.needs(stake):
+            if not self._has_room(order, piece):
+                return piece[0]
         return ""
 
     def _no_room(self, lack: Lack, now: Moment) -> tuple[Refusal, ...]:

@@ -106,3 +106,5 @@ def _without(book: SiteBook, rid: str, user: str) -> Iterator[None]:
     finally:
         full = book.occupy(stake, "locked", None)
         assert not full, "what was booked a moment ago must fit"
+        book.take_freed()
+        book.take_locked()
