@@ -311,3 +311,17 @@ def lock(site: Site, number: int, *wants: m.Want, replaces: int | None = None) -
     assert visited.vote == "yes", visited
     site.receive(commit(number, *(slot.hold_id for slot in visited.held)))
     assert set(site.states(number)) == {"locked"}
+
+
+M = TypeVar("M", bound=m.Message)
+
+
+def told(effects: Effects, kind: type[M]) -> list[M]:
+    """The messages of one kind that were sent, in order."""
+    return [send.message for send in effects.sends if isinstance(send.message, kind)]
+
+
+def about(effects: Effects, kind: type[m.Grant | m.Recall | m.Locked | m.Awaited]) -> list[int]:
+    """The numbers of the requests that were told this, in order."""
+    numbers = {rid(number): number for number in range(1_000)}
+    return [numbers[message.rid] for message in told(effects, kind)]

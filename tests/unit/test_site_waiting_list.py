@@ -1,0 +1,424 @@
+"""Waiting lists: what comes free is offered to one after the other, and to nobody behind meanwhile."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.protocol_support import (
+    BOB,
+    DAY,
+    T0,
+    Site,
+    abort,
+    about,
+    commit,
+    line_up,
+    list_up,
+    lock,
+    prepare,
+    release,
+    rid,
+    told,
+    visit,
+    vote,
+    want,
+)
+
+from kalends.calendars import Rule
+from kalends.core import messages as m
+from kalends.core.errors import RefusalCode
+from kalends.resource_servers import listing
+from kalends.resource_servers.effects import Effects
+from kalends.resource_servers.listing import LISTED_MS, OFFER_MS
+
+DAYTIME = want("one", 0, 600)
+HOUR = want("one", 0, 60)
+WHOLE_POOL = want("pool", 0, 600, 3)
+
+
+def awaited(effects: Effects) -> m.Awaited:
+    """The answer to an Await."""
+    (answer,) = [each for each in told(effects, m.Awaited) if not each.offered]
+    return answer
+
+
+def offered(effects: Effects) -> list[int]:
+    """Who is told that something has come free, in order."""
+    assert all(each.offered for each in told(effects, m.Awaited))
+    return about(effects, m.Awaited)
+
+
+def cancel(number: int) -> m.Cancel:
+    return m.Cancel(rid=rid(number), att=1)
+
+
+def full_site(*numbers: int) -> Site:
+    """All of the instrument is locked by request 90; `numbers` are on its list."""
+    site = Site()
+    lock(site, 90, DAYTIME)
+    for number in numbers:
+        site.receive(list_up(number, DAYTIME))
+    return site
+
+
+def views(site: Site, number: int, wanted: m.Want = DAYTIME) -> list[tuple[int, int, int]]:
+    """What is free for the request of this number."""
+    query = m.Query(query_id=1, stamp=number, principal=BOB, wants=(wanted,))
+    (view,) = site.answers(query)
+    assert isinstance(view, m.View)
+    first = T0 + DAY
+    return [(start - first, end - first, units) for start, end, units in view.views[0].steps]
+
+
+# The list
+
+
+def test_who_is_new_on_the_list_is_told_so_and_looks_once_more() -> None:
+    site = full_site()
+    first = awaited(site.receive(list_up(2, DAYTIME)))
+    assert (first.fresh, first.ahead, first.offered) == (True, 0, False)
+    assert not awaited(site.receive(list_up(2, DAYTIME))).fresh
+
+
+def test_older_requests_with_the_same_windows_are_ahead() -> None:
+    site = full_site(1, 5)
+    site.receive(list_up(2, want("one", 300, 600)))
+    site.receive(list_up(3, want("two", 0, 600)))
+    assert awaited(site.receive(list_up(4, want("one", 0, 300)))).ahead == 1
+    assert awaited(site.receive(list_up(6, DAYTIME, want("two", 0, 60)))).ahead == 5
+
+
+def test_a_site_that_starts_again_has_forgotten_its_list_and_says_so() -> None:
+    site = full_site(1)
+    site.restart()
+    assert awaited(site.receive(list_up(1, DAYTIME))).fresh
+
+
+def test_a_place_on_the_list_lives_as_long_as_it_is_asked_for() -> None:
+    site = full_site(1, 2)
+    site.advance(LISTED_MS - 1)
+    site.receive(list_up(2, DAYTIME))
+    site.advance(1)
+    assert site.participant.waiting_here() == [rid(2)]
+    assert offered(site.receive(cancel(90))) == [2]
+
+
+def test_a_stale_attempt_is_not_listed() -> None:
+    site = full_site()
+    site.receive(vote(1, want("two", 0, 60), att=2))
+    (stale,) = site.answers(list_up(1, DAYTIME))
+    assert isinstance(stale, m.Stale)
+    assert not site.participant.waiting_here()
+
+
+@pytest.mark.parametrize("ended_by", ["release", "commit"])
+def test_the_end_of_a_request_leaves_the_list(ended_by: str) -> None:
+    """A reservation waits for nothing: on its list it would only keep others waiting."""
+    site = full_site(1, 2)
+    if ended_by == "release":
+        site.receive(release(1))
+    else:
+        lock(site, 1, want("two", 0, 60))
+    assert site.participant.waiting_here() == [rid(2)]
+    assert offered(site.receive(cancel(90))) == [2]
+
+
+def test_a_commit_that_chose_nothing_here_leaves_the_list() -> None:
+    site = full_site(1)
+    site.receive(commit(1))
+    assert not site.participant.waiting_here()
+
+
+def test_the_end_of_an_attempt_does_not_leave_the_list() -> None:
+    site = full_site(1)
+    site.receive(abort(1))
+    assert site.participant.waiting_here() == [rid(1)]
+
+
+def test_the_release_of_an_older_attempt_does_not_leave_the_list() -> None:
+    site = full_site()
+    site.receive(list_up(1, DAYTIME, att=2))
+    site.receive(release(1, att=1))
+    assert site.participant.waiting_here() == [rid(1)]
+
+
+def test_a_user_has_so_many_places_and_is_told_when_they_are_used_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listing, "LISTED_PER_PRINCIPAL_MAX", 2)
+    site = full_site(1, 2)
+    (locked,) = site.answers(list_up(3, DAYTIME))
+    assert isinstance(locked, m.Locked)
+    assert {refusal.code for refusal in locked.refusals} == {RefusalCode.LIMIT}
+    assert not awaited(site.receive(list_up(2, DAYTIME))).fresh
+    assert awaited(site.receive(list_up(4, DAYTIME, principal=BOB))).fresh
+
+
+# What is not to be seen
+
+
+def hidden_site() -> Site:
+    """Bob may not see the instrument that ann uses."""
+    site = Site(rules={"one": (Rule("own", "user:ann", ("see", "hold", "lock")),)})
+    lock(site, 90, HOUR)
+    return site
+
+
+@pytest.mark.parametrize("name", ["one", "nothing"])
+def test_of_what_a_user_may_not_see_nothing_is_told(name: str) -> None:
+    site = hidden_site()
+    site.receive(list_up(1, DAYTIME))
+    answer = awaited(site.receive(list_up(2, want(name, 0, 600), principal=BOB)))
+    assert (answer.ahead, answer.fresh) == (0, True)
+    assert about(site.receive(cancel(90)), m.Awaited) == [1]
+    assert not site.advance(OFFER_MS).sends
+
+
+def test_what_a_user_may_see_is_offered_beside_what_they_may_not() -> None:
+    site = hidden_site()
+    site.receive(visit(91, want("two", 0, 600)))
+    site.receive(list_up(2, DAYTIME, want("two", 0, 600), principal=BOB))
+    assert not site.receive(cancel(90)).sends[1:]
+    assert offered(site.receive(release(91))) == [2]
+
+
+# Offers
+
+
+def test_what_comes_free_is_offered_to_the_oldest_alone() -> None:
+    site = full_site(3, 1, 2)
+    assert offered(site.receive(cancel(90))) == [1]
+    assert not site.receive(list_up(4, want("two", 0, 60))).sends[1:]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [want("one", 600, 900), want("two", 0, 600), want("pool", 0, 600)],
+    ids=["later", "another", "a pool"],
+)
+def test_who_waits_for_something_else_is_not_told(wanted: m.Want) -> None:
+    site = full_site()
+    site.receive(list_up(1, wanted))
+    assert not offered(site.receive(cancel(90)))
+
+
+def test_too_little_is_not_offered() -> None:
+    site = Site()
+    lock(site, 90, want("pool", 0, 600, 2))
+    lock(site, 91, want("pool", 0, 600, 1))
+    site.receive(list_up(1, WHOLE_POOL))
+    site.receive(list_up(2, want("pool", 0, 600, 2)))
+    assert offered(site.receive(cancel(90))) == [2]
+
+
+def test_too_short_a_time_is_not_offered() -> None:
+    site = Site()
+    lock(site, 90, want("one", 0, 30))
+    lock(site, 91, want("one", 30, 600))
+    site.receive(list_up(1, DAYTIME, length_s=60))
+    site.receive(list_up(2, DAYTIME, length_s=30))
+    assert offered(site.receive(cancel(90))) == [2]
+
+
+def test_what_comes_free_beside_what_is_free_already_is_long_enough() -> None:
+    site = Site()
+    lock(site, 90, want("one", 30, 60))
+    lock(site, 91, want("one", 60, 600))
+    site.receive(list_up(1, DAYTIME, length_s=60))
+    assert offered(site.receive(cancel(90))) == [1]
+
+
+def test_a_hold_that_ends_is_offered_as_well_as_a_lock() -> None:
+    site = Site()
+    site.receive(visit(90, DAYTIME, hold_ms=1_000))
+    site.receive(list_up(1, DAYTIME))
+    assert offered(site.advance(1_000)) == [1]
+
+
+def test_a_promise_that_ends_is_offered() -> None:
+    site = Site()
+    site.receive(vote(90, DAYTIME))
+    site.receive(list_up(1, DAYTIME))
+    assert offered(site.receive(abort(90))) == [1]
+
+
+# Keeping what is offered
+
+
+def test_while_it_is_offered_nobody_behind_gets_it() -> None:
+    site = full_site(2)
+    site.receive(cancel(90))
+    answer = site.answer(vote(3, HOUR))
+    assert isinstance(answer, m.Visited)
+    assert (answer.vote, {each.code for each in answer.refusals}) == ("no", {RefusalCode.HELD})
+    (answer,) = told(site.receive(line_up(4, HOUR)), m.Visited)
+    assert answer.ahead == 0
+    assert views(site, 5) == []
+    assert views(site, 0) == []
+
+
+def test_who_is_older_may_take_what_is_offered_to_another() -> None:
+    site = full_site(2)
+    site.receive(cancel(90))
+    assert views(site, 1) == [(0, 600, 1)]
+    assert views(site, 2) == [(0, 600, 1)]
+    answer = site.answer(vote(1, HOUR))
+    assert isinstance(answer, m.Visited)
+    assert answer.vote == "yes"
+
+
+def test_only_as_much_is_kept_as_was_asked_for() -> None:
+    site = Site()
+    lock(site, 90, WHOLE_POOL)
+    site.receive(list_up(2, want("pool", 100, 200, 2)))
+    site.receive(cancel(90))
+    assert views(site, 3, want("pool", 0, 600)) == [(0, 100, 3), (100, 200, 1), (200, 600, 3)]
+
+
+def test_who_waits_in_line_behind_an_offer_is_granted_what_is_left_of_it() -> None:
+    site = full_site(2)
+    site.receive(cancel(90))
+    site.receive(line_up(3, HOUR))
+    assert about(site.advance(OFFER_MS), m.Grant) == [3]
+
+
+def test_the_line_in_front_is_served_before_the_list() -> None:
+    site = Site()
+    site.receive(visit(90, DAYTIME))
+    site.receive(line_up(1, DAYTIME))
+    site.receive(list_up(2, DAYTIME))
+    assert about(site.receive(release(90)), m.Grant) == [1]
+
+
+# The end of an offer
+
+
+def test_who_declines_by_waiting_on_lets_the_next_have_it() -> None:
+    site = full_site(1, 2, 3)
+    site.receive(cancel(90))
+    effects = site.receive(list_up(1, DAYTIME))
+    assert about(effects, m.Awaited) == [1, 2]
+    assert told(effects, m.Awaited)[1].offered
+    effects = site.receive(list_up(2, DAYTIME))
+    assert about(effects, m.Awaited) == [2, 3]
+    assert about(site.receive(list_up(3, DAYTIME)), m.Awaited) == [3]
+    assert views(site, 9) == [(0, 600, 1)]
+
+
+def test_who_is_silent_lets_the_next_have_it() -> None:
+    site = full_site(1, 2)
+    site.receive(cancel(90))
+    assert not site.advance(OFFER_MS - 1).sends
+    assert offered(site.advance(1)) == [2]
+    assert not offered(site.advance(OFFER_MS))
+
+
+def test_who_is_gone_lets_the_next_have_it() -> None:
+    site = full_site(1, 2)
+    site.receive(cancel(90))
+    assert offered(site.receive(release(1))) == [2]
+
+
+def test_who_takes_a_part_of_it_lets_the_next_have_the_rest() -> None:
+    site = full_site(1, 2)
+    site.receive(cancel(90))
+    assert offered(site.receive(vote(1, HOUR))) == [2]
+    assert views(site, 9) == []
+    assert views(site, 2) == [(60, 600, 1)]
+
+
+def test_who_takes_all_of_it_lets_the_next_wait_on() -> None:
+    site = full_site(1, 2)
+    site.receive(cancel(90))
+    assert not offered(site.receive(vote(1, DAYTIME)))
+    assert offered(site.receive(abort(1))) == [1]
+
+
+def test_who_asks_for_what_is_taken_lets_the_next_have_it() -> None:
+    site = full_site(1, 2)
+    lock(site, 91, want("two", 0, 60))
+    site.receive(cancel(90))
+    assert offered(site.receive(vote(1, want("two", 0, 60)))) == [2]
+
+
+def test_who_takes_it_in_line_is_not_asked_first_any_more() -> None:
+    site = full_site(1)
+    site.receive(cancel(90))
+    site.receive(line_up(1, HOUR))
+    site.receive(prepare(1, *site.ids(1)))
+    assert site.states(1) == ["prepared"]
+    assert views(site, 9) == [(60, 600, 1)]
+
+
+# What comes free late: after the one who is asked had been told, and may have looked
+
+
+def site_with_a_late_piece() -> Site:
+    """The first half is offered to 1; then the second comes free."""
+    site = Site()
+    lock(site, 90, want("one", 0, 300))
+    lock(site, 91, want("one", 300, 600))
+    site.receive(list_up(1, DAYTIME))
+    site.receive(list_up(2, DAYTIME))
+    assert offered(site.receive(cancel(90))) == [1]
+    assert not offered(site.receive(cancel(91)))
+    return site
+
+
+def test_a_late_piece_is_kept_for_the_one_who_was_asked() -> None:
+    assert views(site_with_a_late_piece(), 2) == []
+
+
+def test_a_late_piece_is_offered_once_more_to_one_who_declines() -> None:
+    site = site_with_a_late_piece()
+    effects = site.receive(list_up(1, DAYTIME))
+    assert [(each.rid, each.offered) for each in told(effects, m.Awaited)] == [
+        (rid(1), False),
+        (rid(1), True),
+        (rid(2), True),
+    ]
+    assert views(site, 2) == [(0, 300, 1)]
+    assert about(site.receive(list_up(2, DAYTIME)), m.Awaited) == [2]
+    assert about(site.receive(list_up(1, DAYTIME)), m.Awaited) == [1, 2]
+
+
+def test_a_late_piece_is_offered_once_more_to_one_who_is_silent() -> None:
+    site = site_with_a_late_piece()
+    assert offered(site.advance(OFFER_MS)) == [1, 2]
+
+
+def test_a_late_piece_goes_to_the_next_when_the_first_is_gone() -> None:
+    site = site_with_a_late_piece()
+    assert offered(site.receive(release(1))) == [2]
+    assert views(site, 2) == [(0, 600, 1)]
+    assert views(site, 3) == []
+
+
+def test_a_late_piece_goes_to_the_next_when_the_first_takes_another() -> None:
+    """Nobody is forgotten: the late piece had not been offered to those behind."""
+    site = site_with_a_late_piece()
+    assert offered(site.receive(vote(1, want("one", 0, 300)))) == [2]
+    assert views(site, 2) == [(300, 600, 1)]
+    assert views(site, 3) == []
+
+
+def test_a_late_piece_alone_is_offered_when_it_is_all_that_suits_the_next() -> None:
+    site = Site()
+    lock(site, 90, want("one", 0, 300))
+    lock(site, 91, want("one", 300, 600))
+    site.receive(list_up(1, DAYTIME))
+    site.receive(list_up(2, want("one", 300, 600)))
+    site.receive(cancel(90))
+    assert not offered(site.receive(cancel(91)))
+    assert offered(site.receive(vote(1, want("one", 0, 300)))) == [2]
+
+
+# Many resources
+
+
+def test_all_of_many_resources_are_waited_for() -> None:
+    site = full_site()
+    names = [f"none{number}" for number in range(600)]
+    wish = list_up(1, *(want(name, 0, 60) for name in names), DAYTIME)
+    site.receive(msgspec.msgpack.decode(msgspec.msgpack.encode(wish), type=m.Await))
+    assert offered(site.receive(cancel(90))) == [1]
