@@ -9,10 +9,10 @@ looks again whenever one of them says that something has come free.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Set
+from collections.abc import Collection, Sequence, Set
 from typing import Final, Literal
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from kalends.broker.attempts import Attempts
 from kalends.broker.case import Case, SitePart, by_site
@@ -23,12 +23,14 @@ from kalends.broker.looking import Looking, batched, plans, why_not
 from kalends.broker.planner import Plan
 from kalends.broker.polling.polls import Poll, poll_of
 from kalends.broker.refusals import PERMANENT, error_of, site_down
+from kalends.core import limits
 from kalends.core import messages as m
 from kalends.core.api import Waiting
 from kalends.core.errors import KalendsError, NoCommonTime, Refusal, RefusalCode, Unavailable
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
 from kalends.core.messages import Want
+from kalends.core.requests import Term
 
 LOOK_MS_MAX: Final = 5_000
 
@@ -238,6 +240,7 @@ class Seeking(Attempts):
         record = case.record
         case.enter("waiting")
         case.rounds = 0
+        case.refusals = list(refusals)
         case.parts = {site: SitePart(site, wants) for site, wants in case.wanted.items()}
         self._wait_for_votes(case, now)
         case.phase_deadline_ms = case.deadline_ms
@@ -276,14 +279,11 @@ class Seeking(Attempts):
     def _send_await(self, case: Case, part: SitePart) -> None:
         record = case.record
         request = record.spec.request
-        shortest_s = min(
-            term.duration_s or request.duration_s
-            for alternative in request.alternatives
-            for term in alternative.terms
-        )
+        terms = [term for alternative in request.alternatives for term in alternative.terms]
         wish = m.Await(
             rid=record.rid, att=record.att, stamp=record.stamp, principal=record.principal,
-            wants=part.wants, length_s=shortest_s,
+            wants=part.wants if case.fixed else _as_much(part.wants, terms),
+            length_s=min(term.duration_s or request.duration_s for term in terms),
         )  # fmt: skip
         self._effects.sends.append(Send(part.site, wish))
 
@@ -346,12 +346,23 @@ class Seeking(Attempts):
         error = NoCommonTime(
             "it did not come free in time",
             remedy="wait longer, give a wider window, or see `kalends find`",
-            refusals=self._waited_for(case),
+            refusals=self._waited_for(case) or tuple(case.refusals),
         )
         self._close(case, error, "failed", now)
 
     def _waited_for(self, case: Case) -> tuple[Refusal, ...]:
         return tuple(dict.fromkeys(each for part in case.parts.values() for each in part.awaits))
+
+
+def _as_much(wants: tuple[Want, ...], terms: Sequence[Term]) -> tuple[Want, ...]:
+    """`wants` with the least units that any of `terms` may ask for there."""
+    least: dict[str, int] = {}
+    for term in terms:
+        least[term.resource] = min(term.units, least.get(term.resource, term.units))
+    of_any = least.get("", limits.UNITS_MAX)
+    return tuple(
+        replace(want, units=min(of_any, least.get(want.resource, of_any))) for want in wants
+    )
 
 
 def _shuns(case: Case, resource: str) -> bool:

@@ -1,0 +1,691 @@
+"""What a broker does when others have what a request wants: lines, recalls, and waiting lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+from tests.protocol_broker import SITES, START, WANTS, Broker, hello
+from tests.protocol_support import T0
+
+from kalends.broker.desk import REQUEST_MS_MAX, RESEND_EVERY_MS_MAX
+from kalends.broker.negotiating import VOTE_MS_MAX
+from kalends.broker.record import Spec
+from kalends.core import messages as m
+from kalends.core.api import Patience
+from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.language import parse_request
+from kalends.core.resources import ResourceInfo
+
+HELD = Refusal(where="there/one", code=RefusalCode.HELD, detail="held by another")
+TAKEN = Refusal(where="there/one", code=RefusalCode.BUSY, detail="locked by another")
+LIMIT = Refusal(where="there", code=RefusalCode.LIMIT, detail="too many")
+BOTH = "here/one + there/one"
+ALL_DAY = ((0, 600),)
+
+Spans = tuple[tuple[int, int], ...]
+
+
+def no(rid: str, refusal: Refusal = HELD, *, att: int = 1, ahead: int = -1) -> m.Visited:
+    vote = "no" if ahead < 0 and att == 1 else "none"
+    return m.Visited(
+        rid=rid, att=att, epoch=1, vote="no" if vote == "no" else "none", refusals=(refusal,),
+        ahead=ahead,
+    )  # fmt: skip
+
+
+def yes(rid: str, hold_id: int, *, att: int = 1) -> m.Visited:
+    return m.Visited(rid=rid, att=att, epoch=1, vote="none", held=(m.HeldSlot(0, hold_id),))
+
+
+def grant(rid: str, hold_id: int, *, att: int = 2) -> m.Grant:
+    return m.Grant(rid=rid, att=att, epoch=1, held=(m.HeldSlot(0, hold_id),))
+
+
+def locked(rid: str, refusal: Refusal = TAKEN, *, att: int = 2) -> m.Locked:
+    return m.Locked(rid=rid, att=att, refusals=(refusal,))
+
+
+def awaited(rid: str, *, att: int = 1, ahead: int = 0, how: str = "") -> m.Awaited:
+    return m.Awaited(rid=rid, att=att, ahead=ahead, offered="offered" in how, fresh="fresh" in how)
+
+
+def show(broker: Broker, free: Mapping[str, Spans], *, held: bool = False) -> list[m.Query]:
+    """The sites that are in `free` answer what they were asked; nothing of the others."""
+    queries = []
+    for site, message in broker.sent():
+        if not isinstance(message, m.Query):
+            continue
+        queries.append(message)
+        if site not in free:
+            continue
+        steps = tuple((START + start, START + end, 1) for start, end in free[site])
+        views = tuple(
+            m.FreeSteps(resource=want.resource, until=want.end, steps=steps, held=held)
+            for want in message.wants
+        )
+        broker.receive(site, m.View(query_id=message.query_id, epoch=1, views=views))
+    return queries
+
+
+def of_kind(broker: Broker, kind: type[m.Message]) -> list[tuple[str, m.Message]]:
+    return [(to, message) for to, message in broker.sent() if isinstance(message, kind)]
+
+
+def visits(broker: Broker) -> list[m.Visit]:
+    return [message for _, message in broker.sent() if isinstance(message, m.Visit)]
+
+
+def codes(broker: Broker, ticket: int = 1) -> set[str]:
+    problem = broker.answers[ticket].problem
+    assert problem is not None
+    return {refusal.code for refusal in problem.refusals}
+
+
+def in_line(broker: Broker, **asked: Patience) -> str:
+    """A request for exactly these slots that holds one here, and waits in line there."""
+    rid = broker.submit(**asked)
+    broker.receive("there", no(rid))
+    broker.sent()
+    broker.receive("here", yes(rid, 12, att=2))
+    broker.receive("there", no(rid, att=2, ahead=3))
+    assert broker.case(rid).phase == "holding"
+    return rid
+
+
+def listed(broker: Broker) -> str:
+    """A request that stands on the lists of both sites, which have told it that it is new there."""
+    rid = broker.ask(BOTH, patience="taken")
+    show(broker, {"here": ALL_DAY, "there": ()})
+    for site in SITES:
+        broker.receive(site, awaited(rid, how="fresh"))
+    show(broker, {"here": ALL_DAY, "there": ()})
+    for site in SITES:
+        broker.receive(site, awaited(rid))
+    broker.sent()
+    assert broker.case(rid).phase == "waiting"
+    return rid
+
+
+# A lost vote
+
+
+def test_after_a_lost_vote_it_waits_in_line_for_the_same_slots() -> None:
+    broker = Broker()
+    rid = broker.submit()
+    assert {(visit.mode, visit.queue) for visit in visits(broker)} == {("vote", False)}
+    broker.receive("there", no(rid))
+    sent = visits(broker)
+    assert {(visit.att, visit.mode, visit.queue) for visit in sent} == {(2, "hold", True)}
+    assert {visit.stamp for visit in sent} == {broker.row(rid).stamp}
+    assert {want for visit in sent for want in visit.wants} == set(WANTS)
+
+
+def test_without_patience_a_lost_vote_is_the_end() -> None:
+    broker = Broker()
+    rid = broker.submit(patience="none")
+    broker.receive("there", no(rid))
+    assert broker.answers[1].state == "failed"
+    assert codes(broker) == {RefusalCode.HELD}
+    assert not visits(broker)[2:]
+
+
+def test_who_waits_for_holds_only_does_not_wait_for_what_is_locked() -> None:
+    broker = Broker()
+    rid = broker.submit()
+    broker.receive("there", no(rid, TAKEN))
+    assert broker.answers[1].state == "failed"
+    assert codes(broker) == {RefusalCode.BUSY}
+
+
+def test_a_line_that_is_full_is_the_end() -> None:
+    broker = Broker()
+    rid = broker.submit()
+    broker.receive("there", no(rid))
+    broker.receive("there", no(rid, LIMIT, att=2))
+    assert broker.answers[1].state == "failed"
+    assert codes(broker) == {RefusalCode.LIMIT}
+
+
+# In line
+
+
+def test_what_it_waits_for_is_shown_and_written_down() -> None:
+    broker = Broker()
+    rid = in_line(broker)
+    waiting = broker.coordinator.waiting_of(rid, broker.now)
+    assert waiting is not None
+    assert (waiting.ahead, waiting.awaited, waiting.earliest) == (3, ("there/one",), START)
+    assert (waiting.since, waiting.until) == (T0 + 1, T0 + 1 + REQUEST_MS_MAX // 1_000)
+    assert not waiting.listed
+    written = broker.row(rid).waiting
+    assert written is not None
+    assert written.awaited == ("there/one",)
+
+
+def test_who_does_not_wait_shows_nothing_of_the_kind() -> None:
+    broker = Broker()
+    rid = broker.submit()
+    assert broker.coordinator.waiting_of(rid, broker.now) is None
+    assert broker.coordinator.waiting_of("unknown", broker.now) is None
+
+
+def test_a_grant_completes_what_is_held() -> None:
+    broker = Broker()
+    rid = in_line(broker)
+    broker.sent()
+    broker.receive("there", grant(rid, 22))
+    (to_here, to_there) = of_kind(broker, m.Prepare)
+    assert to_here[0] == "here"
+    assert isinstance(to_there[1], m.Prepare)
+    assert to_there[1].hold_ids == (22,)
+    broker.voted(rid, att=2)
+    assert broker.answers[1].state == "reserved"
+    assert broker.row(rid).chosen == {"here": (12,), "there": (22,)}
+    assert broker.row(rid).waiting is None
+
+
+def test_the_visit_is_repeated_where_it_waits_and_the_hold_renewed_where_it_holds() -> None:
+    broker = Broker()
+    rid = in_line(broker)
+    broker.sent()
+    broker.advance(RESEND_EVERY_MS_MAX * 2)
+    kinds = set(broker.kinds())
+    assert kinds == {("there", "Visit"), ("here", "Renew")}
+    assert broker.case(rid).record.att == 2
+
+
+def test_who_waits_in_line_is_not_taken_for_a_silent_site() -> None:
+    broker = Broker()
+    rid = in_line(broker)
+    broker.advance(VOTE_MS_MAX * 3)
+    assert broker.case(rid).phase == "holding"
+    assert broker.case(rid).record.att == 2
+
+
+def test_who_has_waited_for_too_long_is_told_what_it_waited_for() -> None:
+    broker = Broker()
+    in_line(broker)
+    broker.advance(REQUEST_MS_MAX)
+    assert broker.answers[1].state == "failed"
+    problem = broker.answers[1].problem
+    assert problem is not None
+    assert problem.code == "no-common-time"
+    assert problem.refusals == (HELD,)
+
+
+def test_a_site_that_has_started_again_is_asked_for_the_place_anew() -> None:
+    broker = Broker()
+    rid = in_line(broker)
+    broker.sent()
+    broker.receive("there", hello("there", epoch=2))
+    assert [visit.rid for visit in visits(broker)] == [rid]
+
+
+def test_what_is_locked_by_another_ends_the_wait() -> None:
+    broker = Broker()
+    rid = in_line(broker)
+    broker.receive("there", locked(rid))
+    assert broker.answers[1].state == "failed"
+    assert codes(broker) == {RefusalCode.BUSY}
+    assert ("here", "Decide") in broker.kinds()
+
+
+def test_who_may_start_at_other_times_looks_again_when_it_is_locked() -> None:
+    broker = Broker()
+    rid = broker.ask(BOTH)
+    show(broker, {"here": ((0, 60),), "there": ((0, 60),)})
+    broker.receive("there", no(rid))
+    show(broker, {"here": (), "there": ()}, held=True)
+    show(broker, {"here": ((0, 60),), "there": ((0, 60),)})
+    broker.receive("there", no(rid, att=2, ahead=0))
+    broker.receive("there", locked(rid))
+    show(broker, {"here": ((100, 200),), "there": ((100, 200),)})
+    assert {want.start for visit in visits(broker) for want in visit.wants} == {START + 100}
+    assert broker.case(rid).record.att == 3
+
+
+def test_a_cancelled_wait_leaves_the_line() -> None:
+    broker = Broker()
+    rid = in_line(broker)
+    broker.sent()
+    broker.release(rid, 2)
+    assert broker.answers[2].state == "cancelled"
+    assert {("here", "Decide"), ("there", "Decide")} == set(broker.kinds())
+
+
+def test_a_take_over_goes_on_waiting_with_the_same_stamp() -> None:
+    first = Broker()
+    rid = in_line(first)
+    second = Broker(first.register, name="b", ms=5_000)
+    second.adopt(rid)
+    sent = visits(second)
+    assert {(visit.att, visit.mode, visit.queue) for visit in sent} == {(3, "hold", True)}
+    assert {visit.stamp for visit in sent} == {first.row(rid).stamp}
+
+
+# The second look
+
+
+def test_where_nothing_is_free_it_waits_in_line_where_it_may_come_free() -> None:
+    broker = Broker()
+    rid = broker.ask(BOTH)
+    (query, _) = show(broker, {"here": ALL_DAY, "there": ()}, held=True)
+    assert (query.counting, query.stamp) == ("all", broker.row(rid).stamp)
+    queries = show(broker, {"here": ALL_DAY, "there": ((30, 90),)})
+    assert {query.counting for query in queries} == {"locked"}
+    sent = visits(broker)
+    assert {(visit.att, visit.mode, visit.queue) for visit in sent} == {(1, "hold", True)}
+    assert {want.start for visit in sent for want in visit.wants} == {START + 30}
+
+
+def test_where_nobody_holds_anything_there_is_no_second_look() -> None:
+    broker = Broker()
+    broker.ask(BOTH)
+    show(broker, {"here": ALL_DAY, "there": ()})
+    assert broker.answers[1].state == "failed"
+
+
+def test_without_patience_there_is_no_second_look() -> None:
+    broker = Broker()
+    broker.ask(BOTH, patience="none")
+    show(broker, {"here": ALL_DAY, "there": ()}, held=True)
+    assert broker.answers[1].state == "failed"
+
+
+def test_who_has_no_patience_asks_without_waiting() -> None:
+    broker = Broker()
+    rid = broker.ask(BOTH, patience="none")
+    show(broker, {"here": ALL_DAY, "there": ALL_DAY})
+    broker.receive("there", no(rid))
+    show(broker, {"here": ALL_DAY, "there": ALL_DAY})
+    assert {visit.queue for visit in visits(broker)} == {False}
+
+
+# Recalls
+
+
+def test_a_recall_is_answered_by_giving_back_while_not_all_is_held() -> None:
+    broker = Broker()
+    rid = in_line(broker)
+    broker.sent()
+    broker.receive("here", m.Recall(rid=rid, att=2, left_ms=3_000))
+    assert of_kind(broker, m.Give) == [("here", m.Give(rid=rid, att=2, hold_ids=(12,)))]
+    broker.receive("there", grant(rid, 22))
+    assert broker.case(rid).phase == "holding"
+    broker.receive("here", grant(rid, 13))
+    assert broker.case(rid).phase == "preparing"
+
+
+def test_a_recall_that_was_lost_is_heard_with_the_renewal() -> None:
+    broker = Broker()
+    rid = in_line(broker)
+    broker.sent()
+    renewed = m.Renewed(rid=rid, att=2, epoch=1, kept=(12,), recall_ms=2_000)
+    broker.receive("here", renewed)
+    assert of_kind(broker, m.Give) == [("here", m.Give(rid=rid, att=2, hold_ids=(12,)))]
+
+
+def test_a_recall_of_what_is_being_promised_is_not_answered() -> None:
+    broker = Broker()
+    rid = in_line(broker)
+    broker.receive("there", grant(rid, 22))
+    broker.sent()
+    broker.receive("here", m.Recall(rid=rid, att=2, left_ms=3_000))
+    assert not broker.sent()
+    assert broker.case(rid).phase == "preparing"
+
+
+def test_a_recall_of_an_older_attempt_is_not_answered() -> None:
+    broker = Broker()
+    rid = in_line(broker)
+    broker.sent()
+    broker.receive("here", m.Recall(rid=rid, att=1, left_ms=3_000))
+    assert not broker.sent()
+
+
+def test_a_hold_that_is_taken_back_while_it_waits_elsewhere_is_waited_for() -> None:
+    broker = Broker()
+    rid = in_line(broker)
+    broker.sent()
+    broker.receive("here", m.Renewed(rid=rid, att=2, epoch=1, lost=(12,)))
+    assert [visit.att for visit in visits(broker)] == [2]
+    broker.receive("there", grant(rid, 22))
+    assert broker.case(rid).phase == "holding"
+
+
+def considered(broker: Broker) -> str:
+    rid = broker.submit(hold_s=600)
+    assert {visit.considered for visit in visits(broker)} == {True}
+    broker.visited(rid, vote=False)
+    assert broker.case(rid).phase == "held"
+    return rid
+
+
+def test_who_considers_a_hold_is_told_of_a_recall_once() -> None:
+    broker = Broker()
+    rid = considered(broker)
+    broker.sent()
+    for left_ms in (60_000, 50_000):
+        broker.receive("here", m.Recall(rid=rid, att=1, left_ms=left_ms))
+    assert not broker.sent()
+    view = broker.coordinator.view(broker.case(rid))
+    assert (view.state, view.recalled_until) == ("held", T0 + 61)
+    assert broker.row(rid).recalled_until == T0 + 61
+    assert [event.kind for event in broker.row(rid).trail] == ["held", "recalled"]
+
+
+def test_a_recalled_hold_can_be_locked() -> None:
+    broker = Broker()
+    rid = considered(broker)
+    broker.receive("here", m.Recall(rid=rid, att=1, left_ms=60_000))
+    broker.lock(rid, 2)
+    broker.voted(rid)
+    assert broker.answers[2].state == "reserved"
+    assert broker.answers[2].recalled_until == 0
+
+
+def test_a_recalled_hold_that_is_lost_is_waited_for_until_it_would_have_run_out() -> None:
+    broker = Broker()
+    rid = considered(broker)
+    broker.receive("here", m.Recall(rid=rid, att=1, left_ms=60_000))
+    broker.advance(60_000)
+    broker.sent()
+    broker.receive("here", m.Renewed(rid=rid, att=1, epoch=1, lost=(11,)))
+    sent = visits(broker)
+    assert {(visit.att, visit.queue, visit.considered) for visit in sent} == {(2, True, True)}
+    broker.receive("here", no(rid, att=2, ahead=0))
+    broker.receive("there", yes(rid, 22, att=2))
+    assert broker.coordinator.view(broker.case(rid)).recalled_until == 0
+    broker.receive("here", grant(rid, 12))
+    assert broker.case(rid).phase == "held"
+
+
+# Waiting lists
+
+
+def test_where_all_is_locked_it_stands_on_the_lists_of_all_sites() -> None:
+    broker = Broker()
+    rid = broker.ask(BOTH, patience="taken")
+    show(broker, {"here": ALL_DAY, "there": ()})
+    sent = of_kind(broker, m.Await)
+    assert [to for to, _ in sent] == ["here", "there"]
+    for _, message in sent:
+        assert isinstance(message, m.Await)
+        assert (message.att, message.length_s, message.stamp) == (1, 60, broker.row(rid).stamp)
+        (want,) = message.wants
+        assert (want.start, want.end) == (START, START + 600)
+    waiting = broker.row(rid).waiting
+    assert waiting is not None
+    assert (waiting.listed, waiting.awaited, waiting.until) == (True, ("there/one",), START + 600)
+
+
+def test_without_that_patience_it_fails() -> None:
+    broker = Broker()
+    broker.ask(BOTH)
+    show(broker, {"here": ALL_DAY, "there": ()})
+    assert broker.answers[1].state == "failed"
+    assert not of_kind(broker, m.Await)
+
+
+def test_as_much_is_waited_for_as_the_request_needs() -> None:
+    """Less would be offered in vain, and would not be kept from those behind."""
+    broker = Broker()
+    info = ResourceInfo(name="here/pool", capacity=64, grain_s=1)
+    broker.receive("here", m.Hello(site="here", epoch=1, resources=(info,)))
+    rid = broker.ask("here/pool:32", patience="taken")
+    for site, message in broker.sent():
+        assert isinstance(message, m.Query)
+        views = (m.FreeSteps(resource="here/pool", until=START + 600),)
+        broker.receive(site, m.View(query_id=message.query_id, epoch=1, views=views))
+    ((_, wish),) = of_kind(broker, m.Await)
+    assert isinstance(wish, m.Await)
+    assert [want.units for want in wish.wants] == [32]
+    assert broker.case(rid).phase == "waiting"
+
+
+def test_all_of_many_resources_are_waited_for_at_once() -> None:
+    """A second message would take the place of the first."""
+    broker = Broker()
+    names = [f"here/r{number}" for number in range(600)]
+    infos = tuple(ResourceInfo(name=name, grain_s=1, attributes={"kind": "x"}) for name in names)
+    broker.receive("here", m.Hello(site="here", epoch=1, resources=infos))
+    broker.ask("{kind=x}", patience="taken")
+    show(broker, {"here": (), "there": ()})
+    ((to, wish),) = of_kind(broker, m.Await)
+    assert isinstance(wish, m.Await)
+    assert (to, len(wish.wants)) == ("here", 600)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(wish), type=m.Await) == wish
+
+
+def test_who_is_new_on_a_list_looks_once_more_when_all_lists_have_answered() -> None:
+    broker = Broker()
+    rid = broker.ask(BOTH, patience="taken")
+    show(broker, {"here": ALL_DAY, "there": ()})
+    broker.sent()
+    broker.receive("here", awaited(rid, how="fresh"))
+    assert not of_kind(broker, m.Query)
+    broker.receive("there", awaited(rid, how="fresh"))
+    assert len(show(broker, {"here": ALL_DAY, "there": ()})) == 2
+    for site in SITES:
+        broker.receive(site, awaited(rid))
+    assert not of_kind(broker, m.Query)
+
+
+def test_what_is_offered_is_looked_at_and_asked_for() -> None:
+    broker = Broker()
+    rid = listed(broker)
+    broker.receive("there", awaited(rid, how="offered"))
+    show(broker, {"here": ALL_DAY, "there": ((60, 120),)})
+    sent = visits(broker)
+    assert {want.start for visit in sent for want in visit.wants} == {START + 60}
+    broker.visited(rid)
+    assert broker.answers[1].state == "reserved"
+    assert broker.row(rid).waiting is None
+
+
+def test_what_is_offered_while_it_looks_is_looked_at_next() -> None:
+    broker = Broker()
+    rid = listed(broker)
+    broker.receive("there", awaited(rid, how="offered"))
+    queries = broker.sent()
+    broker.receive("here", awaited(rid, how="offered"))
+    for site, message in queries:
+        if isinstance(message, m.Query):
+            views = tuple(m.FreeSteps(resource=w.resource, until=w.end) for w in message.wants)
+            broker.receive(site, m.View(query_id=message.query_id, epoch=1, views=views))
+    assert len(of_kind(broker, m.Query)) == 2
+    assert broker.case(rid).phase == "looking"
+
+
+def test_an_offer_that_helps_nothing_is_declined_by_waiting_on() -> None:
+    broker = Broker()
+    rid = listed(broker)
+    broker.receive("there", awaited(rid, how="offered"))
+    show(broker, {"here": (), "there": ALL_DAY})
+    assert [to for to, _ in of_kind(broker, m.Await)] == ["here", "there"]
+    assert broker.case(rid).phase == "waiting"
+
+
+def test_the_place_is_asked_for_again_and_how_many_are_ahead_is_shown() -> None:
+    broker = Broker()
+    rid = listed(broker)
+    broker.advance(RESEND_EVERY_MS_MAX * 3)
+    assert {kind for _, kind in broker.kinds()} == {"Await"}
+    broker.receive("here", awaited(rid, ahead=2))
+    broker.receive("there", awaited(rid, ahead=5))
+    waiting = broker.coordinator.waiting_of(rid, broker.now)
+    assert waiting is not None
+    assert (waiting.ahead, waiting.listed) == (5, True)
+
+
+def test_it_waits_for_as_long_as_its_user_said_and_is_told_what_was_taken() -> None:
+    broker = Broker()
+    request = parse_request(
+        BOTH, duration="60s", not_before=START, not_after=START + 600, now_s=T0, zone="UTC"
+    )
+    spec = Spec(request, BOTH, patience="taken", give_up_at=T0 + 3_600)
+    user = m.Principal("ann")
+    rid = broker.coordinator.submit(user, "key-of-it-all", "digest", spec, 1, broker.now)
+    broker.settle()
+    show(broker, {"here": ALL_DAY, "there": ()})
+    broker.advance(3_598_000)
+    assert broker.case(rid).phase == "waiting"
+    broker.sent()
+    broker.advance(1_000)
+    assert broker.answers[1].state == "failed"
+    problem = broker.answers[1].problem
+    assert problem is not None
+    assert problem.code == "no-common-time"
+    assert {refusal.where for refusal in problem.refusals} == {"there/one"}
+    assert {("here", "Release"), ("there", "Release")} <= set(broker.kinds())
+
+
+def test_who_does_not_want_to_wait_any_more_leaves_the_lists() -> None:
+    broker = Broker()
+    rid = listed(broker)
+    broker.release(rid, 2)
+    assert broker.answers[2].state == "cancelled"
+    assert broker.answers[1].state == "cancelled"
+    assert {("here", "Release"), ("there", "Release")} <= set(broker.kinds())
+
+
+def test_a_list_that_is_full_is_the_end() -> None:
+    broker = Broker()
+    rid = broker.ask(BOTH, patience="taken")
+    show(broker, {"here": ALL_DAY, "there": ()})
+    broker.receive("there", locked(rid, LIMIT, att=1))
+    assert broker.answers[1].state == "failed"
+    assert codes(broker) == {RefusalCode.LIMIT}
+    assert ("here", "Release") in broker.kinds()
+
+
+def test_a_reservation_leaves_the_lists_of_sites_that_it_did_not_choose() -> None:
+    broker = Broker()
+    for site in SITES:
+        info = ResourceInfo(name=f"{site}/one", grain_s=1, attributes={"kind": "x"})
+        broker.receive(site, m.Hello(site=site, epoch=1, resources=(info,)))
+    rid = broker.ask("{kind=x}", patience="taken")
+    show(broker, {"here": (), "there": ()})
+    broker.receive("there", awaited(rid, how="offered"))
+    show(broker, {"here": (), "there": ALL_DAY})
+    broker.sent()
+    broker.receive(
+        "there", m.Visited(rid=rid, att=1, epoch=1, vote="yes", held=(m.HeldSlot(0, 21),))
+    )
+    assert broker.answers[1].state == "reserved"
+    assert set(broker.kinds()) == {("there", "Decide"), ("here", "Release")}
+
+
+def test_a_site_that_is_lost_is_waited_for_too_and_asked_when_it_is_back() -> None:
+    broker = Broker()
+    rid = listed(broker)
+    broker.coordinator.site_lost("there", "gone")
+    broker.receive("here", awaited(rid, how="offered"))
+    assert broker.case(rid).phase == "waiting"
+    broker.sent()
+    broker.receive("there", hello("there", epoch=2))
+    assert [to for to, _ in of_kind(broker, m.Await)] == ["there"]
+    broker.receive("there", awaited(rid, how="fresh"))
+    show(broker, {"here": ALL_DAY, "there": ALL_DAY})
+    assert len(visits(broker)) == 2
+
+
+def test_exactly_these_slots_are_waited_for_when_they_are_taken() -> None:
+    broker = Broker()
+    rid = broker.submit(patience="taken")
+    broker.receive("there", no(rid, TAKEN))
+    show(broker, {"here": ((0, 60),), "there": ()})
+    sent = of_kind(broker, m.Await)
+    assert tuple(want for _, wish in sent for want in getattr(wish, "wants", ())) == WANTS
+    broker.receive("there", awaited(rid, att=2, how="offered"))
+    show(broker, {"here": ((0, 60),), "there": ((0, 60),)})
+    assert {(visit.att, visit.mode) for visit in visits(broker)} == {(2, "hold")}
+
+
+@pytest.mark.parametrize("refusal", [TAKEN, HELD])
+def test_a_slot_that_is_taken_again_in_the_last_moment_is_waited_for_again(
+    refusal: Refusal,
+) -> None:
+    broker = Broker()
+    rid = listed(broker)
+    broker.receive("there", awaited(rid, how="offered"))
+    show(broker, {"here": ((0, 60),), "there": ((0, 60),)})
+    broker.receive("there", no(rid, refusal))
+    show(broker, {"here": ((0, 60),), "there": ()})
+    show(broker, {"here": ((0, 60),), "there": ()})
+    assert broker.case(rid).phase == "waiting"
+    assert broker.case(rid).record.att == 2
+
+
+def test_a_take_over_goes_on_standing_on_the_lists() -> None:
+    first = Broker()
+    rid = listed(first)
+    since = first.row(rid).waiting
+    second = Broker(first.register, name="b", ms=50_000)
+    second.adopt(rid)
+    show(second, {"here": ALL_DAY, "there": ()})
+    sent = of_kind(second, m.Await)
+    assert [(to, getattr(wish, "att", 0)) for to, wish in sent] == [("here", 2), ("there", 2)]
+    assert second.row(rid).waiting == since
+
+
+# Several requests of one broker
+
+
+def test_two_requests_of_one_broker_do_not_ask_for_the_same_slot() -> None:
+    broker = Broker()
+    first, second = broker.ask(BOTH), broker.ask(BOTH, 2, key="another-key")
+    free = {"here": ((0, 200),), "there": ((0, 200),)}
+    show(broker, free)
+    starts = {
+        (message.rid, want.start)
+        for _, message in broker.sent()
+        if isinstance(message, m.Visit)
+        for want in message.wants
+    }
+    assert starts == {(first, START), (second, START + 60)}
+
+
+def test_what_another_request_asks_for_is_a_reason_to_wait() -> None:
+    broker = Broker()
+    first, second = broker.ask(BOTH), broker.ask(BOTH, 2, key="another-key")
+    free = {"here": ((0, 60),), "there": ((0, 60),)}
+    queries = broker.sent()
+    for site, message in queries:
+        if isinstance(message, m.Query):
+            views = tuple(
+                m.FreeSteps(resource=w.resource, until=w.end, steps=((START, START + 60, 1),))
+                for w in message.wants
+            )
+            broker.receive(site, m.View(query_id=message.query_id, epoch=1, views=views))
+    assert broker.case(first).phase == "voting"
+    assert broker.case(second).counting == "locked"
+    show(broker, free)
+    assert {(visit.rid, visit.queue) for visit in visits(broker)} == {(second, True)}
+
+
+def test_who_has_answered_shows_by_itself_what_is_taken() -> None:
+    broker = Broker()
+    broker.ask(BOTH)
+    show(broker, {"here": ALL_DAY, "there": ALL_DAY})
+    broker.visited(next(iter(broker.coordinator.cases)))
+    second = broker.ask(BOTH, 2, key="another-key")
+    show(broker, {"here": ALL_DAY, "there": ALL_DAY})
+    asked = [visit for visit in visits(broker) if visit.rid == second]
+    assert {want.start for visit in asked for want in visit.wants} == {START}
+
+
+def test_who_has_lost_races_spreads_over_several_starts() -> None:
+    starts = set()
+    for number in range(12):
+        broker = Broker()
+        broker.numbers = number * 10
+        rid = broker.ask(BOTH)
+        show(broker, {"here": ALL_DAY, "there": ALL_DAY})
+        broker.receive("there", no(rid))
+        show(broker, {"here": ALL_DAY, "there": ALL_DAY})
+        starts |= {want.start for visit in visits(broker) for want in visit.wants}
+    assert len(starts) > 1
+    assert START not in starts
