@@ -595,6 +595,18 @@ def test_a_change_that_waits_ends_with_what_it_was_to_change() -> None:
     assert {refusal.code for refusal in locked.refusals} == {RefusalCode.BEING_CHANGED}
 
 
+def test_of_two_changes_that_wait_the_second_ends_with_the_first() -> None:
+    site = Site()
+    lock(site, 1, want("one", 0, 60))
+    site.receive(visit(2, want("one", 60, 90)))
+    site.receive(visit(3, want("one", 100, 130)))
+    site.receive(line_up(4, want("one", 0, 90), replaces=1))
+    site.receive(line_up(5, want("one", 0, 60), want("one", 100, 130), replaces=1))
+    assert about(site.receive(release(2)), m.Grant) == [4]
+    site.receive(prepare(4, *site.ids(4)))
+    assert about(site.receive(commit(4, *site.ids(4))), m.Locked) == [5]
+
+
 # Limits
 
 

@@ -80,6 +80,14 @@ def test_who_is_new_on_the_list_is_told_so_and_looks_once_more() -> None:
     assert not awaited(site.receive(list_up(2, DAYTIME))).fresh
 
 
+def test_who_waits_for_more_than_before_looks_once_more() -> None:
+    """What is new in the list may have come free before."""
+    site = full_site(2)
+    assert awaited(site.receive(list_up(2, DAYTIME, want("two", 0, 60)))).fresh
+    assert not awaited(site.receive(list_up(2, want("two", 0, 60)))).fresh
+    assert awaited(site.receive(list_up(2, want("two", 0, 90)))).fresh
+
+
 def test_older_requests_with_the_same_windows_are_ahead() -> None:
     site = full_site(1, 5)
     site.receive(list_up(2, want("one", 300, 600)))

@@ -409,7 +409,8 @@ class Awaited(Message, frozen=True, kw_only=True):
 
     `offered` has come free, and is kept for this request for some seconds. All that comes free in its
     windows is offered to it at some time, unless somebody before takes it.
-    `fresh`: it was not in the list before, so that something may have freed unseen: look once more.
+    `fresh`: it did not wait for all of this before, so that something may have freed unseen: look once
+    more.
     """
 
     rid: RequestId

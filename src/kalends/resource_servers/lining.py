@@ -149,7 +149,18 @@ class Lining(Taking):
         applied = super()._commit(stake, rid, att, chosen)
         if applied and stake is not None and not stake.has("held"):
             self._holders.pop(rid, None)
+            self._end_changes(stake.replaces)
         return applied
+
+    def _cancel(self, source: str, cancel: m.Cancel) -> None:
+        super()._cancel(source, cancel)
+        self._end_changes(cancel.rid)
+
+    def _end_changes(self, old: str) -> None:
+        """Who waits to change what may be gone is looked at again, though nothing came free for it."""
+        for place in self._line:
+            if old and place.visit.replaces == old:
+                self.book.note_freed(place.pieces)
 
     def _clear(self, stake: Stake) -> None:
         self._holders.pop(stake.rid, None)

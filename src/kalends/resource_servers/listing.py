@@ -47,10 +47,10 @@ class Listing(Lining):
         offered = known is not None and known.offer is not None
         late = self._end_offer(known) if known is not None else []
         self._listed.put(listed)
-        if not offered:
+        fresh = known is None or not set(wish.wants) <= set(known.wish.wants)
+        if fresh or not offered:
             # Who answers an offer knows how it stands.
             ahead = self._listed.ahead(wish.rid)
-            fresh = known is None
             self._send(source, m.Awaited(rid=wish.rid, att=wish.att, ahead=ahead, fresh=fresh))
         for freed in late:
             self._offer_to(listed, freed, now)
