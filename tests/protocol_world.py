@@ -5,7 +5,8 @@ script back with what happened now. The commands:
 
 | command | meaning |
 | --- | --- |
-| ``book R here/one@0-60 ... [hold S] [replacing R]`` | a user asks broker a; the request is called R |
+| ``book R here/one@0-60 ... [hold S] [replacing R] [patience P] [by B]`` | a user asks broker a (or B);
+the request is called R |
 | ``lock R``, ``release R``, ``cancel R`` | the user goes on with it, at broker a |
 | ``deliver [FROM [TO]]`` | what is in flight now arrives, in order; answers stay in flight |
 | ``lose [FROM [TO]]`` | what is in flight now never arrives |
@@ -88,7 +89,8 @@ class World:
         options = list(words)
         hold_s = int(_option(options, "hold") or 0)
         old = _option(options, "replacing")
-        broker = self.brokers["a"]
+        patience = _option(options, "patience") or "held"
+        broker = self.brokers[_option(options, "by") or "a"]
         self.tickets += 1
         rid = broker.submit(
             self.tickets,
@@ -96,6 +98,7 @@ class World:
             wants=tuple(_want(option) for option in options),
             hold_s=hold_s,
             replaces=broker.row(self.names[old]) if old else None,
+            patience="taken" if patience == "taken" else "held" if patience == "held" else "none",
         )
         self.names[name] = rid
         self._settle()
@@ -261,10 +264,20 @@ class World:
                     for w in message.wants
                 ]
                 old = [f"in place of {self.label(message.replaces)}"] if message.replaces else []
-                parts += [message.mode, *slots, *old]
+                parts += [message.mode, *slots, *old, *(["or in line"] if message.queue else [])]
             case m.Visited():
                 parts += [f"vote {message.vote}", f"{len(message.held)} held"]
                 parts += [refusal.code for refusal in message.refusals]
+                parts += [f"in line, {message.ahead} ahead"] if message.ahead >= 0 else []
+            case m.Recall():
+                parts += [f"{message.left_ms} ms left"]
+            case m.Grant():
+                parts += [f"{len(message.held)} held"]
+            case m.Locked():
+                parts += [refusal.code for refusal in message.refusals]
+            case m.Awaited():
+                parts += ["offered"] if message.offered else [f"{message.ahead} ahead"]
+                parts += ["fresh"] if message.fresh else []
             case m.Voted():
                 parts += [f"vote {message.vote}", *(each.code for each in message.refusals)]
             case m.Decide() | m.Outcome():
