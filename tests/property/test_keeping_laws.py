@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -42,7 +44,7 @@ def steps_of_time(draw: st.DrawFn) -> list[Span]:
     """Steps as views have them: in order, of at least one unit, with gaps and equal neighbours."""
     borders = sorted(draw(st.sets(st.integers(0, 12), min_size=2, max_size=7)))
     found = []
-    for start, end in zip(borders, borders[1:], strict=False):
+    for start, end in pairwise(borders):
         units = draw(st.integers(0, 3))
         if units:
             found.append((start, end, units))
