@@ -317,6 +317,14 @@ def test_who_was_asked_already_is_counted_first() -> None:
     assert about(effects, m.Recall) == [5]
 
 
+def test_what_an_older_one_in_line_will_get_is_not_counted_on() -> None:
+    site = Site()
+    site.receive(line_up(5, slots("pool", 0, 60, 1)))
+    site.receive(line_up(6, slots("pool", 0, 60, 2)))
+    assert about(site.receive(line_up(2, slots("pool", 0, 60, 2))), m.Recall) == [6]
+    assert about(site.receive(line_up(3, slots("pool", 0, 60, 1))), m.Recall) == [5]
+
+
 def test_nobody_is_asked_when_what_they_hold_would_not_be_enough() -> None:
     site = Site()
     site.receive(line_up(1, slots("pool", 0, 60, 2)))

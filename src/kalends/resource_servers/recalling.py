@@ -24,6 +24,7 @@ from kalends.core.limits import TIME_S_MAX
 from kalends.core.scripts import HeldChoice
 from kalends.resource_servers.agent_visits import Blocker, Waiting, received
 from kalends.resource_servers.effects import Errand
+from kalends.resource_servers.keeping import Order
 from kalends.resource_servers.occupancy import Piece
 from kalends.resource_servers.reclaiming import Reclaiming
 from kalends.resource_servers.stakes import Stake
@@ -65,16 +66,21 @@ class Recalling(Reclaiming):
         heapq.heappush(self._deadlines, (now.monotonic_ms + ms_max, number))
 
     def _look_at(
-        self, principal: m.Principal, resources: Sequence[str], start: int, end: int, wall_s: int
-    ) -> dict[str, Shown]:
-        """Those of `resources` that `principal` may see, as they may see them."""
+        self, principal: m.Principal, resources: Sequence[str], start: int, end: int, wall_s: int,
+        order: Order | None = None,
+    ) -> dict[str, Shown]:  # fmt: skip
+        """Those of `resources` that `principal` may see, as they may see them.
+
+        With an `order`, what is kept for those before it is not free.
+        """
         found = {}
         steps_max = steps_each(len(resources))
         for name in sorted(set(resources)):
             calendar = self.book.calendars.get(name)
             shown = calendar and look(
-                calendar, principal, max(start, 0), min(end, TIME_S_MAX), wall_s, steps_max
-            )
+                calendar, principal, max(start, 0), min(end, TIME_S_MAX), wall_s, steps_max,
+                self._kept_before(order, name) if order is not None else (),
+            )  # fmt: skip
             if shown:
                 found[name] = shown
         return found

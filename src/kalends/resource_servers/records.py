@@ -8,10 +8,11 @@ from typing import Final, NamedTuple
 
 from kalends.agents.runs import Outcome
 from kalends.calendars import ResourceCalendar
-from kalends.calendars.profiles import total
+from kalends.calendars.profiles import Change, total
 from kalends.core import messages as m
 from kalends.core.errors import Refusal
 from kalends.core.intervals import Moment
+from kalends.core.scripts import Ask
 from kalends.resource_servers.agent_visits import (
     DEFAULT_AGENT_LIMITS,
     AgentLimits,
@@ -190,7 +191,7 @@ class Records:
         self._effects.facts.append(stored(stake, event))
 
     def _order_of(
-        self, principal: m.Principal, stamp: int, rid: str, wanted: Iterable[Claim | m.Want]
+        self, principal: m.Principal, stamp: int, rid: str, wanted: Iterable[Claim | m.Want | Ask]
     ) -> Order:
         """Where a request stands among those that wait.
 
@@ -206,15 +207,18 @@ class Records:
         """Whether `piece` is free, and not kept for those before `order`: in line, or to be asked first."""
         resource, start, end, units = piece
         calendar = self.book.calendars[resource]
-        kept = [
-            each[1:]
-            for keeping in (self._line.keeping, self._offers)
-            for each in keeping.before(order, resource)
-        ]
         return all(
             calendar.free(begin, finish) - taken >= units
-            for begin, finish, taken in total(kept, start, end)
+            for begin, finish, taken in total(self._kept_before(order, resource), start, end)
         )
+
+    def _kept_before(self, order: Order, resource: str) -> list[Change]:
+        """Start, end and units of all that is kept there for those before `order`."""
+        return [
+            (start, end, units)
+            for keeping in (self._line.keeping, self._offers)
+            for _, start, end, units in keeping.before(order, resource)
+        ]
 
     def _send(self, to: str, message: m.Message) -> None:
         self._effects.sends.append(Send(to, message))

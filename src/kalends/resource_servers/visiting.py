@@ -177,8 +177,9 @@ class Visiting(Holding):
         first = min(starts.first + ask.offset_s for ask in asks)
         last = max(starts.last + ask.offset_s + ask.length_s for ask in asks)
         shown = self._look_at(
-            visit.dispatch.principal, [ask.resource for ask in asks], first, last, now.wall_s
-        )
+            visit.dispatch.principal, [ask.resource for ask in asks], first, last, now.wall_s,
+            self._order_of(visit.dispatch.principal, visit.dispatch.stamp, visit.dispatch.rid, asks),
+        )  # fmt: skip
         visit.offers = offers(shown, asks, starts, limits.OFFERS_MAX)
         return shown
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kalends.core import limits
@@ -52,17 +53,20 @@ def look(
     end: int,
     wall_s: int,
     steps_max: int = limits.VIEW_STEPS_MAX,
+    kept: Sequence[Step] = (),
 ) -> Shown | None:
     """What `principal` may see and book of `calendar` in ``[start, end)``; None where they see nothing.
 
     Slots that only touch the window are shown, too: one may want to book next to them. At most the
-    first `steps_max` free steps: what comes later is as if it were not free.
+    first `steps_max` free steps: what comes later is as if it were not free. Nor is what is `kept` for
+    those who were before.
     """
     if not calendar.visible_to(principal):
         return None
     if start >= end:
         return Shown(calendar.info, (), (), principal.user)
-    steps, _ = calendar.free_steps(principal, start, end, wall_s, steps_max)
+    less = [(begin, finish, -units) for begin, finish, units in kept]
+    steps, _ = calendar.free_steps(principal, start, end, wall_s, steps_max, less)
     slots = calendar.slots(principal, start - 1, end + 1, min(TAKEN_MAX, steps_max))
     taken = tuple(_without_others(slot, principal.user) for slot in slots)
     return Shown(calendar.info, tuple(steps), taken, principal.user)
