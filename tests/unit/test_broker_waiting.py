@@ -10,6 +10,7 @@ from tests.protocol_broker import SITES, START, WANTS, Broker, hello
 from tests.protocol_support import T0
 
 from kalends.broker.desk import REQUEST_MS_MAX, RESEND_EVERY_MS_MAX
+from kalends.broker.effects import Send
 from kalends.broker.negotiating import VOTE_MS_MAX
 from kalends.broker.record import Spec
 from kalends.core import messages as m
@@ -499,6 +500,19 @@ def test_what_is_offered_while_it_looks_is_looked_at_next() -> None:
     assert broker.case(rid).phase == "looking"
 
 
+def test_what_is_offered_before_a_second_look_is_not_forgotten_over_it() -> None:
+    broker = Broker()
+    rid = listed(broker)
+    broker.receive("there", awaited(rid, how="offered"))
+    queries = broker.sent()
+    broker.receive("here", awaited(rid, how="offered"))
+    broker.sends = [Send(to, message) for to, message in queries]
+    show(broker, {"here": (), "there": ()}, held=True)
+    queried = show(broker, {"here": (), "there": ()})
+    assert {query.counting for query in queried} == {"locked"}
+    assert [query.counting for query in show(broker, {})] == ["all", "all"]
+
+
 def test_an_offer_that_helps_nothing_is_declined_by_waiting_on() -> None:
     broker = Broker()
     rid = listed(broker)
@@ -592,6 +606,17 @@ def test_a_site_that_is_lost_is_waited_for_too_and_asked_when_it_is_back() -> No
     assert len(visits(broker)) == 2
 
 
+def test_what_was_offered_while_a_site_was_away_is_looked_at_when_it_is_back() -> None:
+    broker = Broker()
+    rid = listed(broker)
+    broker.coordinator.site_lost("there", "gone")
+    broker.receive("here", awaited(rid, how="offered"))
+    broker.receive("there", hello("there"))
+    broker.sent()
+    broker.receive("there", awaited(rid))
+    assert len(of_kind(broker, m.Query)) == 2
+
+
 def test_exactly_these_slots_are_waited_for_when_they_are_taken() -> None:
     broker = Broker()
     rid = broker.submit(patience="taken")
@@ -666,15 +691,16 @@ def test_what_another_request_asks_for_is_a_reason_to_wait() -> None:
     assert {(visit.rid, visit.queue) for visit in visits(broker)} == {(second, True)}
 
 
-def test_who_has_answered_shows_by_itself_what_is_taken() -> None:
+def test_what_a_site_has_answered_it_shows_by_itself() -> None:
     broker = Broker()
-    broker.ask(BOTH)
+    first = broker.ask(BOTH, hold_s=600)
     show(broker, {"here": ALL_DAY, "there": ALL_DAY})
-    broker.visited(next(iter(broker.coordinator.cases)))
-    second = broker.ask(BOTH, 2, key="another-key")
-    show(broker, {"here": ALL_DAY, "there": ALL_DAY})
-    asked = [visit for visit in visits(broker) if visit.rid == second]
-    assert {want.start for visit in asked for want in visit.wants} == {START}
+    broker.receive("here", yes(first, 11))
+    for name, start in (("here/one", START), ("there/one", START + 60)):
+        rid = broker.ask(name, key=f"the-key-of-{name}")
+        show(broker, {"here": ALL_DAY, "there": ALL_DAY})
+        asked = [visit for visit in visits(broker) if visit.rid == rid]
+        assert {want.start for visit in asked for want in visit.wants} == {start}
 
 
 def test_who_has_lost_races_spreads_over_several_starts() -> None:
