@@ -129,10 +129,8 @@ class Machine(RuleBasedStateMachine):
                 assert told.recalled_ms <= self.site.ms
                 assert set(lost) == set(told.ids)
                 self.taken_back(told)
-            case m.Awaited(offered=False):
-                told.listed_ms = self.site.ms + LISTED_MS
             case m.Awaited():
-                assert told.listed_ms
+                assert told.listed_ms, "only who is on the list hears of it"
 
     def taken_back(self, told: Told) -> None:
         told.state, told.ids, told.recalled_ms = ("line" if told.queue else "none"), (), 0
@@ -250,6 +248,7 @@ class Machine(RuleBasedStateMachine):
     def stand_on_the_list(self, number: int, wanted: Row, length_s: int) -> None:
         told = self.told[number]
         if told.state == "none" and told.att > told.fin:
+            told.listed_ms = self.site.ms + LISTED_MS
             self.deliver(list_up(number, want(*wanted), att=told.att, length_s=length_s))
 
     @rule(ms=st.sampled_from([1, 1_000, 2_000, RECALL_MS, OFFER_MS, 20_000, LEASE_MS]))

@@ -25,6 +25,8 @@ LIMIT = Refusal(where="there", code=RefusalCode.LIMIT, detail="too many")
 BOTH = "here/one + there/one"
 ALL_DAY = ((0, 600),)
 
+FREED = tuple(m.Freed(f"{site}/one", START, START + 600) for site in SITES)
+
 Spans = tuple[tuple[int, int], ...]
 
 
@@ -49,7 +51,13 @@ def locked(rid: str, refusal: Refusal = TAKEN, *, att: int = 2) -> m.Locked:
 
 
 def awaited(rid: str, *, att: int = 1, ahead: int = 0, how: str = "") -> m.Awaited:
-    return m.Awaited(rid=rid, att=att, ahead=ahead, offered="offered" in how, fresh="fresh" in how)
+    return m.Awaited(
+        rid=rid,
+        att=att,
+        ahead=ahead,
+        offered=FREED if "offered" in how else (),
+        fresh="fresh" in how,
+    )
 
 
 def show(broker: Broker, free: Mapping[str, Spans], *, held: bool = False) -> list[m.Query]:
@@ -609,11 +617,11 @@ def test_a_site_that_is_lost_is_waited_for_too_and_asked_when_it_is_back() -> No
 def test_what_was_offered_while_a_site_was_away_is_looked_at_when_it_is_back() -> None:
     broker = Broker()
     rid = listed(broker)
-    broker.coordinator.site_lost("there", "gone")
-    broker.receive("here", awaited(rid, how="offered"))
-    broker.receive("there", hello("there"))
+    broker.coordinator.site_lost("here", "gone")
+    broker.receive("there", awaited(rid, how="offered"))
+    broker.receive("here", hello("here"))
     broker.sent()
-    broker.receive("there", awaited(rid))
+    broker.receive("here", awaited(rid))
     assert len(of_kind(broker, m.Query)) == 2
 
 

@@ -76,7 +76,7 @@ def views(site: Site, number: int, wanted: m.Want = DAYTIME) -> list[tuple[int, 
 def test_who_is_new_on_the_list_is_told_so_and_looks_once_more() -> None:
     site = full_site()
     first = awaited(site.receive(list_up(2, DAYTIME)))
-    assert (first.fresh, first.ahead, first.offered) == (True, 0, False)
+    assert (first.fresh, first.ahead, first.offered) == (True, 0, ())
     assert not awaited(site.receive(list_up(2, DAYTIME))).fresh
 
 
@@ -304,12 +304,9 @@ def test_the_line_in_front_is_served_before_the_list() -> None:
 def test_who_declines_by_waiting_on_lets_the_next_have_it() -> None:
     site = full_site(1, 2, 3)
     site.receive(cancel(90))
-    effects = site.receive(list_up(1, DAYTIME))
-    assert about(effects, m.Awaited) == [1, 2]
-    assert told(effects, m.Awaited)[1].offered
-    effects = site.receive(list_up(2, DAYTIME))
-    assert about(effects, m.Awaited) == [2, 3]
-    assert about(site.receive(list_up(3, DAYTIME)), m.Awaited) == [3]
+    assert offered(site.receive(list_up(1, DAYTIME))) == [2]
+    assert offered(site.receive(list_up(2, DAYTIME))) == [3]
+    assert not site.receive(list_up(3, DAYTIME)).sends
     assert views(site, 9) == [(0, 600, 1)]
 
 
@@ -380,14 +377,13 @@ def test_a_late_piece_is_kept_for_the_one_who_was_asked() -> None:
 def test_a_late_piece_is_offered_once_more_to_one_who_declines() -> None:
     site = site_with_a_late_piece()
     effects = site.receive(list_up(1, DAYTIME))
-    assert [(each.rid, each.offered) for each in told(effects, m.Awaited)] == [
-        (rid(1), False),
-        (rid(1), True),
-        (rid(2), True),
+    assert [(each.rid, each.offered[0].start) for each in told(effects, m.Awaited)] == [
+        (rid(1), T0 + DAY + 300),
+        (rid(2), T0 + DAY),
     ]
     assert views(site, 2) == [(0, 300, 1)]
-    assert about(site.receive(list_up(2, DAYTIME)), m.Awaited) == [2]
-    assert about(site.receive(list_up(1, DAYTIME)), m.Awaited) == [1, 2]
+    assert not site.receive(list_up(2, DAYTIME)).sends
+    assert offered(site.receive(list_up(1, DAYTIME))) == [2]
 
 
 def test_a_late_piece_is_offered_once_more_to_one_who_is_silent() -> None:
