@@ -75,6 +75,7 @@ class LineOracle(Listener):
         self._settle_ms = settle_ms
         self._sites: dict[str, SiteBooks] = defaultdict(SiteBooks)
         self._visits: dict[tuple[str, str, int], m.Visit] = {}
+        self._replaces: dict[str, str] = {}
         self._stamps: dict[str, tuple[int, str]] = {}
         self._stamp_of_dispatch: dict[tuple[str, str, int], m.Dispatch] = {}
         self._delivered: dict[tuple[str, str, int, str], int] = {}
@@ -198,6 +199,8 @@ class LineOracle(Listener):
             self._stamp_of_dispatch[site, visit.rid, visit.att] = visit
             return
         self._visits[site, visit.rid, visit.att] = visit
+        if visit.replaces:
+            self._replaces[visit.rid] = visit.replaces
         books.asked[visit.rid] = visit
         if visit.queue and (taken is None or taken.att < visit.att):
             books.enter(visit, moment)
@@ -222,6 +225,8 @@ class LineOracle(Listener):
             return
         books.leave(rid, decision.att, moment)
         taken = books.taken.get(rid)
+        if decision.outcome == "commit" and rid in self._replaces:
+            books.taken.pop(self._replaces[rid], None)
         if decision.outcome == "abort":
             self._delivered[site, rid, decision.att, "abort"] = moment
             books.asked.pop(rid, None)
@@ -289,7 +294,7 @@ class LineOracle(Listener):
         if visited.ahead >= 0:
             self._waits_now(site, visited, since, moment)
             return
-        books.leave(rid, visited.att, moment)
+        books.answered(rid, visited.att, since, moment)
         taken = books.taken.get(rid)
         if not visited.held:
             if taken is not None and taken.att < visited.att:

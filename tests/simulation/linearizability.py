@@ -37,8 +37,11 @@ class Operation(NamedTuple):
     sure: bool = True
 
 
-Reads = Callable[[Any], bool]
-"""Whether an action changes no state, wherever it is possible: then it may as well be done at once."""
+Reads = Callable[[Sequence[Any], Sequence[Any]], Callable[[Any], bool]]
+"""``reads(actions, states)``: which of these actions, done from these states in any order, change none.
+
+One that changes no state, wherever it is possible, may as well be done at once.
+"""
 
 Step = Callable[[Any, Any, int], Iterable[Any]]
 """``step(state, action, latest)``: the states that follow, none where the answer is impossible.
@@ -61,7 +64,8 @@ class Verdict(NamedTuple):
 
 def check(
     history: Iterable[Operation], step: Step, initial: Hashable, *,
-    reads: Reads = lambda action: False, budget: int = BUDGET, piece_max: int = PIECE_MAX,
+    reads: Reads = lambda actions, states: lambda action: False,
+    budget: int = BUDGET, piece_max: int = PIECE_MAX,
 ) -> Verdict:  # fmt: skip
     """Whether `history` of one object that begins as `initial` is linearizable."""
     states: tuple[Any, ...] = (initial,)
@@ -100,7 +104,8 @@ class _Search:
 
     def __init__(self, step: Step, reads: Reads, budget: int) -> None:
         self._step = step
-        self._reads = reads
+        self._reads_of = reads
+        self._reads: frozenset[int] = frozenset()
         self._budget = budget
         self._explored = 0
 
@@ -110,6 +115,8 @@ class _Search:
             [(each.invoked, 0, number) for number, each in enumerate(piece)]
             + [(each.responded, 1, number) for number, each in enumerate(piece)]
         )
+        reads = self._reads_of([each.action for each in piece], states)
+        self._reads = frozenset(n for n, each in enumerate(piece) if reads(each.action))
         configurations = dict.fromkeys((state, 0) for state in states)
         pending: list[int] = []
         for moment, responds, number in events:
@@ -152,15 +159,15 @@ class _Search:
             for other in pending:
                 if effective >> other & 1 or twins[other] & ~effective:
                     continue
-                reads = self._reads(piece[other].action)
-                if reads and state in self._step(state, piece[other].action, latest):
+                following = tuple(self._step(state, piece[other].action, latest))
+                if other in self._reads and state in following:
                     # It never hurts to have read already: no other way need be tried from here.
                     reached = (state, effective | 1 << other)
                     if reached not in seen:
                         seen[reached] = None
                         stack.append(reached)
                     break
-                for follows in self._step(state, piece[other].action, latest):
+                for follows in following:
                     reached = (follows, effective | 1 << other)
                     if reached not in seen:
                         seen[reached] = None

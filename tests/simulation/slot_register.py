@@ -8,7 +8,7 @@ slot and what was answered, or what the site did by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
 from tests.simulation.listening import milliseconds
@@ -93,9 +93,28 @@ def step(state: State, action: Action, latest: int) -> Iterator[State]:
         yield from _STEPS[action.kind](state._replace(claim=None), action)
 
 
-def reads(action: Action) -> bool:
-    """Whether the action changes nothing."""
-    return action.kind == "look" or (action.kind == "prepare" and action.said == "no")
+def reads(actions: Sequence[Action], states: Sequence[State]) -> Callable[[Action], bool]:
+    """Looks, refusals, and all that strangers do: who has nothing here, and gets nothing, changes nothing."""
+    owners = {
+        owner.rid for state in states for owner in (state.lock, state.claim) if owner is not None
+    }
+    owners |= {action.rid for action in actions if _may_take(action)}
+
+    def changes_nothing(action: Action) -> bool:
+        return (
+            action.kind == "look"
+            or (action.kind == "prepare" and action.said == "no")
+            or (action.kind not in ("commit", "crash") and action.rid not in owners)
+        )
+
+    return changes_nothing
+
+
+def _may_take(action: Action) -> bool:
+    """Whether its request may have something here afterwards."""
+    if action.kind == "visit":
+        return action.wanted and action.said in ("held", "promised", "")
+    return action.kind in ("grant", "commit")
 
 
 def _visit(state: State, visit: Action) -> Iterator[State]:

@@ -200,6 +200,22 @@ def test_twenty_repeats_at_once_need_no_search() -> None:
     assert found.explored < 100
 
 
+def test_refusals_of_many_who_never_get_anything_need_no_search() -> None:
+    busy = [
+        hold(ANN, 1, mode="vote"), hold(ANN, 1, mode="vote"), Action("abort", ANN, 1, "done"),
+        Action("release", ANN, 2), FREE,
+    ]  # fmt: skip
+    for rid in ("bob", "cid", "dan"):
+        for att in (1, 1, 2, 2):
+            busy.append(Action("visit", rid, att, "refused", mode="hold"))
+        busy.append(Action("abort", rid, 2, "done"))
+    start = 100 << TICK_BITS
+    history = [Operation(start + n, start + 100, action) for n, action in enumerate(busy)]
+    found = check(history, step, AVAILABLE, reads=reads, budget=1_000)
+    assert found.outcome == "linearizable"
+    assert check(history, step, AVAILABLE, budget=1_000).outcome == "unknown"
+
+
 def test_histories_are_cut_where_nothing_is_open() -> None:
     operations = [
         Operation(0, 3, "a"),
@@ -275,6 +291,9 @@ def test_the_checker_agrees_with_trying_every_order_of_a_register(data: st.DataO
         history.append(Operation(begin, begin + data.draw(st.integers(0, 5)), action, sure))
     effort.steps["linearizability"] += len(history)
     expected = explained_by_brute_force(history, _register, 0)
-    for reads_ in (lambda action: action[0] == "read", lambda action: False):
+    for reads_ in (
+        lambda actions, states: lambda action: action[0] == "read",
+        lambda actions, states: lambda action: False,
+    ):
         verdict = check(history, _register, 0, reads=reads_)
         assert (verdict.outcome == "linearizable") is expected
