@@ -148,6 +148,7 @@ class _Search:
             left.update((each, None) for each in configurations if not each[1] & bit)
         stack = list(configurations)
         twins = _twins(piece, pending)
+        reads_first = sorted(pending, key=lambda each: each not in self._reads)
         while stack:
             state, effective = stack.pop()
             self._explored += 1
@@ -156,7 +157,7 @@ class _Search:
             if effective & bit:
                 left[state, effective ^ bit] = None
                 continue
-            for other in pending:
+            for other in reads_first:
                 if effective >> other & 1 or twins[other] & ~effective:
                     continue
                 following = tuple(self._step(state, piece[other].action, latest))
