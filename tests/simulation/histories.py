@@ -31,7 +31,6 @@ class Numbers(NamedTuple):
     operations: int = 0
     messages: int = 0
     histories: int = 0
-    pieces: int = 0
     explored: int = 0
     unknown: int = 0
 
@@ -104,7 +103,7 @@ class Recorder(Listener):
         for slot, history in sorted(slots.histories().items()):
             verdict = check(history, step, AVAILABLE, reads=reads)
             unknown = verdict.outcome == "unknown"
-            numbers += Numbers(len(history), 0, 1, verdict.pieces, verdict.explored, unknown)
+            numbers += Numbers(len(history), 0, 1, verdict.explored, unknown)
             if verdict.outcome != "linearizable":
                 complaints.append(f"{slot}: {verdict.outcome}: {verdict.culprit}"
                                   f" in one of {verdict.states}")  # fmt: skip

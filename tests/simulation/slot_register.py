@@ -93,19 +93,15 @@ def step(state: State, action: Action, latest: int) -> Iterator[State]:
         yield from _STEPS[action.kind](state._replace(claim=None), action)
 
 
-def reads(actions: Sequence[Action], states: Sequence[State]) -> Callable[[Action], bool]:
-    """Looks, refusals, and all that strangers do: who has nothing here, and gets nothing, changes nothing."""
-    owners = {
-        owner.rid for state in states for owner in (state.lock, state.claim) if owner is not None
-    }
-    owners |= {action.rid for action in actions if _may_take(action)}
+def reads(actions: Sequence[Action]) -> Callable[[Action, State], bool]:
+    """Looks, refusals, and all that strangers do: who has nothing here, nor gets it, changes nothing."""
+    takers = frozenset(action.rid for action in actions if _may_take(action))
 
-    def changes_nothing(action: Action) -> bool:
-        return (
-            action.kind == "look"
-            or (action.kind == "prepare" and action.said == "no")
-            or (action.kind not in ("commit", "crash") and action.rid not in owners)
-        )
+    def changes_nothing(action: Action, state: State) -> bool:
+        if action.kind == "look" or (action.kind == "prepare" and action.said == "no"):
+            return True
+        owns = any(owner is not None and owner.rid == action.rid for owner in state[:2])
+        return action.kind not in ("commit", "crash") and action.rid not in takers and not owns
 
     return changes_nothing
 
