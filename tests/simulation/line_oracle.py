@@ -153,6 +153,8 @@ class LineOracle(Listener):
                 wish = _as_visit(message)
                 books.listed[message.rid] = Waiter(wish, moment, now_ms)
                 self._stamps[message.rid] = (message.stamp, message.rid)
+                # For what is locked it may wait as long as it likes.
+                self._waits_since_ms.pop(message.rid, None)
             case m.Prepare():
                 key = (site, message.rid, message.att, "prepare")
                 self._delivered.setdefault(key, moment)

@@ -206,7 +206,7 @@ class SlotHistories:
         for slot, action in self._actions(entry.site, entry):
             self._add(slot, entry.invoked, responded, action, sure=sure)
             late = milliseconds(responded) > milliseconds(entry.invoked) + LATE_MS
-            if late and action.kind == "visit":
+            if action.kind == "visit" and (late or action.mode == "agent"):
                 # What an earlier attempt had ends when the visit comes, not when it is answered.
                 ends = action._replace(said="", wanted=False, mode="", bare=False)
                 self._add(slot, entry.invoked, entry.invoked, ends, sure=False)
