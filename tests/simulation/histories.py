@@ -18,7 +18,8 @@ from kalends.core import messages as m
 from tests.simulation.clocks import EPOCH_S, SKEW_MS_MAX
 from tests.simulation.linearizability import check
 from tests.simulation.listening import Listener, milliseconds
-from tests.simulation.slot_histories import Crash, Exchange, Push, SlotHistories
+from tests.simulation.slot_histories import SlotHistories
+from tests.simulation.slot_knowledge import Crash, Exchange, Push
 from tests.simulation.slot_register import AVAILABLE, reads, step
 
 if TYPE_CHECKING:

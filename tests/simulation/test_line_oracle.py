@@ -71,9 +71,7 @@ class Story:
         )
 
     def refused(self, rid: str) -> None:
-        self.says(
-            m.Visited(rid=rid, att=self._att(rid), epoch=1, vote="none", refusals=(HELD,))
-        )
+        self.says(m.Visited(rid=rid, att=self._att(rid), epoch=1, vote="none", refusals=(HELD,)))
 
     def granted(self, rid: str) -> int:
         self._hold_ids += 1
@@ -108,6 +106,14 @@ class Story:
 
     def _att(self, rid: str) -> int:
         return self._visits[rid].att
+
+
+def wish(rid: str, stamp: int) -> m.Await:
+    """For some of the first hour of argo/x."""
+    return m.Await(
+        rid=rid, att=1, stamp=stamp, principal=m.Principal(user=rid),
+        wants=(m.Want("argo/x", 0, HOUR_S, 1),), length_s=60,
+    )  # fmt: skip
 
 
 # What is right
@@ -245,6 +251,19 @@ def a_change_takes_the_room_of_what_it_replaces(story: Story) -> None:
     story.held("young")
 
 
+def who_waits_for_what_is_locked_waits_as_long_as_it_likes(story: Story) -> None:
+    story.oracle.healed()
+    story.visit("holder", 5)
+    hold_id = story.held("holder", "yes")
+    story.visit("old", 10)
+    story.waits("old")
+    story.decide("holder", hold_id)
+    story.says(m.Locked(rid="old", att=1, refusals=(HELD,)))
+    story.asks(wish("old", 10))
+    story.wait(100_000)
+    story.oracle.ended("old")
+
+
 def first_in_line_is_granted_room_at_once(story: Story) -> None:
     story.oracle.healed()
     story.visit("holder", 5)
@@ -269,6 +288,7 @@ RIGHT = [
     a_silent_place_is_lost,
     a_late_duplicate_enters_the_line_again,
     a_change_takes_the_room_of_what_it_replaces,
+    who_waits_for_what_is_locked_waits_as_long_as_it_likes,
     what_was_granted_before_a_release_came,
     first_in_line_is_granted_room_at_once,
 ]
@@ -444,17 +464,12 @@ def a_dead_broker_is_granted_room(story: Story) -> str:
 
 
 def a_ghost_is_offered_something(story: Story) -> str:
-    wish = m.Await(
-        rid="ghost", att=1, stamp=10, principal=m.Principal(user="eve"),
-        wants=(m.Want("argo/x", 0, HOUR_S, 1),), length_s=60,
-    )  # fmt: skip
-    story.asks(wish)
-    story.says(m.Awaited(rid="ghost", att=1, offered=(m.Freed("here/one", 0, 60),)))
+    story.asks(wish("ghost", 10))
+    story.says(m.Awaited(rid="ghost", att=1, offered=(m.Freed("argo/x", 0, 60),)))
     assert not story.oracle.complaints
     story.asks(m.Release(rid="ghost", att=1))
-    story.asks(wish.__class__(**{name: getattr(wish, name) for name in wish.__struct_fields__}
-                              | {"rid": "other"}))  # fmt: skip
-    story.says(m.Awaited(rid="ghost", att=1, offered=(m.Freed("here/one", 0, 60),)))
+    story.asks(wish("other", 10))
+    story.says(m.Awaited(rid="ghost", att=1, offered=(m.Freed("argo/x", 0, 60),)))
     return "not on its list"
 
 
