@@ -101,7 +101,7 @@ def reads(actions: Sequence[Action]) -> Callable[[Action, State], bool]:
         if action.kind == "look" or (action.kind == "prepare" and action.said == "no"):
             return True
         owns = any(owner is not None and owner.rid == action.rid for owner in state[:2])
-        return action.kind not in ("commit", "crash") and action.rid not in takers and not owns
+        return action.kind != "crash" and action.rid not in takers and not owns
 
     return changes_nothing
 

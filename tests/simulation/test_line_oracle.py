@@ -251,6 +251,13 @@ def a_change_takes_the_room_of_what_it_replaces(story: Story) -> None:
     story.held("young")
 
 
+def an_older_one_comes_while_a_younger_one_is_answered(story: Story) -> None:
+    story.visit("young", 20)
+    story.visit("old", 10)
+    story.waits("old")
+    story.held("young")
+
+
 def who_waits_for_what_is_locked_waits_as_long_as_it_likes(story: Story) -> None:
     story.oracle.healed()
     story.visit("holder", 5)
@@ -288,6 +295,7 @@ RIGHT = [
     a_silent_place_is_lost,
     a_late_duplicate_enters_the_line_again,
     a_change_takes_the_room_of_what_it_replaces,
+    an_older_one_comes_while_a_younger_one_is_answered,
     who_waits_for_what_is_locked_waits_as_long_as_it_likes,
     what_was_granted_before_a_release_came,
     first_in_line_is_granted_room_at_once,

@@ -60,6 +60,11 @@ def one_by_one(*actions: Action) -> list[Operation]:
     ]
 
 
+def one_later(*actions: Action) -> list[Operation]:
+    """One by one, from 20 on."""
+    return [Operation(20 + 10 * n, 25 + 10 * n, action) for n, action in enumerate(actions)]
+
+
 def outcome(history: list[Operation]) -> str:
     return check(history, step, AVAILABLE, reads=reads).outcome
 
@@ -172,6 +177,27 @@ def test_what_was_never_answered_may_have_happened_or_not() -> None:
     assert outcome([before, unanswered, *locked_then_gone]) == "wrong"
 
 
+def test_what_changes_nothing_yet_may_do_so_later() -> None:
+    abort = Action("abort", ANN, 1, "done")
+    at_once = [Operation(0, 9, hold(ANN, 1, mode="vote")), Operation(0, 5, abort)]
+    assert outcome([*at_once, Operation(10, 11, FREE)]) == "linearizable"
+    assert outcome([*at_once, Operation(10, 11, TAKEN)]) == "linearizable"
+
+
+def test_an_abort_that_was_never_answered_may_have_freed_what_was_promised() -> None:
+    before = Operation(0, 1, hold(ANN, 1, mode="vote"))
+    unanswered = Operation(10, 10, Action("abort", ANN, 1, ""), sure=False)
+    for after in (FREE, TAKEN):
+        assert outcome([before, unanswered, Operation(20, 21, after)]) == "linearizable"
+    assert outcome([before, unanswered, *one_later(FREE, TAKEN)]) == "wrong"
+
+
+def test_a_crash_ends_what_was_held_just_before() -> None:
+    history = [Operation(0, 12, hold(ANN, 1)), Operation(10, 10, CRASH)]
+    for after in (FREE, TAKEN):
+        assert outcome([*history, Operation(20, 21, after)]) == "linearizable"
+
+
 def test_the_culprit_is_the_first_answer_that_nothing_explains() -> None:
     history = one_by_one(hold(ANN, 1), TAKEN, hold(BOB, 2), FREE)
     assert check(history, step, AVAILABLE).culprit == history[2]
@@ -192,6 +218,8 @@ def test_twenty_repeats_at_once_need_no_search() -> None:
     found = check(history, step, AVAILABLE)
     assert found.outcome == "linearizable"
     assert found.explored < 100
+    impossible = Operation(start + 200, start + 201, LOCKED)
+    assert check([*history, impossible], step, AVAILABLE, budget=1_000).outcome == "wrong"
 
 
 def crowded(*actions: Action) -> list[Operation]:
