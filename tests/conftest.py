@@ -60,6 +60,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if output is not None:
         output["not_run"] = (session.config.stash[NOT_RUN], session.config.stash[WHY_NOT])
         output["steps"] = dict(effort.steps)
+        output["operations"] = dict(effort.operations)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -69,6 +70,7 @@ def pytest_testnodedown(node: object) -> None:
     output = getattr(node, "workeroutput", {})
     config.stash[NOT_RUN], config.stash[WHY_NOT] = output.get("not_run", ([], ""))
     effort.steps.update(output.get("steps", {}))
+    effort.operations.update(output.get("operations", {}))
 
 
 def pytest_terminal_summary(
@@ -76,6 +78,8 @@ def pytest_terminal_summary(
 ) -> None:
     for compared, count in sorted(effort.steps.items()):
         terminalreporter.write_line(f"{count:,} steps compared with a slow twin: {compared}")
+    for object_, count in sorted(effort.operations.items()):
+        terminalreporter.write_line(f"{count:,} operations checked for linearizability: {object_}")
     names = config.stash[NOT_RUN]
     if names:
         terminalreporter.section(f"{len(names)} tests NOT RUN: {config.stash[WHY_NOT]}", red=True)

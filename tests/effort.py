@@ -15,6 +15,9 @@ EFFORT: Final = int(os.environ.get("KALENDS_EFFORT", "1"))
 steps: Counter[str] = Counter()
 """Steps that were compared with a slow twin, by what was compared."""
 
+operations: Counter[str] = Counter()
+"""Operations of histories that were checked for linearizability, by what was operated on."""
+
 
 def examples(everyday: int) -> int:
     """How many examples to run where `everyday` are enough for every day."""

@@ -57,6 +57,8 @@ class Broker:
         self.answers: dict[int, RequestView] = {}
         self.events: list[str] = []
         self.alarms: list[str] = []
+        self.set_back_ms = 0
+        """By how much the wall clock was set back."""
         self.waiting: list[Operation] = []
         self.directory = Directory({site: f"http://{site}" for site in (*SITES, "silent")})
         self.coordinator = Coordinator(
@@ -76,7 +78,7 @@ class Broker:
 
     @property
     def now(self) -> Moment:
-        return Moment(self.ms, T0 * 1_000 + self.ms)
+        return Moment(self.ms, T0 * 1_000 + self.ms - self.set_back_ms)
 
     def _new_rid(self, now: Moment) -> str:
         self.numbers += 1

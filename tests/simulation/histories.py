@@ -18,7 +18,8 @@ from kalends.core import messages as m
 from tests.simulation.clocks import EPOCH_S, SKEW_MS_MAX
 from tests.simulation.linearizability import check
 from tests.simulation.listening import Listener, milliseconds
-from tests.simulation.slot_histories import Crash, Exchange, Push, SlotHistories
+from tests.simulation.slot_histories import SlotHistories
+from tests.simulation.slot_knowledge import Crash, Exchange, Push
 from tests.simulation.slot_register import AVAILABLE, reads, step
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ class Numbers(NamedTuple):
     operations: int = 0
     messages: int = 0
     histories: int = 0
-    pieces: int = 0
     explored: int = 0
     unknown: int = 0
 
@@ -104,7 +104,7 @@ class Recorder(Listener):
         for slot, history in sorted(slots.histories().items()):
             verdict = check(history, step, AVAILABLE, reads=reads)
             unknown = verdict.outcome == "unknown"
-            numbers += Numbers(len(history), 0, 1, verdict.pieces, verdict.explored, unknown)
+            numbers += Numbers(len(history), 0, 1, verdict.explored, unknown)
             if verdict.outcome != "linearizable":
                 complaints.append(f"{slot}: {verdict.outcome}: {verdict.culprit}"
                                   f" in one of {verdict.states}")  # fmt: skip

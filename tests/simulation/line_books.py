@@ -123,6 +123,14 @@ class SiteBooks:
             del self.waiters[rid]
             self.left.setdefault(rid, []).append((moment, waiter))
 
+    def answered(self, rid: str, att: int, asked: int, moment: int) -> None:
+        """A visit that came at `asked` does not wait; one that came after may wait nevertheless."""
+        waiter = self.waiters.get(rid)
+        if waiter is not None and waiter.visit.att == att and waiter.entered > asked:
+            waiter.sure = False
+        else:
+            self.leave(rid, att, moment)
+
     def waited(self, rid: str, since: int) -> list[Waiter]:
         """The places that `rid` has, or had after `since`."""
         now = [self.waiters[rid]] if rid in self.waiters else []

@@ -1,11 +1,12 @@
 """Linearizability of a recorded history: is there one order of all operations that explains every answer?
 
 The search is that of Wing and Gong (1993, "Testing and Verifying Concurrent Objects") with Lowe's
-two improvements (2017, "Testing for linearizability", sections 3 and 4): what was reached before is
-not searched again, and an operation takes effect only when some answer needs it, just in time. All
-configurations are kept side by side, so at a quiet point, where nothing is open, only the possible
-states of the object are left: a long history is a row of short pieces. Objects are checked one by
-one, which suffices (Herlihy and Wing 1990, section 3.2, locality).
+improvements (2017, "Testing for linearizability", sections 3 and 4): what was reached before is not
+searched again, and an operation takes effect only when some answer needs it, just in time. It is depth
+first, and whoever is answered first is supposed to have taken effect first: of a site behind a slow
+disk that answers fifty messages at once, that finds the order without much search. What changes
+nothing needs no order, nor do repeats among themselves. Objects are checked one by one, which suffices
+(Herlihy and Wing 1990, section 3.2, locality).
 """
 
 from __future__ import annotations
@@ -17,11 +18,8 @@ from typing import Any, Final, Literal, NamedTuple
 OPEN: Final = 1 << 80
 """When an operation responds that never does."""
 
-PIECE_MAX: Final = 60
-"""Operations between two quiet points; more of them make the search explode."""
-
 BUDGET: Final = 20_000
-"""Configurations that are looked at for one piece."""
+"""Configurations that are looked at for one history."""
 
 
 class Operation(NamedTuple):
@@ -37,8 +35,11 @@ class Operation(NamedTuple):
     sure: bool = True
 
 
-Reads = Callable[[Any], bool]
-"""Whether an action changes no state, wherever it is possible: then it may as well be done at once."""
+Reads = Callable[[Sequence[Any]], Callable[[Any, Any], bool]]
+"""``reads(actions)(action, state)``: whether it changes no state that these actions can lead to from there.
+
+One that changes no state, wherever it is possible, may as well be done at once.
+"""
 
 Step = Callable[[Any, Any, int], Iterable[Any]]
 """``step(state, action, latest)``: the states that follow, none where the answer is impossible.
@@ -49,32 +50,27 @@ possible, never less.
 
 
 class Verdict(NamedTuple):
-    """ "unknown" when the search was given up. `culprit` is the first answer without explanation."""
+    """ "unknown" when the search was given up.
+
+    `culprit` is the first answer that nothing explains, and `states` are those in which it was tried.
+    """
 
     outcome: Literal["linearizable", "wrong", "unknown"]
-    states: tuple[Any, ...]
-    """The states that are possible at the end, or before the piece that is wrong."""
-    pieces: int
     explored: int
     culprit: Operation | None = None
+    states: tuple[Any, ...] = ()
+
+
+def _nothing_reads(actions: Sequence[Any]) -> Callable[[Any, Any], bool]:
+    return lambda action, state: False
 
 
 def check(
     history: Iterable[Operation], step: Step, initial: Hashable, *,
-    reads: Reads = lambda action: False, budget: int = BUDGET, piece_max: int = PIECE_MAX,
+    reads: Reads = _nothing_reads, budget: int = BUDGET,
 ) -> Verdict:  # fmt: skip
     """Whether `history` of one object that begins as `initial` is linearizable."""
-    states: tuple[Any, ...] = (initial,)
-    explored = number = 0
-    for number, piece in enumerate(pieces(history), 1):
-        if len(piece) > piece_max:
-            return Verdict("unknown", states, number, explored)
-        found = _Search(step, reads, budget).run(piece, states)
-        explored += found.explored
-        if found.outcome != "linearizable":
-            return found._replace(pieces=number, explored=explored)
-        states = found.states
-    return Verdict("linearizable", states, number, explored)
+    return _Search(list(pieces(history)), step, reads).run(initial, budget)
 
 
 def pieces(history: Iterable[Operation]) -> Iterator[list[Operation]]:
@@ -91,89 +87,106 @@ def pieces(history: Iterable[Operation]) -> Iterator[list[Operation]]:
         yield piece
 
 
-class _GivenUp(Exception):
-    """The budget is spent."""
+class _Configuration(NamedTuple):
+    """Just before an answer, by its number: the state, and the open operations that have taken effect."""
+
+    answer: int
+    state: Any
+    effective: int
+    """One bit for each operation."""
+
+
+class _Answer(NamedTuple):
+    """Operation `number` responds; `pending` are all that are open then, who responds first being first.
+
+    `twins` has for each of them those, as bits, of the same action that respond before: they go first.
+    """
+
+    number: int
+    pending: list[int]
+    twins: dict[int, int]
 
 
 class _Search:
-    """Of one piece. A configuration is a state and the open operations that have taken effect."""
+    """Depth first, the likely first; what was tried once is not tried again."""
 
-    def __init__(self, step: Step, reads: Reads, budget: int) -> None:
+    def __init__(self, history: Sequence[Sequence[Operation]], step: Step, reads: Reads) -> None:
+        self._operations = [each for piece in history for each in piece]
         self._step = step
-        self._reads = reads
-        self._budget = budget
-        self._explored = 0
+        self._reads = [
+            changes_nothing
+            for piece in history
+            for changes_nothing in [reads([each.action for each in piece])] * len(piece)
+        ]
+        self._answers = list(_answers(self._operations))
 
-    def run(self, piece: Sequence[Operation], states: tuple[Any, ...]) -> Verdict:
-        # Those that begin when another ends overlap it: invocations come first.
-        events = sorted(
-            [(each.invoked, 0, number) for number, each in enumerate(piece)]
-            + [(each.responded, 1, number) for number, each in enumerate(piece)]
-        )
-        configurations = dict.fromkeys((state, 0) for state in states)
-        pending: list[int] = []
-        for moment, responds, number in events:
-            if not responds:
-                pending.append(number)
+    def run(self, initial: Any, budget: int) -> Verdict:
+        stack = [_Configuration(0, initial, 0)]
+        seen = set(stack)
+        explored = furthest = 0
+        states: dict[Any, None] = {}
+        while stack and explored < budget:
+            reached = stack.pop()
+            explored += 1
+            if reached.answer == len(self._answers):
+                return Verdict("linearizable", explored)
+            if reached.answer > furthest:
+                furthest, states = reached.answer, {}
+            if reached.answer == furthest:
+                states[reached.state] = None
+            for follows in reversed(list(self._following(reached))):
+                if follows not in seen:
+                    seen.add(follows)
+                    stack.append(follows)
+        culprit = self._operations[self._answers[furthest].number]
+        return Verdict("unknown" if stack else "wrong", explored, culprit, tuple(states))
+
+    def _following(self, reached: _Configuration) -> Iterator[_Configuration]:
+        """What may be next: the answer, if it is explained, or else another operation's effect."""
+        answer = self._answers[reached.answer]
+        bit = 1 << answer.number
+        if reached.effective & bit:
+            yield _Configuration(reached.answer + 1, reached.state, reached.effective ^ bit)
+            return
+        latest = self._operations[answer.number].responded
+        effects: list[_Configuration] = []
+        for number in answer.pending:
+            if reached.effective >> number & 1 or answer.twins[number] & ~reached.effective:
                 continue
-            if moment >= OPEN:
-                break
-            operation = piece[number]
-            try:
-                configurations = self._answered(piece, pending, number, configurations)
-            except _GivenUp:
-                return Verdict("unknown", states, 1, self._explored, operation)
-            if not configurations:
-                return Verdict("wrong", states, 1, self._explored, operation)
+            action = self._operations[number].action
+            following = list(self._step(reached.state, action, latest))
+            effective = reached.effective | 1 << number
+            if reached.state in following and self._reads[number](action, reached.state):
+                # It never hurts to have read already: no other way need be tried from here.
+                yield _Configuration(reached.answer, reached.state, effective)
+                return
+            effects += [_Configuration(reached.answer, state, effective) for state in following]
+        yield from effects
+        if not self._operations[answer.number].sure:
+            yield reached._replace(answer=reached.answer + 1)
+
+
+def _answers(operations: Sequence[Operation]) -> Iterator[_Answer]:
+    """In order of time. Those that begin when another ends overlap it: invocations come first."""
+    events = sorted(
+        [(each.invoked, 0, number) for number, each in enumerate(operations)]
+        + [(each.responded, 1, number) for number, each in enumerate(operations)]
+    )
+    pending: list[int] = []
+    for moment, responds, number in events:
+        if not responds:
+            pending.append(number)
+        elif moment < OPEN:
+            likely = sorted(pending, key=lambda each: (operations[each].responded, each))
+            yield _Answer(number, likely, _twins(operations, likely))
             pending.remove(number)
-        left = tuple(dict.fromkeys(state for state, _ in configurations))
-        return Verdict("linearizable", left, 1, self._explored)
-
-    def _answered(
-        self, piece: Sequence[Operation], pending: Sequence[int], number: int,
-        configurations: dict[tuple[Any, int], None],
-    ) -> dict[tuple[Any, int], None]:  # fmt: skip
-        """Those configurations that explain the answer of operation `number`, and now forget it."""
-        latest, bit = piece[number].responded, 1 << number
-        seen = dict(configurations)
-        left: dict[tuple[Any, int], None] = {}
-        if not piece[number].sure:
-            left.update((each, None) for each in configurations if not each[1] & bit)
-        stack = list(configurations)
-        twins = _twins(piece, pending)
-        while stack:
-            state, effective = stack.pop()
-            self._explored += 1
-            if self._explored > self._budget:
-                raise _GivenUp
-            if effective & bit:
-                left[state, effective ^ bit] = None
-                continue
-            for other in pending:
-                if effective >> other & 1 or twins[other] & ~effective:
-                    continue
-                reads = self._reads(piece[other].action)
-                if reads and state in self._step(state, piece[other].action, latest):
-                    # It never hurts to have read already: no other way need be tried from here.
-                    reached = (state, effective | 1 << other)
-                    if reached not in seen:
-                        seen[reached] = None
-                        stack.append(reached)
-                    break
-                for follows in self._step(state, piece[other].action, latest):
-                    reached = (follows, effective | 1 << other)
-                    if reached not in seen:
-                        seen[reached] = None
-                        stack.append(reached)
-        return left
 
 
-def _twins(piece: Sequence[Operation], pending: Sequence[int]) -> dict[int, int]:
-    """For each operation those, as bits, of the same action that respond before: they go first."""
+def _twins(operations: Sequence[Operation], pending: Sequence[int]) -> dict[int, int]:
     found: dict[int, int] = {}
     same: dict[tuple[Any, bool], int] = {}
-    for number in sorted(pending, key=lambda each: (piece[each].responded, each)):
-        key = (piece[number].action, piece[number].sure)
+    for number in pending:
+        key = (operations[number].action, operations[number].sure)
         found[number] = same.get(key, 0)
         same[key] = found[number] | 1 << number
     return found

@@ -8,7 +8,7 @@ slot and what was answered, or what the site did by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
 from tests.simulation.listening import milliseconds
@@ -93,9 +93,24 @@ def step(state: State, action: Action, latest: int) -> Iterator[State]:
         yield from _STEPS[action.kind](state._replace(claim=None), action)
 
 
-def reads(action: Action) -> bool:
-    """Whether the action changes nothing."""
-    return action.kind == "look" or (action.kind == "prepare" and action.said == "no")
+def reads(actions: Sequence[Action]) -> Callable[[Action, State], bool]:
+    """Looks, refusals, and all that strangers do: who has nothing here, nor gets it, changes nothing."""
+    takers = frozenset(action.rid for action in actions if _may_take(action))
+
+    def changes_nothing(action: Action, state: State) -> bool:
+        if action.kind == "look" or (action.kind == "prepare" and action.said == "no"):
+            return True
+        owns = any(owner is not None and owner.rid == action.rid for owner in state[:2])
+        return action.kind != "crash" and action.rid not in takers and not owns
+
+    return changes_nothing
+
+
+def _may_take(action: Action) -> bool:
+    """Whether its request may have something here afterwards."""
+    if action.kind == "visit":
+        return action.wanted and action.said in ("held", "promised", "")
+    return action.kind in ("grant", "commit")
 
 
 def _visit(state: State, visit: Action) -> Iterator[State]:

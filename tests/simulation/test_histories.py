@@ -13,7 +13,11 @@ from tests import effort
 from tests.simulation.histories import Numbers, Recorder
 from tests.simulation.line_oracle import LineOracle
 from tests.simulation.mutations import world_with
-from tests.simulation.mutations_of_waiting import LostWakeUp
+from tests.simulation.mutations_of_waiting import (
+    LostWakeUp,
+    NobodyAnswersRecalls,
+    NothingIsTakenBack,
+)
 from tests.simulation.schedule import run
 from tests.simulation.workload import CROWD, Size
 from tests.simulation.world import World
@@ -48,7 +52,7 @@ def test_all_histories_are_linearizable_and_all_lines_in_order() -> None:
             waits + oracle.waits,
         )
         wrong += [f"seed {seed}: {text}" for text in (*unlawful, *disorder)]
-    effort.steps["operations of slots, linearized"] += numbers.operations
+    effort.operations["slots in histories"] += numbers.operations
     assert wrong == []
     assert numbers.unknown == 0
     assert numbers.operations > 60 * len(SEEDS)
@@ -125,3 +129,13 @@ def test_the_recorder_catches(broken: type[Participant]) -> None:
 def test_the_oracle_of_waiting_catches(broken: type[Participant]) -> None:
     world_type = world_with(participant=broken)
     assert any(listened(seed, world_type, CROWD, hard=0.3)[3] for seed in range(1, 120))
+
+
+def test_the_oracle_of_waiting_catches_recalls_that_site_and_broker_ignore() -> None:
+    world_type = world_with(participant=NothingIsTakenBack, coordinator=NobodyAnswersRecalls)
+    complaints = (
+        complaint
+        for seed in range(1, 120)
+        for complaint in listened(seed, world_type, CROWD, hard=0.3)[3]
+    )
+    assert any("lets it be held" in complaint for complaint in complaints)

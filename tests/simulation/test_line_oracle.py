@@ -42,14 +42,15 @@ class Story:
 
     def visit(
         self, rid: str, stamp: int, *, units: int = 0, att: int = 1, mode: str = "hold",
-        queue: bool = True, start: int = 0,
+        queue: bool = True, start: int = 0, hours: int = 1, replaces: str = "",
     ) -> None:  # fmt: skip
         """`units` of argo/n, or argo/x when 0."""
         resource = "argo/n" if units else "argo/x"
         visit = m.Visit(
             rid=rid, att=att, stamp=stamp, mode=mode, principal=m.Principal(user=rid),
-            wants=(m.Want(resource, start * HOUR_S, (start + 1) * HOUR_S, units or 1),),
+            wants=(m.Want(resource, start * HOUR_S, (start + hours) * HOUR_S, units or 1),),
             parts=(PART,), need=1, secret="s" * 16, hold_ms=30_000, queue=queue,
+            replaces=replaces,
         )  # fmt: skip
         self._visits[rid] = visit
         self.asks(visit)
@@ -68,6 +69,9 @@ class Story:
                 rid=rid, att=self._att(rid), epoch=1, vote="none", refusals=(HELD,), ahead=ahead
             )
         )
+
+    def refused(self, rid: str) -> None:
+        self.says(m.Visited(rid=rid, att=self._att(rid), epoch=1, vote="none", refusals=(HELD,)))
 
     def granted(self, rid: str) -> int:
         self._hold_ids += 1
@@ -102,6 +106,14 @@ class Story:
 
     def _att(self, rid: str) -> int:
         return self._visits[rid].att
+
+
+def wish(rid: str, stamp: int) -> m.Await:
+    """For some of the first hour of argo/x."""
+    return m.Await(
+        rid=rid, att=1, stamp=stamp, principal=m.Principal(user=rid),
+        wants=(m.Want("argo/x", 0, HOUR_S, 1),), length_s=60,
+    )  # fmt: skip
 
 
 # What is right
@@ -212,6 +224,53 @@ def what_was_granted_before_a_release_came(story: Story) -> None:
     story.granted("old")
 
 
+def a_late_duplicate_enters_the_line_again(story: Story) -> None:
+    """After the abort; its answer is not that of the visit before."""
+    story.visit("holder", 5)
+    hold_id = story.held("holder")
+    story.visit("young", 20)
+    story.asks(m.Decide(rid="young", att=1, outcome="abort"))
+    story.visit("young", 20)
+    story.refused("young")
+    story.says(m.Done(rid="young", att=1, of="abort"))
+    story.waits("young")
+    story.decide("holder", hold_id, "abort")
+    story.granted("young")
+
+
+def a_change_takes_the_room_of_what_it_replaces(story: Story) -> None:
+    story.visit("reservation", 5, units=3, mode="vote")
+    story.decide("reservation", story.held("reservation", "yes"))
+    story.visit("change", 8, units=1, mode="vote", replaces="reservation")
+    story.decide("change", story.held("change", "yes"))
+    story.visit("holder", 9, units=3, start=1)
+    story.held("holder")
+    story.visit("old", 10, units=2, hours=2)
+    story.waits("old")
+    story.visit("young", 20, units=1)
+    story.held("young")
+
+
+def an_older_one_comes_while_a_younger_one_is_answered(story: Story) -> None:
+    story.visit("young", 20)
+    story.visit("old", 10)
+    story.waits("old")
+    story.held("young")
+
+
+def who_waits_for_what_is_locked_waits_as_long_as_it_likes(story: Story) -> None:
+    story.oracle.healed()
+    story.visit("holder", 5)
+    hold_id = story.held("holder", "yes")
+    story.visit("old", 10)
+    story.waits("old")
+    story.decide("holder", hold_id)
+    story.says(m.Locked(rid="old", att=1, refusals=(HELD,)))
+    story.asks(wish("old", 10))
+    story.wait(100_000)
+    story.oracle.ended("old")
+
+
 def first_in_line_is_granted_room_at_once(story: Story) -> None:
     story.oracle.healed()
     story.visit("holder", 5)
@@ -234,6 +293,10 @@ RIGHT = [
     an_older_one_passes_those_who_wait,
     a_line_is_forgotten_in_a_crash,
     a_silent_place_is_lost,
+    a_late_duplicate_enters_the_line_again,
+    a_change_takes_the_room_of_what_it_replaces,
+    an_older_one_comes_while_a_younger_one_is_answered,
+    who_waits_for_what_is_locked_waits_as_long_as_it_likes,
     what_was_granted_before_a_release_came,
     first_in_line_is_granted_room_at_once,
 ]
@@ -409,17 +472,12 @@ def a_dead_broker_is_granted_room(story: Story) -> str:
 
 
 def a_ghost_is_offered_something(story: Story) -> str:
-    wish = m.Await(
-        rid="ghost", att=1, stamp=10, principal=m.Principal(user="eve"),
-        wants=(m.Want("argo/x", 0, HOUR_S, 1),), length_s=60,
-    )  # fmt: skip
-    story.asks(wish)
-    story.says(m.Awaited(rid="ghost", att=1, offered=(m.Freed("here/one", 0, 60),)))
+    story.asks(wish("ghost", 10))
+    story.says(m.Awaited(rid="ghost", att=1, offered=(m.Freed("argo/x", 0, 60),)))
     assert not story.oracle.complaints
     story.asks(m.Release(rid="ghost", att=1))
-    story.asks(wish.__class__(**{name: getattr(wish, name) for name in wish.__struct_fields__}
-                              | {"rid": "other"}))  # fmt: skip
-    story.says(m.Awaited(rid="ghost", att=1, offered=(m.Freed("here/one", 0, 60),)))
+    story.asks(wish("other", 10))
+    story.says(m.Awaited(rid="ghost", att=1, offered=(m.Freed("argo/x", 0, 60),)))
     return "not on its list"
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 
 import pytest
 
+from tests import effort
 from tests.simulation.schedule import complaint, run
 
 SEEDS = 2_000
@@ -42,6 +43,7 @@ def test_every_promise_is_kept_under_every_fault(first: int) -> None:
         waits += report.waits
         if report.violation:
             complaints.append(complaint(report))
+    effort.operations["slots in schedules"] += operations
     assert not complaints, "\n\n".join(complaints[:5])
     assert [kind for kind in FAULTS if not faults[kind]] == []
     assert set(faults) <= set(FAULTS)

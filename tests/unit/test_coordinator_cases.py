@@ -296,6 +296,16 @@ def test_a_hold_that_ran_out_while_it_was_asked_for_again_has_expired() -> None:
     assert broker.row(rid).state == "closed"
 
 
+def test_a_hold_that_is_asked_for_again_lasts_no_longer_because_a_clock_was_set_back() -> None:
+    broker = Broker()
+    rid = hold(broker, 15)
+    broker.set_back_ms = 3_600_000
+    broker.receive("there", m.Renewed(rid=rid, att=1, epoch=2, lost=(21,)))
+    broker.visited(rid, att=2, vote=False)
+    broker.advance(15_000)
+    assert broker.events == ["held", "retrying", "expired"]
+
+
 def test_a_site_that_comes_back_is_asked_whether_it_still_holds() -> None:
     broker = Broker()
     hold(broker)

@@ -103,9 +103,11 @@ class Attempts(Telling):
             case.enter("held")
             case.noted = False
             record.waiting = None
+            last_ms = now.wall_ms + record.spec.hold_s * 1_000
             if not record.held_until_ms:
-                record.held_until_ms = now.wall_ms + record.spec.hold_s * 1_000
                 self._happened(case, "held", "", now)
+            # A clock that was set back prolongs nothing.
+            record.held_until_ms = min(record.held_until_ms or last_ms, last_ms)
             left_ms = max(record.held_until_ms - now.wall_ms, 0)
             case.phase_deadline_ms = now.monotonic_ms + left_ms
             case.renew_at_ms = now.monotonic_ms + RENEW_EVERY_MS

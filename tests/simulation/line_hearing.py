@@ -1,0 +1,142 @@
+"""The books of all sites, as far as they follow from what sites are asked; what they say is judged."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from kalends.core import messages as m
+from tests.simulation.line_books import SiteBooks, Waiter
+from tests.simulation.line_turns import Turns
+from tests.simulation.listening import Listener, milliseconds
+
+
+class LineHearing(Listener):
+    """Who asks a site for something may wait there, and who gives something up has it no more."""
+
+    def __init__(self, turns: Turns, now_ms: Callable[[], int]) -> None:
+        super().__init__(now_ms)
+        self._turns = turns
+        self._sites: dict[str, SiteBooks] = defaultdict(SiteBooks)
+        self._visits: dict[tuple[str, str, int], m.Visit] = {}
+        self._replaces: dict[str, str] = {}
+        self._dispatches: dict[tuple[str, str, int], m.Dispatch] = {}
+        self._delivered: dict[tuple[str, str, int, str], int] = {}
+        """When the first message of this kind, that is not answered yet, came."""
+
+    def on_delivered(self, site: str, source: str, message: m.Message, moment: int) -> None:
+        books = self._sites[site]
+        match message:
+            case m.Visit() | m.Dispatch():
+                self._visited(site, message, moment)
+            case m.Await():
+                now_ms = milliseconds(moment)
+                wish = _as_visit(message)
+                books.listed[message.rid] = Waiter(wish, moment, now_ms)
+                self._turns.listed(message.rid, message.stamp)
+            case m.Prepare():
+                key = (site, message.rid, message.att, "prepare")
+                self._delivered.setdefault(key, moment)
+                books.asked.setdefault(message.rid, message)
+            case m.Release():
+                self._released(books, message, moment)
+            case m.Give():
+                taken = books.taken.get(message.rid)
+                if (
+                    taken is not None
+                    and taken.state == "held"
+                    and taken.att == message.att
+                    and taken.spans.keys() <= set(message.hold_ids)
+                ):
+                    books.enter_again(message.rid, moment)
+            case m.Renew():
+                taken = books.taken.get(message.rid)
+                if taken is not None and taken.state == "held" and taken.att <= message.att:
+                    renewed = milliseconds(moment), message.hold_ms
+                    if taken.surely(renewed[0]):
+                        taken.asked_ms, taken.hold_ms = renewed
+                    else:
+                        taken.renewing = renewed
+            case m.Decide() | m.Outcome():
+                self._decided(site, message, moment)
+            case m.Cancel():
+                books.drop(message.rid, message.att, "locked", "held")
+            case m.PeerAsk() | m.PeerSays():
+                taken = books.taken.get(message.rid)
+                if taken is not None:
+                    taken.sure = False
+                if message.rid in books.waiters:
+                    books.waiters[message.rid].sure = False
+
+    def _visited(self, site: str, visit: m.Visit | m.Dispatch, moment: int) -> None:
+        books = self._sites[site]
+        self._turns.asked(visit.rid, visit.stamp)
+        self._delivered.setdefault((site, visit.rid, visit.att, "visit"), moment)
+        taken = books.taken.get(visit.rid)
+        if taken is not None and taken.att < visit.att:
+            taken.sure = False
+        books.leave(visit.rid, visit.att - 1, moment)
+        if isinstance(visit, m.Dispatch):
+            self._dispatches[site, visit.rid, visit.att] = visit
+            return
+        self._visits[site, visit.rid, visit.att] = visit
+        if visit.replaces:
+            self._replaces[visit.rid] = visit.replaces
+        books.asked[visit.rid] = visit
+        if visit.queue and (taken is None or taken.att < visit.att):
+            books.enter(visit, moment)
+
+    def _released(self, books: SiteBooks, release: m.Release, moment: int) -> None:
+        taken = books.taken.get(release.rid)
+        if not release.hold_ids:
+            books.leave(release.rid, release.att, moment)
+            if release.rid in books.listed:
+                del books.listed[release.rid]
+                books.unlisted[release.rid] = moment
+            books.drop(release.rid, release.att, "held")
+        elif taken is not None and taken.state == "held" and taken.att <= release.att:
+            for hold_id in release.hold_ids:
+                taken.spans.pop(hold_id, None)
+            if not taken.spans:
+                del books.taken[release.rid]
+
+    def _decided(self, site: str, decision: m.Decide | m.Outcome, moment: int) -> None:
+        books, rid = self._sites[site], decision.rid
+        if decision.outcome == "pending":
+            return
+        books.leave(rid, decision.att, moment)
+        taken = books.taken.get(rid)
+        if decision.outcome == "commit" and rid in self._replaces:
+            books.taken.pop(self._replaces[rid], None)
+        if decision.outcome == "abort":
+            self._delivered[site, rid, decision.att, "abort"] = moment
+            books.asked.pop(rid, None)
+            books.drop(rid, decision.att, "held", "promised")
+        elif taken is not None and taken.att == decision.att:
+            chosen = set(decision.chosen.get(site, ()))
+            taken.spans = {key: span for key, span in taken.spans.items() if key in chosen}
+            taken.state = "locked"
+            if not taken.spans:
+                del books.taken[rid]
+
+    def on_crashed(self, site: str, moment: int) -> None:
+        books = self._sites[site]
+        books.waiters.clear()
+        books.listed.clear()
+        for rid, asked in list(books.asked.items()):
+            if isinstance(asked, m.Visit) and asked.mode == "hold":
+                del books.asked[rid]
+        for rid, taken in list(books.taken.items()):
+            if taken.state == "held" and rid not in books.asked:
+                del books.taken[rid]
+        for key in [key for key in self._delivered if key[0] == site]:
+            del self._delivered[key]
+
+
+def _as_visit(wish: m.Await) -> Any:
+    """For its stamp and wants."""
+    return m.Visit(
+        rid=wish.rid, att=wish.att, stamp=wish.stamp, mode="hold", principal=wish.principal,
+        wants=wish.wants, parts=(m.Part("nobody", ""),), need=1, secret="-" * 16, hold_ms=1,
+    )  # fmt: skip

@@ -1,0 +1,71 @@
+"""Histories of slots, from messages made by hand."""
+
+from __future__ import annotations
+
+from kalends.core import messages as m
+from tests.simulation.histories import Recorder
+
+HOUR_S = 3_600
+ANN = m.Principal(user="ann")
+
+
+class Site:
+    """What is heard of argo, 10 ms apart."""
+
+    def __init__(self) -> None:
+        self.ms = 0
+        self.recorder = Recorder(lambda: self.ms)
+        self.recorder.singles = frozenset(("argo/x",))
+
+    def asked(self, message: m.Message) -> None:
+        self.ms += 10
+        self.recorder.delivered("argo", "red~1", message)
+
+    def says(self, message: m.Message) -> None:
+        self.ms += 10
+        self.recorder.left("argo", "red~1", message)
+
+    def agent_comes(self, att: int) -> None:
+        self.asked(
+            m.Dispatch(
+                rid="agent", att=att, stamp=20, principal=ANN, script="0" * 64,
+                starts=m.Starts(first=HOUR_S, last=HOUR_S, step_s=60), asks=(),
+                parts=(m.Part("argo", "sim://argo"),), need=1, secret="s" * 16, hold_ms=30_000,
+            )
+        )  # fmt: skip
+
+    def agent_holds(self, att: int) -> None:
+        choice = m.HeldChoice(
+            hold_id=att, term=0, resource="argo/x", start=HOUR_S, end=2 * HOUR_S, units=1,
+            common=HOUR_S,
+        )  # fmt: skip
+        self.says(m.Report(rid="agent", att=att, sites=(m.SiteReport("argo", 1, held=(choice,)),)))
+
+    def shows_all_as_free(self) -> None:
+        want = m.Want("argo/x", HOUR_S, 2 * HOUR_S, 1)
+        self.asked(m.Query(query_id=self.ms, principal=ANN, wants=(want,)))
+        steps = ((HOUR_S, 2 * HOUR_S, 1),)
+        free = m.FreeSteps("argo/x", steps=steps, until=2 * HOUR_S)
+        self.says(m.View(query_id=self.ms - 10, epoch=1, views=(free,)))
+
+
+def test_an_agent_that_comes_again_holds_nothing_until_it_has_run() -> None:
+    site = Site()
+    site.agent_comes(1)
+    site.agent_holds(1)
+    site.agent_comes(2)
+    site.shows_all_as_free()
+    site.agent_holds(2)
+    assert site.recorder.finish() == []
+    assert site.recorder.numbers.operations > 3
+
+
+def test_what_an_agent_holds_is_not_shown_as_free() -> None:
+    site = Site()
+    site.agent_comes(1)
+    site.agent_holds(1)
+    site.shows_all_as_free()
+    site.agent_comes(2)
+    site.agent_holds(2)
+    [complaint] = site.recorder.finish()
+    assert "wrong" in complaint
