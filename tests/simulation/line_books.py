@@ -85,6 +85,8 @@ class SiteBooks:
     listed: dict[str, Waiter] = field(default_factory=dict)
     """Requests on waiting lists, for what a site may keep for them."""
     taken: dict[str, Taken] = field(default_factory=dict)
+    aborted: dict[str, Taken] = field(default_factory=dict)
+    """Promises whose abort has come, and may not be stored yet: a crash brings them back."""
     unlisted: dict[str, int] = field(default_factory=dict)
     """When requests left those lists."""
     left: dict[str, list[tuple[int, Waiter]]] = field(default_factory=dict)

@@ -27,6 +27,8 @@ class LineHearing(Listener):
 
     def on_delivered(self, site: str, source: str, message: m.Message, moment: int) -> None:
         books = self._sites[site]
+        if self._silent_since[site] == moment:
+            books.aborted.clear()
         match message:
             case m.Visit() | m.Dispatch():
                 self._visited(site, message, moment)
@@ -112,6 +114,8 @@ class LineHearing(Listener):
         if decision.outcome == "abort":
             self._delivered[site, rid, decision.att, "abort"] = moment
             books.asked.pop(rid, None)
+            if taken is not None and taken.state == "promised" and taken.att <= decision.att:
+                books.aborted[rid] = taken
             books.drop(rid, decision.att, "held", "promised")
         elif taken is not None and taken.att == decision.att:
             chosen = set(decision.chosen.get(site, ()))
@@ -130,6 +134,9 @@ class LineHearing(Listener):
         for rid, taken in list(books.taken.items()):
             if taken.state == "held" and rid not in books.asked:
                 del books.taken[rid]
+        for rid, taken in books.aborted.items():
+            taken.sure = False
+            books.taken.setdefault(rid, taken)
         for key in [key for key in self._delivered if key[0] == site]:
             del self._delivered[key]
 

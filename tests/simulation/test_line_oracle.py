@@ -251,6 +251,21 @@ def a_change_takes_the_room_of_what_it_replaces(story: Story) -> None:
     story.held("young")
 
 
+def an_abort_is_lost_in_a_crash(story: Story) -> None:
+    story.oracle.healed()
+    story.visit("holder", 5)
+    story.held("holder", "yes")
+    story.asks(m.Outcome(rid="holder", att=1, outcome="abort"))
+    story.oracle.crashed(SITE)
+    story.visit("old", 10)
+    story.waits("old")
+    for _ in range(3):
+        story.wait(2_000)
+        story.visit("old", 10)
+        story.waits("old")
+    story.oracle.ended("old")
+
+
 def an_older_one_comes_while_a_younger_one_is_answered(story: Story) -> None:
     story.visit("young", 20)
     story.visit("old", 10)
@@ -295,6 +310,7 @@ RIGHT = [
     a_silent_place_is_lost,
     a_late_duplicate_enters_the_line_again,
     a_change_takes_the_room_of_what_it_replaces,
+    an_abort_is_lost_in_a_crash,
     an_older_one_comes_while_a_younger_one_is_answered,
     who_waits_for_what_is_locked_waits_as_long_as_it_likes,
     what_was_granted_before_a_release_came,
