@@ -319,11 +319,14 @@ def test_ctrl_c_leaves_it_waiting_and_says_how_to_go_on(broker: Broker) -> None:
     broker.courses.append([in_line(3, "caltech/onyx"), *STEPS])
     held_back = broker.go_on
     broker.go_on = lambda id: None  # type: ignore[method-assign]  # nothing changes
+    # Tests in the background of a shell ignore Ctrl-C, and so would what they start.
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [sys.executable, "-m", "kalends", "book", "caltech/onyx", *WHEN],
         env={**os.environ, **environment(broker)},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
+    signal.signal(signal.SIGINT, inherited)
     assert process.stderr is not None
     said = []
     for line in process.stderr:
