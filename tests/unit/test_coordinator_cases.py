@@ -379,6 +379,23 @@ def test_a_no_to_prepare_of_a_hold_fails_it() -> None:
     assert broker.answers[2].state == "failed"
 
 
+def test_a_request_that_waited_survives_a_site_that_lost_its_hold_just_before_the_promise() -> None:
+    broker = Broker()
+    rid = broker.submit()
+    held = Refusal(where="there/one", code=RefusalCode.HELD, detail="held")
+    broker.receive("there", no(rid, held))
+    broker.visited(rid, att=2, vote=False)
+    assert broker.case(rid).phase == "preparing"
+    ended = Refusal(where="there", code=RefusalCode.HELD, detail="the hold has ended")
+    broker.receive("here", m.Voted(rid=rid, att=2, epoch=1, vote="yes"))
+    broker.receive("there", m.Voted(rid=rid, att=2, epoch=2, vote="no", refusals=(ended,)))
+    assert broker.row(rid).att == 3
+    broker.sent()
+    broker.visited(rid, att=3, vote=False)
+    broker.voted(rid, att=3)
+    assert broker.answers[1].state == "reserved"
+
+
 def test_prepare_is_said_again_until_it_is_answered() -> None:
     broker = Broker()
     rid = hold(broker)

@@ -336,11 +336,13 @@ def test_prepare_of_what_is_not_held_is_refused(att: int) -> None:
     unknown = site.answer(prepare(2, 5))
     assert isinstance(unknown, m.Voted)
     assert unknown.vote == "no"
+    assert [r.code for r in unknown.refusals] == [RefusalCode.HELD]
     site.receive(visit(1, ONE))
     wrong = (5,) if att == 1 else site.ids(1)
     voted = site.answer(prepare(1, *wrong, att=att))
     assert isinstance(voted, m.Voted)
     assert voted.vote == "no"
+    assert [r.code for r in voted.refusals] == [RefusalCode.HELD]
     assert site.states(1) == ["held"]
 
 

@@ -219,12 +219,12 @@ class Participant(Listing):
     ) -> tuple[Literal["yes", "no", "stale"], tuple[Refusal, ...]]:
         stake = self.book.stakes.get(prepare.rid)
         if stake is None:
-            return "no", (self._refuse(RefusalCode.BUSY, "the hold has ended"),)
+            return "no", (self._refuse(RefusalCode.HELD, "the hold has ended"),)
         if prepare.att <= stake.refused or prepare.att < stake.att:
             return "stale", ()
         named = set(prepare.hold_ids)
         if prepare.att > stake.att or not named <= {claim.hold_id for claim in stake.claims}:
-            return "no", (self._refuse(RefusalCode.BUSY, "the hold has ended"),)
+            return "no", (self._refuse(RefusalCode.HELD, "the hold has ended"),)
         if not stake.has("held"):
             return ("yes", ()) if stake.has("prepared") or stake.has("locked") else ("stale", ())
         if are_alternatives([claim for claim in stake.claims if claim.hold_id in named]):
