@@ -12,7 +12,14 @@ import pytest
 import kalends
 from kalends.broker.server import build_broker
 from kalends.client.retry import Backoff
-from kalends.core.errors import Conflict, NotFound, OutcomeUnknown, StoreDamaged, Unavailable
+from kalends.core.errors import (
+    Conflict,
+    InvalidInput,
+    NotFound,
+    OutcomeUnknown,
+    StoreDamaged,
+    Unavailable,
+)
 from kalends.serving.configuration import BrokerConfiguration, load_configuration
 from kalends.serving.runner import Listening, Service, listen
 
@@ -102,6 +109,15 @@ async def test_without_its_store_a_broker_says_that_it_fails_until_it_is_back(
             pass
         with pytest.raises(NotFound):
             await client.resolve("first-key")
+
+
+async def test_a_request_that_would_be_given_up_in_the_past_is_refused(tmp_path: Path) -> None:
+    async with serving(tmp_path) as client:
+        asked = client.request("here/one", duration="1h", at=WHEN)
+        with pytest.raises(InvalidInput) as caught:
+            await client.book(asked, patience="taken", give_up_at="2026-01-01 00:00")
+        assert caught.value.where == "give_up_at"
+        assert await client.list() == ()
 
 
 async def test_a_stop_gives_the_lease_back(tmp_path: Path) -> None:

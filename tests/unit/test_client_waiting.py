@@ -137,6 +137,17 @@ async def test_patience_and_the_time_to_give_up_are_sent(broker: Broker) -> None
     ]
 
 
+async def test_a_hold_that_is_kept_for_too_long_is_never_sent_and_told_the_most(
+    broker: Broker,
+) -> None:
+    async with connected(broker) as client:
+        with pytest.raises(InvalidInput) as caught:
+            await client.hold("caltech/onyx", duration="1h", keep="10d")
+    assert caught.value.where == "keep"
+    assert "longer than 1d" in caught.value.detail
+    assert broker.seen == []
+
+
 async def test_a_patience_that_there_is_not_is_never_sent(broker: Broker) -> None:
     async with connected(broker) as client:
         with pytest.raises(InvalidInput):

@@ -188,6 +188,18 @@ def test_what_an_owner_refuses_for_good_is_not_asked_again() -> None:
     assert not broker.case(rid).excluded
 
 
+def test_what_an_owner_refuses_for_good_is_the_only_reason_that_is_told() -> None:
+    broker = Broker()
+    rid = broker.ask("there/one")
+    broker.shows((0, 600))
+    refusal = Refusal(where="there/one", code=RefusalCode.LIMIT, detail="at most 8h at a time")
+    broker.receive("there", no(rid, refusal))
+    broker.shows((0, 600))
+    problem = broker.answers[1].problem
+    assert problem is not None
+    assert problem.refusals == (refusal,), "not that others were faster: nobody else was there"
+
+
 def test_sites_that_show_nothing_in_time_are_left_out_of_the_plan() -> None:
     broker = Broker()
     rid = broker.ask("here/one + there/one")

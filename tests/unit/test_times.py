@@ -216,6 +216,7 @@ def test_an_unknown_zone_is_refused_with_near_names(name: str, near: str) -> Non
         ("2026-03-02 .. 2026-03-04", "2026-03-02", "2026-03-04"),
         ("tomorrow 08:00 for 90m", "tomorrow 08:00", "tomorrow 09:30"),
         ("now for 400d", "now", "2027-04-06 10:30"),
+        ("now+400d .. now+401d", "2027-04-06 10:30", "2027-04-07 10:30"),
         ("tomorrow", "2026-03-03", "2026-03-04"),
         ("2026-03-29", "2026-03-29 00:00", "2026-03-30 00:00"),
         ("fri Asia/Tokyo", "2026-03-06 00:00 Asia/Tokyo", "2026-03-07 00:00 Asia/Tokyo"),

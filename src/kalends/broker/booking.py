@@ -24,7 +24,7 @@ from kalends.broker.records import Records
 from kalends.broker.scripts import Scripts
 from kalends.broker.service import BrokerService, moment
 from kalends.core import api
-from kalends.core.errors import Conflict, LostRace, NotFound, error_from_problem
+from kalends.core.errors import Conflict, InvalidInput, LostRace, NotFound, error_from_problem
 from kalends.core.intervals import Moment
 from kalends.core.language import format_alternatives
 from kalends.serving.callers import Caller
@@ -69,6 +69,12 @@ class Booking:
 
         def asked() -> tuple[Spec, None]:
             """A key that is known already finds its request, whatever became of the script since."""
+            if body.give_up_at and body.give_up_at <= moment().wall_s:
+                raise InvalidInput(
+                    "the time to give up has passed already",
+                    where="give_up_at",
+                    remedy="give a later time, or leave it out",
+                )
             if not request.agent:
                 return spec, None
             found = self._scripts.resolve(user, request.agent, "request.agent")

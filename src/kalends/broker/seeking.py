@@ -219,7 +219,8 @@ class Seeking(Attempts):
     def _why_not(self, case: Case) -> tuple[Refusal, ...]:
         if not case.fixed:
             request = case.record.spec.request
-            why = why_not(request, self.directory, case.free, case.refusals)
+            refused = (*case.shunned.values(), *case.refusals)
+            why = why_not(request, self.directory, case.free, refused)
             return tuple(dict.fromkeys((*case.shunned.values(), *why)))
         taken = (
             Refusal(

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from kalends.core import limits
 from kalends.core.durations import parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.language import parse_request
@@ -47,10 +48,12 @@ def time_s(when: Time, *, now_s: int, zone: ZoneInfo, where: str = "time") -> in
     return check_time(when, where=where)
 
 
-def length_s(length: Duration, *, where: str = "duration") -> int:
+def length_s(
+    length: Duration, *, where: str = "duration", longest_s: int = limits.DURATION_S_MAX
+) -> int:
     """`length` as seconds; raises `InvalidInput` for what is not a positive whole number of them."""
     if isinstance(length, str):
-        return parse_duration(length, where=where)
+        return parse_duration(length, where=where, longest_s=longest_s)
     seconds = length.total_seconds() if isinstance(length, timedelta) else length
     if seconds < 1 or seconds != int(seconds):
         raise InvalidInput(

@@ -21,7 +21,7 @@ from kalends.client.asking import (
 )
 from kalends.client.scripts import Agent, named_script
 from kalends.client.waiting import Follower, Progress
-from kalends.core import api
+from kalends.core import api, limits
 from kalends.core.errors import InvalidInput
 from kalends.core.requests import Request
 
@@ -150,7 +150,7 @@ class RequestCalls(AgentCalls):
             request, duration=duration, at=at, window=window, note=note, priority=priority,
             prefer=prefer, agent=script.name, arguments=arguments,
         )  # fmt: skip
-        keep_s = length_s(keep, where="keep")
+        keep_s = length_s(keep, where="keep", longest_s=limits.HOLD_MS_MAX // 1000)
         body = self._book(wanted, key, patience, give_up_at, keep_s)
         await self._upload(script)
         return settled(await self._decided(body, wait_s, on_progress))

@@ -116,7 +116,10 @@ def parse_time(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "tim
     if words.isascii() and words.isdigit():
         return reading.seconds(words)
     if match := _NOW.fullmatch(words):
-        return check_time(now_s + parse_offset(match[1] or "0s", where=where), where=where)
+        return check_time(
+            now_s + parse_offset(match[1] or "0s", where=where, furthest_s=limits.WINDOW_S_MAX),
+            where=where,
+        )
     if match := _ISO.fullmatch(words):
         if match[5] and named_zone is not None:
             raise InvalidInput(
