@@ -408,6 +408,14 @@ def test_a_request_that_waited_survives_a_site_that_lost_its_hold_just_before_th
     assert broker.answers[1].state == "reserved"
 
 
+def test_what_waits_on_lists_is_given_up_at_the_last_start_and_not_when_it_would_end() -> None:
+    broker = Broker()
+    rid = broker.submit(patience="taken")
+    now = broker.now
+    left_ms = broker.case(rid).deadline_ms - now.monotonic_ms
+    assert now.wall_ms + left_ms == START * 1_000
+
+
 def test_prepare_is_said_again_until_it_is_answered() -> None:
     broker = Broker()
     rid = hold(broker)

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from kalends.broker import record as r
 from kalends.broker.case import Case, problem_of, view_of
+from kalends.broker.demand import start_window
 from kalends.broker.directory import Directory
 from kalends.broker.effects import Answer, Effects, Happened
 from kalends.broker.in_flight import InFlight
@@ -23,6 +24,7 @@ from kalends.core.api import Event, RequestView
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import LostRace, Refusal
 from kalends.core.intervals import Moment
+from kalends.core.requests import Request
 
 REQUEST_MS_MAX: Final = 60_000
 LISTED_S_MAX: Final = 366 * 86_400
@@ -44,10 +46,17 @@ def deadline_ms(record: Record, now: Moment) -> int:
     spec = record.spec
     give_up_at = spec.give_up_at
     if not give_up_at and spec.patience == "taken":
-        give_up_at = spec.request.not_after or record.created_ms // 1000 + LISTED_S_MAX
+        give_up_at = _last_start(spec.request) or record.created_ms // 1000 + LISTED_S_MAX
     if not give_up_at:
         return now.monotonic_ms + REQUEST_MS_MAX
     return now.monotonic_ms + max(give_up_at * 1000 - now.wall_ms, 0)
+
+
+def _last_start(request: Request) -> int:
+    """After it no alternative can begin any more; 0 where the window has no end."""
+    if not request.not_after:
+        return 0
+    return max(start_window(request, number)[1] for number in range(len(request.alternatives)))
 
 
 class Identity(NamedTuple):
