@@ -178,6 +178,19 @@ def test_it_gives_up_after_so_many_lost_races() -> None:
     assert problem.code == "lost-race"
 
 
+def test_where_an_owners_rule_refused_every_start_the_rule_is_told_and_no_race() -> None:
+    broker = Broker()
+    rid = broker.ask("here/one + there/one", patience="none")
+    share = Refusal(where="there/one", code=RefusalCode.SHARE, detail="half of the week is used")
+    for att in range(1, ROUNDS_MAX + 1):
+        broker.shows((0, 600))
+        broker.receive("there", no(rid, share, att=att))
+    problem = broker.answers[1].problem
+    assert problem is not None
+    assert problem.code == "limit-exceeded"
+    assert problem.refusals == (share,)
+
+
 def test_what_an_owner_refuses_for_good_is_not_asked_again() -> None:
     broker = Broker()
     rid = broker.ask("here/one + there/one")

@@ -19,7 +19,7 @@ from kalends.broker.refusals import PERMANENT, error_of
 from kalends.broker.seeking import Seeking
 from kalends.core import messages as m
 from kalends.core.api import Waiting
-from kalends.core.errors import LostRace, Refusal, RefusalCode
+from kalends.core.errors import KalendsError, LostRace, Refusal, RefusalCode
 from kalends.core.intervals import Moment
 
 ROUNDS_MAX: Final = 8
@@ -169,12 +169,7 @@ class Negotiating(Seeking):
             else:
                 self._close(case, error_of(refusals), "failed", now)
         elif case.rounds >= (PATIENT_ROUNDS_MAX if patient else ROUNDS_MAX):
-            error = LostRace(
-                f"others were faster {case.rounds} times",
-                remedy="try again, or ask for a wider window",
-                refusals=refusals,
-            )
-            self._close(case, error, "failed", now)
+            self._close(case, _given_up(case, refusals), "failed", now)
         else:
             permanent = {each.where: each for each in refusals if each.code in PERMANENT}
             case.shunned |= permanent
@@ -205,3 +200,15 @@ class Negotiating(Seeking):
             return False
         case.phase_deadline_ms = now.monotonic_ms + VOTE_MS_MAX
         return True
+
+
+def _given_up(case: Case, refusals: tuple[Refusal, ...]) -> KalendsError:
+    """Why no further start is tried: others had each, or the owners' rules allow none of them."""
+    rules = [refusal for refusal in refusals if refusal.code not in AWAITED]
+    if rules:
+        return error_of(refusals)
+    return LostRace(
+        f"others were faster {case.rounds} times",
+        remedy="try again, or ask for a wider window",
+        refusals=refusals,
+    )

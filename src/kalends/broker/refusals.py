@@ -47,7 +47,7 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
     (RefusalCode.SHARE, LimitExceeded, "a share of that week is used up",
      "choose another week, or cancel something in it"),
     (RefusalCode.LIMIT, LimitExceeded, "a limit of the owner is reached",
-     "release or cancel something first"),
+     "ask for less, or release or cancel something first"),
     (RefusalCode.DRAINED, Unavailable, "a site takes no new bookings now", "try again later"),
     (RefusalCode.SITE_DOWN, Unavailable, "a site cannot be reached; nothing was booked",
      "try again later"),
