@@ -118,6 +118,23 @@ def test_a_refusal_after_waiting_ends_with_its_exit_code(run: Run, broker: Broke
     assert "kalends: no room" in result.stderr
 
 
+def test_a_refusal_of_what_is_taken_names_the_waiting_list_and_one_by_a_rule_does_not(
+    run: Run, broker: Broker
+) -> None:
+    hint = "add --when-free to wait until what you asked for is free"
+    broker.faults.append(NoCommonTime("taken", refusals=(BUSY,)))
+    result = run("book", "caltech/onyx", *WHEN)
+    assert result.exit_code == 5
+    assert result.stderr.splitlines()[-1] == hint
+    rule = msgspec.structs.replace(BUSY, code="blackout")
+    broker.faults.append(NoCommonTime("closed", refusals=(BUSY, rule)))
+    assert hint not in run("book", "caltech/onyx", *WHEN).stderr
+    broker.faults.append(NoCommonTime("taken", refusals=(BUSY,)))
+    assert hint not in run("book", "caltech/onyx", *WHEN, "--when-free").stderr
+    broker.faults.append(NoCommonTime("taken", refusals=(BUSY,)))
+    assert hint not in run("book", "caltech/onyx", "--for", "2h").stderr
+
+
 def test_a_wait_that_is_over_says_how_to_wait_on_and_how_to_give_up(
     run: Run, broker: Broker
 ) -> None:

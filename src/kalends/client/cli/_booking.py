@@ -13,13 +13,18 @@ from kalends.client.cli._settings import Settings
 from kalends.client.scripts import Agent
 from kalends.client.sync import SyncClient
 from kalends.core.api import Patience, RequestView
-from kalends.core.errors import KalendsError, LostRace, NoCommonTime
+from kalends.core.errors import KalendsError, LostRace, NoCommonTime, RefusalCode
 from kalends.core.requests import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 ALTERNATIVES = 3
 """Other starts that are shown where nothing could be had at once."""
+
+WAIT_LONGER = "add --when-free to wait until what you asked for is free"
+
+MENDED_BY_TIME = frozenset({RefusalCode.BUSY, RefusalCode.HELD})
+"""What comes free when somebody cancels; no waiting list helps against anything else."""
 
 
 class Options(_asking.When, _waiting.Options):
@@ -100,12 +105,28 @@ def run(
                 settings, client, asked.waits, asked.key, lambda wait_s: send(asked, wait_s)
             )
         except (NoCommonTime, LostRace) as error:
-            if settings.json or asked.patience != "none":
+            if settings.json or asked.patience == "taken":
                 raise
-            return tell_alternatives(settings, client, asked.wanted, error)
+            if asked.patience == "none":
+                return tell_alternatives(settings, client, asked.wanted, error)
+            return tell_refusal(error, fixed=options["at"] is not None)
         visits = _asking.visits(settings, client, view)
     _asking.answer(settings, view, visits)
     return 0
+
+
+def tell_refusal(error: KalendsError, *, fixed: bool) -> int:
+    """Say what stood in the way, and whether a waiting list would help; the exit code of `error`.
+
+    Of a `fixed` start each site has said itself what is taken; in a window an access rule may also
+    be why nothing is free.
+    """
+    told = _problems.lines(error)
+    if fixed and error.refusals and all(each.code in MENDED_BY_TIME for each in error.refusals):
+        told.append(WAIT_LONGER)
+    for line in told:
+        _output.say(line, error=True)
+    return error.exit_code
 
 
 def tell_alternatives(
@@ -120,7 +141,7 @@ def tell_alternatives(
         free = ()
     if free:
         told += ["free now, from then on:", *_words.candidate_lines(free, settings.time_zone())]
-    told.append("add --when-free to wait until what you asked for is free")
+    told.append(WAIT_LONGER)
     for line in told:
         _output.say(line, error=True)
     return error.exit_code
