@@ -9,7 +9,7 @@ looks again whenever one of them says that something has come free.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Callable, Collection, Sequence, Set
 from typing import Final, Literal
 
 from msgspec.structs import astuple, replace
@@ -26,7 +26,14 @@ from kalends.broker.refusals import PERMANENT, error_of, site_down
 from kalends.core import limits
 from kalends.core import messages as m
 from kalends.core.api import Waiting
-from kalends.core.errors import KalendsError, NoCommonTime, Refusal, RefusalCode, Unavailable
+from kalends.core.errors import (
+    InvalidInput,
+    KalendsError,
+    NoCommonTime,
+    Refusal,
+    RefusalCode,
+    Unavailable,
+)
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
 from kalends.core.messages import Want
@@ -82,10 +89,20 @@ class Seeking(Attempts):
         case.free = {}
         case.refusals = []
         case.queries = {}
+        self._go_on(case, lambda: self._first_asked(case, now), now)
+
+    def _first_asked(self, case: Case, now: Moment) -> Collection[str]:
         case.poll = self._poll(case, now)
-        self._ask(case, case.poll.first(), now)
-        if case.poll.over:
-            self._looked(case, now)
+        return case.poll.first()
+
+    def _go_on(self, case: Case, whom: Callable[[], Collection[str]], now: Moment) -> None:
+        """Ask `whom`, and plan once enough have answered; a request too hard to plan is given up."""
+        try:
+            self._ask(case, whom(), now)
+            if case.poll is not None and case.poll.over:
+                self._looked(case, now)
+        except InvalidInput as error:
+            self._close(case, error, "failed", now)
 
     def _poll(self, case: Case, now: Moment, polled: int = 0) -> Poll:
         """At first as few as the model says; who has lost a race, or looks for what is held, asks all."""
@@ -149,11 +166,10 @@ class Seeking(Attempts):
                 case.refusals.append(site_down(site, "it did not answer in time"))
                 self.odds.note_delay(site, LOOK_MS_MAX)
             self._forget_queries(case)
-        if case.poll is None:
-            return
-        self._ask(case, case.poll.more(case.free, set(case.queries.values())), now)
-        if case.poll.over:
-            self._looked(case, now)
+        poll = case.poll
+        if poll is not None:
+            waiting_for = set(case.queries.values())
+            self._go_on(case, lambda: poll.more(case.free, waiting_for), now)
 
     def _forget_queries(self, case: Case) -> None:
         for query_id in case.queries:
