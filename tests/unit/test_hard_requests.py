@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+from msgspec import structs
 from tests.protocol_broker import START, Broker
 from tests.protocol_support import ANN, DAY, T0
 
+from kalends.broker.planner import plan
 from kalends.broker.record import Spec
+from kalends.broker.work import STEPS_MAX, TooMuchWork, Work
 from kalends.core import messages as m
 from kalends.core.language import parse_request
+from kalends.core.requests import Alternative, Attribute, AttributePreference, Request, Term
 from kalends.core.resources import ResourceInfo
 
 LENGTHS_S = {"x": 2 * 3 * 5 * 7 * 11 * 13 * 17, "y": 23 * 29 * 31 * 37}
@@ -49,3 +54,51 @@ def test_a_request_that_cannot_be_planned_fails_with_the_reason_and_the_broker_g
     assert problem.code == "invalid-input"
     assert "ways" in problem.detail
     assert not broker.coordinator.cases
+
+
+def test_a_search_is_given_up_when_it_has_done_all_that_one_may_do() -> None:
+    text = "2 of {kind=x, speed>=1 weight 2} + 2 of {kind=x, speed>=2 weight 1}"
+    request = parse_request(
+        text, duration="60s", not_before=START, not_after=START + DAY, now_s=T0, zone="UTC"
+    )
+    infos = {
+        name: ResourceInfo(name=name, grain_s=60, attributes={"kind": "x", "speed": number})
+        for number, name in enumerate(("a/one", "a/two", "b/one", "b/two", "b/three"))
+    }
+    free = {name: [(START, START + DAY, 1)] for name in infos}
+    needed = Work()
+    (found,) = plan(request, infos, free, work=needed)
+    steps = STEPS_MAX - needed.left
+    assert plan(request, infos, free, work=Work(steps)) == [found]
+    with pytest.raises(TooMuchWork, match="too many ways"):
+        plan(request, infos, free, work=Work(steps - 1))
+
+
+@pytest.mark.parametrize("growing", [False, True])
+@pytest.mark.parametrize("preferred", [False, True])
+def test_whatever_is_asked_ends_within_the_work_that_is_allowed(
+    growing: bool, preferred: bool
+) -> None:
+    """Without a bound each of these takes minutes; counted are steps, so that no clock decides."""
+    speed = Attribute(name="speed", operator=">=", value=1)
+    wishes = tuple(
+        AttributePreference(attribute=structs.replace(speed, value=n), weight=1 + n / 7)
+        for n in range(40 if preferred else 0)
+    )
+    term = Term(attributes=(speed,), count=15, preferred=wishes, units_max=64 if growing else 0)
+    request = Request(
+        alternatives=(Alternative(terms=(term,) * 32),) * 32,
+        duration_s=7_200, not_before=START, not_after=START + 30 * DAY,
+    )  # fmt: skip
+    infos = {
+        f"a/r{n}": ResourceInfo(
+            name=f"a/r{n}", grain_s=300, capacity=64, attributes={"speed": n % 50}
+        )
+        for n in range(500)
+    }
+    free = {
+        name: [(START + at, START + at + 5_000, 1 + at % 64) for at in range(0, 30 * DAY, 43_000)]
+        for name in infos
+    }
+    with pytest.raises(TooMuchWork):
+        plan(request, infos, free)

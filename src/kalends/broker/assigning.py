@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 from typing import NamedTuple
 
+from kalends.broker.work import Work
+
 
 class Assigned(NamedTuple):
     """For each term the resources that serve it, in order of name; the sum of all worths.
@@ -33,16 +35,22 @@ class Shortage(NamedTuple):
     terms: tuple[int, ...]
 
 
-def heaviest(wanted: Sequence[int], worths: Sequence[Mapping[str, int]]) -> Assigned | Shortage:
+def heaviest(
+    wanted: Sequence[int], worths: Sequence[Mapping[str, int]], work: Work | None = None
+) -> Assigned | Shortage:
     """The assignment of the greatest sum; `worths` has for each term what could serve it.
 
     The same input gives the same answer; between equal worths earlier names are preferred.
+    Raises `TooMuchWork`.
     """
-    return _Assignment(wanted, worths).solved()
+    return _Assignment(wanted, worths, work or Work()).solved()
 
 
 class _Assignment:
-    def __init__(self, wanted: Sequence[int], worths: Sequence[Mapping[str, int]]) -> None:
+    def __init__(
+        self, wanted: Sequence[int], worths: Sequence[Mapping[str, int]], work: Work
+    ) -> None:
+        self._work = work
         self._terms = range(len(wanted))
         self._wanted = wanted
         self._worths = worths
@@ -90,6 +98,7 @@ class _Assignment:
     def _steps(self) -> list[dict[int, tuple[int, str]]]:
         """For each taker and giver the best resource to hand over, and what is gained by it."""
         steps: list[dict[int, tuple[int, str]]] = [{} for _ in self._terms]
+        self._work.spend(len(self._terms) * (5 + 3 * len(self._taken)))
         for giver in self._terms:
             for name in self._held[giver]:
                 given_up = self._worths[giver][name]

@@ -20,6 +20,7 @@ from kalends.broker.assigning import Assigned, Shortage, heaviest
 from kalends.broker.demand import Pick
 from kalends.broker.pieces import Pieces, Tally, Times, Worths, united
 from kalends.broker.starts import EVERY_SECOND
+from kalends.broker.work import Work
 from kalends.core.beats import Beat
 
 CLASSES_MAX: Final = 32
@@ -50,30 +51,38 @@ class Offers(NamedTuple):
 class Cluster:
     """Picks that compete for resources, and what is known of their worth at any start."""
 
-    def __init__(self, offers: Sequence[Offers]) -> None:
+    def __init__(self, offers: Sequence[Offers], work: Work) -> None:
         self.offers = offers
+        self._work = work
+        work.spend(6 * sum(len(each.pieces.owner) for each in offers))
         self._alone = [_Alone(each) for each in offers]
         self._cuts: list[Cut] = []
 
     def bound(self, times: Times) -> tuple[Worths, Enough]:
         """For each of `times` what the cluster is worth at most, and whether it may be served at all."""
+        self._work.spend(sum(alone.steps(len(times)) for alone in self._alone))
         worth, enough = self._alone[0].at(times)
         for alone in self._alone[1:]:
             further, also = alone.at(times)
             worth, enough = worth + further, enough & also
         for cut in self._cuts:
+            self._work.spend(cut.steps(len(times)))
             worth, enough = cut.applied(times, worth, enough)
         return worth, enough
 
     def served(self, time_s: int) -> Assigned | Shortage:
         """The best that can be done at `time_s`."""
         wanted = [each.pick.wanted for each in self.offers]
-        return heaviest(wanted, [each.at(time_s) for each in self.offers])
+        worths = [each.at(time_s) for each in self.offers]
+        pieces = sum(len(each.pieces.owner) for each in self.offers)
+        self._work.spend(pieces // 20 + 8 * sum(len(each) for each in worths))
+        return heaviest(wanted, worths, self._work)
 
     def learned(self, answer: Assigned | Shortage) -> Cut | None:
         """What the answer for one start says about all; it counts in `bound` from now on."""
         if len(self.offers) == 1:
             return None
+        self._work.spend(20 * sum(len(each.pieces.owner) for each in self.offers))
         cut: Cut
         if isinstance(answer, Assigned):
             cut = _Priced(self._resources, answer.prices)
@@ -87,8 +96,11 @@ class Cluster:
         return _Resources(self.offers)
 
 
-def clusters(offers: Iterable[Offers]) -> list[Cluster]:
-    """`offers` in clusters: of one group, and with resources in common, directly or in a chain."""
+def clusters(offers: Iterable[Offers], work: Work) -> list[Cluster]:
+    """`offers` in clusters: of one group, and with resources in common, directly or in a chain.
+
+    What they are asked raises `TooMuchWork` when it is more than `work` allows.
+    """
     found: list[tuple[int, set[str], list[Offers]]] = []
     for each in offers:
         names, members = set(each.pick.names), [each]
@@ -100,7 +112,7 @@ def clusters(offers: Iterable[Offers]) -> list[Cluster]:
             else:
                 apart.append((group, others, of_others))
         found = [*apart, (each.pick.group, names, members)]
-    return [Cluster(members) for _, _, members in found]
+    return [Cluster(members, work) for _, _, members in found]
 
 
 class Cut(Protocol):
@@ -108,6 +120,10 @@ class Cut(Protocol):
 
     def applied(self, times: Times, worth: Worths, enough: Enough) -> tuple[Worths, Enough]:
         """`worth` and `enough` at `times`, lowered to this bound."""
+        ...
+
+    def steps(self, number: int) -> int:
+        """The work of that for so many times."""
         ...
 
 
@@ -127,6 +143,9 @@ class _Alone:
             which = np.flatnonzero((offers.worths <= most) & (offers.worths >= least))
             ones = np.ones(len(which), dtype=np.int64)
             self._classes.append((most, Tally(offers.pieces.kept(which), offers.beats, ones)))
+
+    def steps(self, number: int) -> int:
+        return sum(tally.steps(number) for _, tally in self._classes)
 
     def at(self, times: Times) -> tuple[Worths, Enough]:
         worth = np.zeros(len(times), dtype=self._dtype)
@@ -194,6 +213,9 @@ class _Priced:
             {place: resources.greatest[place] - price for place, price in enumerate(prices)}
         )
 
+    def steps(self, number: int) -> int:
+        return self._excess.steps(number)
+
     def applied(self, times: Times, worth: Worths, enough: Enough) -> tuple[Worths, Enough]:
         return np.minimum(worth, self._paid + self._excess.at(times)), enough
 
@@ -205,6 +227,9 @@ class _Short:
         self._wanted = sum(resources.wanted[term] for term in shortage.terms)
         ones = np.ones(resources.number, dtype=resources.dtype)
         self._number = resources.tally(dict.fromkeys(shortage.terms, ones))
+
+    def steps(self, number: int) -> int:
+        return self._number.steps(number)
 
     def applied(self, times: Times, worth: Worths, enough: Enough) -> tuple[Worths, Enough]:
         return worth, enough & (self._number.at(times) >= self._wanted)

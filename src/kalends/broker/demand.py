@@ -23,6 +23,7 @@ from kalends.broker.starts import (
     intersection,
     ranges,
 )
+from kalends.broker.work import Work
 from kalends.core import limits
 from kalends.core.attributes import described, matches
 from kalends.core.beats import Beat
@@ -34,10 +35,14 @@ Free = Mapping[str, Sequence[Step]]
 
 
 class Catalogue:
-    """What the resources have; each comparison is made once for all terms and alternatives."""
+    """What the resources have; each comparison is made once for all terms and alternatives.
 
-    def __init__(self, infos: Infos) -> None:
+    Raises `TooMuchWork` when there is more to compare than `work` allows.
+    """
+
+    def __init__(self, infos: Infos, work: Work | None = None) -> None:
         self._infos = infos
+        self._work = work or Work()
         self._having: dict[tuple[str, str, str], frozenset[str]] = {}
 
     def having(self, comparison: Attribute) -> frozenset[str]:
@@ -45,6 +50,7 @@ class Catalogue:
         # By its text, for 1, 1.0 and true are equal to Python.
         key = comparison.name, comparison.operator, repr(comparison.value)
         if key not in self._having:
+            self._work.spend(8 * len(self._infos))
             self._having[key] = frozenset(
                 name
                 for name, attributes in self._described.items()
@@ -55,6 +61,7 @@ class Catalogue:
     def serving(self, term: Term) -> list[str]:
         """The resources that an attribute term could pick, in order of name."""
         names = frozenset.intersection(*(self.having(each) for each in term.attributes))
+        self._work.spend(10 * len(names))
         return sorted(name for name in names if self._infos[name].capacity >= term.units)
 
     @cached_property

@@ -6,6 +6,7 @@ from kalends.broker.demand import Demand, Free, Infos, named_ranges, picking_of
 from kalends.broker.search import Sweep
 from kalends.broker.starts import Range
 from kalends.broker.weighing import Found
+from kalends.broker.work import Work
 from kalends.core.beats import Beat
 
 
@@ -13,14 +14,15 @@ class Even:
     """The search through them; each is worth `bound`."""
 
     def __init__(
-        self, demand: Demand, beat: Beat, window: Range, infos: Infos, free: Free, worth: int
-    ) -> None:
+        self, demand: Demand, beat: Beat, window: Range, infos: Infos, free: Free, worth: int,
+        work: Work,
+    ) -> None:  # fmt: skip
         self.demand = demand
         self.bound = worth
         self.earliest = window[0]
         self._excluded: list[Range] = []
         pickings = [picking_of(pick, infos, free, *window) for pick in demand.picks]
-        self._sweep = Sweep(*window, named_ranges(demand, free, *window), beat, pickings)
+        self._sweep = Sweep(*window, named_ranges(demand, free, *window), beat, pickings, work)
 
     def best(self) -> Found | None:
         """The earliest start that is left."""

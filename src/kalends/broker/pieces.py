@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kalends.broker.starts import Range, Stage, Step
+from kalends.broker.work import Work
 from kalends.core.beats import Beat
 
 Times = npt.NDArray[np.int64]
@@ -23,9 +24,15 @@ Worths = npt.NDArray[Any]
 
 
 class Calendars:
-    """The free steps of many resources, one behind the other; read when they are first needed."""
+    """The free steps of many resources, one behind the other; read when they are first needed.
 
-    def __init__(self, names: Iterable[str], free: Mapping[str, Sequence[Step]]) -> None:
+    Raises `TooMuchWork` when more is asked of them than `work` allows.
+    """
+
+    def __init__(
+        self, names: Iterable[str], free: Mapping[str, Sequence[Step]], work: Work | None = None
+    ) -> None:
+        self._work = work or Work()
         self._names = sorted(name for name in names if name in free)
         self._free = free
 
@@ -33,6 +40,7 @@ class Calendars:
     def _steps(self) -> tuple[Times, Times, Times, Times]:
         """Of each step the place of its resource, its start, its end and its units."""
         counts = [len(self._free[name]) for name in self._names]
+        self._work.spend(3 * sum(counts))
         steps = chain.from_iterable(self._free[name] for name in self._names)
         numbers = np.fromiter(chain.from_iterable(steps), np.int64, 3 * sum(counts)).reshape(-1, 3)
         places = np.repeat(np.arange(len(self._names)), counts)
@@ -54,6 +62,7 @@ class Calendars:
     ) -> tuple[Pieces, Times]:
         """As `starts.levels`, for each of `names` (in order): the pieces, and the units of each."""
         owner, start, units = _without_gaps(*self._of(names))
+        self._work.spend(2 * len(owner))
         line = owner * _APART_S + start
         moments = np.concatenate((start - stage.offset_s, start - stage.end_s + 1))
         moments = np.clip(moments, window[0], window[1])
@@ -61,7 +70,7 @@ class Calendars:
         begun = start[np.searchsorted(owner, of_moment)]
         known = moments + stage.offset_s >= begun
         since = of_moment[known] * _APART_S + moments[known] - window[0]
-        of_moment, first = np.divmod(np.unique(since), _APART_S)
+        of_moment, first = np.divmod(distinct(since), _APART_S)
         first += window[0]
         begin = of_moment * _APART_S + first + stage.offset_s
         below = np.searchsorted(line, begin, side="right") - 1
@@ -78,6 +87,7 @@ class Calendars:
     def _of(self, names: Sequence[str]) -> tuple[Times, Times, Times, Times]:
         """The steps of `names`, in their order: the place of each, its start, its end, its units."""
         owner, start, end, units = self._steps
+        self._work.spend(len(owner) // 2 + 3 * len(self._names))
         numbers = {name: number for number, name in enumerate(names)}
         of_place = np.array([numbers.get(name, -1) for name in self._names], dtype=np.int64)
         of_step = of_place[owner]
@@ -87,6 +97,12 @@ class Calendars:
 
 _APART_S: Final = 1 << 40
 """So far apart lie the times of different resources where all of them stand on one line."""
+
+
+def distinct(times: Times) -> Times:
+    """Each of `times` once, in order. (`numpy.unique` goes by hashes, which takes many times as long.)"""
+    in_order = np.sort(times)
+    return in_order[_changes(in_order)]
 
 
 def _changes(values: Times) -> npt.NDArray[np.bool_]:
@@ -179,6 +195,10 @@ class Tally:
             self._parts.append(
                 (beat, first[begun], _sums(of_part[begun]), last[over], _sums(of_part[over]))
             )
+
+    def steps(self, number: int) -> int:
+        """The work of `at` for so many times."""
+        return len(self._parts) * (20 + number // 2)
 
     def at(self, times: Times) -> Worths | int:
         """The sum at each of `times`."""

@@ -28,6 +28,7 @@ from kalends.broker.pieces import Calendars
 from kalends.broker.starts import levels
 from kalends.broker.weighing import Found, Scale, time_levels
 from kalends.broker.weighted import Weighted, named_levels
+from kalends.broker.work import Work
 from kalends.core.errors import InvalidInput
 from kalends.core.messages import Want
 from kalends.core.requests import Request, Term, span_of, term_interval
@@ -94,6 +95,7 @@ def plan(
     *,
     count: int = 1,
     excluded: Collection[Key] = (),
+    work: Work | None = None,
 ) -> list[Plan]:
     """At most `count` plans, best first; none has its key in `excluded`.
 
@@ -105,10 +107,11 @@ def plan(
     Which resources are picked depends on nothing but the input; of equal worth, earlier names are
     preferred. An amount that may grow is as large as it can be at that start, unless its weight is
     negative. A resource without an entry in `free` counts as taken. Raises `InvalidInput` when grains
-    fit together in too many ways to be searched.
+    fit together in too many ways to be searched, and `TooMuchWork` when there is more to be weighed
+    than `work` (None: as much as one search may do) allows.
     """
     scale = Scale(request)
-    searches = _searches(request, infos, free, excluded, scale)
+    searches = _searches(request, infos, free, excluded, scale, work or Work())
     waiting: list[tuple[int, int, int, Found | None]] = [
         (-search.bound, search.earliest, number, None) for number, search in searches.items()
     ]
@@ -147,11 +150,16 @@ class _Search(Protocol):
 
 
 def _searches(
-    request: Request, infos: Infos, free: Free, excluded: Collection[Key], scale: Scale
+    request: Request,
+    infos: Infos,
+    free: Free,
+    excluded: Collection[Key],
+    scale: Scale,
+    work: Work,
 ) -> dict[int, _Search]:
     """By its number, a search for each alternative that could be met at some time."""
-    catalogue = Catalogue(infos)
-    calendars = Calendars(infos, free)
+    catalogue = Catalogue(infos, work)
+    calendars = Calendars(infos, free, work)
     searches: dict[int, _Search] = {}
     for number, alternative in enumerate(request.alternatives):
         demand = demand_of(request, infos, number, catalogue)
@@ -159,14 +167,16 @@ def _searches(
         short = any(len(pick.names) < pick.wanted for pick in demand.picks)
         if beat is None or window[0] > window[1] or short:
             continue
+        work.spend(20 * len(request.preferences) + 20 * sum(len(p.names) for p in demand.picks))
         of_time = {worth for _, _, worth in time_levels(request.preferences, scale, *window)}
         if len(of_time) == 1 and not any(_differing(term) for term in alternative.terms):
             worth = scale.of(alternative.weight) + of_time.pop()
-            searches[number] = Even(demand, beat, window, infos, free, worth)
+            searches[number] = Even(demand, beat, window, infos, free, worth, work)
         else:
             searches[number] = Weighted(
-                request, number, demand, beat, window, infos, free, catalogue, scale, calendars
-            )
+                request, number, demand, beat, window, infos, free, catalogue, scale, calendars,
+                work,
+            )  # fmt: skip
         for start in sorted(start for of, start in excluded if of == number):
             searches[number].exclude(start, start)
     return searches

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kalends.broker.starts import Range
+from kalends.broker.work import Work
 from kalends.core.beats import Beat
 from kalends.core.errors import InvalidInput
 
@@ -54,12 +55,14 @@ class Sweep:
     """Finds starts in ascending order; every range is read once, and only as far as needed.
 
     `named` are the ranges that suit all named resources, `beat` their joint beat. Raises
-    `InvalidInput` when grains fit together in more than `BEATS_MAX` ways.
+    `InvalidInput` when grains fit together in more than `BEATS_MAX` ways, and `TooMuchWork`.
     """
 
     def __init__(
-        self, first: int, last: int, named: Iterator[Range], beat: Beat, pickings: Sequence[Picking]
-    ) -> None:
+        self, first: int, last: int, named: Iterator[Range], beat: Beat,
+        pickings: Sequence[Picking], work: Work | None = None,
+    ) -> None:  # fmt: skip
+        self._work = work or Work()
         self._last = last
         self._named = named
         self._range: Range | None = (first, first - 1)
@@ -144,12 +147,14 @@ class Sweep:
         """Bring the candidate's next range that has a start on its beat to the heap of openings."""
         candidate = self._candidates[number]
         for begin, end in candidate.ranges:
+            self._work.spend(60)
             first = candidate.beat.next(begin)
             if first <= end:
                 heapq.heappush(self._opening, (first, number, end))
                 return
 
     def _picked(self, time_s: int) -> tuple[tuple[str, ...], ...] | None:
+        self._work.spend(10 * sum(len(opened) for opened in self._open))
         choices = [
             [
                 self._candidates[number].resource
@@ -158,24 +163,25 @@ class Sweep:
             ]
             for opened in self._open
         ]
-        return assign(self._pickings, choices)
+        return assign(self._pickings, choices, self._work)
 
 
 def assign(
-    pickings: Sequence[Picking], choices: Sequence[Sequence[str]]
+    pickings: Sequence[Picking], choices: Sequence[Sequence[str]], work: Work | None = None
 ) -> tuple[tuple[str, ...], ...] | None:
     """For each picking as many of its choices as wanted, none shared within a group; None when impossible.
 
     Augmenting paths (Kuhn 1955) over pickings: an answer is found whenever there is one. The same
-    input gives the same answer; earlier choices are preferred.
+    input gives the same answer; earlier choices are preferred. Raises `TooMuchWork`.
     """
+    work = work or Work()
     if any(len(names) < picking.wanted for names, picking in zip(choices, pickings, strict=True)):
         return None
     picked: list[tuple[str, ...]] = [() for _ in pickings]
     for group in {picking.group: None for picking in pickings}:
         members = [number for number, picking in enumerate(pickings) if picking.group == group]
         holders = _matched(
-            {n: choices[n] for n in members}, {n: pickings[n].wanted for n in members}
+            {n: choices[n] for n in members}, {n: pickings[n].wanted for n in members}, work
         )
         if holders is None:
             return None
@@ -185,7 +191,7 @@ def assign(
 
 
 def _matched(
-    choices: Mapping[int, Sequence[str]], wanted: Mapping[int, int]
+    choices: Mapping[int, Sequence[str]], wanted: Mapping[int, int], work: Work
 ) -> dict[str, int] | None:
     """Who gets each name: as many as wanted each, from their choices; None when impossible."""
     holders: dict[str, int] = {}
@@ -193,23 +199,25 @@ def _matched(
         unheld = [name for name in names if name not in holders][: wanted[number]]
         holders.update(dict.fromkeys(unheld, number))
         for _ in range(wanted[number] - len(unheld)):
-            if not _place(number, choices, holders, set()):
+            if not _place(number, choices, holders, set(), work):
                 return None
     return holders
 
 
 def _place(
-    number: int, choices: Mapping[int, Sequence[str]], holders: dict[str, int], visited: set[int]
-) -> bool:
+    number: int, choices: Mapping[int, Sequence[str]], holders: dict[str, int], visited: set[int],
+    work: Work,
+) -> bool:  # fmt: skip
     """Give `number` one more name, moving the holders of others to other names if it must be."""
     visited.add(number)
+    work.spend(len(choices[number]))
     for name in choices[number]:
         if name not in holders:
             holders[name] = number
             return True
     for name in choices[number]:
         holder = holders[name]
-        if holder not in visited and _place(holder, choices, holders, visited):
+        if holder not in visited and _place(holder, choices, holders, visited, work):
             holders[name] = number
             return True
     return False

@@ -33,9 +33,13 @@ class Scale:
 
     def __init__(self, request: Request) -> None:
         self.parts = lcm(*(weight.denominator for weight in _weights(request)))
+        self._whole: dict[float, int] = {}
 
     def of(self, weight: float) -> int:
-        return int(_decimal(weight) * self.parts)
+        """Read as a decimal number once: many preferences have the same weight."""
+        if weight not in self._whole:
+            self._whole[weight] = int(_decimal(weight) * self.parts)
+        return self._whole[weight]
 
     def of_unit(self, term: Term) -> int:
         """What each unit above the least amount of a growing `term` is worth."""

@@ -34,10 +34,11 @@ from kalends.broker.demand import (
     named_ranges,
     stage_of,
 )
-from kalends.broker.pieces import Calendars, Times, Worths, next_on
+from kalends.broker.pieces import Calendars, Times, Worths, distinct, next_on
 from kalends.broker.search import joint_beats
 from kalends.broker.starts import Range, added, levels
 from kalends.broker.weighing import Found, Level, Scale, attribute_worths, joined, time_levels
+from kalends.broker.work import Work
 from kalends.core.beats import Beat
 from kalends.core.requests import Request, Term
 
@@ -60,12 +61,15 @@ class Weighted:
         catalogue: Catalogue,
         scale: Scale,
         calendars: Calendars,
+        work: Work,
     ) -> None:
+        self._work = work
         self.demand = demand
         self._request, self._beat, self._window = request, beat, window
         self._infos, self._free, self._scale, self._calendars = infos, free, scale, calendars
         self._alternative = request.alternatives[number]
         self._times_worth = time_levels(request.preferences, scale, *window)
+        work.spend(sum(len(p.names) * (5 + 3 * len(self._term(p).preferred)) for p in demand.picks))
         self._attributes = {
             pick.number: attribute_worths(self._term(pick), pick.names, catalogue, scale)
             for pick in demand.picks
@@ -118,7 +122,7 @@ class Weighted:
         dtype: npt.DTypeLike = np.int64 if size < _SAFE else object
         offers = [each._replace(worths=each.worths.astype(dtype)) for each in offers]
         joint = joint_beats(*self._window, self._beat, beats)
-        frontier = _Frontier(ground, clusters(offers), joint, dtype)
+        frontier = _Frontier(ground, clusters(offers, self._work), joint, dtype, self._work)
         for first, last in self._excluded:
             frontier.exclude(first, last)
         return frontier
@@ -149,8 +153,10 @@ class Weighted:
         of_name = np.array(attributes, dtype=object)
         if not (growing(term) and term.units_weight):
             pieces = self._calendars.ranges(pick.names, pick.stage, self._window)
+            self._work.spend(5 * len(pieces.owner))
             return Offers(pick, beats, pieces, of_name[pieces.owner])
         pieces, units = self._calendars.levels(pick.names, pick.stage, term.units_max, self._window)
+        self._work.spend(len(pieces.owner))
         of_amount = (units - term.units).astype(object) * self._scale.of_unit(term)
         return Offers(pick, beats, pieces, of_name[pieces.owner] + of_amount)
 
@@ -164,8 +170,9 @@ class _Frontier:
         of_picks: Sequence[Cluster],
         joint: Collection[Beat],
         dtype: npt.DTypeLike,
+        work: Work,
     ) -> None:
-        self._clusters, self._joint = of_picks, joint
+        self._clusters, self._joint, self._work = of_picks, joint, work
         columns = [[level[column] for level in ground] for column in range(3)]
         self._first, self._last = (np.array(each, dtype=np.int64) for each in columns[:2])
         self._worth: Worths = np.array(columns[2], dtype=dtype)
@@ -200,8 +207,9 @@ class _Frontier:
         """Bring in the next time of every joint beat after `firsts` that is not after `lasts`."""
         found = []
         for beat in self._joint:
+            self._work.spend(len(firsts))
             times = next_on(beat, firsts)
-            found.append(np.unique(times[times <= lasts]))
+            found.append(distinct(times[times <= lasts]))
         times = np.setdiff1d(np.concatenate(found), self._times)
         times = times[self._ground_at(times) >= 0]
         for first, last in self._excluded:
@@ -227,6 +235,7 @@ class _Frontier:
 
     def _look(self, start: int) -> None:
         """Find what `start` is truly worth, and let all other starts learn from it."""
+        self._work.spend(300 + len(self._times) // 10)
         total = int(self._worth[self._ground_at(np.array([start]))][0])
         picked: dict[int, tuple[str, ...]] = {}
         for number, cluster in enumerate(self._clusters):
@@ -251,9 +260,10 @@ class _Frontier:
         cut = cluster.learned(answer)
         if cut is None:
             return
-        enough = np.ones(len(self._times), dtype=bool)
+        self._work.spend(cut.steps(len(self._times)))
         before = self._of_clusters[number]
-        after, enough = cut.applied(self._times, before, enough)
+        every = np.ones(len(self._times), dtype=bool)
+        after, enough = cut.applied(self._times, before, every)
         self._bounds = self._bounds - (before - after)
         self._of_clusters[number] = after
         self._keep(enough)

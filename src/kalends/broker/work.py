@@ -1,0 +1,34 @@
+"""How much one search may do, counted in steps: the same input always ends in the same way.
+
+A broker serves everybody on one event loop. No request, however it is made, may keep it for long.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kalends.core.errors import InvalidInput
+
+STEPS_MAX: Final = 6_000_000
+"""About a tenth of a microsecond each; twenty alternatives over a thousand resources need fewer."""
+
+
+class TooMuchWork(InvalidInput):
+    """The search was given up: nothing is said of what it would have found."""
+
+
+class Work:
+    """What is left of the steps that one search may take."""
+
+    def __init__(self, steps: int = STEPS_MAX) -> None:
+        self.left = steps
+
+    def spend(self, steps: int) -> None:
+        """Raises `TooMuchWork` where no more are left."""
+        self.left -= steps
+        if self.left < 0:
+            raise TooMuchWork(
+                "this request can be met in too many ways to weigh them all",
+                where="request",
+                remedy="ask for fewer alternatives, terms or preferences, or in a shorter window",
+            )
