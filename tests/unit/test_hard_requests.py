@@ -7,13 +7,14 @@ from msgspec import structs
 from tests.protocol_broker import START, Broker
 from tests.protocol_support import ANN, DAY, T0
 
+from kalends.broker.obstacles import fewest_to_move
 from kalends.broker.planner import plan
 from kalends.broker.record import Spec
 from kalends.broker.work import STEPS_MAX, TooMuchWork, Work
 from kalends.core import messages as m
 from kalends.core.language import parse_request
 from kalends.core.requests import Alternative, Attribute, AttributePreference, Request, Term
-from kalends.core.resources import ResourceInfo
+from kalends.core.resources import ResourceInfo, Slot
 
 LENGTHS_S = {"x": 2 * 3 * 5 * 7 * 11 * 13 * 17, "y": 23 * 29 * 31 * 37}
 """Whose divisors, as grains, fit together in more ways than are ever searched."""
@@ -102,3 +103,32 @@ def test_whatever_is_asked_ends_within_the_work_that_is_allowed(
     }
     with pytest.raises(TooMuchWork):
         plan(request, infos, free)
+
+
+def test_the_fewest_moves_of_very_many_bookings_are_the_best_that_were_found_in_time() -> None:
+    text = "5 of {kind=x}:60"
+    request = parse_request(
+        text, duration="2h", not_before=START, not_after=START + 30 * DAY, now_s=T0, zone="UTC"
+    )
+    infos = {
+        f"a/r{n}": ResourceInfo(name=f"a/r{n}", grain_s=60, capacity=64, attributes={"kind": "x"})
+        for n in range(20)
+    }
+    allowed = {name: [(START, START + 30 * DAY, 64)] for name in infos}
+    slots = {
+        name: [
+            Slot(start=START + at, end=START + at + 90_000, units=1 + at % 13, state="locked")
+            for at in range(0, 30 * DAY, 11_000)
+        ]
+        for name in infos
+    }
+    found = fewest_to_move(request, infos, allowed, slots)
+    assert found is not None
+    assert found.moves
+    assert not found.exact
+    few = parse_request(
+        "a/r1:60", duration="2h", not_before=START, not_after=START + DAY, now_s=T0, zone="UTC"
+    )
+    known = fewest_to_move(few, infos, allowed, slots)
+    assert known is not None
+    assert known.exact

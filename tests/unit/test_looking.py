@@ -7,7 +7,6 @@ import pytest
 
 from kalends.broker.directory import Directory
 from kalends.broker.looking import Looking, why_not
-from kalends.broker.planner import Plan
 from kalends.broker.record import Record, Spec
 from kalends.broker.refusals import error_of
 from kalends.calendars import unknown_resource
@@ -46,9 +45,7 @@ def heard_of_one(*sites: str) -> Directory:
 
 def refusals_at(directory: Directory) -> tuple[str, ...]:
     free = dict.fromkeys(directory.resources, ((START, START + 600, 1),))
-    planned = Looking.planned(RECORD, directory, free, (), ())
-    assert isinstance(planned, tuple)
-    error = error_of(planned)
+    error = error_of(why_not(RECORD.spec.request, directory, free, ()))
     assert isinstance(error, Unavailable | NotFound)
     return (error.code, *(refusal.code for refusal in error.refusals))
 
@@ -100,15 +97,3 @@ def test_an_unseen_resource_reads_as_one_that_is_not_there_in_every_alternative(
     ]
     first, second = ([(each.code, each.detail) for each in answer] for answer in answers)
     assert str(first).replace("sdsc/cluster", "sdsc/missing") == str(second)
-
-
-def test_after_lost_races_the_next_best_is_planned_as_far_as_there_is_one() -> None:
-    directory = heard_of_one("sdsc")
-    record = two_ways("sdsc/cluster")
-    free = {"sdsc/cluster": ((START, START + 3_600, 1),)}
-    starts = []
-    for choose in (0, 1, 5, 99):
-        planned = Looking.planned(record, directory, free, (), (), choose=choose)
-        assert isinstance(planned, Plan)
-        starts.append(planned.start - START)
-    assert starts == [0, 600, 3_000, 3_000]

@@ -184,3 +184,23 @@ def test_each_alternative_has_its_own_begin_and_end_of_stages() -> None:
     )
     assert [span_of(both, each) for each in both.alternatives] == [(-600, 3_600), (-600, 10_800)]
     assert span(both) == (-600, 10_800)
+
+
+def test_a_request_of_very_many_terms_or_comparisons_is_refused_as_a_whole() -> None:
+    one = Alternative(terms=(Term(resource="a/b"),) * 16)
+    many = Request(alternatives=(one,) * 9, duration_s=60, not_before=0, not_after=6_000)
+    msgspec.structs.replace(many, alternatives=(one,) * 8).check()
+    with pytest.raises(InvalidInput, match="144 terms in all"):
+        many.check()
+    asked = tuple(
+        Term(
+            attributes=tuple(
+                Attribute(name=f"a{number}", operator="=", value=place) for number in range(60)
+            )
+        )
+        for place in range(5)
+    )
+    picky = msgspec.structs.replace(many, alternatives=(Alternative(terms=asked),))
+    with pytest.raises(InvalidInput, match="300 different comparisons"):
+        picky.check()
+    msgspec.structs.replace(many, alternatives=(Alternative(terms=asked[:4]),) * 2).check()

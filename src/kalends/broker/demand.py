@@ -58,9 +58,13 @@ class Catalogue:
             )
         return self._having[key]
 
+    def meeting(self, term: Term) -> frozenset[str]:
+        """The resources that have the attributes of a term, however small they are."""
+        return frozenset.intersection(*(self.having(each) for each in term.attributes))
+
     def serving(self, term: Term) -> list[str]:
         """The resources that an attribute term could pick, in order of name."""
-        names = frozenset.intersection(*(self.having(each) for each in term.attributes))
+        names = self.meeting(term)
         self._work.spend(10 * len(names))
         return sorted(name for name in names if self._infos[name].capacity >= term.units)
 
@@ -160,10 +164,14 @@ def named_ranges(demand: Demand, free: Free, first: int, last: int) -> Iterator[
     )
 
 
-def picking_of(pick: Pick, infos: Infos, free: Free, first: int, last: int) -> Picking:
+def picking_of(
+    pick: Pick, infos: Infos, free: Free, first: int, last: int, work: Work | None = None
+) -> Picking:
     """`pick` with the ranges of starts of everyone who could serve it."""
     offered = [
-        Candidate(name, ranges(free[name], pick.stage, first, last), pick.beat(infos[name].grain_s))
+        Candidate(
+            name, ranges(free[name], pick.stage, first, last, work), pick.beat(infos[name].grain_s)
+        )
         for name in pick.names
         if name in free
     ]

@@ -21,7 +21,7 @@ class Even:
         self.bound = worth
         self.earliest = window[0]
         self._excluded: list[Range] = []
-        pickings = [picking_of(pick, infos, free, *window) for pick in demand.picks]
+        pickings = [picking_of(pick, infos, free, *window, work) for pick in demand.picks]
         self._sweep = Sweep(*window, named_ranges(demand, free, *window), beat, pickings, work)
 
     def best(self) -> Found | None:

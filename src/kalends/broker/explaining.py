@@ -6,7 +6,7 @@ is free only at different times. Nothing here says who has taken it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -40,29 +40,34 @@ from kalends.core.requests import Alternative, Request
 from kalends.core.resources import ResourceInfo
 
 
-def explain(
-    request: Request, infos: Infos, free: Free, numbers: Collection[int] | None = None
-) -> tuple[Refusal, ...]:
+def explain(request: Request, infos: Infos, free: Free) -> tuple[Refusal, ...]:
     """The refusals that explain why `plan` finds no start; one at least, most telling first.
 
-    Of every alternative, or those of `numbers`, one after the other; where there are several, each
-    refusal says which it is about. When there is a plan after all, or only excluded ones, the answer
+    Of every alternative, one after the other; where there are several, each refusal says which it is
+    about. When there is a plan after all, or only excluded ones, the answer
     says that others were faster.
     """
     if plan(request, infos, free):
-        return (
-            Refusal(
-                where=_everything(request.alternatives),
-                code=RefusalCode.BUSY,
-                detail="it looked free, but others took every start that was tried",
-            ),
-        )
-    if numbers is None:
-        numbers = range(len(request.alternatives))
+        return (others_were_faster(request),)
     return tuple(
-        of_alternative(request, number, refusal)
-        for number in numbers
-        for refusal in _explained(request, number, infos, free)
+        refusal
+        for number in range(len(request.alternatives))
+        for refusal in explain_one(request, number, infos, free)
+    )
+
+
+def explain_one(request: Request, number: int, infos: Infos, free: Free) -> tuple[Refusal, ...]:
+    """As `explain`, for alternative `number` of a request that has no plan."""
+    refusals = _explained(request, number, infos, free)
+    return tuple(of_alternative(request, number, refusal) for refusal in refusals)
+
+
+def others_were_faster(request: Request) -> Refusal:
+    """Why there was no plan, when there is one."""
+    return Refusal(
+        where=_everything(request.alternatives),
+        code=RefusalCode.BUSY,
+        detail="it looked free, but others took every start that was tried",
     )
 
 

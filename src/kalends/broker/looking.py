@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from kalends.broker.case import by_site
+from kalends.broker.demand import Catalogue
 from kalends.broker.directory import Directory
-from kalends.broker.explaining import explain, of_alternative
-from kalends.broker.planner import Free, Infos, Key, Plan, candidates, executable, plan
+from kalends.broker.explaining import explain_one, of_alternative, others_were_faster
+from kalends.broker.planner import Free, Key, Plan, candidates, executable, plan
 from kalends.broker.record import Record
 from kalends.broker.refusals import PERMANENT, error_of, site_down
 from kalends.calendars import unknown_resource
 from kalends.core import limits
-from kalends.core.attributes import described, matches
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.messages import Want
@@ -49,6 +49,7 @@ class Looking(NamedTuple):
     ) -> Looking:
         """As `of`; raises `InvalidInput` for what an agent cannot choose."""
         executable(request)
+        catalogue = Catalogue(directory.resources)
         numbers = range(len(request.alternatives))
         down = [_down(request, number, directory) for number in numbers]
         if all(down):
@@ -58,7 +59,7 @@ class Looking(NamedTuple):
         picked = {
             name
             for number in reachable
-            for name in _pickable(request, number, directory)
+            for name in _pickable(request, number, directory, catalogue)
             if name not in shunned and split_resource(name)[0] not in shunned
         }
         asked = sorted(name for name in picked | named if directory.is_up(split_resource(name)[0]))
@@ -67,24 +68,6 @@ class Looking(NamedTuple):
         end = min(request.not_after or wall_s + horizon, limits.TIME_S_MAX)
         wants = tuple(Want(name, start, max(end, start + 1), 1) for name in asked)
         return cls(by_site(wants))
-
-    @staticmethod
-    def planned(
-        record: Record,
-        directory: Directory,
-        free: Free,
-        refusals: Sequence[Refusal],
-        excluded: Collection[Key],
-        *,
-        choose: int = 0,
-    ) -> Plan | tuple[Refusal, ...]:
-        """The best plan not in `excluded`, or the refusals that explain why there is none.
-
-        With `choose` that many better ones are left to others; the last one, where there are fewer.
-        """
-        request = record.spec.request
-        found = plans(request, directory, free, count=choose + 1, excluded=excluded)
-        return found[-1] if found else why_not(request, directory, free, refusals)
 
 
 def plans(
@@ -118,6 +101,8 @@ def why_not(
     seen = {name: info for name, info in directory.resources.items() if name not in hidden}
     told = [refusal for refusal in refusals if refusal.where not in hidden]
     reasons = []
+    catalogue = Catalogue(directory.resources)
+    faster: list[Refusal] | None = None
     for number in range(len(request.alternatives)):
         named = _named(request, (number,))
         gone = _down(request, number, directory)
@@ -128,20 +113,22 @@ def why_not(
             because = sorted([*missing, *refused], key=lambda refusal: refusal.where) + gone
             reasons.append([of_alternative(request, number, refusal) for refusal in because])
         else:
-            used = _pickable(request, number, directory)
+            used = _pickable(request, number, directory, catalogue)
             sites = directory.sites
             about = [each for each in told if each.where in used or each.where in sites]
-            reasons.append([*about, *_explained(request, number, directory, seen, free)])
+            if faster is None:
+                faster = [others_were_faster(request)] if plan(request, seen, free) else []
+            explained = faster or explain_one(request, number, seen, free)
+            reasons.append([*about, *_unless_unheard(request, number, directory, explained)])
     hopeful = [each for each in reasons if not any(one.code in _HOPELESS for one in each)]
     chosen = reasons if hopeless or not hopeful else hopeful
     return tuple(dict.fromkeys(refusal for each in chosen for refusal in each))
 
 
-def _explained(
-    request: Request, number: int, directory: Directory, infos: Infos, free: Free
-) -> tuple[Refusal, ...]:
+def _unless_unheard(
+    request: Request, number: int, directory: Directory, explained: Sequence[Refusal]
+) -> Sequence[Refusal]:
     """Why an alternative has no plan; what attributes would pick may be at a site that is not heard."""
-    explained = explain(request, infos, free, (number,))
     named = _named(request, (number,))
     if len(named) == len(request.alternatives[number].terms):
         return explained
@@ -180,22 +167,20 @@ def _down(request: Request, number: int, directory: Directory) -> list[Refusal]:
     ]
 
 
-def _pickable(request: Request, number: int, directory: Directory) -> set[str]:
+def _pickable(
+    request: Request, number: int, directory: Directory, catalogue: Catalogue
+) -> set[str]:
     """What the terms could pick; where that is too little, also what is too small for them.
 
     Those are asked to learn whether the asker may see them, before anybody counts them aloud.
     """
     terms = request.alternatives[number].terms
     pickable: set[str] = set()
-    for place, names in candidates(request, directory.resources, number).items():
+    for place, names in candidates(request, directory.resources, number, catalogue).items():
         term = terms[place]
         if term.resource:
             continue
         pickable.update(names)
         if len(names) < term.count:
-            pickable.update(
-                name
-                for name, info in directory.resources.items()
-                if matches(described(info), term.attributes)
-            )
+            pickable |= catalogue.meeting(term)
     return pickable

@@ -16,9 +16,10 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 from kalends.broker.assigning import Shortage, heaviest
-from kalends.broker.demand import Demand, Free, Infos, demand_of, start_window
+from kalends.broker.demand import Catalogue, Demand, Free, Infos, demand_of, start_window
 from kalends.broker.search import joint_beats
 from kalends.broker.starts import Stage, Step, added
+from kalends.broker.work import TooMuchWork, Work
 from kalends.core.requests import Request
 from kalends.core.resources import Slot
 
@@ -27,7 +28,7 @@ Slots = Mapping[str, Sequence[Slot]]
 TRIES_MAX: Final = 20_000
 """Resources looked at, over all starts: beyond it only some of the starts are tried."""
 
-COVERS_MAX: Final = 2_000
+COVERS_MAX: Final = 200
 """Choices of bookings tried for one resource at one start, before a good one is good enough."""
 
 
@@ -62,29 +63,51 @@ def fewest_to_move(
     `allowed` is what the asker could book if there were no bookings, `slots` are the bookings. With
     `only` (an alternative, and a start) just that one is tried. None when the owners' rules, or the
     size of the resources, allow no start whatever moves.
+
+    Where there is more to try than one search may do, the answer is the best of what was tried, and
+    not exact; without any moves where nothing was found by then.
     """
+    work = Work()
     best: Moves | None = None
     exact = True
+    try:
+        for found, certain in _each_tried(request, infos, allowed, slots, only, work):
+            exact = exact and certain
+            if found is not None and (
+                best is None or (len(found.moves), found.start) < (len(best.moves), best.start)
+            ):
+                best = found
+    except TooMuchWork:
+        return (best or Moves(0, 0, (), False))._replace(exact=False)
+    return None if best is None else best._replace(exact=exact)
+
+
+def _each_tried(
+    request: Request,
+    infos: Infos,
+    allowed: Free,
+    slots: Slots,
+    only: tuple[int, int] | None,
+    work: Work,
+) -> Iterator[tuple[Moves | None, bool]]:
+    """The moves for each start that needs to be tried, and whether no fewer would do for it."""
+    catalogue = Catalogue(infos, work)
     for number in range(len(request.alternatives)):
         if only is not None and number != only[0]:
             continue
-        demand = demand_of(request, infos, number)
-        tried = _Tried(request, number, demand, infos, allowed, slots)
-        exact = exact and not tried.shared
+        demand = demand_of(request, infos, number, catalogue)
+        tried = _Tried(request, number, demand, infos, allowed, slots, work)
         starts = tried.starts() if only is None else [only[1]]
         most = max(1, TRIES_MAX // max(1, tried.number))
+        certain = not tried.shared and len(starts) <= most
         if len(starts) > most:
-            exact = False
             starts = [starts[place * len(starts) // most] for place in range(most)]
         for start in starts:
             found = tried.at(start)
-            if found is None:
-                continue
-            moves, certain = found
-            exact = exact and certain
-            if best is None or (len(moves), start) < (len(best.moves), best.start):
-                best = Moves(start, number, moves, True)
-    return None if best is None else best._replace(exact=exact)
+            if found is not None:
+                moves, exact = found
+                yield Moves(start, number, moves, True), exact and certain
+        yield None, certain
 
 
 class _Tried:
@@ -98,12 +121,14 @@ class _Tried:
         infos: Infos,
         allowed: Free,
         slots: Slots,
+        work: Work,
     ) -> None:
+        self._work = work
         self._demand = demand
         self._window = start_window(request, number)
         used = {*demand.named, *(name for pick in demand.picks for name in pick.names)}
         self._calendars = {
-            name: _Calendar(allowed.get(name, ()), slots.get(name, ())) for name in used
+            name: _Calendar(allowed.get(name, ()), slots.get(name, ()), work) for name in used
         }
         self._beats = {
             (pick.number, name): pick.beat(infos[name].grain_s)
@@ -124,12 +149,14 @@ class _Tried:
         if beat is None or first > last:
             return []
         begins = {first}
+        self._work.spend(10 * sum(calendar.size for calendar in self._calendars.values()))
         for name, stages in self._demand.named.items():
             for stage in added(stages):
                 begins |= self._calendars[name].begins(stage)
         for pick in self._demand.picks:
             for name in pick.names:
                 begins |= self._calendars[name].begins(pick.stage)
+        self._work.spend(10 * len(begins))
         joint = joint_beats(first, last, beat, set(self._beats.values()))
         later = {max(begin, first) for begin in begins}
         return sorted({t for begin in later for each in joint if (t := each.next(begin)) <= last})
@@ -149,7 +176,7 @@ class _Tried:
                 dict(self._covers(pick.number, pick.names, pick.stage, start)) for pick in group
             ]
             worths = [{name: -len(cover.slots) for name, cover in each.items()} for each in covers]
-            answer = heaviest([pick.wanted for pick in group], worths)
+            answer = heaviest([pick.wanted for pick in group], worths, self._work)
             if isinstance(answer, Shortage):
                 return None
             exact = exact and all(cover.exact for each in covers for cover in each.values())
@@ -185,7 +212,10 @@ class _Lack(NamedTuple):
 class _Calendar:
     """What the rules allow of one resource, and its bookings."""
 
-    def __init__(self, allowed: Sequence[Step], slots: Sequence[Slot]) -> None:
+    def __init__(self, allowed: Sequence[Step], slots: Sequence[Slot], work: Work) -> None:
+        self._work = work
+        work.spend(20 * (len(allowed) + len(slots)))
+        self.size = len(allowed) + len(slots)
         self._allowed = allowed
         self._slots = sorted(slots, key=lambda slot: (slot.start, slot.end))
         self._starts = [slot.start for slot in self._slots]
@@ -199,6 +229,7 @@ class _Calendar:
 
     def fewest(self, stages: Sequence[Stage], start: int) -> _Cover | None:
         """The fewest bookings that make room for `stages`; None when the rules leave no room."""
+        self._work.spend(100)
         lacks: list[_Lack] = []
         for stage in stages:
             begin, end = start + stage.offset_s, start + stage.end_s
@@ -208,6 +239,7 @@ class _Calendar:
                 if self._slots[place].end > begin
             ]
             for moment in self._moments(crossing, begin, end):
+                self._work.spend(5 + 2 * len(crossing))
                 over = [p for p in crossing if self._slots[p].start <= moment < self._slots[p].end]
                 allowed = self._allowed_at(moment)
                 if allowed < stage.units:
@@ -215,8 +247,11 @@ class _Calendar:
                 lack = stage.units + sum(self._slots[p].units for p in over) - allowed
                 if lack > 0:
                     lacks.append(_Lack(lack, tuple(over)))
+        if not lacks:
+            return _Cover((), True)
+        self._work.spend(len(self._slots))
         units = [slot.units for slot in self._slots]
-        places, exact = _Covering(lacks, units).solved()
+        places, exact = _Covering(lacks, units, self._work).solved()
         return _Cover(tuple(self._slots[place] for place in sorted(places)), exact)
 
     def _moments(self, crossing: Sequence[int], begin: int, end: int) -> list[int]:
@@ -241,7 +276,8 @@ class _Calendar:
 class _Covering:
     """The fewest bookings whose units make up for all lacks."""
 
-    def __init__(self, lacks: Sequence[_Lack], units: Sequence[int]) -> None:
+    def __init__(self, lacks: Sequence[_Lack], units: Sequence[int], work: Work) -> None:
+        self._work = work
         self._lacks, self._units = lacks, units
         self._reach: dict[int, int] = {}
         for lack in lacks:
@@ -292,9 +328,11 @@ class _Covering:
 
     def _first_unmet(self, moved: frozenset[int]) -> _Lack | None:
         for lack in self._lacks:
+            self._work.spend(1 + len(lack.held_by))
             if sum(self._units[place] for place in lack.held_by if place in moved) < lack.units:
                 return lack
         return None
 
     def _by_use(self, lack: _Lack) -> list[int]:
+        self._work.spend(10 * len(lack.held_by))
         return sorted(lack.held_by, key=lambda place: (-self._reach[place], -self._units[place]))

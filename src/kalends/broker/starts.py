@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from kalends.broker.work import Work
 from kalends.core.beats import Beat
 
 Step = tuple[int, int, int]
@@ -63,15 +64,19 @@ def added(stages: Sequence[Stage]) -> list[Stage]:
     return result
 
 
-def ranges(steps: Sequence[Step], stage: Stage, first: int, last: int) -> Iterator[Range]:
+def ranges(
+    steps: Sequence[Step], stage: Stage, first: int, last: int, work: Work | None = None
+) -> Iterator[Range]:
     """The starts from `first` to `last` at which `steps` have the units of `stage` all along, in order.
 
     `steps` are sorted and disjoint; those that touch make one stretch. Finds its place by bisection,
-    then reads only the steps that its ranges need.
+    then reads only the steps that its ranges need. Raises `TooMuchWork`.
     """
+    work = work or Work()
     earliest, latest = first + stage.offset_s, last + stage.offset_s
     begin = end = earliest
-    for index in range(bisect_right(steps, earliest, key=_end), len(steps)):
+    place = read = bisect_right(steps, earliest, key=_end)
+    for index in range(place, len(steps)):
         step_start, step_end, units = steps[index]
         if units < stage.units:
             continue
@@ -79,10 +84,14 @@ def ranges(steps: Sequence[Step], stage: Stage, first: int, last: int) -> Iterat
             end = step_end
             continue
         if end - stage.length_s >= begin:
+            work.spend(3 * (index - read))
+            read = index
             yield begin - stage.offset_s, min(end - stage.length_s, latest) - stage.offset_s
         begin, end = max(step_start, earliest), step_end
         if begin > latest:
+            work.spend(3 * (index - read))
             return
+    work.spend(3 * (len(steps) - read))
     if end - stage.length_s >= begin:
         yield begin - stage.offset_s, min(end - stage.length_s, latest) - stage.offset_s
 

@@ -20,6 +20,9 @@ ALTERNATIVES_MAX: Final = 32
 TERMS_MAX: Final = 32
 """Terms in one alternative: each becomes at least one claim to commit together."""
 
+TERMS_OF_ALL_MAX: Final = 128
+"""Terms of all alternatives of one request together: each is looked for among all resources."""
+
 SELECTED_MAX: Final = 256
 """The N of one ``N of {attributes}`` term."""
 
@@ -27,6 +30,9 @@ CLAIMS_MAX: Final = 512
 """Claims of one request over all sites: bounds the decision record and every message about it."""
 
 ATTRIBUTES_MAX: Final = 64
+COMPARISONS_MAX: Final = 256
+"""Different comparisons of one request: each is made with all resources that there are."""
+
 PRIORITY_MAX: Final = 100
 """Minutes of head start that a request may ask for at most; less than none delays it."""
 

@@ -123,6 +123,7 @@ class Request(_Value, frozen=True, kw_only=True):
         `from_wire` was already); then what belongs together is compared.
         """
         declared = self if from_wire else _declared(self)
+        _check_size(declared)
         for number, alternative in enumerate(declared.alternatives):
             check_alternative(alternative, f"alternatives[{number}]")
             _check_growing(declared, alternative, f"alternatives[{number}]")
@@ -134,6 +135,24 @@ class Request(_Value, frozen=True, kw_only=True):
         if declared != self:
             raise InvalidInput(
                 "a list stands where a tuple belongs", where="request", remedy="use tuples"
+            )
+
+
+def _check_size(request: Request) -> None:
+    """Every term, and every comparison, costs work for each resource that there is."""
+    terms = [term for alternative in request.alternatives for term in alternative.terms]
+    asked = [*(each for term in terms for each in term.attributes)]
+    asked += [each.attribute for term in terms for each in term.preferred]
+    comparisons = {(each.name, each.operator, repr(each.value)) for each in asked}
+    for number, most, what in (
+        (len(terms), limits.TERMS_OF_ALL_MAX, "terms in all alternatives together"),
+        (len(comparisons), limits.COMPARISONS_MAX, "different comparisons of attributes"),
+    ):
+        if number > most:
+            raise InvalidInput(
+                f"{number} {what}, at most {most} are weighed",
+                where="alternatives",
+                remedy="ask for less, or in several requests",
             )
 
 

@@ -22,6 +22,12 @@ HORIZONS: Final = (0.2, 0.5, 0.8, 0.99)
 FEW_SITES: Final = 4
 """So few are all asked: leaving one out saves a message or two, and may cost a round trip."""
 
+NEEDED_MAX: Final = 32
+"""Where more is needed of one term everybody is asked: weighing takes longer than an answer."""
+
+TERMS_MAX: Final = 8
+"""So many terms of one request are weighed; where there are more, everybody is asked about all."""
+
 NO_DIFFERENCE: Final = 1e-9
 
 
@@ -46,8 +52,11 @@ def choose(
 ) -> Choice:
     """Whom to ask: `at_least` so many sites, all that get a message in any case, all of a few.
 
-    Those that get a message in any case come first. Of orders that cost the same, the first tried.
+    Everybody, unweighed, where more than `NEEDED_MAX` are needed. Those that get a message in any case
+    come first. Of orders that cost the same, the first tried.
     """
+    if needed > NEEDED_MAX:
+        return Choice(tuple(sorted(prospects, key=lambda each: each.site)), len(prospects), ())
     named = sorted(prospects, key=lambda each: (each._replace(site=""), each.site))
     nameless = tuple(prospect._replace(site=str(n)) for n, prospect in enumerate(named))
     at_least = max(at_least, sum(prospect.asked for prospect in prospects))

@@ -19,7 +19,7 @@ from kalends.broker.planner import Free
 from kalends.broker.polling.counting import Prospect
 from kalends.broker.polling.model import MESSAGE_MS
 from kalends.broker.polling.odds import Odds
-from kalends.broker.polling.ordering import choose
+from kalends.broker.polling.ordering import TERMS_MAX, choose
 from kalends.broker.polling.wanted import Wanted, hurried, sites_of, wanted_of
 from kalends.core.identifiers import split_resource
 from kalends.core.requests import Request
@@ -51,9 +51,10 @@ def poll_of(
     """
     wanted = wanted_of(request, directory.resources, names, wall_s)
     pickable = {name for each in wanted for name in each.grains}
+    weighed = hurried(request) and not everybody and len(wanted) <= TERMS_MAX
     return Poll(
         wanted, odds, enough,
-        always=set(names) - pickable, hurried=hurried(request) and not everybody, polled=polled,
+        always=set(names) - pickable, hurried=weighed, polled=polled,
     )  # fmt: skip
 
 

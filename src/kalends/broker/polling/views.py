@@ -7,7 +7,7 @@ from collections.abc import Collection
 from kalends.broker.directory import Directory
 from kalends.broker.polling.counting import Prospect
 from kalends.broker.polling.odds import Odds
-from kalends.broker.polling.ordering import Choice, choose
+from kalends.broker.polling.ordering import TERMS_MAX, Choice, choose
 from kalends.broker.polling.wanted import Wanted, hurried, sites_of, wanted_of
 from kalends.core.api import PollPoint, PollView
 from kalends.core.identifiers import split_resource
@@ -22,7 +22,7 @@ def poll_views(
     *,
     hidden: Collection[str] = (),
 ) -> tuple[PollView, ...]:
-    """One view for every term that picks by attributes, of what connected sites could serve it.
+    """A view for each of the first `TERMS_MAX` terms that pick by attributes, of what connected sites have.
 
     Terms are counted through all alternatives. `chosen` may exceed the least point of the curve: a few
     sites are all asked, and so is everybody where the earliest plan need not be the best. `hidden` are the
@@ -33,11 +33,10 @@ def poll_views(
         for name in directory.resources
         if name not in hidden and directory.is_up(split_resource(name)[0])
     }
-    return tuple(
-        _view(wanted, odds, all_at_once=not hurried(request))
-        for wanted in wanted_of(request, directory.resources, names, wall_s)
-        if not wanted.named
-    )
+    found = wanted_of(request, directory.resources, names, wall_s)
+    all_at_once = not hurried(request) or len(found) > TERMS_MAX
+    picked = [wanted for wanted in found if not wanted.named]
+    return tuple(_view(wanted, odds, all_at_once=all_at_once) for wanted in picked[:TERMS_MAX])
 
 
 def _view(wanted: Wanted, odds: Odds, *, all_at_once: bool) -> PollView:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from kalends.broker.demand import Catalogue
 from kalends.broker.starts import Stage, Step, ranges
-from kalends.core.attributes import described, matches
 from kalends.core.identifiers import split_resource
 from kalends.core.requests import Request, term_interval
 from kalends.core.resources import ResourceInfo
@@ -50,20 +50,21 @@ def wanted_of(
     """
     found: list[Wanted] = []
     number = 0
-    known = {name: described(infos[name]) for name in sorted(names) if name in infos}
+    known = sorted(name for name in names if name in infos)
+    catalogue = Catalogue({name: infos[name] for name in known})
     for alternative in request.alternatives:
         lead_s = min(term_interval(request, term, 0).start for term in alternative.terms)
         first = max(request.not_before, now_s) - lead_s
         of_one = []
         for term in alternative.terms:
             begin, end = term_interval(request, term, first)
+            serving = (
+                [name for name in known if name == term.resource]
+                if term.resource
+                else catalogue.serving(term)
+            )
             grains = {
-                name: infos[name].grain_s
-                for name, attributes in known.items()
-                if infos[name].capacity >= term.units
-                and (
-                    name == term.resource if term.resource else matches(attributes, term.attributes)
-                )
+                name: infos[name].grain_s for name in serving if infos[name].capacity >= term.units
             }
             if grains:
                 stage = Stage(begin - first, end - begin, term.units)
