@@ -106,7 +106,7 @@ def test_whatever_is_asked_ends_within_the_work_that_is_allowed(
 
 
 def test_the_fewest_moves_of_very_many_bookings_are_the_best_that_were_found_in_time() -> None:
-    text = "5 of {kind=x}:60"
+    text = "2 of {kind=x}:64 + 2 of {kind=x}:64 for 20h"
     request = parse_request(
         text, duration="2h", not_before=START, not_after=START + 30 * DAY, now_s=T0, zone="UTC"
     )
@@ -118,7 +118,7 @@ def test_the_fewest_moves_of_very_many_bookings_are_the_best_that_were_found_in_
     slots = {
         name: [
             Slot(start=START + at, end=START + at + 90_000, units=1 + at % 13, state="locked")
-            for at in range(0, 30 * DAY, 11_000)
+            for at in range(-90_000, 30 * DAY, 11_000)
         ]
         for name in infos
     }
@@ -126,6 +126,7 @@ def test_the_fewest_moves_of_very_many_bookings_are_the_best_that_were_found_in_
     assert found is not None
     assert found.moves
     assert not found.exact
+    assert len(found.moves) >= 5
     few = parse_request(
         "a/r1:60", duration="2h", not_before=START, not_after=START + DAY, now_s=T0, zone="UTC"
     )

@@ -11,7 +11,8 @@ All operations happen whole or not at all. What is on the calendars follows from
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from sortedcontainers import SortedList
 
@@ -49,6 +50,7 @@ class SiteBook:
         self._placed: dict[str, list[Placed]] = {}
         self._changers: dict[str, str] = {}
         self._counts: Counter[tuple[str, State]] = Counter()
+        self._totals: Counter[State] = Counter()
         self._counted: dict[str, tuple[str, State, int]] = {}
         self._usage = Usage(self.calendars)
         self._expires_ms: dict[str, int] = {}
@@ -146,10 +148,19 @@ class SiteBook:
 
     def totals(self) -> Counter[State]:
         """How many claims are in each state, of all users."""
-        totals: Counter[State] = Counter()
-        for (_, state), count in self._counts.items():
-            totals[state] += count
-        return totals
+        return self._totals.copy()
+
+    @contextmanager
+    def without(self, stake: Stake) -> Iterator[None]:
+        """As if the locked `stake` were not booked. Nothing has come free by it when it is over."""
+        freed, locked = list(self._freed), list(self._locked)
+        self.vacate(stake)
+        try:
+            yield
+        finally:
+            full = self.occupy(stake, "locked", None)
+            assert not full, "what was booked a moment ago must fit"
+            self._freed, self._locked = freed, locked
 
     def occupy(self, stake: Stake, state: State, expires_ms: int | None) -> str:
         """Book all claims of `stake`; returns "" or the resource without room (then nothing is)."""
@@ -184,8 +195,12 @@ class SiteBook:
         """What was kept for somebody is not any more."""
         self._freed += [(resource, start, end) for resource, start, end, _ in pieces]
 
+    def note_closed(self, stretch: Stretch) -> None:
+        """Its owner takes nothing new there."""
+        self._locked.append(stretch)
+
     def take_locked(self) -> list[Stretch]:
-        """What was locked since the last call: no waiting helps there."""
+        """What was locked, or closed, since the last call: no waiting helps there."""
         locked, self._locked = self._locked, []
         return locked
 
@@ -297,6 +312,13 @@ class SiteBook:
             (self.stakes[rid], self._counted[rid][1], self._counted_already(self.stakes[rid]))
             for rid in self._placed
         )
+        counts: Counter[tuple[str, State]] = Counter()
+        for user, state, number in self._counted.values():
+            counts[user, state] += number
+        assert counts == self._counts
+        assert all(counts.values())
+        for state, total in self._totals.items():
+            assert total == sum(each for (_, of), each in counts.items() if of == state)
         assert list(self._expiries) == sorted((ms, rid) for rid, ms in self._expires_ms.items())
         for name, calendar in self.calendars.items():
             calendar.check()
@@ -364,13 +386,17 @@ class SiteBook:
         user, number = stake.principal.user, len(stake.claims)
         self._counted[stake.rid] = (user, state, number)
         self._counts[user, state] += number
+        self._totals[state] += number
         self._usage.note(stake, state, self._counted_already(stake))
 
     def _uncount(self, stake: Stake) -> None:
         self._usage.drop(stake.rid)
         if stake.rid in self._counted:
             user, state, number = self._counted.pop(stake.rid)
+            self._totals[state] -= number
             self._counts[user, state] -= number
+            if not self._counts[user, state]:
+                del self._counts[user, state]
 
     def _set_expiry(self, stake: Stake, expires_ms: int | None) -> None:
         known_ms = self._expires_ms.pop(stake.rid, None)

@@ -92,8 +92,8 @@ class Listing(Lining):
         pieces = [
             (resource, max(start, want.start), min(end, want.end), want.units)
             for resource, start, end in dict.fromkeys((*listed.offer.freed, *listed.offer.late))
-            for want in listed.wish.wants
-            if want.resource == resource and want.start < end and start < want.end
+            for want in listed.windows.get(resource, ())
+            if want.start < end and start < want.end
         ]
         self._offers.keep(listed.rid, listed.order, pieces)
 
@@ -101,8 +101,8 @@ class Listing(Lining):
         """Whether enough is free for long enough, in part during `freed`, in one of the windows."""
         resource, start, end = freed
         length_s = listed.wish.length_s
-        for want in listed.wish.wants:
-            if want.resource != resource or want.start >= end or want.end <= start:
+        for want in listed.windows[resource]:
+            if want.start >= end or want.end <= start:
                 continue
             first, last = max(want.start, start - length_s), min(want.end, end + length_s)
             if last - first < length_s:

@@ -99,6 +99,12 @@ class Participant(Listing):
             self._collect(now)
         self._find_takers(now)
 
+    def reclaim(self, body: api.Reclaim, now: Moment) -> api.ReclaimView:
+        """As below; who waits in line there hears at once that no waiting helps."""
+        view = super().reclaim(body, now)
+        self._find_takers(now)
+        return view
+
     def end_reclaim(self, key: str, now: Moment) -> api.ReclaimView:
         """As below; what came free by it finds its next taker."""
         view = super().end_reclaim(key, now)

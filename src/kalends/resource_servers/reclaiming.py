@@ -63,6 +63,7 @@ class Reclaiming(InDoubt):
             body.key, body.resource, body.start, body.end, body.notice_s, now.wall_s, body.reason
         )
         self._close_for(reclaimed)
+        self.book.note_closed((body.resource, body.start, body.end))
         self._effects.facts.append(stored_reclaim(reclaimed))
         self._ask_back(reclaimed, now, 0)
         return self.view_reclaim(self._reclaims[body.key])
@@ -89,14 +90,14 @@ class Reclaiming(InDoubt):
 
     def view_reclaim(self, reclaimed: Reclaimed) -> api.ReclaimView:
         there = list(self._standing_there(reclaimed))
-        waiting = tuple(stake.rid for stake in there if not _is_spared(stake, reclaimed))
+        waiting = {stake.rid: None for stake in there if not _is_spared(stake, reclaimed)}
         return api.ReclaimView(
             key=reclaimed.key,
             resource=reclaimed.resource,
             start=reclaimed.start,
             end=reclaimed.end,
             reason=reclaimed.reason,
-            waiting=waiting,
+            waiting=tuple(waiting),
             gone=tuple(rid for rid in reclaimed.told if rid not in waiting),
             spared=tuple(stake.rid for stake in there if _is_spared(stake, reclaimed)),
         )
@@ -145,7 +146,8 @@ class Reclaiming(InDoubt):
             for stake in self._standing_there(reclaimed)
             if not _is_spared(stake, reclaimed) and _last_end(stake, reclaimed) > now.wall_s
         ]
-        new = tuple(stake.rid for stake in asked if stake.rid not in reclaimed.told)
+        told = set(reclaimed.told)
+        new = tuple(stake.rid for stake in asked if stake.rid not in told)
         if new:
             reclaimed = structs.replace(reclaimed, told=(*reclaimed.told, *new))
             self._reclaims[reclaimed.key] = reclaimed

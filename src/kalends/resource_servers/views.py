@@ -100,11 +100,5 @@ def _without(book: SiteBook, rid: str, user: str) -> Iterator[None]:
     if book.changer_of(rid):
         yield
         return
-    book.vacate(stake)
-    try:
+    with book.without(stake):
         yield
-    finally:
-        full = book.occupy(stake, "locked", None)
-        assert not full, "what was booked a moment ago must fit"
-        book.take_freed()
-        book.take_locked()

@@ -37,6 +37,12 @@ class Listed:
     order: Order
     lease_ms: int
     offer: Offer | None = None
+    windows: dict[str, list[m.Want]] = field(init=False, default_factory=dict)
+    """What it waits for, by resource."""
+
+    def __post_init__(self) -> None:
+        for want in self.wish.wants:
+            self.windows.setdefault(want.resource, []).append(want)
 
     @property
     def rid(self) -> str:
@@ -66,7 +72,7 @@ class WaitingList:
         self.leave(listed.rid)
         self._listed[listed.rid] = listed
         self._deadlines.add((_deadline_ms(listed), listed.rid))
-        for resource in _resources(listed):
+        for resource in listed.windows:
             self._by_resource.setdefault(resource, SortedList()).add((listed.order, listed.rid))
 
     def leave(self, rid: str) -> Listed | None:
@@ -75,7 +81,7 @@ class WaitingList:
         if listed is None:
             return None
         self._deadlines.remove((_deadline_ms(listed), rid))
-        for resource in _resources(listed):
+        for resource in listed.windows:
             of_one = self._by_resource[resource]
             of_one.remove((listed.order, rid))
             if not of_one:
@@ -97,23 +103,23 @@ class WaitingList:
     def ahead(self, rid: str) -> int:
         """How many requests before `rid` wait for something in its windows."""
         listed = self._listed[rid]
-        return len(
-            {
-                other.rid
-                for want in listed.wish.wants
-                for other in self.after(None, want.resource)
-                if other.order < listed.order and _overlap(other, want)
-            }
-        )
+        found: set[str] = set()
+        for resource, windows in listed.windows.items():
+            for order, other in self._by_resource[resource]:
+                if order >= listed.order:
+                    break
+                theirs = self._listed[other].windows[resource]
+                if other not in found and any(_overlap(a, b) for a in windows for b in theirs):
+                    found.add(other)
+        return len(found)
 
     def hoped_for(self, resource: str, start: int, end: int) -> list[tuple[int, int, int]]:
         """Start, end and units of what is wanted there at one time only, during ``[start, end)``."""
         return [
             (want.start, want.end, want.units)
             for listed in self.after(None, resource)
-            for want in listed.wish.wants
-            if want.resource == resource
-            and want.end - want.start == listed.wish.length_s
+            for want in listed.windows[resource]
+            if want.end - want.start == listed.wish.length_s
             and want.start < end
             and start < want.end
         ]
@@ -140,7 +146,7 @@ class WaitingList:
         } == {
             (resource, each.order, rid)
             for rid, each in self._listed.items()
-            for resource in _resources(each)
+            for resource in each.windows
         }
 
 
@@ -148,12 +154,5 @@ def _deadline_ms(listed: Listed) -> int:
     return min(listed.lease_ms, listed.offer.until_ms) if listed.offer else listed.lease_ms
 
 
-def _resources(listed: Listed) -> set[str]:
-    return {want.resource for want in listed.wish.wants}
-
-
-def _overlap(listed: Listed, want: m.Want) -> bool:
-    return any(
-        each.resource == want.resource and each.start < want.end and want.start < each.end
-        for each in listed.wish.wants
-    )
+def _overlap(one: m.Want, other: m.Want) -> bool:
+    return one.start < other.end and other.start < one.end
