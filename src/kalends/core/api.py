@@ -247,7 +247,8 @@ class Found(Answer, frozen=True, kw_only=True):
 
     With `explain`, `obstacles` are the fewest bookings, as far as the asker may see them, that would
     have to move: for any start at all, or for the best one that the owners' rules allow, where that is
-    better than all candidates. Not `fewest`: so few are enough, but fewer might be.
+    better than all candidates. Not `fewest`: so few are enough, but fewer might be; with no obstacles,
+    nothing was found within the work that one call may cost.
     """
 
     candidates: tuple[Candidate, ...]
