@@ -22,6 +22,8 @@ class LineHearing(Listener):
         self._visits: dict[tuple[str, str, int], m.Visit] = {}
         self._replaces: dict[str, str] = {}
         self._dispatches: dict[tuple[str, str, int], m.Dispatch] = {}
+        self._reported_ids: set[tuple[str, int]] = set()
+        """Site and number of every hold that was reported for an agent."""
         self._delivered: dict[tuple[str, str, int, str], int] = {}
         """When the first message of this kind, that is not answered yet, came."""
 

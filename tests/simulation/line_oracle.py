@@ -215,9 +215,13 @@ class LineOracle(LineHearing):
         if dispatch is None or own is None or (taken is not None and taken.att >= report.att):
             return
         books.taken.pop(rid, None)
+        # What a repeated report tells again may be given back by the time that it leaves.
         spans = {
-            held.hold_id: (held.resource, held.start, held.end, held.units) for held in own.held
+            held.hold_id: (held.resource, held.start, held.end, held.units)
+            for held in own.held
+            if (site, held.hold_id) not in self._reported_ids
         }
+        self._reported_ids |= {(site, hold_id) for hold_id in spans}
         for span in spans.values():
             self._nobody_before(site, dispatch, [span], since, moment)
         if spans:

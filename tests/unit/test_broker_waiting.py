@@ -427,7 +427,7 @@ def test_where_all_is_locked_it_stands_on_the_lists_of_all_sites() -> None:
         assert (want.start, want.end) == (START, START + 600)
     waiting = broker.row(rid).waiting
     assert waiting is not None
-    assert (waiting.listed, waiting.awaited, waiting.until) == (True, ("there/one",), START + 600)
+    assert (waiting.listed, waiting.awaited, waiting.until) == (True, ("there/one",), START + 540)
 
 
 def test_without_that_patience_it_fails() -> None:

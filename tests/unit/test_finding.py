@@ -10,7 +10,7 @@ from serving_support import ManualClock
 from kalends.broker.asking import Asking
 from kalends.broker.directory import Directory
 from kalends.broker.finding import Finding
-from kalends.calendars import Booking, ResourceCalendar
+from kalends.calendars import Booking, Limit, Limits, OwnersRules, ResourceCalendar
 from kalends.calendars.access import open_access
 from kalends.core import api
 from kalends.core import messages as m
@@ -94,6 +94,19 @@ async def test_each_start_is_priced_by_the_time_that_it_leaves_idle() -> None:
         for (start, _, _), each in zip(hours(found), found.candidates, strict=True)
     ]
     assert prices == [(1, api.Price(idle_unit_s=H)), (5, api.Price())]
+
+
+async def test_what_is_longer_than_the_owner_lets_anybody_book_is_not_found() -> None:
+    site = two_machines()
+    short = Limit("short", "everyone", longest_s=H)
+    site.calendars["lab/one"].rules = OwnersRules(Limits([short]))
+    found = await site.find("lab/one | lab/two", explain=False)
+    assert {claim.resource for each in found.candidates for claim in each.claims} == {"lab/two"}
+    alone = await site.find("lab/one", explain=False)
+    assert alone.candidates == ()
+    assert [(each.where, each.code, each.rule) for each in alone.refusals] == [
+        ("lab/one", RefusalCode.LIMIT, "short")
+    ]
 
 
 async def test_without_a_start_the_fewest_bookings_in_the_way_are_told() -> None:

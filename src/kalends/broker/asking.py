@@ -35,13 +35,14 @@ class Asking:
         *,
         detail: bool = False,
         counting: Counting = "all",
+        length_s: int = 0,
     ) -> dict[str, list[FreeSteps]]:
         """What each site shows `principal` of `wants`; sites that do not answer all are missing.
 
-        `detail` and `counting` are as in `Query`.
+        `detail`, `counting` and `length_s` are as in `Query`.
         """
         asked = [
-            (site, self._query(site, principal, part, detail, counting))
+            (site, self._query(site, principal, part, detail, counting, length_s))
             for site, wants in wants_by_site.items()
             for part in batched(wants)
         ]
@@ -76,12 +77,14 @@ class Asking:
         wants: tuple[Want, ...],
         detail: bool,
         counting: Counting,
+        length_s: int,
     ) -> tuple[int, asyncio.Future[View | None]]:
         query_id = next(self._ids)
         future: asyncio.Future[View | None] = asyncio.get_running_loop().create_future()
         self._waiting[query_id] = (site, future)
         query = m.Query(
-            query_id=query_id, principal=principal, wants=wants, detail=detail, counting=counting
-        )
+            query_id=query_id, principal=principal, wants=wants, detail=detail, counting=counting,
+            length_s=length_s,
+        )  # fmt: skip
         self._send(site, query)
         return query_id, future

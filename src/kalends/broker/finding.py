@@ -18,7 +18,7 @@ from kalends.core.errors import InvalidInput, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import align_up
 from kalends.core.messages import FreeSteps, Want
-from kalends.core.requests import Request
+from kalends.core.requests import Request, shortest_stage_s
 from kalends.core.resources import ResourceInfo
 from kalends.serving.callers import Caller
 from kalends.serving.clocks import Clock
@@ -126,7 +126,10 @@ class Finding:
                 remedy="leave the agent out to see what is free, or hold with it and look at that",
             )
         looking = Looking.of_request(request, self._directory, (), self._clock.wall_s())
-        seen = await self._asking.ask(caller.principal, looking.by_site, detail=body.explain)
+        seen = await self._asking.ask(
+            caller.principal, looking.by_site, detail=body.explain,
+            length_s=shortest_stage_s(request),
+        )  # fmt: skip
         views = [view for views in seen.values() for view in views]
         free = {view.resource: view.steps for view in views}
         found = plans(request, self._directory, free, count=body.count)
@@ -187,7 +190,9 @@ class Finding:
         found: Sequence[Plan],
     ) -> Moves | None:
         """The bookings in the way of a start, or of a better one than any of `found`."""
-        seen = await self._asking.ask(caller.principal, looking.by_site, counting="none")
+        seen = await self._asking.ask(
+            caller.principal, looking.by_site, counting="none", length_s=shortest_stage_s(request)
+        )
         allowed = {view.resource: view.steps for of_site in seen.values() for view in of_site}
         slots = {view.resource: view.slots for view in views}
         only = None

@@ -37,7 +37,7 @@ from kalends.core.errors import (
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
 from kalends.core.messages import Want
-from kalends.core.requests import Term
+from kalends.core.requests import Term, shortest_stage_s
 
 LOOK_MS_MAX: Final = 5_000
 
@@ -133,6 +133,7 @@ class Seeking(Attempts):
                 query = m.Query(
                     query_id=query_id, principal=record.principal, wants=part,
                     stamp=record.stamp, counting=case.counting, replaces=record.replaces,
+                    length_s=shortest_stage_s(record.spec.request),
                 )  # fmt: skip
                 self._effects.sends.append(Send(site, query))
         while len(self._unanswered) > UNANSWERED_MAX:
@@ -300,7 +301,7 @@ class Seeking(Attempts):
         wish = m.Await(
             rid=record.rid, att=record.att, stamp=record.stamp, principal=record.principal,
             wants=part.wants if case.fixed else _as_much(part.wants, terms),
-            length_s=min(term.duration_s or request.duration_s for term in terms),
+            length_s=shortest_stage_s(request),
         )  # fmt: skip
         self._effects.sends.append(Send(part.site, wish))
 

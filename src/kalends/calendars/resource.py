@@ -275,15 +275,22 @@ class ResourceCalendar:
             )
         return None
 
+    def too_long(self, principal: Principal, length_s: int) -> Refusal | None:
+        """The refusal for a booking of `length_s`, at whatever time; None where it may be so long."""
+        longest = self.rules.limits.deciding(principal, "longest_s")
+        if longest is None or length_s <= longest.longest_s:
+            return None
+        length = format_duration(longest.longest_s)
+        detail = f"rule {longest.name} lets you book at most {length} at a time"
+        return self._refuse(RefusalCode.LIMIT, detail, longest.name)
+
     def _refusal_of_limits(
         self, principal: Principal, actions: tuple[str, ...], start: int, end: int, wall_s: int
     ) -> Refusal | None:
         limits_here = self.rules.limits
-        longest = limits_here.deciding(principal, "longest_s")
-        if longest is not None and end - start > longest.longest_s:
-            length = format_duration(longest.longest_s)
-            detail = f"rule {longest.name} lets you book at most {length} at a time"
-            return self._refuse(RefusalCode.LIMIT, detail, longest.name)
+        too_long = self.too_long(principal, end - start)
+        if too_long is not None:
+            return too_long
         lead = limits_here.deciding(principal, "lead_s") if "hold" in actions else None
         if lead is not None and start < (first := self._now_on_grain(wall_s + lead.lead_s)):
             detail = (

@@ -126,7 +126,7 @@ class Hello(Message, frozen=True, kw_only=True):
 
 
 class Query(Message, frozen=True, kw_only=True):
-    """`length_s` and `units` only bound the search to places that matter; 1 asks for everything.
+    """`units` only bound the search to places that matter; 1 asks for everything.
 
     `counting` says which claims of others count as taken: all of them; those that are locked, for
     what is held may come free; or none, which shows the owners' rules alone. Room that is kept for
@@ -140,6 +140,8 @@ class Query(Message, frozen=True, kw_only=True):
     wants: Annotated[tuple[Want, ...], Meta(max_length=limits.CLAIMS_MAX)]
     detail: bool = False
     """Also list the slots themselves, with states, for `kalends calendar`."""
+    length_s: Annotated[int, Meta(ge=0, le=limits.DURATION_S_MAX)] = 0
+    """The shortest that is wanted; where the owner lets nobody book so long, nothing is shown as free."""
     replaces: RequestId | Literal[""] = ""
     """Count this request's locked claims as free: the view of a move, extend or shrink."""
 

@@ -190,6 +190,15 @@ def span_of(request: Request, alternative: Alternative) -> tuple[int, int]:
     return min(stage.start for stage in stages), max(stage.end for stage in stages)
 
 
+def shortest_stage_s(request: Request) -> int:
+    """The length of the shortest stage of any alternative."""
+    return min(
+        term.duration_s or request.duration_s
+        for alternative in request.alternatives
+        for term in alternative.terms
+    )
+
+
 def _declared(request: Request) -> Request:
     """`request` held to the declared types and bounds, as one from the wire is."""
     try:

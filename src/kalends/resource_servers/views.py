@@ -43,6 +43,9 @@ def _look_at(
     if calendar is None or not calendar.visible_to(query.principal) or want.start >= want.end:
         refusal = unknown_resource(want.resource)
         return FreeSteps(resource=want.resource, until=want.end, refusal=refusal)
+    too_long = calendar.too_long(query.principal, query.length_s)
+    if too_long is not None:
+        return FreeSteps(resource=want.resource, until=want.end, refusal=too_long)
     steps, until = calendar.free_steps(
         query.principal, want.start, want.end, wall_s, limits.VIEW_STEPS_MAX,
         _changes(calendar, query, want, keepings),
