@@ -61,9 +61,14 @@ simulation: setup-test ## Simulated networks with faults, and fuzzing of everyth
 attacks: setup-test ## Hostile scripts, each followed by an honest one that must not notice
 	$(PYTEST) -n $(WORKERS) tests/attacks $(ARGS)
 
-# One at a time: these kill, stop and cut off real processes, and must not disturb one another.
+# One at a time: these kill, starve and cut off real processes, and must not disturb one another.
+ALONE := $(patsubst %,tests/processes/test_%.py, \
+	kill graceful_stop cut_network full_disk damaged_store contention_live reclaim replicas)
+
 processes: setup-test ## Real processes and the examples
-	$(PYTEST) -p no:xdist tests/processes tests/examples $(ARGS)
+	$(PYTEST) -p no:xdist $(ALONE) $(ARGS)
+	$(PYTEST) -n $(WORKERS) --dist loadfile tests/processes tests/examples \
+		$(patsubst %,--ignore=%,$(ALONE)) $(ARGS)
 
 soak: soak-faults soak-calendars ## Both soaks: about half an hour
 
