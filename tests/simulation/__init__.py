@@ -1,1 +1,1 @@
-"""The shipped protocol code in a simulated network with faults, seeded. See docs/simulation.md."""
+"""The shipped protocol code in a simulated network with faults, seeded. See docs/fault-simulation.md."""

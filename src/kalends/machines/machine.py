@@ -1,0 +1,125 @@
+"""What a mapper answers for one architecture (Gehring and Ramme 1996, section 2.1).
+
+Schedulers count nodes; only the mapper knows which sets of nodes can be configured. A machine is a
+mutable board of free, taken and unavailable nodes: no clock, no I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+import msgspec
+
+
+class Partition(msgspec.Struct, frozen=True):
+    """A set of nodes given to one job.
+
+    `nodes` are the numbers of its nodes, ascending. It may hold more than were asked for: whole atomic
+    units, whole subcubes. `shape` is its extent in each dimension (empty where the topology has none),
+    `origin` its lowest corner.
+    """
+
+    nodes: tuple[int, ...]
+    shape: tuple[int, ...] = ()
+    origin: tuple[int, ...] = ()
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """A partition of `nodes` nodes that a schedule wants during ``[start_s, end_s)``.
+
+    `shape` asks for that extent, empty for any. `partition` is set where the nodes are already taken:
+    by a running job, or by an advance reservation of named nodes.
+    """
+
+    job: int
+    nodes: int
+    start_s: int
+    end_s: int
+    shape: tuple[int, ...] = ()
+    partition: Partition | None = None
+
+
+class Conflict(msgspec.Struct, frozen=True):
+    """A planned job that cannot be configured at its start, beside those before it in the schedule.
+
+    `suggested_s` is the earliest start, at or after the planned one, at which it could be, all others of
+    the schedule staying where they are. None: never, it must be refused.
+    """
+
+    job: int
+    suggested_s: int | None
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The mapper's answer to a schedule: where each job goes, and which cannot go as planned."""
+
+    partitions: dict[int, Partition]
+    conflicts: tuple[Conflict, ...]
+
+
+class Machine(Protocol):
+    """One architecture's mapper.
+
+    Nodes are numbered from 0. A node is free, taken by one partition, or out of service (drained or
+    failed): out of service and taken at once means that it leaves when its partition is released.
+    """
+
+    @property
+    def nodes(self) -> int:
+        """All nodes, in service or not."""
+        ...
+
+    @property
+    def free(self) -> int:
+        """Nodes that are free and in service."""
+        ...
+
+    @property
+    def spec(self) -> str:
+        """The text that makes the same machine again, such as ``mesh2d:32x32:4x4``."""
+        ...
+
+    def granted(self, nodes: int, shape: Sequence[int] = ()) -> int:
+        """The fewest nodes that a request for `nodes` takes: whole units, whole subcubes; no state asked."""
+        ...
+
+    def could_ever_fit(self, nodes: int, shape: Sequence[int] = ()) -> bool:
+        """Whether the request could be configured on the empty machine with all nodes in service."""
+        ...
+
+    def can_place(self, nodes: int, shape: Sequence[int] = ()) -> bool:
+        """Whether `place` would find room now; takes nothing."""
+        ...
+
+    def place(self, nodes: int, shape: Sequence[int] = ()) -> Partition | None:
+        """Take a free partition for the request and return it; None, and nothing taken, if there is none."""
+        ...
+
+    def take(self, partition: Partition) -> None:
+        """Take exactly these nodes. Raises `Conflict` of `kalends.core.errors` unless all are free."""
+        ...
+
+    def release(self, partition: Partition) -> None:
+        """Give back what `place` or `take` gave. Raises `Conflict` if it was not taken so."""
+        ...
+
+    def withdraw(self, nodes: Collection[int]) -> None:
+        """Put nodes out of service: free ones at once, taken ones when they are released."""
+        ...
+
+    def restore(self, nodes: Collection[int]) -> None:
+        """Put nodes back into service."""
+        ...
+
+    def copy(self) -> Machine:
+        """An independent copy in the same state, for what-if."""
+        ...
+
+    def verify(self, schedule: Sequence[Planned]) -> Verdict:
+        """Whether a whole schedule can be configured in its order; changes nothing.
+
+        Jobs with a `partition` stand where they are. The others are placed in order of start; what does
+        not fit is a conflict, is left out, and the rest is looked at without it.
+        """
+        ...

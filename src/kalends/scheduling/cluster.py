@@ -1,0 +1,171 @@
+"""What runs on a machine and what is free, as policies see it: by counting nodes.
+
+Policies start jobs through it. It keeps the running jobs sorted by the end of their requested times,
+and notes what changed, for whoever carries it out: the queue service or the simulator.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from typing import Final
+
+from kalends.core.errors import InvalidInput
+from kalends.scheduling.job import Job
+from kalends.scheduling.profile import Profile
+from kalends.scheduling.reservations import Reservation, Reservations
+
+NEVER: Final = 1 << 62
+"""Later than any time."""
+
+
+class Promise:
+    """When a waiting job can start at the latest if nobody delays it, and who may go before it.
+
+    The *shadow time* and the *extra nodes* of EASY (Lifka 1995; Mu'alem and Feitelson 2001).
+    """
+
+    __slots__ = ("extra", "shadow_s")
+
+    def __init__(self, shadow_s: int, extra: int) -> None:
+        self.shadow_s = shadow_s
+        self.extra = extra
+
+    def allows(self, job: Job, now: int) -> bool:
+        """Whether `job`, started now, leaves the promise standing."""
+        return now + job.requested_s <= self.shadow_s or job.nodes <= self.extra
+
+    def started(self, job: Job, now: int) -> None:
+        """Take note that `job` was started now."""
+        if now + job.requested_s > self.shadow_s:
+            self.extra -= job.nodes
+
+
+class ReservedPromise(Promise):
+    """A promise among advance reservations: who goes before must leave room for it in the whole plan."""
+
+    __slots__ = ("plan",)
+
+    def __init__(self, shadow_s: int, plan: Profile) -> None:
+        super().__init__(shadow_s, 0)
+        self.plan = plan
+
+    def allows(self, job: Job, now: int) -> bool:
+        return self.plan.fits(job.nodes, now, now + job.requested_s)
+
+    def started(self, job: Job, now: int) -> None:
+        self.plan.take(job.nodes, now, now + job.requested_s)
+
+
+class Cluster:
+    """So many identical nodes: any free ones will do.
+
+    `free` counts nodes that no job has. It can be below 0 within one second: a job whose requested time
+    is over counts as gone (`free_at`) before its end is told.
+    """
+
+    def __init__(self, nodes: int, reservations: Iterable[Reservation] = ()) -> None:
+        if nodes < 1:
+            raise InvalidInput(f"{nodes} nodes", where="nodes", remedy="give 1 or more")
+        self.nodes = nodes
+        self.free = nodes
+        self.ends: list[tuple[int, int, Job]] = []
+        """``(until_s, order, job)`` of what runs, sorted."""
+        self.touched: list[Job] = []
+        """Jobs that were started, stopped or resized and not yet collected, in that order."""
+        self.reservations = Reservations(nodes, reservations)
+
+    def could_ever_fit(self, job: Job) -> bool:
+        """Whether the job could run on the empty cluster."""
+        return job.nodes <= self.nodes
+
+    def free_at(self, now: int) -> int:
+        """Free nodes, jobs whose requested time is over by `now` not counted as running."""
+        free = self.free
+        for until_s, _, job in self.ends:
+            if until_s > now:
+                break
+            free += job.granted
+        return free
+
+    def settled(self, now: int) -> bool:
+        """Whether every running job has some of its requested time left."""
+        return not self.ends or self.ends[0][0] > now
+
+    def can_start(self, job: Job, now: int) -> bool:
+        """Whether the job fits now, and for all of its requested time."""
+        free = self.free
+        if job.nodes > free:
+            ends = self.ends
+            if not ends or ends[0][0] > now or job.nodes > self.free_at(now):
+                return False
+        return not self.reservations or self._leaves_room(job.nodes, now, now + job.requested_s)
+
+    def start(self, job: Job, now: int) -> bool:
+        """Start a waiting job if it fits; says whether it did."""
+        if not self.can_start(job, now):
+            return False
+        self._begin(job, job.nodes, now)
+        return True
+
+    def end(self, job: Job) -> None:
+        """A running job has ended, at whatever time; its nodes are free."""
+        at = bisect_left(self.ends, (job.until_s, job.order))
+        assert self.ends[at][2] is job, f"job {job.id} does not run here"
+        del self.ends[at]
+        self.free += job.granted
+        job.granted = 0
+
+    def stop(self, job: Job, now: int) -> None:
+        """Preempt a running job: it waits again, for what is left of its requested time."""
+        self.end(job)
+        job.requested_s = max(job.until_s - now, 0)
+        self.touched.append(job)
+
+    def promise(self, job: Job, now: int) -> Promise:
+        """When a job that cannot start now can start at the latest if nothing else is started."""
+        if self.reservations:
+            plan = self.plan(now)
+            shadow_s = plan.earliest(job.nodes, job.requested_s, now)
+            plan.take(job.nodes, shadow_s, shadow_s + job.requested_s)
+            return ReservedPromise(shadow_s, plan)
+        free, shadow_s = self.free, now
+        for until_s, _, running in self.ends:
+            if free >= job.nodes and until_s > shadow_s:
+                break
+            free += running.granted
+            shadow_s = max(until_s, now)
+        return Promise(shadow_s, free - job.nodes)
+
+    def plan(self, now: int) -> Profile:
+        """Free nodes from `now` on, if all that runs takes its requested time and nothing is started."""
+        busy = [(now, until_s, job.granted) for until_s, _, job in self.ends]
+        busy += [(each.start_s, each.end_s, each.nodes) for each in self.reservations]
+        return Profile.of(now, self.nodes, busy)
+
+    def next_change(self, now: int) -> int | None:
+        """When jobs may start though nothing is submitted and nothing ends; None: never."""
+        return self.reservations.next_change(now) if self.reservations else None
+
+    def collect(self) -> list[Job]:
+        """What was touched since the last time."""
+        touched, self.touched = self.touched, []
+        return touched
+
+    def _begin(self, job: Job, nodes: int, now: int) -> None:
+        self.free -= nodes
+        job.granted = nodes
+        job.until_s = now + job.requested_s
+        if job.start_s < 0:
+            job.start_s = now
+        insort(self.ends, (job.until_s, job.order, job))
+        self.touched.append(job)
+
+    def _leaves_room(self, nodes: int, now: int, until_s: int) -> bool:
+        """Whether `nodes` more during ``[now, until_s)`` leave all reservations their room."""
+        if nodes > self.free_at(now) - self.reservations.nodes_at(now):
+            return False
+        for time_s in self.reservations.starts_within(now, until_s):
+            if nodes > self.free_at(time_s) - self.reservations.nodes_at(time_s):
+                return False
+        return True

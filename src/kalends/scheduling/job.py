@@ -1,0 +1,68 @@
+"""A request for nodes x time without a fixed start, as policies see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from kalends.machines.machine import Partition
+
+
+class Moldability(msgspec.Struct, frozen=True):
+    """The sizes that a job can run on, ascending, and how long it takes on each.
+
+    `sizes[i]` nodes need `requested_s[i]` time. Moldable jobs get one of them at the start; malleable
+    ones may be changed while they run (Konuru, Moreira and Naik 1996, section 3).
+    """
+
+    sizes: tuple[int, ...]
+    requested_s: tuple[int, ...]
+    malleable: bool = False
+
+
+class Components(msgspec.Struct, frozen=True):
+    """How a job's nodes may be spread over clusters (Bucur and Epema, IPDPS 2003).
+
+    `kind` is ``ordered`` (`nodes[i]` on cluster i), ``unordered`` (each component on one cluster,
+    different ones) or ``total`` (`nodes` has one number, spread at will).
+    """
+
+    kind: str
+    nodes: tuple[int, ...]
+
+
+class Job(msgspec.Struct, eq=False):
+    """A batch job. Times are whole seconds (or whatever unit the workload counts in), nodes are counts.
+
+    A policy reads it and asks the cluster to start it; only the cluster writes `granted`, `start_s`,
+    `until_s`, `stretch` and `partition`. How long it will really run is nowhere in here.
+    """
+
+    id: int
+    """As the log or the user names it; unique in a queue."""
+    submit_s: int
+    nodes: int
+    requested_s: int
+    """What the user asked for, an upper bound; after a preemption, what is left of it."""
+    priority: int = 0
+    """Larger is more urgent."""
+    user: int = -1
+    interactive: bool = False
+    shape: tuple[int, ...] = ()
+    """The extent asked of a machine with a topology; empty for any."""
+    molds: Moldability | None = None
+    components: Components | None = None
+    order: int = -1
+    """The number of its submission: what breaks ties."""
+    granted: int = 0
+    """Nodes that it runs on now; 0 while it waits and when it has ended."""
+    start_s: int = -1
+    """When it began to run, the first time; -1 before."""
+    until_s: int = -1
+    """While it runs: when its requested time is over."""
+    stretch: float = 1.0
+    """How much longer than on the reference node it takes where it runs: slow nodes, crossed clusters."""
+    partition: Partition | None = None
+    """Its nodes, where the cluster names nodes."""

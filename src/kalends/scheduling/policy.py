@@ -1,0 +1,44 @@
+"""The rule that orders waiting jobs and starts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from kalends.scheduling.cluster import Cluster
+from kalends.scheduling.job import Job
+
+
+class Policy(Protocol):
+    """One policy over one cluster.
+
+    The scheduler tells it of every submission, end and withdrawal, and after each of them calls
+    `schedule`, which starts what may start now by ``cluster.start(job, now)``. A policy reads no clock,
+    draws no random numbers, and never sees how long a job will really run.
+    """
+
+    cluster: Cluster
+
+    def submitted(self, job: Job, now: int) -> None:
+        """A job that could run on the empty cluster begins to wait."""
+        ...
+
+    def ended(self, job: Job, now: int) -> None:
+        """A running job has ended; the cluster knows already."""
+        ...
+
+    def withdrawn(self, job: Job, now: int) -> None:
+        """A waiting job is not wanted any more."""
+        ...
+
+    def schedule(self, now: int) -> None:
+        """Start what may start now."""
+        ...
+
+    def waiting(self) -> Iterator[Job]:
+        """The jobs that wait, in the order in which they were submitted (preempted ones too)."""
+        ...
+
+    def wake_at(self, now: int) -> int | None:
+        """When `schedule` must be called though nothing happens; None: not at all."""
+        ...

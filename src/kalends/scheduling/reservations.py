@@ -1,0 +1,70 @@
+"""Advance reservations: rectangles of nodes x time that no queue may touch."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from kalends.core.errors import InvalidInput
+
+
+class Reservation(msgspec.Struct, frozen=True, order=True):
+    """`nodes` nodes kept free of jobs during ``[start_s, end_s)``."""
+
+    start_s: int
+    end_s: int
+    nodes: int
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if self.end_s <= self.start_s or self.nodes < 1:
+            raise InvalidInput(
+                f"{self.nodes} nodes from {self.start_s} to {self.end_s}",
+                where=f"reservation {self.name}".strip(),
+                remedy="give 1 node or more, and an end after the start",
+            )
+
+
+class Reservations:
+    """All reservations of one cluster, by start. Raises `InvalidInput` where they want more than `nodes`."""
+
+    def __init__(self, nodes: int, reservations: Iterable[Reservation] = ()) -> None:
+        self._sorted = sorted(reservations)
+        self._starts = [each.start_s for each in self._sorted]
+        self._longest_s = max((each.end_s - each.start_s for each in self._sorted), default=0)
+        for each in self._sorted:
+            wanted = self.nodes_at(each.start_s)
+            if wanted > nodes:
+                raise InvalidInput(
+                    f"{wanted} nodes are reserved at {each.start_s}, of {nodes}",
+                    where=f"reservation {each.name}".strip(),
+                    remedy="make it smaller or move it",
+                )
+
+    def __bool__(self) -> bool:
+        return bool(self._sorted)
+
+    def __iter__(self) -> Iterator[Reservation]:
+        return iter(self._sorted)
+
+    def nodes_at(self, time_s: int) -> int:
+        """How many nodes are reserved at an instant."""
+        first = bisect_right(self._starts, time_s - self._longest_s - 1)
+        return sum(
+            each.nodes
+            for each in self._sorted[first : bisect_right(self._starts, time_s)]
+            if each.end_s > time_s
+        )
+
+    def starts_within(self, start_s: int, end_s: int) -> list[int]:
+        """The starts in ``(start_s, end_s)``: the only times at which less becomes free."""
+        return self._starts[
+            bisect_right(self._starts, start_s) : bisect_right(self._starts, end_s - 1)
+        ]
+
+    def next_change(self, now: int) -> int | None:
+        """When the next reservation ends after `now`: queued jobs may start then. None: never."""
+        first = bisect_right(self._starts, now - self._longest_s)
+        return min((each.end_s for each in self._sorted[first:] if each.end_s > now), default=None)

@@ -1,0 +1,67 @@
+"""One cluster under one policy: events in, jobs that begin, stop or change out."""
+
+from __future__ import annotations
+
+from kalends.core.errors import Conflict, InvalidInput
+from kalends.scheduling.job import Job
+from kalends.scheduling.policy import Policy
+
+
+class Scheduler:
+    """The machine that both a live queue and the simulator drive. Pure: `now` is a parameter.
+
+    Every event is followed by exactly one pass of the policy. What comes back are the jobs whose nodes
+    changed, in the order in which they did: `Job.granted` says to how many, 0 to none. `waiting` counts
+    the jobs that wait.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.cluster = policy.cluster
+        self.waiting = 0
+        self._submissions = 0
+
+    def submit(self, job: Job, now: int) -> list[Job]:
+        """A job begins to wait. Raises `InvalidInput`, and nothing has changed, if it could never run."""
+        if not self.cluster.could_ever_fit(job):
+            raise InvalidInput(
+                f"job {job.id} asks for {job.nodes} nodes, and never fits on {self.cluster.nodes}",
+                where="nodes",
+                remedy="ask for fewer nodes or another shape",
+            )
+        job.order = self._submissions
+        self._submissions += 1
+        self.waiting += 1
+        self.policy.submitted(job, now)
+        return self.wake(now)
+
+    def end(self, job: Job, now: int) -> list[Job]:
+        """A running job has ended: by itself, at its limit, or killed."""
+        self.cluster.end(job)
+        self.policy.ended(job, now)
+        return self.wake(now)
+
+    def withdraw(self, job: Job, now: int) -> list[Job]:
+        """A waiting job is not wanted any more. Raises `Conflict` if it runs or has ended."""
+        if job.granted or job.until_s >= 0:
+            raise Conflict(f"job {job.id} does not wait", where="job", remedy="end it instead")
+        self.policy.withdrawn(job, now)
+        self.waiting -= 1
+        return self.wake(now)
+
+    def wake(self, now: int) -> list[Job]:
+        """Let the policy look, though nothing was submitted and nothing ended."""
+        self.policy.schedule(now)
+        touched = self.cluster.touched
+        if touched:
+            self.cluster.touched = []
+            for job in touched:
+                if not job.granted:
+                    self.waiting += 1
+                elif job.start_s == now:
+                    self.waiting -= 1
+        return touched
+
+    def wake_at(self, now: int) -> int | None:
+        """When to call `wake` if no other event comes before; None: not at all."""
+        return self.policy.wake_at(now)

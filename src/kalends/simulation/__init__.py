@@ -1,0 +1,1 @@
+"""Replays workloads through the policies that run live, and measures what comes of it."""

@@ -1,0 +1,24 @@
+"""A job of a workload: what the policy may know, and how long it really runs."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from kalends.scheduling.job import Job
+
+
+class SimulatedJob(Job, eq=False):
+    """A rigid job. Only the kernel reads `run_s`; no policy ever does."""
+
+    run_s: int = 0
+    """How long it runs on the reference node; after a preemption, what is left of it."""
+    end_s: int = -1
+    """When it ends, as things stand; -1 while it waits."""
+    line: str = ""
+    """Its line in the log, where results are written as a log again."""
+
+    def resume(self, now: int) -> None:
+        """Its nodes changed now (`granted` says to how many): work out anew when it ends."""
+        self.end_s = (
+            now + self.run_s if self.stretch == 1.0 else now + ceil(self.run_s * self.stretch)
+        )
