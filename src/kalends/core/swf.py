@@ -117,7 +117,8 @@ def running_and_reserved(
     )
 
 
-def _job(text: str, line: int) -> SwfJob:
+def fields_of(text: str, line: int) -> list[str]:
+    """The words of a job's line, one a field. Raises `InvalidInput` with the line's number if not 18."""
     words = text.split()
     if len(words) != FIELDS:
         raise InvalidInput(
@@ -125,6 +126,11 @@ def _job(text: str, line: int) -> SwfJob:
             where=f"line {line}",
             remedy="write -1 for what is not known, and ; before a comment",
         )
+    return words
+
+
+def _job(text: str, line: int) -> SwfJob:
+    words = fields_of(text, line)
     values = {
         name: _number(word, name, line)
         for name, word in zip(SwfJob.__struct_fields__, words, strict=True)

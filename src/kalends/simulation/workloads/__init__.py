@@ -1,0 +1,1 @@
+"""Where simulated jobs come from: logs of real machines, and generators."""

@@ -1,0 +1,293 @@
+"""Workload logs in the Standard Workload Format as simulated jobs, and results as a log again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from heapq import heappop, heappush
+from itertools import repeat
+from pathlib import Path
+from typing import IO, Final, Literal, get_args
+
+from kalends.core.errors import InvalidInput
+from kalends.core.swf import read_header
+from kalends.simulation.job import SimulatedJob
+from kalends.simulation.workloads.job_lines import (
+    Columns,
+    Repeated,
+    columns_of,
+    job_lines,
+    numbers_of,
+    whole_block,
+)
+from kalends.simulation.workloads.job_numbers import JobNumbers
+from kalends.simulation.workloads.log_file import read_log_file
+from kalends.simulation.workloads.tally import Tally
+
+Estimates = Literal["user", "exact", "filled"]
+Damaged = Literal["refuse", "skip"]
+Unsorted = Literal["refuse", "sort"]
+
+TOO_WIDE: Final = "more processors than the machine has"
+NO_COUNT: Final = "no processor count"
+NO_RUN_TIME: Final = "no run time"
+NO_REQUESTED_TIME: Final = "no requested time"
+
+_NOTE: Final = "simulated by kalends: wait and run times and allocated processors"
+
+
+class Log:
+    """A log to be replayed. Iterating it reads the file, from its first line each time.
+
+    `header` has the header's fields. While it streams, the others are filled: `jobs` counts those
+    that are simulated; `dropped` has a tally per reason of those that cannot be; `cut` counts the jobs
+    that ran longer than requested and are simulated with the requested time; `damaged` counts lines
+    that are no jobs.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        nodes: int,
+        estimates: Estimates,
+        damaged: Damaged,
+        unsorted: Unsorted,
+        keep_lines: bool,
+    ) -> None:
+        self.path = path
+        self.nodes = nodes
+        self._estimates = estimates
+        self._skips = damaged == "skip"
+        self._sorts = unsorted == "sort"
+        self._keeps_lines = keep_lines
+        with closing(read_log_file(path)) as blocks:
+            _, header = next(blocks)
+        self.header = read_header(header.decode("utf-8", "replace").split("\n"))
+        self._begin()
+
+    def __iter__(self) -> Iterator[SimulatedJob]:
+        """The jobs, in order of submission.
+
+        Raises `InvalidInput` at the first line that is damaged (or skips it), out of order (or sorts
+        all, which takes memory for all), or has the number of another job; and at the end if there was
+        no job at all. Jobs before it have been handed out by then.
+        """
+        stream = self._stream()
+        return iter(sorted(stream, key=lambda job: job.submit_s)) if self._sorts else stream
+
+    def _begin(self) -> None:
+        self.jobs = 0
+        self.dropped: dict[str, Tally] = {}
+        self.cut = Tally()
+        self.damaged = Tally()
+        self._numbers = JobNumbers()
+        self._repeated = Repeated()
+        self._last_submit_s = 0
+
+    def _stream(self) -> Iterator[SimulatedJob]:
+        self._begin()
+        with closing(read_log_file(self.path)) as blocks:
+            next(blocks)
+            for first_line, block in blocks:
+                columns = whole_block(first_line, block, self._repeated)
+                if columns is None:
+                    columns = columns_of(self._line_by_line(first_line, block))
+                self._check_numbers(columns)
+                self._check_order(columns)
+                self.jobs += len(columns.lines)
+                yield from self._filtered(columns)
+        if not self.jobs:
+            raise self._nothing()
+
+    def _line_by_line(self, first_line: int, block: bytes) -> Iterator[tuple[int, str, list[int]]]:
+        for line, text in job_lines(first_line, block):
+            try:
+                numbers = numbers_of(text, line)
+            except InvalidInput as error:
+                self._refuse_or_skip(line, error)
+            else:
+                yield line, text, numbers
+
+    def _check_numbers(self, columns: Columns) -> None:
+        """Refuse, or take out, jobs with the number of another one."""
+        numbers = columns.numbers[0]
+        start = 0
+        while (at := start + self._numbers.add(numbers[start:])) < len(numbers):
+            line = columns.lines[at]
+            self._refuse_or_skip(
+                line,
+                InvalidInput(
+                    f"there is a job {numbers[at]} already",
+                    where=f"line {line}, job",
+                    remedy="give each job a number of its own, or leave the line out",
+                ),
+            )
+            columns.remove(at)
+            start = at
+
+    def _check_order(self, columns: Columns) -> None:
+        submits = [self._last_submit_s, *columns.numbers[1]]
+        if self._sorts or submits == sorted(submits):
+            self._last_submit_s = submits[-1]
+            return
+        at = next(i for i in range(1, len(submits)) if submits[i] < submits[i - 1])
+        raise self._located(
+            InvalidInput(
+                f"submitted at {submits[at]}, before a job above it ({submits[at - 1]})",
+                where=f"line {columns.lines[at - 1]}, submit_s",
+                remedy="sort the log by its second field, or ask for it to be sorted",
+            )
+        )
+
+    def _filtered(self, columns: Columns) -> Iterator[SimulatedJob]:
+        """The jobs that can be simulated, by the rules of Gaussier et al., SC'15."""
+        machine = self.nodes
+        fills, exact = self._estimates == "filled", self._estimates == "exact"
+        texts: Iterable[str] = columns.texts if self._keeps_lines else repeat("")
+        for number, submit_s, run_s, allocated, nodes, requested_s, user, line, text in zip(
+            *columns.numbers, columns.lines, texts, strict=False
+        ):
+            if nodes <= 0:
+                nodes = allocated
+            if fills and requested_s <= 0:
+                requested_s = run_s
+            if not (0 < nodes <= machine >= allocated and run_s > 0 and requested_s > 0):
+                self._drop(line, number, max(nodes, allocated), run_s)
+                continue
+            if run_s > requested_s:
+                self.cut.add(line, f"line {line}: job {number} ran {run_s} s of {requested_s} s")
+                run_s = requested_s
+            elif exact:
+                requested_s = run_s
+            yield SimulatedJob(
+                number, submit_s, nodes, requested_s, 0, user, run_s=run_s, line=text
+            )
+
+    def _drop(self, line: int, number: int, processors: int, run_s: int) -> None:
+        self.jobs -= 1
+        said = f"line {line}: job {number}"
+        if processors > self.nodes:
+            reason = TOO_WIDE
+            said += f" with {processors}"
+        elif processors <= 0:
+            reason = NO_COUNT
+        elif run_s <= 0:
+            reason = NO_RUN_TIME
+        else:
+            reason = NO_REQUESTED_TIME
+        self.dropped.setdefault(reason, Tally()).add(line, said)
+
+    def _refuse_or_skip(self, line: int, error: InvalidInput) -> None:
+        if not self._skips:
+            raise self._located(error)
+        self.damaged.add(line, str(error))
+
+    def _nothing(self) -> InvalidInput:
+        reasons = [f"{tally.count} with {reason}" for reason, tally in self.dropped.items()]
+        if self.damaged.count:
+            reasons.append(f"{self.damaged.count} damaged")
+        remedy = "give a log with a job a line"
+        if NO_REQUESTED_TIME in self.dropped:
+            remedy = "take the run times where none are requested: estimates filled"
+        elif TOO_WIDE in self.dropped:
+            remedy = "give the machine more nodes"
+        said = f" that can be simulated: {', '.join(reasons)}" if reasons else ""
+        return InvalidInput(f"has no job{said}", where=str(self.path), remedy=remedy)
+
+    def _located(self, error: InvalidInput) -> InvalidInput:
+        return InvalidInput(error.detail, where=f"{self.path}, {error.where}", remedy=error.remedy)
+
+
+def open_log(
+    path: Path | str,
+    *,
+    nodes: int,
+    estimates: Estimates = "user",
+    damaged: Damaged = "refuse",
+    unsorted: Unsorted = "refuse",
+    keep_lines: bool = False,
+) -> Log:
+    """The log at `path`, plain or gzip, for a machine of `nodes` nodes.
+
+    `estimates`: ``user`` takes the requested times of the log, ``exact`` the run times instead, for the
+    same jobs, ``filled`` the run times for jobs that requested none. `damaged` lines are refused, or
+    skipped and counted; so are job numbers used twice. An `unsorted` log is refused, or sorted by
+    submit time in memory. With `keep_lines` each job has its line, for `ResultWriter`.
+
+    Raises `InvalidInput` for a file that cannot be read, and for anything else than these words.
+    """
+    if nodes < 1:
+        raise InvalidInput(f"{nodes} nodes", where="nodes", remedy="give 1 or more")
+    for name, given, words in (
+        ("estimates", estimates, get_args(Estimates)),
+        ("damaged", damaged, get_args(Damaged)),
+        ("unsorted", unsorted, get_args(Unsorted)),
+    ):
+        if given not in words:
+            raise InvalidInput(f"{given!r}", where=name, remedy=f"write {' or '.join(words)}")
+    return Log(
+        Path(path),
+        nodes=nodes,
+        estimates=estimates,
+        damaged=damaged,
+        unsorted=unsorted,
+        keep_lines=keep_lines,
+    )
+
+
+class ResultWriter:
+    """Writes ended jobs as a log of the Standard Workload Format 2.2, in order of submission.
+
+    Wait time, run time and allocated processors are those of the simulation; where a job has its line,
+    its other fields are kept. The format has one line a job: of one that was preempted or resized it
+    holds the wait before its first start, and all the time from then to its end, as run time.
+
+    Jobs come in any order of ending, with the `order` that the scheduler gave them; what ended before
+    an earlier one is kept as a line until that one has ended.
+    """
+
+    def __init__(self, stream: IO[str], header: Mapping[str, str]) -> None:
+        self._stream = stream
+        self._next = 0
+        self._early: list[tuple[int, str]] = []
+        stream.write("; Version: 2.2\n")
+        for name, value in header.items():
+            if name != "Version":
+                for part in value.split("\n"):
+                    stream.write(f"; {name}: {part}\n")
+        if _NOTE not in header.get("Note", "").split("\n"):
+            stream.write(f"; Note: {_NOTE}\n")
+
+    def add(self, job: SimulatedJob) -> None:
+        """A job has ended."""
+        line = _result_line(job)
+        if job.order != self._next:
+            heappush(self._early, (job.order, line))
+            return
+        self._stream.write(line)
+        self._next += 1
+        while self._early and self._early[0][0] == self._next:
+            self._stream.write(heappop(self._early)[1])
+            self._next += 1
+
+    def close(self) -> None:
+        """Write what still waits for a job that never ended. The stream stays open."""
+        while self._early:
+            self._stream.write(heappop(self._early)[1])
+
+
+def _result_line(job: SimulatedJob) -> str:
+    start_s = job.start_s
+    wait_s, run_s = start_s - job.submit_s, job.end_s - start_s
+    if not job.line:
+        return (
+            f"{job.id} {job.submit_s} {wait_s} {run_s} {job.nodes} -1 -1 {job.nodes}"
+            f" {job.requested_s} -1 1 {job.user} -1 -1 -1 -1 -1 -1\n"
+        )
+    words = job.line.split()
+    words[2:5] = str(wait_s), str(run_s), str(job.nodes)
+    words[7] = str(job.nodes)
+    if words[8].startswith("-") or words[8] == "0":
+        words[8] = str(job.requested_s)
+    return " ".join(words) + "\n"

@@ -1,0 +1,24 @@
+"""How many lines something happened to, and which were the first."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+NAMED_MAX: Final = 5
+"""How many are named: the others are only counted."""
+
+
+class Tally(msgspec.Struct):
+    """A count, and the first lines counted: their numbers, and what is to be said of each."""
+
+    count: int = 0
+    lines: list[int] = msgspec.field(default_factory=list)
+    said: list[str] = msgspec.field(default_factory=list)
+
+    def add(self, line: int, said: str) -> None:
+        self.count += 1
+        if len(self.lines) < NAMED_MAX:
+            self.lines.append(line)
+            self.said.append(said)
