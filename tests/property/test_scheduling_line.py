@@ -44,7 +44,7 @@ def test_a_line_answers_like_a_sorted_list(
                 for job in twin
                 if job.nodes <= first and (job.requested_s <= second or job.nodes <= extra)
             ]
-            assert line.startable(first, second, extra) == wanted
+            assert list(line.startable(first, second, extra)) == wanted
         twin.sort(key=key)
         line.check()
         effort.steps["line of waiting jobs"] += 1
