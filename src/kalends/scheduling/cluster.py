@@ -92,8 +92,11 @@ class Cluster:
         return free
 
     def settled(self, now: int) -> bool:
-        """Whether every running job has some of its requested time left."""
-        return not self.ends or self.ends[0][0] > now
+        """Whether time alone frees nothing: what was refused is refused still, unless a job has ended.
+
+        Not so where a running job's requested time is over, or where a reservation may have ended.
+        """
+        return not self.reserved and (not self.ends or self.ends[0][0] > now)
 
     def can_start(self, job: Job, now: int) -> bool:
         """Whether the job fits now, and for all of its requested time."""
@@ -147,6 +150,37 @@ class Cluster:
         self._out_nodes -= frozenset(nodes)
         self._count_out_of_service(len(self._out_nodes))
 
+    def undo(self, job: Job) -> None:
+        """Take back what was done last, the first start of `job`, as if it had never been."""
+        self.end(job)
+        self.begun -= 1
+        job.start_s = job.until_s = -1
+        assert self.touched.pop() is job, f"job {job.id} was not the last to be started"
+
+    def stops_for(self, job: Job, now: int, candidates: Iterable[Job]) -> list[Job]:
+        """Which of the running `candidates` must stop so that `job` fits now; none if all do not help.
+
+        They are taken in their order until the job fits; then those are spared, the last one first,
+        without whom it fits as well. Changes nothing.
+        """
+        lifted: list[Job] = []
+        for candidate in candidates:
+            self._lift(candidate)
+            lifted.append(candidate)
+            if self.can_start(job, now):
+                break
+        else:
+            self._put_back(lifted)
+            return []
+        needed = [lifted.pop()]
+        for candidate in reversed(lifted):
+            self._put_back([candidate])
+            if not self.can_start(job, now):
+                self._lift(candidate)
+                needed.append(candidate)
+        self._put_back(needed)
+        return needed[::-1]
+
     def promise(self, job: Job, now: int) -> Promise:
         """When a job that cannot start now can start at the latest if nothing else is started."""
         if job.nodes > self.nodes - self.out_of_service:
@@ -197,6 +231,17 @@ class Cluster:
             job.start_s = now
         insort(self.ends, (until_s, job.order, job))
         self.touched.append(job)
+
+    def _lift(self, job: Job) -> None:
+        """Suppose that a running job did not run."""
+        self.ends.remove((job.until_s, job.order, job))
+        self.free += job.granted
+
+    def _put_back(self, jobs: Iterable[Job]) -> None:
+        """Suppose it no more: exactly what it was."""
+        for job in jobs:
+            insort(self.ends, (job.until_s, job.order, job))
+            self.free -= job.granted
 
     def _leaves_room(self, nodes: int, now: int, until_s: int) -> bool:
         """Whether `nodes` more during ``[now, until_s)`` leave all reservations their room."""
