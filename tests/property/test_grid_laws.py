@@ -6,11 +6,12 @@ from fractions import Fraction
 
 import msgspec
 import pytest
-from tests.property.grid_twin import Rules, Twin, every_place, naive_place
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import effort
+from tests.property.grid_twin import Rules, Twin, every_place, naive_place
 
+from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.grid import Grid
 from kalends.scheduling.job import Components, Job
 from kalends.scheduling.placing import ClusterSpec, Crossing, Part, Placer
@@ -168,10 +169,10 @@ def test_a_grid_starts_every_job_when_and_where_its_slow_twin_does(
 @settings(max_examples=effort.examples(100), deadline=None)
 @given(st.data())
 def test_a_grid_of_one_cluster_is_that_cluster(data: st.DataObject) -> None:
-    from kalends.scheduling.cluster import Cluster
-
     rules = Rules((4,), (Fraction(1),), Fraction(0), Fraction(0), "worst", "total")
-    kept = [each for _, each in fitting((4,), data.draw(st.lists(some_reservation((4,)), max_size=3)))]
+    kept = [
+        each for _, each in fitting((4,), data.draw(st.lists(some_reservation((4,)), max_size=3)))
+    ]
     jobs = data.draw(some_log(rules))
     for info in POLICIES:
         make = policy_maker(f"{info.name}:50" if info.number else info.name)

@@ -88,8 +88,11 @@ class Cluster:
         return free
 
     def settled(self, now: int) -> bool:
-        """Whether every running job has some of its requested time left."""
-        return not self.ends or self.ends[0][0] > now
+        """Whether who was refused before stays refused until something ends: time frees nothing.
+
+        Not so once a running job's requested time is over, nor where reservations end.
+        """
+        return not self.reserved and (not self.ends or self.ends[0][0] > now)
 
     def can_start(self, job: Job, now: int) -> bool:
         """Whether the job fits now, and for all of its requested time."""
