@@ -117,11 +117,10 @@ class Grid(Cluster):
         """Where the job would run if it were started now; None if it does not fit."""
         if self._kept:
             return self.placer.place_during(job, now, self.plan(now).free_during)
-        free = self.free_of_parts
         ends = self.ends
         if ends and ends[0][0] <= now:
-            free = self._free_of_parts_at(now)
-        return self.placer.place(job, free)
+            return self.placer.place(job, self._free_of_parts_at(now))
+        return self.placer.place(job, self.free_of_parts) if job.nodes <= self.free else None
 
     def length_s(self, job: Job, placed: Placed) -> int:
         """How long the requested time of the job is there."""

@@ -107,6 +107,10 @@ class Placer:
         self.parts = tuple(part for cluster in clusters for part in cluster.parts)
         first = [0, *accumulate(len(cluster.parts) for cluster in clusters)]
         self._spans = [range(begin, end) for begin, end in pairwise(first)]
+        self._never = crossing == Crossing() and all(part.speed == 1 for part in self.parts)
+        """Nobody is ever stretched."""
+        self._even = len(self.parts) == len(clusters)
+        """Each cluster is one part."""
         self._fastest_first = [
             sorted(span, key=lambda index: -self.parts[index].speed) for span in self._spans
         ]
@@ -127,12 +131,18 @@ class Placer:
 
     def place(self, job: Job, free: Sequence[int]) -> Placed | None:
         """Which of the `free` nodes of each part the job gets; None if it does not fit."""
-        room = [sum(max(free[index], 0) for index in span) for span in self._spans]
+        if self._even:
+            room = [nodes if nodes > 0 else 0 for nodes in free]
+        else:
+            room = [sum(max(free[index], 0) for index in span) for span in self._spans]
         amounts = self._amounts(job, room, free)
         if amounts is None:
             return None
         placed = [0] * len(self.parts)
         for cluster, amount in amounts:
+            if self._even:
+                placed[cluster] = amount
+                continue
             self._fill(placed, cluster, amount, free)
         return tuple(placed)
 
@@ -157,6 +167,8 @@ class Placer:
 
     def stretch(self, placed: Placed) -> float:
         """How much longer a job takes there: the slowest node decides, and the clusters crossed."""
+        if self._never:
+            return 1.0
         slowest = min(part.speed for part, nodes in zip(self.parts, placed, strict=True) if nodes)
         return self.crossing.factor(sum(map(bool, self.by_cluster(placed)))) / slowest
 
