@@ -21,46 +21,39 @@ from kalends.scheduling.reservations import Reservation, Reservations
 class GridPromise(Promise):
     """A promise by components: who goes before must leave the head a place at its shadow time."""
 
-    __slots__ = ("_grid", "_head", "_spare")
-
-    def __init__(self, grid: Grid, head: Job, shadow_s: int, spare: list[int]) -> None:
-        super().__init__(shadow_s, NEVER)
-        self._grid = grid
-        self._head = head
-        self._spare = spare
+    grid: Grid
+    head: Job
+    spare: list[int]
+    """What is free of each part at the shadow time, the head not counted."""
 
     def allows(self, job: Job, now: int) -> bool:
-        placed = self._grid.placement(job, now)
+        placed = self.grid.placement(job, now)
         if placed is None:
             return False
-        if now + self._grid.length_s(job, placed) <= self.shadow_s:
+        if now + self.grid.length_s(job, placed) <= self.shadow_s:
             return True
-        spare = list(map(int.__sub__, self._spare, placed))
-        return min(spare) >= 0 and self._grid.placer.place(self._head, spare) is not None
+        spare = list(map(int.__sub__, self.spare, placed))
+        return min(spare) >= 0 and self.grid.placer.place(self.head, spare) is not None
 
     def started(self, job: Job, now: int) -> None:
         if job.until_s > self.shadow_s:
-            self._spare = list(map(int.__sub__, self._spare, job.placed))
+            self.spare = list(map(int.__sub__, self.spare, job.placed))
 
 
 class ReservedGridPromise(Promise):
     """A promise among advance reservations: the head's place is booked in the whole plan."""
 
-    __slots__ = ("_grid", "_plan")
-
-    def __init__(self, grid: Grid, shadow_s: int, plan: GridPlan) -> None:
-        super().__init__(shadow_s, NEVER)
-        self._grid = grid
-        self._plan = plan
+    grid: Grid
+    plan: GridPlan
 
     def allows(self, job: Job, now: int) -> bool:
-        placed = self._grid.placement(job, now)
-        return placed is not None and self._plan.fits(
-            placed, now, now + self._grid.length_s(job, placed)
+        placed = self.grid.placement(job, now)
+        return placed is not None and self.plan.fits(
+            placed, now, now + self.grid.length_s(job, placed)
         )
 
     def started(self, job: Job, now: int) -> None:
-        self._plan.take(job.placed, now, job.until_s)
+        self.plan.take(job.placed, now, job.until_s)
 
 
 class Grid(Cluster):
@@ -129,8 +122,9 @@ class Grid(Cluster):
     def can_start(self, job: Job, now: int) -> bool:
         return self.placement(job, now) is not None
 
-    def start(self, job: Job, now: int) -> bool:
-        placed = self.placement(job, now)
+    def start(self, job: Job, now: int, placed: Placed | None = None) -> bool:
+        """Start a waiting job if it fits; says whether it did. `placed` is where, if that is settled."""
+        placed = placed or self.placement(job, now)
         if placed is None:
             return False
         job.placed = placed
@@ -153,7 +147,7 @@ class Grid(Cluster):
             plan = self.plan(now)
             shadow_s, placed = plan.earliest(job, now)
             plan.take(placed, shadow_s, shadow_s + self.length_s(job, placed))
-            return ReservedGridPromise(self, shadow_s, plan)
+            return ReservedGridPromise(shadow_s, NEVER, self, plan)
         spare = self._free_of_parts_at(now)
         later = [(until_s, running) for until_s, _, running in self.ends if until_s > now]
         shadow_s = now
@@ -162,7 +156,7 @@ class Grid(Cluster):
                 break
             shadow_s = until_s
             spare = list(map(int.__add__, spare, running.placed))
-        return GridPromise(self, job, shadow_s, spare)
+        return GridPromise(shadow_s, NEVER, self, job, spare)
 
     def plan(self, now: int) -> GridPlan:  # type: ignore[override]  # one number for each part
         """Free nodes of each part from `now` on, if all that runs takes its requested time."""
@@ -174,6 +168,7 @@ class Grid(Cluster):
         self.free -= nodes
         job.granted = nodes
         job.until_s = now + stretched(job.requested_s, job.stretch)
+        self.begun += 1
         if job.start_s < 0:
             job.start_s = now
         insort(self.ends, (job.until_s, job.order, job))
