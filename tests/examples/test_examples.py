@@ -29,6 +29,10 @@ def test_the_calendar_engine_alone_prints_what_is_stored() -> None:
     check("calendars", run_script(EXAMPLES / "calendars.py", {}))
 
 
+def test_machines_and_mappers_print_what_is_stored() -> None:
+    check("machines", run_script(EXAMPLES / "machines.py", {}))
+
+
 def test_the_terminal_session_prints_what_is_stored(own_facility: Facility) -> None:
     printed = run_session(EXAMPLES / "cli-session.sh", own_facility.environment())
     check("cli-session", comparable(printed, str(own_facility.directory)))
@@ -64,7 +68,7 @@ def test_the_tour_of_agents_prints_what_is_stored(own_facility: Facility) -> Non
 def test_no_example_is_left_out() -> None:
     present = {path.stem for path in _programs(EXAMPLES)}
     sessions = {"cli-session", "mistakes", "reclaim", "waiting-session"}
-    assert present == {*SCRIPTS, "calendars", *sessions}
+    assert present == {*SCRIPTS, "calendars", "machines", *sessions}
     of_agents = {f"agents-{path.stem}" for path in _programs(AGENTS)}
     assert of_agents == {"agents-prefer_mornings", "agents-tour"}
     assert {path.stem for path in OUTPUT.iterdir()} == present | of_agents

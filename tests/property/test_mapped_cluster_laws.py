@@ -36,6 +36,7 @@ def workloads(draw: st.DrawFn, nodes: int, exact: bool = False) -> list[Simulate
             SimulatedJob(
                 id=number + 100, submit_s=now, nodes=draw(st.integers(1, nodes)),
                 requested_s=requested_s, run_s=run_s,
+                priority=draw(st.integers(0, 2)),
             )
         )  # fmt: skip
     return jobs
@@ -49,7 +50,7 @@ def fresh(jobs: list[SimulatedJob]) -> list[SimulatedJob]:
     return [
         SimulatedJob(
             id=job.id, submit_s=job.submit_s, nodes=job.nodes,
-            requested_s=job.requested_s, run_s=job.run_s,
+            requested_s=job.requested_s, run_s=job.run_s, priority=job.priority,
         )
         for job in jobs
     ]  # fmt: skip
@@ -61,7 +62,7 @@ def fitting(cluster: MappedCluster, jobs: list[SimulatedJob]) -> list[SimulatedJ
 
 @pytest.mark.parametrize("policy", NAMES)
 @pytest.mark.parametrize("spec", MACHINES)
-@settings(max_examples=effort.examples(10), deadline=None)
+@settings(max_examples=effort.examples(5), deadline=None)
 @given(data=st.data())
 def test_no_policy_puts_two_jobs_on_a_node_or_a_job_on_reserved_nodes(
     spec: str, policy: str, data: st.DataObject
@@ -80,7 +81,8 @@ def test_no_policy_puts_two_jobs_on_a_node_or_a_job_on_reserved_nodes(
         assert job.partition is not None
         assert job.start_s >= job.submit_s
         assert len(job.partition.nodes) == machine.granted(job.nodes) >= job.nodes
-        if policy not in ("preemptive",):
+        # A preempted job has several runs, and tells of the first start and the last end.
+        if not policy.startswith("preemptive"):
             uses.append((job.start_s, job.end_s, set(job.partition.nodes)))
     for at, (start_s, end_s, nodes) in enumerate(uses):
         for other_start_s, other_end_s, others in uses[:at]:
@@ -88,7 +90,7 @@ def test_no_policy_puts_two_jobs_on_a_node_or_a_job_on_reserved_nodes(
 
 
 @pytest.mark.parametrize("policy", NAMES)
-@settings(max_examples=effort.examples(15), deadline=None)
+@settings(max_examples=effort.examples(8), deadline=None)
 @given(jobs=workloads(12))
 def test_on_a_pool_named_nodes_change_no_start(policy: str, jobs: list[SimulatedJob]) -> None:
     counted = run(Cluster(12), policy, fresh(jobs))
