@@ -95,11 +95,12 @@ def naive_place(rules: Rules, job: SimulatedJob, free: Sequence[int]) -> tuple[i
 
 
 class Twin:
-    """Replays jobs; `backfill` makes it EASY, without it is FCFS. Tells start and place of each job."""
+    """Replays jobs; by ``fcfs``, ``easy`` or ``conservative``. Tells start and place of each job."""
 
-    def __init__(self, rules: Rules, *, backfill: bool) -> None:
+    def __init__(self, rules: Rules, policy: str) -> None:
         self.rules = rules
-        self.backfill = backfill
+        self.policy = policy
+        self.booked: dict[int, tuple[int, tuple[int, ...]]] = {}
         self.running: list[tuple[SimulatedJob, tuple[int, ...], int, int]] = []
         self.queue: list[SimulatedJob] = []
         self.told: dict[int, tuple[int, tuple[int, ...]]] = {}
@@ -110,11 +111,13 @@ class Twin:
         while coming or self.running or self.queue:
             while coming and coming[0].submit_s == now:
                 self.queue.append(coming.pop(0))
-                self.look(now)
+                self.look(now, self.queue[-1])
             while ended := [each for each in self.running if each[3] == now]:
                 self.running.remove(ended[0])
                 self.look(now)
-            if any(each.end_s == now for _, each in self.rules.reservations):
+            if any(each.end_s == now for _, each in self.rules.reservations) or any(
+                start_s == now for start_s, _ in self.booked.values()
+            ):
                 self.look(now)
             now += 1
             assert now < 50 * HORIZON_S
@@ -125,12 +128,14 @@ class Twin:
         for _, placed, until_s, _ in self.running:
             if until_s > time_s:
                 left = [a - b for a, b in zip(left, placed, strict=True)]
-        return left if not self.rules.reservations else [
-            a - b for a, b in zip(left, self.rules.reserved(time_s), strict=True)
-        ]  # fmt: skip
+        for job in self.queue:
+            start_s, placed = self.booked.get(job.id, (0, ()))
+            if placed and start_s <= time_s < start_s + self.rules.length_s(job, placed):
+                left = [a - b for a, b in zip(left, placed, strict=True)]
+        return [a - b for a, b in zip(left, self.rules.reserved(time_s), strict=True)]
 
     def place(self, job: SimulatedJob, now: int) -> tuple[int, ...] | None:
-        if not self.rules.reservations:
+        if not self.rules.reservations and self.policy != "conservative":
             return naive_place(self.rules, job, self.free(now))
         stretch = 1 / max(self.rules.speeds)
         while True:
@@ -148,10 +153,13 @@ class Twin:
         self.queue.remove(job)
         self.told[job.id] = (now, placed)
 
-    def look(self, now: int) -> None:
+    def look(self, now: int, fresh: SimulatedJob | None = None) -> None:
+        if self.policy == "conservative":
+            self.book(now, fresh)
+            return
         while self.queue and (placed := self.place(self.queue[0], now)):
             self.start(self.queue[0], placed, now)
-        if not self.queue or not self.backfill:
+        if not self.queue or self.policy == "fcfs":
             return
         head = self.queue[0]
         shadow_s = now
@@ -175,6 +183,20 @@ class Twin:
                     min(left) >= 0 and naive_place(self.rules, head, left) is not None
                 )
             if allowed:
+                self.start(job, placed, now)
+
+    def book(self, now: int, fresh: SimulatedJob | None) -> None:
+        """Reserve the new job its earliest start, or move every waiting one, each after the other."""
+        for job in [fresh] if fresh else list(self.queue):
+            old = self.booked.pop(job.id, None)
+            start_s = now
+            while (placed := self.place(job, start_s)) is None:
+                start_s += 1
+            if old is not None and start_s >= old[0]:
+                start_s, placed = old
+            self.booked[job.id] = (start_s, placed)
+            if start_s == now:
+                del self.booked[job.id]
                 self.start(job, placed, now)
 
     def left(self, time_s: int, placed: tuple[int, ...]) -> list[int]:

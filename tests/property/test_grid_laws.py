@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import msgspec
@@ -15,8 +16,6 @@ from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.grid import Grid
 from kalends.scheduling.job import Components, Job
 from kalends.scheduling.placing import ClusterSpec, Crossing, Part, Placer
-from kalends.scheduling.policies.easy import Easy
-from kalends.scheduling.policies.fcfs import Fcfs
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.registry import POLICIES, policy_maker
 from kalends.scheduling.reservations import Reservation
@@ -152,18 +151,18 @@ def test_parts_of_one_cluster_are_filled_fastest_first_and_never_beyond_what_is_
 
 
 @pytest.mark.parametrize("reserved", [False, True])
-@pytest.mark.parametrize(("make", "backfill"), [(Fcfs, False), (Easy, True)])
+@pytest.mark.parametrize("name", ["fcfs", "easy", "conservative"])
 @settings(max_examples=effort.examples(120), deadline=None)
 @given(data=st.data())
 def test_a_grid_starts_every_job_when_and_where_its_slow_twin_does(
-    make: type[Policy], backfill: bool, reserved: bool, data: st.DataObject
+    name: str, reserved: bool, data: st.DataObject
 ) -> None:
     rules = data.draw(some_rules(reserved=reserved))
     jobs = data.draw(some_log(rules))
-    twin = Twin(rules, backfill=backfill).replay(copies(jobs))
-    ended = replay(copies(jobs), Scheduler(make(grid_of(rules))))
+    twin = Twin(rules, name).replay(copies(jobs))
+    ended = replay(copies(jobs), Scheduler(policy_maker(name)(grid_of(rules))))
     assert {job.id: (job.start_s, job.placed) for job in ended} == twin
-    effort.steps[f"logs over a grid, {make.__name__}"] += 1
+    effort.steps[f"logs over a grid, {name}"] += 1
 
 
 @settings(max_examples=effort.examples(100), deadline=None)
@@ -194,12 +193,17 @@ class Watched(Scheduler):
         self.ran: list[tuple[int, int, tuple[int, ...]]] = []
         self._since: dict[int, tuple[int, tuple[int, ...]]] = {}
 
-    def end(self, job: Job, now: int) -> list[Job]:
-        self._close(job, now)
-        return super().end(job, now)
+    def submit(self, job: Job, now: int) -> Sequence[Job]:
+        return self._note(super().submit(job, now), now)
 
-    def wake(self, now: int) -> list[Job]:
-        touched = super().wake(now)
+    def end(self, job: Job, now: int) -> Sequence[Job]:
+        self._close(job, now)
+        return self._note(super().end(job, now), now)
+
+    def wake(self, now: int) -> Sequence[Job]:
+        return self._note(super().wake(now), now)
+
+    def _note(self, touched: Sequence[Job], now: int) -> Sequence[Job]:
         for job in touched:
             if job.id in self._since:
                 self._close(job, now)

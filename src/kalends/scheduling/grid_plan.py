@@ -51,12 +51,26 @@ class GridPlan:
         return all(map(int.__ge__, self.free_during(start, end), placed))
 
     def take(self, placed: Sequence[int], start: int, end: int) -> None:
-        """Book nodes of each part during ``[start, end)``; negative ones give back."""
+        """Book nodes of each part during ``[start, end)``."""
         if end <= start:
             return
         first, last = self._border(start), self._border(end)
         for index in range(first, last):
             self.free[index] = list(map(int.__sub__, self.free[index], placed))
+        for index in (last, first):
+            if index and self.free[index] == self.free[index - 1]:
+                del self.times[index], self.free[index]
+
+    def give_back(self, placed: Sequence[int], start: int, end: int) -> None:
+        """Undo `take`, or what is left of it."""
+        self.take([-nodes for nodes in placed], start, end)
+
+    def forget_before(self, now: int) -> None:
+        """Nothing before `now` will be asked for again."""
+        past = bisect_right(self.times, now) - 1
+        if past > 0:
+            del self.times[:past], self.free[:past]
+        self.times[0] = max(self.times[0], now)
 
     def _border(self, time: int) -> int:
         """The index of a step that begins at `time`, made if need be."""
