@@ -29,6 +29,10 @@ def test_the_calendar_engine_alone_prints_what_is_stored() -> None:
     check("calendars", run_script(EXAMPLES / "calendars.py", {}))
 
 
+def test_the_grid_of_clusters_prints_what_is_stored() -> None:
+    check("grid", run_script(EXAMPLES / "grid.py", {}))
+
+
 def test_the_terminal_session_prints_what_is_stored(own_facility: Facility) -> None:
     printed = run_session(EXAMPLES / "cli-session.sh", own_facility.environment())
     check("cli-session", comparable(printed, str(own_facility.directory)))

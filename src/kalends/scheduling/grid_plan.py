@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
-from kalends.scheduling.job import Job
-from kalends.scheduling.placing import Placed, Placer, stretched
+from kalends.scheduling.job import Job, stretched
+from kalends.scheduling.placing import Placed, Placer
 
 
 class GridPlan:
@@ -18,10 +18,17 @@ class GridPlan:
 
     __slots__ = ("_placer", "free", "times")
 
-    def __init__(self, start: int, placer: Placer, busy: Iterable[tuple[int, int, Placed]]) -> None:
+    def __init__(
+        self,
+        start: int,
+        placer: Placer,
+        nodes: Sequence[int],
+        busy: Iterable[tuple[int, int, Placed]],
+    ) -> None:
+        """What is left of so many `nodes` of each part beside all ``(start, end, placed)`` of `busy`."""
         self._placer = placer
         self.times = [start]
-        self.free = [[part.nodes for part in placer.parts]]
+        self.free = [list(nodes)]
         for begin, end, placed in busy:
             self.take(placed, max(begin, start), end)
 
@@ -31,16 +38,16 @@ class GridPlan:
         last = max(bisect_left(self.times, end), first + 1)
         return [min(counts) for counts in zip(*self.free[first:last], strict=True)]
 
-    def earliest(self, job: Job, not_before: int) -> tuple[int, Placed]:
+    def earliest(self, job: Job, not_before: int) -> tuple[int, Placed] | None:
         """The first start, `not_before` or later, at which the job fits, and where it is placed then.
 
-        There always is one if it fits on what the last step, which never ends, has free.
+        None if it does not even fit on what the last step, which never ends, has free.
         """
         for start in (not_before, *self.times[bisect_right(self.times, not_before) :]):
             placed = self._placer.place_during(job, start, self.free_during)
             if placed is not None:
                 return start, placed
-        raise AssertionError(f"job {job.id} never fits on this grid")
+        return None
 
     def end_of(self, job: Job, placed: Placed, start: int) -> int:
         """When the requested time of the job is over, if it starts there and then."""
