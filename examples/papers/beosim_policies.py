@@ -25,6 +25,7 @@ from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
+from kalends.simulation.oracles import even, saturated_utilization
 
 PLAIN = ["fcfs", "sjf", "smjf", "swjf", "ljf", "bjf"]
 SCAN = ["fcfs-scan", "sjf-scan", "swjf-scan", "ljf-scan", "bjf-scan"]
@@ -144,6 +145,7 @@ def conclusions(table: dict[str, Any]) -> dict[str, Any]:
             at: table[at]["easy"]["utilization"] / table[at]["fcfs"]["utilization"] - 1
             for at in table
         },
+        "fcfs_saturates_at": float(saturated_utilization([100], [even(1, 100)])),
         "slack_0_is_easy": all(row["easy-slack:0"] == row["easy"] for row in table.values()),
         "no_hops_is_fcfs": all(row["no-starvation:0"] == row["fcfs"] for row in table.values()),
     }
@@ -159,8 +161,15 @@ def _better(
 
 
 def _best(row: dict[str, Any], policies: list[str], measure: str) -> str:
-    sign = 1 if measure == "utilization" else -1
-    return max(policies, key=lambda policy: sign * row[policy][measure])
+    values = {policy: row[policy][measure] for policy in policies}
+    least, most = min(values.values()), max(values.values())
+    if most - least <= 1e-3 * most:
+        return "all alike"
+    return (
+        max(values, key=values.__getitem__)
+        if measure == "utilization"
+        else min(values, key=values.__getitem__)
+    )
 
 
 def lines(found: dict[str, Any]) -> list[str]:
@@ -194,10 +203,17 @@ def lines(found: dict[str, Any]) -> list[str]:
     told += [f"  FCFS is best {drawn_from['fcfs_best_in']} times"]
     told += ["EASY's utilization over FCFS's (paper: almost 25 % better):"]
     told += [
-        f"  {_arrivals(at)}: {gain:+.1%}"
+        f"  {_arrivals(at)}: {gain:+.1%}, {_points(table[at]):+.1f} points"
         for at, gain in drawn_from["easy_over_fcfs_utilization"].items()
     ]
+    told.append(
+        f"FCFS cannot get more out of 100 nodes than {drawn_from['fcfs_saturates_at']:.1%}."
+    )
     return told
+
+
+def _points(row: dict[str, Any]) -> float:
+    return 100 * float(row["easy"]["utilization"] - row["fcfs"]["utilization"])
 
 
 def _arrivals(at: str) -> str:

@@ -101,6 +101,7 @@ class Twin:
         self.rules = rules
         self.policy = policy
         self.booked: dict[int, tuple[int, tuple[int, ...]]] = {}
+        self._known: dict[tuple[int, tuple[int, ...]], tuple[int, ...] | None] = {}
         self.running: list[tuple[SimulatedJob, tuple[int, ...], int, int]] = []
         self.queue: list[SimulatedJob] = []
         self.told: dict[int, tuple[int, tuple[int, ...]]] = {}
@@ -134,14 +135,20 @@ class Twin:
                 left = [a - b for a, b in zip(left, placed, strict=True)]
         return [a - b for a, b in zip(left, self.rules.reserved(time_s), strict=True)]
 
+    def naive(self, job: SimulatedJob, free: Sequence[int]) -> tuple[int, ...] | None:
+        key = (job.id, tuple(free))
+        if key not in self._known:
+            self._known[key] = naive_place(self.rules, job, free)
+        return self._known[key]
+
     def place(self, job: SimulatedJob, now: int) -> tuple[int, ...] | None:
         if not self.rules.reservations and self.policy != "conservative":
-            return naive_place(self.rules, job, self.free(now))
+            return self.naive(job, self.free(now))
         stretch = 1 / max(self.rules.speeds)
         while True:
             window = range(now, max(now + ceil(job.requested_s * stretch), now + 1))
             least = [min(counts) for counts in zip(*map(self.free, window), strict=True)]
-            placed = naive_place(self.rules, job, least)
+            placed = self.naive(job, least)
             if placed is None or self.rules.stretch(placed) <= stretch:
                 return placed
             stretch = self.rules.stretch(placed)
