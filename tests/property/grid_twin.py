@@ -100,7 +100,7 @@ class Twin:
     def __init__(self, rules: Rules, policy: str) -> None:
         self.rules = rules
         self.policy = policy
-        self.booked: dict[int, tuple[int, tuple[int, ...]]] = {}
+        self.booked: dict[int, tuple[int, tuple[int, ...], int]] = {}
         self._known: dict[tuple[int, tuple[int, ...]], tuple[int, ...] | None] = {}
         self.running: list[tuple[SimulatedJob, tuple[int, ...], int, int]] = []
         self.queue: list[SimulatedJob] = []
@@ -117,7 +117,7 @@ class Twin:
                 self.running.remove(ended[0])
                 self.look(now)
             if any(each.end_s == now for _, each in self.rules.reservations) or any(
-                start_s == now for start_s, _ in self.booked.values()
+                start_s == now for start_s, _, _ in self.booked.values()
             ):
                 self.look(now)
             now += 1
@@ -130,8 +130,8 @@ class Twin:
             if until_s > time_s:
                 left = [a - b for a, b in zip(left, placed, strict=True)]
         for job in self.queue:
-            start_s, placed = self.booked.get(job.id, (0, ()))
-            if placed and start_s <= time_s < start_s + self.rules.length_s(job, placed):
+            start_s, placed, end_s = self.booked.get(job.id, (0, (), 0))
+            if start_s <= time_s < end_s:
                 left = [a - b for a, b in zip(left, placed, strict=True)]
         return [a - b for a, b in zip(left, self.rules.reserved(time_s), strict=True)]
 
@@ -200,8 +200,8 @@ class Twin:
             while (placed := self.place(job, start_s)) is None:
                 start_s += 1
             if old is not None and start_s >= old[0]:
-                start_s, placed = old
-            self.booked[job.id] = (start_s, placed)
+                start_s, placed, _ = old
+            self.booked[job.id] = (start_s, placed, start_s + self.rules.length_s(job, placed))
             if start_s == now:
                 del self.booked[job.id]
                 self.start(job, placed, now)
