@@ -28,7 +28,7 @@ class GridConservative:
         self.cluster: Cluster = grid
         self.grid = grid
         self.wakes = grid.reserved
-        self._plan = grid.plan(0)
+        self._plan = grid.plan_of_parts(0)
         """What is free beside all that runs, waits and is reserved; from the last event on."""
         self._out_of_parts = grid.out_of_parts
         """The nodes out of service that the plan knows of."""
@@ -54,7 +54,7 @@ class GridConservative:
         if self._out_of_parts != self.grid.out_of_parts:
             # What was promised cannot be kept, or more can: all are promised anew, in their order.
             self._out_of_parts, fresh = self.grid.out_of_parts, None
-            self._plan = self.grid.plan(now)
+            self._plan = self.grid.plan_of_parts(now)
             self._booked = dict.fromkeys(self._booked)
         for job in list(self._booked) if fresh is None else [fresh]:
             booked = self._book(job, now)
