@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from transcripts import EXAMPLES, OUTPUT, check, comparable, run_script, run_session
+from transcripts import EXAMPLES, OUTPUT, ROOT, check, comparable, run_script, run_session
 
 from kalends.client.demo.facility import Facility
 
@@ -31,6 +31,10 @@ def test_the_calendar_engine_alone_prints_what_is_stored() -> None:
 
 def test_machines_and_mappers_print_what_is_stored() -> None:
     check("machines", run_script(EXAMPLES / "machines.py", {}))
+
+
+def test_the_grid_of_clusters_prints_what_is_stored() -> None:
+    check("grid", run_script(EXAMPLES / "grid.py", {}))
 
 
 def test_the_terminal_session_prints_what_is_stored(own_facility: Facility) -> None:
