@@ -29,6 +29,10 @@ def test_the_calendar_engine_alone_prints_what_is_stored() -> None:
     check("calendars", run_script(EXAMPLES / "calendars.py", {}))
 
 
+def test_a_policy_of_ones_own_prints_what_is_stored() -> None:
+    check("own_policy", run_script(EXAMPLES / "own_policy.py", {}))
+
+
 def test_the_terminal_session_prints_what_is_stored(own_facility: Facility) -> None:
     printed = run_session(EXAMPLES / "cli-session.sh", own_facility.environment())
     check("cli-session", comparable(printed, str(own_facility.directory)))
@@ -62,9 +66,9 @@ def test_the_tour_of_agents_prints_what_is_stored(own_facility: Facility) -> Non
 
 
 def test_no_example_is_left_out() -> None:
-    present = {path.stem for path in _programs(EXAMPLES)}
+    present = {path.stem for path in _programs(EXAMPLES) if path.stem != "my_policy"}
     sessions = {"cli-session", "mistakes", "reclaim", "waiting-session"}
-    assert present == {*SCRIPTS, "calendars", *sessions}
+    assert present == {*SCRIPTS, "calendars", "own_policy", *sessions}
     of_agents = {f"agents-{path.stem}" for path in _programs(AGENTS)}
     assert of_agents == {"agents-prefer_mornings", "agents-tour"}
     assert {path.stem for path in OUTPUT.iterdir()} == present | of_agents
