@@ -7,7 +7,7 @@ how much longer it takes there: on slow nodes, and across clusters.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil
 
 from kalends.core.errors import InvalidInput
@@ -142,6 +142,14 @@ class Grid(Cluster):
     def stop(self, job: Job, now: int) -> None:
         super().stop(job, now)
         job.requested_s = ceil(job.requested_s / job.stretch)
+
+    def fits_without(self, job: Job, now: int, gone: Collection[Job]) -> bool:
+        free = self.free_of_parts
+        for each in gone:
+            self.free_of_parts = list(map(int.__add__, self.free_of_parts, each.placed))
+        fits = super().fits_without(job, now, gone)
+        self.free_of_parts = free
+        return fits
 
     def promise(self, job: Job, now: int) -> Promise:
         """The first requested end at which the job's components fit, if nothing else is started."""

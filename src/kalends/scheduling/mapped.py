@@ -83,6 +83,17 @@ class MappedCluster(Cluster):
         super().stop(job, now)
         job.partition = None
 
+    def fits_without(self, job: Job, now: int, gone: Collection[Job]) -> bool:
+        self._vacate(now)
+        machine, self.machine = self.machine, self.machine.copy()
+        for each in gone:
+            if each.order not in self._vacated:
+                assert each.partition is not None
+                self.machine.release(each.partition)
+        fits = super().fits_without(job, now, gone)
+        self.machine = machine
+        return fits
+
     def withdraw(self, nodes: Collection[int]) -> None:
         self.machine.withdraw(nodes)
         self._count_out_of_service(self.machine.out_of_service)
@@ -109,7 +120,8 @@ class MappedCluster(Cluster):
             if board.free >= granted:
                 then = self._without_rooms(board, time_s, time_s + job.requested_s)
                 if then.can_place(job.nodes, job.shape):
-                    return MappedPromise(self, job, time_s, then)
+                    extra = then.free - then.granted(job.nodes, job.shape)
+                    return MappedPromise(time_s, extra, self, job, then)
         return Promise(NEVER, NEVER)
 
     def _board(self, now: int, until_s: int) -> Machine:
@@ -139,14 +151,10 @@ class MappedCluster(Cluster):
 class MappedPromise(Promise):
     """A promise of a place: who goes before ends by then, or leaves a place for the head."""
 
-    __slots__ = ("cluster", "head", "then")
-
-    def __init__(self, cluster: MappedCluster, head: Job, shadow_s: int, then: Machine) -> None:
-        super().__init__(shadow_s, then.free - then.granted(head.nodes, head.shape))
-        self.cluster = cluster
-        self.head = head
-        self.then = then
-        """The machine at the shadow time, as the head will see it."""
+    cluster: MappedCluster
+    head: Job
+    then: Machine
+    """The machine at the shadow time, as the head will see it."""
 
     def allows(self, job: Job, now: int) -> bool:
         if now + job.requested_s <= self.shadow_s:
