@@ -17,10 +17,6 @@ from kalends.simulation.kernel import replay
 ALL = [info.name + (":50" if info.number and not info.optional else "") for info in POLICIES]
 every_policy = pytest.mark.parametrize("policy", ALL)
 
-COUNTS_NODES = {"conservative"}
-"""What plans in one number of nodes knows no grid, whose plan has one for each part."""
-on_grids = pytest.mark.parametrize("policy", [name for name in ALL if name not in COUNTS_NODES])
-
 
 def pool(log: SmallLog) -> Cluster:
     return MappedCluster(machine_from(f"pool:{log.nodes}"), log.reserved())
@@ -37,7 +33,7 @@ def test_any_nodes_of_a_pool_are_as_good_as_counted_ones(policy: str) -> None:
         assert decided(log, policy, pool) == decided(log, policy)
 
 
-@on_grids
+@every_policy
 def test_a_grid_of_one_cluster_is_that_cluster(policy: str) -> None:
     for seed in range(effort.examples(30)):
         log = crowded_log(seed)
@@ -58,7 +54,7 @@ def test_on_a_topology_every_job_runs_on_nodes_of_its_own_until_it_is_done(
         assert cluster.free == cluster.machine.free == 8
 
 
-@on_grids
+@every_policy
 def test_on_several_clusters_none_has_more_jobs_than_nodes(policy: str) -> None:
     for seed in range(effort.examples(15)):
         log = crowded_log(seed)
