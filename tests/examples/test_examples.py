@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from transcripts import EXAMPLES, OUTPUT, ROOT, check, comparable, run_script, run_session
+from transcripts import EXAMPLES, OUTPUT, check, comparable, run_script, run_session
 
 from kalends.client.demo.facility import Facility
 
@@ -35,6 +35,10 @@ def test_machines_and_mappers_print_what_is_stored() -> None:
 
 def test_the_grid_of_clusters_prints_what_is_stored() -> None:
     check("grid", run_script(EXAMPLES / "grid.py", {}))
+
+
+def test_a_policy_of_ones_own_prints_what_is_stored() -> None:
+    check("own_policy", run_script(EXAMPLES / "own_policy.py", {}))
 
 
 def test_the_terminal_session_prints_what_is_stored(own_facility: Facility) -> None:
@@ -70,9 +74,9 @@ def test_the_tour_of_agents_prints_what_is_stored(own_facility: Facility) -> Non
 
 
 def test_no_example_is_left_out() -> None:
-    present = {path.stem for path in _programs(EXAMPLES)}
+    present = {path.stem for path in _programs(EXAMPLES) if path.stem != "my_policy"}
     sessions = {"cli-session", "mistakes", "reclaim", "waiting-session"}
-    assert present == {*SCRIPTS, "calendars", "machines", *sessions}
+    assert present == {*SCRIPTS, "calendars", "machines", "grid", "own_policy", *sessions}
     of_agents = {f"agents-{path.stem}" for path in _programs(AGENTS)}
     assert of_agents == {"agents-prefer_mornings", "agents-tour"}
     assert {path.stem for path in OUTPUT.iterdir()} == present | of_agents

@@ -38,8 +38,8 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
             arrival = next(arrivals, None)
             arrival_s = NEVER if arrival is None else arrival.submit_s
         elif ends:
-            now, _, job = heappop(ends)
-            if job.end_s != now or not job.granted:
+            now, run, job = heappop(ends)
+            if run != job.run:
                 continue
             touched = scheduler.end(job, now)
             yield job
@@ -49,8 +49,8 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
         for each in touched:
             assert isinstance(each, SimulatedJob)
             each.resume(now)
+            each.run = begun = begun + 1
             if each.end_s >= 0:
-                begun += 1
                 heappush(ends, (each.end_s, begun, each))
         if wakes:
             wake_s = scheduler.wake_at(now)

@@ -30,6 +30,7 @@ COMMANDS = {
     "shrink": "Make a reservation shorter or smaller.",
     "cancel": "Cancel a reservation on all its sites.",
     "watch": "Print what happens to your requests, as it happens.",
+    "policies": "List the scheduling policies.",
     "agent": "Scripts that choose among the slots at each site.",
     "admin": "Keys, tokens, audits, draining, reclaims, backups: for owners.",
 }
