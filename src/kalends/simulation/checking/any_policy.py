@@ -1,0 +1,121 @@
+"""What holds under every policy: all jobs once, as the log has them, and never more nodes than there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kalends.simulation.checking.findings import Blocked, Finding, Placement, Request, Run
+
+
+def matched(
+    requests: Sequence[Request], placements: Sequence[Placement]
+) -> tuple[list[Run], list[Finding]]:
+    """Every job of the log with its start, and what does not match.
+
+    A result whose times all begin later or earlier than the log's is shifted: many simulators begin at
+    the first submission.
+    """
+    findings = []
+    known = {request.id: request for request in requests}
+    placed: dict[int, Placement] = {}
+    for placement in placements:
+        if placement.id not in known:
+            findings.append(
+                Finding("invented", placement.id, placement.start_s, 0,
+                        f"line {placement.line}: no job of the log that can be simulated")
+            )  # fmt: skip
+        elif placement.id in placed:
+            findings.append(
+                Finding("twice", placement.id, placement.start_s, 0,
+                        f"lines {placed[placement.id].line} and {placement.line}")
+            )  # fmt: skip
+        else:
+            placed[placement.id] = placement
+    shift_s = _shift_s(requests, placed)
+    runs = []
+    for order, request in enumerate(requests):
+        found = placed.get(request.id)
+        if found is None:
+            findings.append(
+                Finding("missing", request.id, request.submit_s, 0, "not in the result")
+            )
+            continue
+        start_s = found.start_s + shift_s
+        end_s = start_s + request.run_s if found.end_s is None else found.end_s + shift_s
+        findings += _mismatches(request, found, start_s, end_s, shift_s)
+        runs.append(Run(order, request, start_s, end_s))
+    return runs, findings
+
+
+def _shift_s(requests: Sequence[Request], placed: dict[int, Placement]) -> int:
+    for request in requests:
+        found = placed.get(request.id)
+        if found is not None and found.submit_s is not None:
+            return request.submit_s - found.submit_s
+    return 0
+
+
+def _mismatches(
+    request: Request, found: Placement, start_s: int, end_s: int, shift_s: int
+) -> Iterator[Finding]:
+    job = request.id
+    if found.submit_s is not None and found.submit_s + shift_s != request.submit_s:
+        by = found.submit_s + shift_s - request.submit_s
+        yield Finding("submit", job, request.submit_s, by, "another submit time than in the log")
+    if found.nodes is not None and found.nodes != request.nodes:
+        by = found.nodes - request.nodes
+        yield Finding("nodes", job, start_s, by, f"{found.nodes} nodes for {request.nodes}")
+    if start_s < request.submit_s:
+        by = request.submit_s - start_s
+        yield Finding("early", job, start_s, by, "starts before it is submitted")
+    if end_s - start_s != request.run_s:
+        by = end_s - start_s - request.run_s
+        yield Finding(
+            "run-time", job, start_s, by, f"runs {end_s - start_s} s, not {request.run_s} s"
+        )
+
+
+def capacity(runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int) -> Iterator[Finding]:
+    """Every start at which more nodes are taken than there are; what ends at a time is free for it."""
+    changes = [(run.end_s, 0, -run.request.nodes, run.request.id) for run in runs]
+    changes += [(run.start_s, 1, run.request.nodes, run.request.id) for run in runs]
+    reserved = [(each.end_s, 0, -each.nodes) for each in blocked]
+    reserved += [(each.start_s, 1, each.nodes) for each in blocked]
+    reserved.sort()
+    changes.sort()
+    busy = kept = at = 0
+    for time_s, begins, change, job in changes:
+        busy += change
+        while at < len(reserved) and reserved[at][:2] <= (time_s, begins):
+            kept += reserved[at][2]
+            if reserved[at][1] and nodes < busy + kept and busy <= nodes:
+                yield Finding(
+                    "reservation",
+                    job,
+                    reserved[at][0],
+                    busy + kept - nodes,
+                    "jobs run into a reservation",
+                )
+            at += 1
+        if begins and busy > nodes:
+            yield Finding(
+                "capacity", job, time_s, busy - nodes, f"{busy} of {nodes} nodes are taken"
+            )
+        elif begins and busy + kept > nodes:
+            by = busy + kept - nodes
+            yield Finding(
+                "reservation", job, time_s, by, f"only {nodes - kept} nodes are not reserved"
+            )
+
+
+def in_order(runs: Sequence[Run]) -> Iterator[Finding]:
+    """Every job that starts before one submitted earlier: first come, first served."""
+    latest = runs[0]
+    for run in runs[1:]:
+        if run.start_s < latest.start_s:
+            by = latest.start_s - run.start_s
+            yield Finding(
+                "order", run.request.id, run.start_s, by, f"before job {latest.request.id}"
+            )
+        else:
+            latest = run
