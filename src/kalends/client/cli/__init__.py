@@ -31,6 +31,7 @@ COMMANDS = {
     "cancel": "Cancel a reservation on all its sites.",
     "watch": "Print what happens to your requests, as it happens.",
     "agent": "Scripts that choose among the slots at each site.",
+    "check-schedule": "Check a schedule, whoever made it, against its log and policy.",
     "admin": "Keys, tokens, audits, draining, reclaims, backups: for owners.",
 }
 
