@@ -37,7 +37,7 @@ def command(
     reservations: Path | None,
     estimates: str,
 ) -> int:
-    """Check a schedule against its log, whoever made it.
+    """Check a schedule, whoever made it, against its log and policy.
 
     LOG is a workload log (SWF), RESULT the schedule: SWF, or CSV in Batsim's columns. Every job must be
     there once and as in the log, no node taken twice, and the promises of the policy kept. The exit

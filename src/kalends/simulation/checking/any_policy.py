@@ -75,37 +75,45 @@ def _mismatches(
         )
 
 
+_END, _RESERVED, _START = 0, 1, 2
+
+
 def capacity(runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int) -> Iterator[Finding]:
-    """Every start at which more nodes are taken than there are; what ends at a time is free for it."""
-    changes = [(run.end_s, 0, -run.request.nodes, run.request.id) for run in runs]
-    changes += [(run.start_s, 1, run.request.nodes, run.request.id) for run in runs]
-    reserved = [(each.end_s, 0, -each.nodes) for each in blocked]
-    reserved += [(each.start_s, 1, each.nodes) for each in blocked]
-    reserved.sort()
-    changes.sort()
-    busy = kept = at = 0
-    for time_s, begins, change, job in changes:
-        busy += change
-        while at < len(reserved) and reserved[at][:2] <= (time_s, begins):
-            kept += reserved[at][2]
-            if reserved[at][1] and nodes < busy + kept and busy <= nodes:
-                yield Finding(
-                    "reservation",
-                    job,
-                    reserved[at][0],
-                    busy + kept - nodes,
-                    "jobs run into a reservation",
-                )
-            at += 1
-        if begins and busy > nodes:
-            yield Finding(
-                "capacity", job, time_s, busy - nodes, f"{busy} of {nodes} nodes are taken"
-            )
-        elif begins and busy + kept > nodes:
-            by = busy + kept - nodes
-            yield Finding(
-                "reservation", job, time_s, by, f"only {nodes - kept} nodes are not reserved"
-            )
+    """Every start at which more nodes are taken than there are; what ends at a time is free for it.
+
+    Where a reservation begins on nodes that jobs have, the job that started last is named.
+    """
+    changes: list[tuple[int, int, int, int | None]] = []
+    for run in runs:
+        changes.append((run.start_s, _START, run.request.nodes, run.order))
+        changes.append((run.end_s, _END, -run.request.nodes, run.order))
+    for each in blocked:
+        changes.append((each.start_s, _RESERVED, each.nodes, None))
+        changes.append((each.end_s, _END, -each.nodes, None))
+    changes.sort(key=lambda change: change[:2])
+    by_order = {run.order: run.request.id for run in runs}
+    running: dict[int, None] = {}
+    busy = kept = 0
+    for time_s, kind, change, order in changes:
+        if order is None:
+            kept += change
+        else:
+            busy += change
+            if kind == _END:
+                running.pop(order, None)
+            else:
+                running[order] = None
+        over = busy + kept - nodes
+        if kind == _END or over <= 0 or not running:
+            continue
+        job = by_order[next(reversed(running))]
+        if busy > nodes:
+            if kind == _START:
+                said = f"{busy} of {nodes} nodes are taken"
+                yield Finding("capacity", job, time_s, busy - nodes, said)
+        else:
+            said = f"jobs have {busy} of {nodes} nodes, and {kept} are reserved"
+            yield Finding("reservation", job, time_s, over, said)
 
 
 def in_order(runs: Sequence[Run]) -> Iterator[Finding]:

@@ -40,7 +40,7 @@ class Heads:
         ends = _by_second(runs, lambda run: run.end_s)
         at = 0
         head: Run | None = None
-        promise_s = 0
+        promise_s: int | None = None
         idle = False
         changes = {each.end_s for each in self._blocked}
         for now in sorted({*arrivals, *starts, *ends, *changes}):
@@ -53,43 +53,28 @@ class Heads:
             while at < len(runs) and runs[at].start_s <= now:
                 at += 1
             if at == len(runs) or runs[at].request.submit_s > now:
-                head = None
                 continue
-            was, head = head, runs[at]
-            started = [run for run in starts.get(now, ()) if run.order > head.order]
+            if head is not runs[at]:
+                head, promise_s, idle = runs[at], None, False
             shadow_s = self._shadow_s(head, now, ())
-            if was is not head:
-                idle = False
             if shadow_s <= now:
                 if not idle:
-                    idle = True
-                    by = head.start_s - now
+                    idle, by = True, head.start_s - now
                     yield Finding(
                         "idle", head.request.id, now, by, "is first, fits, and does not start"
                     )
-                if was is not head:
-                    promise_s = shadow_s
+                if promise_s is not None:
+                    promise_s = now
                 continue
-            self.waited += was is not head
-            if not self._promises:
-                continue
-            due_s = promise_s if was is head else shadow_s
-            events = len(arrivals.get(now, ())) + len(ends.get(now, ())) + (now in changes)
-            if started and events <= 1:
-                due_s = min(due_s, self._shadow_s(head, now, started))
-            if shadow_s > due_s:
-                culprits = ", ".join(str(run.request.id) for run in started[:5]) or "none"
-                yield Finding(
-                    "delayed", head.request.id, now, shadow_s - due_s,
-                    f"could start at {due_s}, now at {shadow_s}; jobs started before it: {culprits}",
-                )  # fmt: skip
-            if was is not head:
-                late_s = head.start_s - due_s
-                if late_s > 0:
-                    yield Finding(
-                        "promise", head.request.id, now, late_s,
-                        f"was promised {due_s} at the head of the queue, starts at {head.start_s}",
-                    )  # fmt: skip
+            first = promise_s is None
+            self.waited += first
+            if self._promises:
+                started = [run for run in starts.get(now, ()) if run.order > head.order]
+                due_s = shadow_s if promise_s is None else promise_s
+                events = len(arrivals.get(now, ())) + len(ends.get(now, ())) + (now in changes)
+                if started and events <= 1:
+                    due_s = min(due_s, self._shadow_s(head, now, started))
+                yield from _broken(head, now, due_s, shadow_s, started, first)
             promise_s = shadow_s
 
     def _shadow_s(self, head: Run, now: int, without: Sequence[Run]) -> int:
@@ -137,3 +122,16 @@ def _by_second(runs: Sequence[Run], second: Callable[[Run], int]) -> dict[int, l
     for run in runs:
         found.setdefault(second(run), []).append(run)
     return found
+
+
+def _broken(
+    head: Run, now: int, due_s: int, shadow_s: int, started: Sequence[Run], first: bool
+) -> Iterator[Finding]:
+    """What breaks the promise of `due_s`: jobs that `started` now, or in the end the head's own start."""
+    if shadow_s > due_s:
+        culprits = ", ".join(str(run.request.id) for run in started[:5]) or "none"
+        said = f"could start at {due_s}, now at {shadow_s}; jobs started before it: {culprits}"
+        yield Finding("delayed", head.request.id, now, shadow_s - due_s, said)
+    if first and head.start_s > due_s:
+        said = f"was promised {due_s} at the head of the queue, starts at {head.start_s}"
+        yield Finding("promise", head.request.id, now, head.start_s - due_s, said)
