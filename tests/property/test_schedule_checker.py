@@ -146,10 +146,10 @@ def broken_rules(rows: list[Row], policy: str) -> set[str]:
             if head.id in promised:
                 promised[head.id] = now
         elif policy != "fcfs":
-            if shadow > promised.setdefault(head.id, shadow):
-                found.add("delayed")
-            if head.start > promised[head.id]:
+            if head.id not in promised and head.start > shadow:
                 found.add("promise")
+            if shadow > promised.get(head.id, shadow):
+                found.add("delayed")
             promised[head.id] = shadow
     if policy == "fcfs" and any(
         later.start < row.start for at, row in enumerate(rows) for later in rows[at:]
