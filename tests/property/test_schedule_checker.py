@@ -118,6 +118,18 @@ def test_what_the_policies_do_among_reservations_is_right(random: Random, policy
     assert checked(rows, rows, policy, reservations).findings == []
 
 
+def test_a_head_starts_when_a_reservation_ends_though_a_job_is_submitted_in_that_second() -> None:
+    jobs = [
+        SimulatedJob(1, 1, 2, 50, run_s=10),
+        SimulatedJob(2, 1, 6, 26, run_s=26),
+        SimulatedJob(3, 7, 2, 16, run_s=15),
+    ]
+    reservations = (Reservation(5, 7, 2),)
+    rows = scheduled(jobs, "easy", reservations)
+    assert rows[1].start == 7
+    assert checked(rows, rows, "easy", reservations).findings == []
+
+
 def broken_rules(rows: list[Row], policy: str) -> set[str]:
     """The slow twin: looks at every second, and knows no running totals and no sorted lists."""
     found = set()
