@@ -32,6 +32,7 @@ COMMANDS = {
     "watch": "Print what happens to your requests, as it happens.",
     "policies": "List the scheduling policies.",
     "agent": "Scripts that choose among the slots at each site.",
+    "check-schedule": "Check a schedule, whoever made it, against its log and policy.",
     "admin": "Keys, tokens, audits, draining, reclaims, backups: for owners.",
 }
 
