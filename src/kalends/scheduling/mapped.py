@@ -83,6 +83,10 @@ class MappedCluster(Cluster):
         super().stop(job, now)
         job.partition = None
 
+    def resize(self, job: Job, nodes: int, now: int) -> bool:
+        """Never: a partition stays as it is until its job has ended."""
+        return False
+
     def withdraw(self, nodes: Collection[int]) -> None:
         self.machine.withdraw(nodes)
         self._count_out_of_service(self.machine.out_of_service)

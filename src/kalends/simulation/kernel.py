@@ -9,13 +9,15 @@ from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
+from kalends.simulation.malleable import MalleableJob
 
 
 def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[SimulatedJob]:
     """Run all `jobs`, in order of submission, and yield each when it has ended. Streams: keeps no job.
 
     Events of the same second: submissions before ends, before mere passing of time. Submissions come in
-    their own order, ends in the order in which the runs began. One pass of the policy follows every
+    their own order, ends in the order in which the runs began (and, among them, changes of size that have
+    been made, in the order in which they were asked for). One pass of the policy follows every
     single event. These ties are those of the published results (Gaussier et al., SC'15).
 
     Raises `InvalidInput` at the end if jobs still wait that the policy has never started.
@@ -39,10 +41,13 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
             arrival_s = NEVER if arrival is None else arrival.submit_s
         elif ends:
             now, _, job = heappop(ends)
-            if job.end_s != now or not job.granted:
+            if job.end_s == now and job.granted:
+                touched = scheduler.end(job, now)
+                yield job
+            elif isinstance(job, MalleableJob) and job.change_s == now:
+                touched = scheduler.resized(job, now, job.changed(now))
+            else:
                 continue
-            touched = scheduler.end(job, now)
-            yield job
         else:
             _all_started(scheduler)
             return
@@ -52,6 +57,9 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
             if each.end_s >= 0:
                 begun += 1
                 heappush(ends, (each.end_s, begun, each))
+            if each.target and isinstance(each, MalleableJob) and each.change_s >= 0:
+                begun += 1
+                heappush(ends, (each.change_s, begun, each))
         if wakes:
             wake_s = scheduler.wake_at(now)
 
