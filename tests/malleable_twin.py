@@ -43,7 +43,9 @@ def walk(course: Course, start_s: int, size: int, orders: list[tuple[int, int]])
         iterations[-1] += 1
         done += 1
         just_changed = False
-    return Walk(ceil(clock) + (course.summary_s[at] if course.summary_s else 0), changes, iterations)
+    return Walk(
+        ceil(clock) + (course.summary_s[at] if course.summary_s else 0), changes, iterations
+    )
 
 
 @dataclass(eq=False)
@@ -118,7 +120,11 @@ class Twin:
             walked = job.walked()
             if walked.end_s == self.now:
                 found.append((self.first_known(job), job.number, job, True))
-            if job.target and len(walked.changes) == len(job.orders) and walked.changes[-1][1] == self.now:
+            if (
+                job.target
+                and len(walked.changes) == len(job.orders)
+                and walked.changes[-1][1] == self.now
+            ):
                 found.append((self.first_known(job), job.number, job, False))
         return min(found)[2:] if found else None
 
@@ -188,7 +194,12 @@ class Twin:
     def changeable(self) -> list[TwinJob]:
         able = []
         for job in sorted(self.running, key=lambda job: (job.until_s, job.number)):
-            if not job.malleable or job.target or job.until_s <= self.now or job.start_s == self.now:
+            if (
+                not job.malleable
+                or job.target
+                or job.until_s <= self.now
+                or job.start_s == self.now
+            ):
                 continue
             if job.orders:
                 since_s = self.now - job.orders[-1][0]

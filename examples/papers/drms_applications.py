@@ -101,7 +101,10 @@ def amdahl_errors() -> dict[str, float]:
         for other in TABLE_1:
             if (one.code, one.size) != (other.code, other.size) or one.category == other.category:
                 continue
-            ends = ((SIZES[other.category][0], other.slowest_s), (SIZES[other.category][-1], other.fastest_s))
+            ends = (
+                (SIZES[other.category][0], other.slowest_s),
+                (SIZES[other.category][-1], other.fastest_s),
+            )
             for processors, time_s in ends:
                 extra = SETUP_ITERATIONS + SUMMARY_ITERATIONS
                 by_law = one.time_s(processors) / (one.iterations + extra)
@@ -153,6 +156,11 @@ class Mix:
                 now += draw.expovariate(whole)
                 number += 1
                 job = MalleableJob(
-                    number, int(now), course.sizes[0], molds.requested_s[0], molds=molds, course=course
+                    number,
+                    int(now),
+                    course.sizes[0],
+                    molds.requested_s[0],
+                    molds=molds,
+                    course=course,
                 )
                 yield job, category

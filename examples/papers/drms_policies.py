@@ -120,7 +120,10 @@ def all_of(points: list[Point], processes: int) -> list[dict[str, Any]]:
 
 
 def figure_2(
-    workloads: Iterable[tuple[int, int, int]], utilizations: Iterable[float], base: Point, processes: int
+    workloads: Iterable[tuple[int, int, int]],
+    utilizations: Iterable[float],
+    base: Point,
+    processes: int,
 ) -> list[dict[str, Any]]:
     """For each workload and utilization: all three policies on the same arrivals, and the ratios."""
     places = [(mix, at) for mix in workloads for at in utilizations]
@@ -205,7 +208,8 @@ def sensitivity_lines(rows: list[dict[str, Any]]) -> Iterator[str]:
     for row in rows:
         yield (
             f"{row['utilization']:.2f}  {row['label']:<22}  {row['mean_response_s']:>8.0f}"
-            f"  {row['against_plain']:>+10.1%}  {row['changes_per_job']:>11.2f}  {row['standard_error']:>10.1%}"
+            f"  {row['against_plain']:>+10.1%}  {row['changes_per_job']:>11.2f}"
+            f"  {row['standard_error']:>10.1%}"
         )
 
 
@@ -223,7 +227,10 @@ def plot(rows: list[dict[str, Any]], path: str) -> None:
         for name in names:
             curve = [row for row in rows if row["workload"] == name]
             axis.plot(
-                [row["utilization"] for row in curve], [row[ratio] for row in curve], "o-", label=name
+                [row["utilization"] for row in curve],
+                [row[ratio] for row in curve],
+                "o-",
+                label=name,
             )
         axis.set_title(f"E[R({ratio[:2]})] / E[R(RS)]")
         axis.legend(title="workload")
@@ -235,7 +242,9 @@ def plot(rows: list[dict[str, Any]], path: str) -> None:
             axis.plot(
                 [row["utilization"] for row in curve],
                 [
-                    each["mean_response_s"] if category == "all" else each["of_category_s"][category]
+                    each["mean_response_s"]
+                    if category == "all"
+                    else each["of_category_s"][category]
                     for each in results
                 ],
                 "o-",
@@ -251,11 +260,15 @@ def plot(rows: list[dict[str, Any]], path: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few points, 3000 jobs each")
-    parser.add_argument("--share", type=float, default=0.01, help="standard error to reach, of the mean")
+    parser.add_argument(
+        "--share", type=float, default=0.01, help="standard error to reach, of the mean"
+    )
     parser.add_argument("--limit", type=int, default=4_000_000, help="jobs of a point at most")
     parser.add_argument("--utilizations", type=float, nargs="+", default=UTILIZATIONS)
     parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
-    parser.add_argument("--sensitivity", action="store_true", help="the four additional experiments")
+    parser.add_argument(
+        "--sensitivity", action="store_true", help="the four additional experiments"
+    )
     parser.add_argument("--json", action="store_true", help="print figures for machines")
     parser.add_argument("--plot", metavar="FILE", help="draw Fig. 2 (needs matplotlib)")
     arguments = parser.parse_args()

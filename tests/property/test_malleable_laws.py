@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import effort
+from tests.malleable_twin import Twin, TwinJob, walk
 
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
@@ -16,8 +19,6 @@ from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.kernel import replay
 from kalends.simulation.malleable import Course, MalleableJob
-from tests import effort
-from tests.malleable_twin import Twin, TwinJob, walk
 
 NODES = 8
 POLICIES = {"lazy": Lazy, "adaptive": Adaptive, "reconfigurable": Reconfigurable}
@@ -136,17 +137,14 @@ def levels(log: dict[int, list[tuple[int, int]]]) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(max_examples=effort.examples(40), deadline=None)
+@settings(max_examples=effort.examples(40))
 @given(workloads(), st.integers(0, 5))
 def test_starts_sizes_and_changes_are_those_of_the_slow_twin(
     name: str, jobs: list[TwinJob], interval: int
 ) -> None:
     cluster = Watched(NODES)
-    policy: Any
-    if name == "reconfigurable":
-        policy = Reconfigurable(cluster, interval)
-    else:
-        policy = POLICIES[name](cluster)
+    policy: Any = POLICIES[name](cluster)
+    policy.interval = interval
     ended = played(simulated(jobs), policy)
     twin = Twin(name, NODES, jobs, interval)
     twin.play()
@@ -160,7 +158,7 @@ def test_starts_sizes_and_changes_are_those_of_the_slow_twin(
         effort.steps[f"{name} over malleable jobs"] += 1
 
 
-@settings(max_examples=effort.examples(150))
+@settings(max_examples=effort.examples(100))
 @given(
     courses(longest_s=200),
     st.integers(0, 40),
@@ -177,7 +175,7 @@ def test_work_is_conserved_over_any_changes_as_iteration_after_iteration_shows(
     job.order = 0
     assert cluster.start(job, start_s)
     job.resume(start_s)
-    cluster.collect()
+    cluster.touched.clear()
     orders, now = [], start_s
     for gap_s, wanted in asked:
         now += gap_s
@@ -188,7 +186,7 @@ def test_work_is_conserved_over_any_changes_as_iteration_after_iteration_shows(
         if cluster.resize(job, course.sizes[wanted % len(course.sizes)], now):
             orders.append((now, job.target))
             job.resume(now)
-            cluster.collect()
+            cluster.touched.clear()
             assert max(job.change_s, 0) < job.until_s
     if job.target and job.change_s >= 0:
         cluster.resized(job, job.changed(job.change_s))
@@ -200,19 +198,24 @@ def test_work_is_conserved_over_any_changes_as_iteration_after_iteration_shows(
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(max_examples=effort.examples(60))
-@given(workloads(), st.lists(st.tuples(st.integers(0, 60), st.integers(1, 40), st.integers(1, 4)), max_size=2))
+@settings(max_examples=effort.examples(25))
+@given(
+    workloads(),
+    st.lists(st.tuples(st.integers(0, 60), st.integers(1, 40), st.integers(1, 4)), max_size=2),
+)
 def test_never_more_nodes_are_held_than_are_free_of_reservations(
     name: str, jobs: list[TwinJob], reserved: list[tuple[int, int, int]]
 ) -> None:
-    reservations = [Reservation(start_s, start_s + length_s, nodes) for start_s, length_s, nodes in reserved]
+    reservations = [
+        Reservation(start_s, start_s + length_s, nodes) for start_s, length_s, nodes in reserved
+    ]
     cluster = Watched(NODES, reservations)
     ended = played(simulated(jobs), POLICIES[name](cluster))
     for job in ended:
         assert job.start_s >= job.submit_s
         held = cluster.log[job.id]
         assert job.node_seconds() == sum(
-            nodes * (after - time) for (time, nodes), (after, _) in zip(held, held[1:], strict=False)
+            nodes * (after - time) for (time, nodes), (after, _) in pairwise(held)
         )
     steps = levels(cluster.log)
     times = {time for time, _ in steps} | {each.start_s for each in reservations}
@@ -222,7 +225,7 @@ def test_never_more_nodes_are_held_than_are_free_of_reservations(
         assert (level[0] if level else 0) + taken <= NODES
 
 
-@settings(max_examples=effort.examples(60))
+@settings(max_examples=effort.examples(25))
 @given(workloads(), st.integers(2, 20))
 def test_the_interval_between_changes_of_a_job_is_kept_and_all_is_the_same_again(
     jobs: list[TwinJob], interval: int
@@ -235,6 +238,6 @@ def test_the_interval_between_changes_of_a_job_is_kept_and_all_is_the_same_again
     assert logs[0] == logs[1]
     for number, orders in cluster.orders.items():
         apart_s = interval * jobs[number].course.reconfiguration_s
-        for (before, _), (after, size) in zip(orders, orders[1:], strict=False):
+        for (before, _), (after, size) in pairwise(orders):
             assert after - before >= apart_s
             assert size in jobs[number].course.sizes

@@ -7,6 +7,7 @@ small. Means of long batches are nearly independent, and theirs is right.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from itertools import pairwise
 from math import inf, sqrt
 from statistics import NormalDist
 
@@ -25,7 +26,8 @@ def student_t(level: float, freedom: int) -> float:
         (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / 384,
         (79 * x**9 + 776 * x**7 + 1482 * x**5 - 1920 * x**3 - 945 * x) / 92160,
     )
-    return x + sum(term / freedom**power for power, term in enumerate(terms, 1))
+    correction: float = sum(term / freedom**power for power, term in enumerate(terms, 1))
+    return x + correction
 
 
 class BatchMeans:
@@ -41,7 +43,9 @@ class BatchMeans:
     def __init__(self, batches: int = 32, size: int = 64) -> None:
         if batches < 8 or size < 1:
             raise InvalidInput(
-                f"{batches} batches of {size}", where="batches", remedy="give 8 or more, of 1 or more"
+                f"{batches} batches of {size}",
+                where="batches",
+                remedy="give 8 or more, of 1 or more",
             )
         self.batches = batches
         self.size = size
@@ -100,7 +104,7 @@ class BatchMeans:
         means = self._means()
         middle = sum(means) / len(means) if means else 0.0
         squares = sum((each - middle) ** 2 for each in means)
-        products = sum((a - middle) * (b - middle) for a, b in zip(means, means[1:], strict=False))
+        products = sum((a - middle) * (b - middle) for a, b in pairwise(means))
         return products / squares if squares else 0.0
 
     def half_width(self, level: float = 0.95) -> float:

@@ -7,6 +7,8 @@ begins, and there only before every so many of them.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 
 from kalends.core.errors import InvalidInput
@@ -35,8 +37,10 @@ class Course(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         sizes = self.sizes
-        if not sizes or sizes[0] < 1 or any(a >= b for a, b in zip(sizes, sizes[1:], strict=False)):
-            raise InvalidInput(f"{list(sizes)}", where="sizes", remedy="give numbers of nodes, ascending")
+        if not sizes or sizes[0] < 1 or any(a >= b for a, b in pairwise(sizes)):
+            raise InvalidInput(
+                f"{list(sizes)}", where="sizes", remedy="give numbers of nodes, ascending"
+            )
         for name, times, least in (
             ("solution_s", self.solution_s, 1),
             ("setup_s", self.setup_s or (0,) * len(sizes), 0),
@@ -183,7 +187,8 @@ class MalleableJob(SimulatedJob, eq=False):
         # A job that has just been changed stands behind its boundary already.
         first = self.done + 1 if self.changes else 0
         self.turns_before = max(
-            course.boundary(now - self.since_s, self.done, self.at), course.boundary(0, first, self.at)
+            course.boundary(now - self.since_s, self.done, self.at),
+            course.boundary(0, first, self.at),
         )
         if self.turns_before >= course.iterations:
             return
