@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.core.errors import InvalidInput
-from kalends.machines.pool import Pool
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Moldability
-from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.molding import Molding
 from kalends.scheduling.policies.easy import Easy
 from kalends.scheduling.policies.fcfs import Fcfs
@@ -133,14 +131,6 @@ def test_a_slow_place_stretches_every_phase() -> None:
     able.granted, able.stretch = 8, 1.5
     able.resume(10)
     assert able.end_s == 10 + 3 + 150 + 2
-
-
-def test_on_a_mapped_machine_all_three_policies_run_and_nothing_is_resized() -> None:
-    for policy in (Lazy, Adaptive, Reconfigurable):
-        jobs = [job(number, 3 * number) for number in range(6)]
-        ended = list(replay(jobs, Scheduler(policy(MappedCluster(Pool(8))))))
-        assert len(ended) == 6
-        assert all(each.changes == 0 for each in jobs)
 
 
 def test_rigid_policies_get_the_size_that_is_over_first() -> None:
