@@ -36,7 +36,11 @@ def test_reconfigurable_is_best_and_category_one_gains_most() -> None:
     for row in rows[:4]:
         gains = [row["of_category"][name][0] for name in ("I", "II", "III")]
         assert gains[0] == max(gains) > 1.5
-    assert rows[0]["policies"]["AS"]["changes_per_job"] == 0 < rows[0]["policies"]["RS"]["changes_per_job"]
+    assert (
+        rows[0]["policies"]["AS"]["changes_per_job"]
+        == 0
+        < rows[0]["policies"]["RS"]["changes_per_job"]
+    )
 
 
 def test_ours_stands_beside_the_papers_words() -> None:

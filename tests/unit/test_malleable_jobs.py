@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests import effort
 
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import Cluster
@@ -22,7 +23,6 @@ from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
 from kalends.simulation.malleable import Course, MalleableJob
-from tests import effort
 
 COURSE = Course(
     sizes=(2, 4, 8), setup_s=(6, 4, 2), solution_s=(400, 200, 100), summary_s=(3, 2, 1),
@@ -30,14 +30,18 @@ COURSE = Course(
 )  # fmt: skip
 
 
-def job(number: int, submit_s: int, *, malleable: bool = True, course: Course = COURSE) -> MalleableJob:
+def job(
+    number: int, submit_s: int, *, malleable: bool = True, course: Course = COURSE
+) -> MalleableJob:
     molds = course.molds(malleable=malleable)
     return MalleableJob(
         number, submit_s, course.sizes[0], molds.requested_s[0], molds=molds, course=course
     )
 
 
-def test_a_running_job_shrinks_at_its_next_boundary_and_gives_its_nodes_when_data_is_moved() -> None:
+def test_a_running_job_shrinks_at_its_next_boundary_and_gives_its_nodes_when_data_is_moved() -> (
+    None
+):
     # A runs on 8 from 0: setup until 2, then an iteration a second. B comes at 40, in the 38th; the
     # next boundary is the 40th, at 42. Nodes are free at 46; A goes on at 52 with 60 left, 2 s each.
     a, b = job(1, 0), job(2, 40, malleable=False)

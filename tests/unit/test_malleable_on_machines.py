@@ -14,9 +14,7 @@ COURSE = Course(sizes=(2, 4, 8), solution_s=(400, 200, 100), iterations=100, rec
 
 
 def malleable_job(number: int, submit_s: int) -> MalleableJob:
-    return MalleableJob(
-        number, submit_s, 2, 400, molds=COURSE.molds(malleable=True), course=COURSE
-    )
+    return MalleableJob(number, submit_s, 2, 400, molds=COURSE.molds(malleable=True), course=COURSE)
 
 
 def test_on_a_mapped_machine_all_three_policies_run_and_nothing_is_resized() -> None:

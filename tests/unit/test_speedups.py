@@ -47,7 +47,11 @@ def test_jobs_are_found_by_number_then_by_class_and_stay_rigid_otherwise(tmp_pat
     assert isinstance(two, MalleableJob)
     assert two.molds is not None
     assert two.course is not None
-    assert (two.molds.malleable, two.molds.requested_s, two.course.iterations) == (True, (80, 20), 7)
+    assert (two.molds.malleable, two.molds.requested_s, two.course.iterations) == (
+        True,
+        (80, 20),
+        7,
+    )
     assert three is log[2]
     ended = {job.id: job for job in replay([one, two, three], Scheduler(Lazy(Cluster(8))))}
     assert (ended[1].granted, ended[1].nodes, ended[1].end_s) == (0, 4, 300)
@@ -67,7 +71,11 @@ def test_a_named_job_without_a_time_for_its_nodes_is_refused(tmp_path: Path) -> 
     [
         ("{", "Input data was truncated", "speedups.json"),
         ({"clases": []}, "unknown field `clases`", "speedups.json"),
-        ({"classes": [{"sizes": [1, 2]}]}, r"required field `times` - at `\$.classes", "speedups.json"),
+        (
+            {"classes": [{"sizes": [1, 2]}]},
+            r"required field `times` - at `\$.classes",
+            "speedups.json",
+        ),
         ({"classes": [{"sizes": [], "times": []}]}, "length >= 1", "speedups.json"),
         ({"classes": [{"sizes": [0], "times": [5]}]}, ">= 1", "speedups.json"),
         ({"classes": [{"sizes": [1], "times": [0]}]}, ">= 1", "speedups.json"),

@@ -55,7 +55,6 @@ class SpeedUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             redistribution_s=self.redistribution_s,
         )
 
-
     def check(self) -> None:
         """Raises `InvalidInput` if it makes no sense for any job."""
         if len(self.times) != len(self.sizes):
