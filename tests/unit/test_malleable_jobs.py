@@ -1,4 +1,4 @@
-"""Moldable and malleable jobs by hand: phases, changes, what a cluster refuses, and sizes for rigid policies."""
+"""Moldable and malleable jobs by hand: phases, changes, refusals, and sizes under rigid policies."""
 
 from __future__ import annotations
 

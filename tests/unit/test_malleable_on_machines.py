@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kalends.machines.pool import Pool
+from kalends.machines.spec import machine_from
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.policies.moldable import Adaptive, Lazy
 from kalends.scheduling.policies.reconfigurable import Reconfigurable
@@ -20,6 +20,6 @@ def malleable_job(number: int, submit_s: int) -> MalleableJob:
 def test_on_a_mapped_machine_all_three_policies_run_and_nothing_is_resized() -> None:
     for policy in (Lazy, Adaptive, Reconfigurable):
         jobs = [malleable_job(number, 3 * number) for number in range(6)]
-        ended = list(replay(jobs, Scheduler(policy(MappedCluster(Pool(8))))))
+        ended = list(replay(jobs, Scheduler(policy(MappedCluster(machine_from("pool:8"))))))
         assert len(ended) == 6
         assert all(each.changes == 0 for each in jobs)
