@@ -10,22 +10,43 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kalends.machines.machine import Machine, Planned
+from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.levels import Level, Packing, Rule
+from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.plan import Booking
 
 ROUNDS_MAX: Final = 8
 """After so many rounds, what still conflicts gets a level of its own: that cannot conflict."""
 
 
-class Verification:
-    """One handshake about bookings that were just packed.
+def fixed_on(cluster: MappedCluster) -> list[Planned]:
+    """What nothing planned can move: running jobs, and advance reservations, on their nodes."""
+    running = [
+        Planned(job.order, job.granted, job.start_s, until_s, job.shape, job.partition)
+        for until_s, _, job in cluster.ends
+    ]
+    return running + [
+        Planned(-1 - number, room.nodes, room.start_s, room.end_s, (), partition)
+        for number, (room, partition) in enumerate(cluster.rooms)
+    ]
 
-    `standing` has a partition for all that runs, is reserved or was verified before; what is accepted
-    joins it, and moves no more.
+
+class Verification:
+    """One handshake about bookings that were just packed, or that may move.
+
+    `fixed` is what runs or is reserved, `standing` what was verified before. What is accepted joins
+    `standing`, and moves no more.
     """
 
-    def __init__(self, machine: Machine, standing: Iterable[Planned], packing: Packing) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        fixed: Sequence[Planned],
+        standing: Iterable[Planned],
+        packing: Packing,
+    ) -> None:
         self.machine = machine
+        self.fixed = fixed
         self.standing = list(standing)
         self.packing = packing
         self.rounds = 0
@@ -49,7 +70,8 @@ class Verification:
         unsettled = [booking for booking in unsettled if booking.job.order in refused]
         for booking in unsettled:
             self._put_behind_all(booking)
-        self._ask(unsettled)
+        if unsettled:
+            self._ask(unsettled)
 
     def fit(self, booking: Booking) -> bool:
         """Find the earliest gap on its level or a higher one; False if no level has one.
@@ -57,7 +79,7 @@ class Verification:
         The booking has its first gap already, and its nodes are not taken from the packing.
         """
         for _ in range(ROUNDS_MAX):
-            suggested = self._ask([booking])
+            suggested = self._ask([booking], booking.level.end_s)
             if not suggested:
                 return True
             later_s = suggested[booking.job.order]
@@ -73,7 +95,8 @@ class Verification:
         """Whether it can run as it is booked now, on whatever nodes; if so it has them."""
         partition, booking.partition = booking.partition, None
         others = [each for each in self.standing if each.job != booking.job.order]
-        verdict = self.machine.verify([*others, booking.wish()])
+        beside = _during(others, booking.start_s, booking.end_s)
+        verdict = self.machine.verify([*self.fixed, *beside, booking.wish()])
         if verdict.conflicts:
             booking.partition = partition
             return False
@@ -81,10 +104,16 @@ class Verification:
         self.standing = [*others, booking.wish()]
         return True
 
-    def _ask(self, unsettled: Sequence[Booking]) -> dict[int, int | None]:
-        """One round. Returns what conflicts, with the mapper's suggestion; the rest is settled."""
+    def _ask(self, unsettled: Sequence[Booking], until_s: int = NEVER) -> dict[int, int | None]:
+        """One round. Returns what conflicts, with the mapper's suggestion; the rest is settled.
+
+        A suggestion of `until_s` or later need not be right: the mapper is not told of what is then.
+        """
         self.rounds += 1
-        verdict = self.machine.verify([*self.standing, *(booking.wish() for booking in unsettled)])
+        from_s = min(booking.start_s for booking in unsettled)
+        beside = _during(self.standing, from_s, until_s)
+        wishes = [booking.wish() for booking in unsettled]
+        verdict = self.machine.verify([*self.fixed, *beside, *wishes])
         conflicts = {conflict.job: conflict.suggested_s for conflict in verdict.conflicts}
         for booking in unsettled:
             if booking.job.order not in conflicts:
@@ -110,3 +139,7 @@ class Verification:
         packing.put(booking.level, booking.nodes, start_s, booking.length_s)
 
 
+
+
+def _during(schedule: Iterable[Planned], start_s: int, end_s: int) -> list[Planned]:
+    return [each for each in schedule if each.start_s < end_s and start_s < each.end_s]

@@ -24,7 +24,7 @@ from kalends.scheduling.levels import (
 )
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.plan import Booking, Plan
-from kalends.scheduling.verifying import Verification
+from kalends.scheduling.verifying import Verification, fixed_on
 from kalends.scheduling.waiting_room import EXTRACTION_ORDERS, WaitingRoom
 
 
@@ -133,7 +133,11 @@ class LevelPolicy:
         return self.rule.stacked
 
     def _nodes(self, job: Job) -> int:
-        return self.cluster.takes(job)
+        """How many it takes, by counting: on a machine with a topology, whole units."""
+        cluster = self.cluster
+        if isinstance(cluster, MappedCluster):
+            return cluster.machine.granted(job.nodes, job.shape)
+        return job.nodes
 
     def _wants_block(self, now: int) -> bool:
         return not self.plan.bookings or self.plan.preplanned_s(now) < self.threshold_s
@@ -141,7 +145,7 @@ class LevelPolicy:
     def _at_once(self, job: Job, now: int) -> Booking | None:
         """A booking for a job that need not enter the waiting room."""
         plan = self.plan
-        if not plan.bookings and not len(self.room) and self.cluster.can_start(job, now):
+        if not plan.bookings and not len(self.room) and self._fits_now(job, now):
             return Booking(job, self._nodes(job), now, plan.level_now(now))
         if not self._fills_gaps() or not plan.levels:
             return None
@@ -151,9 +155,15 @@ class LevelPolicy:
         if found is None:
             return None
         booking = Booking(job, nodes, *found)
-        if self.mapped is not None and not self._verification(packing, now).fit(booking):
+        if self.mapped is not None and not self._verification(packing).fit(booking):
             return None
         return booking
+
+    def _fits_now(self, job: Job, now: int) -> bool:
+        """Whether it could be configured at once; an autonomous scheduler only counts."""
+        if self.mapped is not None:
+            return self.mapped.can_start(job, now)
+        return self.cluster.plan(now).fits(self._nodes(job), now, now + job.requested_s)
 
     def _extract(self, now: int) -> None:
         block = self.room.extract()
@@ -162,7 +172,7 @@ class LevelPolicy:
         first = packing.first_for_block(rule)
         bookings = self._pack(rule, block, packing)
         if self.mapped is not None:
-            self._verification(packing, now).settle(rule, bookings, first)
+            self._verification(packing).settle(rule, bookings, first)
         self._enter(bookings)
 
     def _enter(self, bookings: Sequence[Booking]) -> None:
@@ -182,13 +192,12 @@ class LevelPolicy:
             )
         return bookings
 
-    def _verification(self, packing: Packing, now: int) -> Verification:
+    def _verification(self, packing: Packing) -> Verification:
         assert self.mapped is not None
-        standing = self.mapped.standing(now)
-        standing += [
+        verified = [
             booking.wish() for booking in self.plan.bookings if booking.partition is not None
         ]
-        return Verification(self.mapped.machine, standing, packing)
+        return Verification(self.mapped.machine, fixed_on(self.mapped), verified, packing)
 
     def _start_due(self, now: int) -> None:
         """Start what is due. What the settled cluster refuses goes to the next scheduling point."""
@@ -215,7 +224,7 @@ class LevelPolicy:
     def _accepts(self, now: int) -> Callable[[Booking], bool]:
         if self.mapped is None:
             return lambda booking: True
-        return self._verification(self.plan.packing(now), now).accepts
+        return self._verification(self.plan.packing(now)).accepts
 
 
 class Ffdh(LevelPolicy):
