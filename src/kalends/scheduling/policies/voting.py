@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.levels import FCFS_STAR, FFDH_STAR, FFIH_STAR, Packing, Rule
 from kalends.scheduling.policies.levels import LevelPolicy
@@ -33,3 +34,10 @@ class Ivs(LevelPolicy):
                 return False
             profile.take(nodes, now, now + job.requested_s)
         return True
+
+
+class AutonomousIvs(Ivs):
+    """IVS without the handshake (section 4.1), by name."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster, verified=False)
