@@ -77,7 +77,10 @@ def drawing(placements: list[Placement]) -> list[str]:
 
 
 def told(found: list[dict[str, Any]]) -> list[str]:
-    lines = ["algorithm  utilization %        average waiting time", "           paper    here        paper    here"]
+    lines = [
+        "algorithm  utilization %        average waiting time",
+        "           paper    here        paper    here",
+    ]
     for each in found:
         utilization, wait = each["paper_utilization_percent"], each["paper_mean_wait"]
         lines.append(
@@ -86,7 +89,10 @@ def told(found: list[dict[str, Any]]) -> list[str]:
         )
     for each in found:
         placements = pack(RULES[each["algorithm"]], REQUESTS, NODES)
-        lines += ["", f"{each['algorithm']}: {NODES} nodes up, {TICK} time units a column; X is request 10"]
+        lines += [
+            "",
+            f"{each['algorithm']}: {NODES} nodes up, {TICK} time units a column; X is request 10",
+        ]
         lines += drawing(placements)
     return lines
 
@@ -107,7 +113,9 @@ def plot(found: list[dict[str, Any]], path: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The packings of Gehring and Ramme 1996, Fig. 4-8.")
+    parser = argparse.ArgumentParser(
+        description="The packings of Gehring and Ramme 1996, Fig. 4-8."
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--plot", metavar="FILE", help="draw the schedules (needs matplotlib)")
     chosen = parser.parse_args()

@@ -155,9 +155,7 @@ def pack(rule: Rule, requests: Sequence[tuple[int, int]], nodes: int) -> list[Pl
     for index in rule.ordered([length_s for _, length_s in requests]):
         placed[index] = packing.place(rule, *requests[index])
     numbers = {level: number for number, level in enumerate(packing.levels)}
-    return [
-        Placement(start_s, numbers[level]) for _, (start_s, level) in sorted(placed.items())
-    ]
+    return [Placement(start_s, numbers[level]) for _, (start_s, level) in sorted(placed.items())]
 
 
 def makespan_s(requests: Iterable[tuple[int, int]], placements: Iterable[Placement]) -> int:

@@ -120,7 +120,7 @@ class MappedCluster(Cluster):
             if board.free >= granted:
                 then = self._without_rooms(board, time_s, time_s + job.requested_s)
                 if then.can_place(job.nodes, job.shape):
-                    return MappedPromise(self, job, time_s, then)
+                    return MappedPromise(time_s, then.free - granted, self, job, then)
         return Promise(NEVER, NEVER)
 
     def _board(self, now: int, until_s: int) -> Machine:
@@ -150,14 +150,10 @@ class MappedCluster(Cluster):
 class MappedPromise(Promise):
     """A promise of a place: who goes before ends by then, or leaves a place for the head."""
 
-    __slots__ = ("cluster", "head", "then")
-
-    def __init__(self, cluster: MappedCluster, head: Job, shadow_s: int, then: Machine) -> None:
-        super().__init__(shadow_s, then.free - then.granted(head.nodes, head.shape))
-        self.cluster = cluster
-        self.head = head
-        self.then = then
-        """The machine at the shadow time, as the head will see it."""
+    cluster: MappedCluster
+    head: Job
+    then: Machine
+    """The machine at the shadow time, as the head will see it."""
 
     def allows(self, job: Job, now: int) -> bool:
         if now + job.requested_s <= self.shadow_s:

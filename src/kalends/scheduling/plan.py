@@ -200,4 +200,3 @@ class Plan:
             behind.end_s += later_s
             point_s = behind.end_s
         self.bookings.sort(key=lambda booking: (booking.start_s, booking.rank))
-

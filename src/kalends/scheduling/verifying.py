@@ -139,7 +139,5 @@ class Verification:
         packing.put(booking.level, booking.nodes, start_s, booking.length_s)
 
 
-
-
 def _during(schedule: Iterable[Planned], start_s: int, end_s: int) -> list[Planned]:
     return [each for each in schedule if each.start_s < end_s and start_s < each.end_s]

@@ -54,9 +54,7 @@ class WaitingRoom:
         E_m is the highest extraction order of a queue that is not empty. So the queues with the highest
         order are emptied, and of every other one that is not empty at least one job is taken.
         """
-        filled = [
-            order for order, queue in zip(self.orders, self.queues, strict=True) if queue
-        ]
+        filled = [order for order, queue in zip(self.orders, self.queues, strict=True) if queue]
         highest = max(filled, default=1)
         return tuple(
             -(-len(queue) * order // highest)

@@ -20,7 +20,7 @@ class EstimatingScheduler(Scheduler):
         self.at_entry: dict[int, int] = {}
         policy.entered = self._entered
 
-    def submit(self, job: Job, now: int) -> Sequence[Job]:
+    def submit(self, job: Job, now: int) -> list[Job]:
         touched = super().submit(job, now)
         estimated = self.levels.predicted_start(job, now)
         self.at_submission[job.order] = job.start_s if estimated is None else estimated

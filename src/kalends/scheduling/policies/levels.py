@@ -51,6 +51,7 @@ class LevelPolicy:
         verified: bool = True,
     ) -> None:
         self.cluster = cluster
+        self.wakes = True
         self.room = WaitingRoom(orders)
         self.plan = Plan(cluster)
         self.threshold_s = threshold_s
@@ -252,6 +253,6 @@ class FfihStar(LevelPolicy):
 
 
 class FcfsStar(LevelPolicy):
-    """In order of submission, each at the earliest time with room. Makes scheduling points only when refused."""
+    """In order of submission, each at the earliest time with room; a scheduling point only when refused."""
 
     rule = FCFS_STAR
