@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from kalends.core.errors import InvalidInput
@@ -74,15 +75,22 @@ class Topology(ABC):
     def mask(self, nodes: Collection[int]) -> int:
         """The units of some nodes. Raises `InvalidInput` for nodes that the machine does not have."""
         units = 0
-        for node in nodes:
+        for node in (min(nodes, default=0), max(nodes, default=0)):
             if not 0 <= node < self.nodes:
                 raise InvalidInput(
                     f"there is no node {node}",
                     where="nodes",
                     remedy=f"the nodes of {self.spec} are 0 to {self.nodes - 1}",
                 )
-            units |= 1 << self.unit_of(node)
+        of_node = self._units_of_nodes
+        for unit in {of_node[node] for node in nodes}:
+            units |= 1 << unit
         return units
+
+    @cached_property
+    def _units_of_nodes(self) -> tuple[int, ...]:
+        # Every verification looks up all nodes of its schedule.
+        return tuple(map(self.unit_of, range(self.nodes)))
 
     def units_of(self, partition: Partition) -> int:
         """The units of a partition. Raises `InvalidInput` unless it is whole units of this machine."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from kalends.core.errors import InvalidInput
+from kalends.core.errors import Conflict, InvalidInput
 from kalends.machines.machine import Machine, Partition, Planned
 from kalends.scheduling.cluster import NEVER, Cluster, Promise
 from kalends.scheduling.job import Job
@@ -63,6 +63,17 @@ class MappedCluster(Cluster):
         if partition is None:
             return False
         self.machine.take(partition)
+        job.partition = partition
+        self._begin(job, len(partition.nodes), now)
+        return True
+
+    def start_on(self, job: Job, partition: Partition, now: int) -> bool:
+        """Start a waiting job on exactly these nodes if all of them are free; says whether it did."""
+        self._vacate(now)
+        try:
+            self.machine.take(partition)
+        except Conflict:
+            return False
         job.partition = partition
         self._begin(job, len(partition.nodes), now)
         return True

@@ -38,6 +38,12 @@ class Profile:
         profile.free = free
         return profile
 
+    def copy(self) -> Profile:
+        """The same steps, to be booked for what-if."""
+        twin = Profile(self.times[0], self.free[0])
+        twin.times, twin.free = self.times[:], self.free[:]
+        return twin
+
     def earliest(self, nodes: int, length: int, not_before: int) -> int:
         """The first time, `not_before` or later, from which `nodes` are free for `length`.
 

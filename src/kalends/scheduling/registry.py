@@ -119,6 +119,38 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
         JONES,
         number="HOPS",
     ),
+    PolicyInfo("ffdh", f"{_HERE}.levels:Ffdh", "Levels, the longest first.", GEHRING),
+    PolicyInfo("ffih", f"{_HERE}.levels:Ffih", "Levels, the shortest first.", GEHRING),
+    PolicyInfo(
+        "ffdh*",
+        f"{_HERE}.levels:FfdhStar",
+        "Levels, the longest first, on top of one another; new jobs fill gaps.",
+        GEHRING,
+    ),
+    PolicyInfo(
+        "ffih*",
+        f"{_HERE}.levels:FfihStar",
+        "Levels, the shortest first; new jobs fill gaps.",
+        GEHRING,
+    ),
+    PolicyInfo(
+        "fcfs*",
+        f"{_HERE}.levels:FcfsStar",
+        "In order of submission, each at the earliest time with room.",
+        GEHRING,
+    ),
+    PolicyInfo(
+        "ivs",
+        f"{_HERE}.voting:Ivs",
+        "fcfs* while there is room, then ffdh* for batch jobs, ffih* for interactive ones.",
+        GEHRING,
+    ),
+    PolicyInfo(
+        "ivs-autonomous",
+        f"{_HERE}.voting:AutonomousIvs",
+        "ivs that never asks the mapper before a start.",
+        GEHRING,
+    ),
     PolicyInfo(
         "lazy",
         f"{_HERE}.moldable:Lazy",

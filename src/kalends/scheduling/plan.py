@@ -1,0 +1,202 @@
+"""The schedule inside the scheduler: who starts when, on which level (Gehring and Ramme 1996, Fig. 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from kalends.machines.machine import Partition, Planned
+from kalends.scheduling.cluster import Cluster
+from kalends.scheduling.job import Job
+from kalends.scheduling.levels import Level, Packing
+
+SHIFTED: Final = 0
+"""Rank of a job that the machine refused once: first in its level."""
+PLANNED: Final = 1
+
+
+class Booking:
+    """A job that is planned and does not run yet."""
+
+    __slots__ = ("job", "level", "nodes", "partition", "rank", "start_s")
+
+    def __init__(self, job: Job, nodes: int, start_s: int, level: Level) -> None:
+        self.job = job
+        self.nodes = nodes
+        self.start_s = start_s
+        self.level = level
+        self.rank = PLANNED
+        self.partition: Partition | None = None
+        """Where it will run, if the mapper has verified it."""
+
+    @property
+    def length_s(self) -> int:
+        return self.job.requested_s
+
+    @property
+    def end_s(self) -> int:
+        return self.start_s + self.job.requested_s
+
+    def wish(self) -> Planned:
+        """What the mapper is asked for; with the partition, if that is settled."""
+        job = self.job
+        return Planned(job.order, job.nodes, self.start_s, self.end_s, job.shape, self.partition)
+
+
+class Plan:
+    """The levels from now on and the bookings in them, over one cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.levels: list[Level] = []
+        self.bookings: list[Booking] = []
+        """By start; on one start, those that were shifted before the others."""
+
+    def end_s(self, now: int) -> int:
+        """The scheduling point behind all that runs and is planned."""
+        return max(self._running_until_s(now), self.levels[-1].end_s if self.levels else now)
+
+    def preplanned_s(self, now: int) -> int:
+        """For how long from now on there is something planned to be started."""
+        return self.bookings[-1].start_s - now if self.bookings else 0
+
+    def packing(self, now: int, *, copied: bool = False) -> Packing:
+        """The plan as levels over free nodes; `copied` levels may be packed without any effect here."""
+        profile = self.cluster.plan(now)
+        for booking in self.bookings:
+            start_s = max(booking.start_s, now)
+            profile.take(booking.nodes, start_s, start_s + booking.length_s)
+        levels = self.levels
+        if copied:
+            levels = [Level(level.start_s, level.end_s) for level in levels]
+        return Packing(profile, levels, self.end_s(now))
+
+    def clear(self, now: int) -> None:
+        """Forget levels that are over, and planned ones that nothing is left of."""
+        used = {booking.level for booking in self.bookings}
+        self.levels = [
+            level for level in self.levels if level.start_s <= now < level.end_s or level in used
+        ]
+
+    def level_now(self, now: int) -> Level:
+        """The level that is being worked on. There must be no bookings."""
+        self.clear(now)
+        if not self.levels:
+            self.levels.append(Level(now, self.end_s(now)))
+        return self.levels[0]
+
+    def add(self, bookings: Iterable[Booking]) -> None:
+        self.bookings += bookings
+        self.bookings.sort(key=lambda booking: (booking.start_s, booking.rank))
+
+    def due(self, now: int) -> list[Booking]:
+        """What should start now, in order."""
+        return [booking for booking in self.bookings if booking.start_s <= now]
+
+    def started(self, booking: Booking, now: int) -> None:
+        """It runs from now on; if that is later than planned, what is behind its level waits for it."""
+        self.bookings.remove(booking)
+        self._reach(booking.level, now + booking.length_s)
+
+    def withdraw(self, job: Job) -> bool:
+        """The job is not wanted any more; says whether it was planned here."""
+        kept = [booking for booking in self.bookings if booking.job is not job]
+        planned = len(kept) < len(self.bookings)
+        self.bookings = kept
+        return planned
+
+    def shift(self, booking: Booking, now: int, *, alone: bool) -> None:
+        """The machine refused to start it: it goes to the next scheduling point, first in its level.
+
+        There it joins the level that is planned, if the nodes suffice, or, and always if `alone`, gets a
+        level of its own before it. What is behind waits as much longer as it must.
+        """
+        self.bookings.remove(booking)
+        booking.rank, booking.partition = SHIFTED, None
+        behind = self.levels.index(booking.level) + 1
+        point_s = max(booking.level.end_s, self._running_until_s(now))
+        following = self.levels[behind] if behind < len(self.levels) else None
+        if following is None or alone or not self._joins(booking, following, now):
+            start_s = self.cluster.plan(now).earliest(booking.nodes, booking.length_s, point_s)
+            following = Level(start_s, start_s)
+            self.levels.insert(behind, following)
+        booking.level, booking.start_s = following, following.start_s
+        self.add([booking])
+        self._reach(following, booking.end_s)
+
+    def compress(self, now: int, accepts: Callable[[Booking], bool]) -> None:
+        """Something ended early: bookings on the level that is being worked on go to earlier gaps.
+
+        In their order, and only where `accepts` agrees with the booking as moved.
+        """
+        packing = self.packing(now)
+        for booking in list(self.bookings):
+            if booking.level.start_s > now:
+                break
+            planned_s, until_s = booking.start_s, booking.end_s
+            packing.profile.take(-booking.nodes, max(planned_s, now), max(until_s, now))
+            earlier_s = packing.profile.earliest(booking.nodes, booking.length_s, now)
+            if earlier_s < planned_s:
+                booking.start_s = earlier_s
+                if not accepts(booking):
+                    booking.start_s = planned_s
+            packing.profile.take(booking.nodes, max(booking.start_s, now), booking.end_s)
+        self.add(())
+
+    def pull_forward(self, now: int) -> None:
+        """Something ended early: every level that can begin earlier does, whole, as it was packed."""
+        self.clear(now)
+        running_until_s = self._running_until_s(now)
+        point_s = now
+        for level in self.levels:
+            inside = [booking for booking in self.bookings if booking.level is level]
+            if level.start_s > point_s and inside:
+                self._move(level, inside, point_s, now)
+            if level.start_s <= now:
+                level.end_s = max([running_until_s, *(booking.end_s for booking in inside)])
+            point_s = max(point_s, level.end_s)
+        self.add(())
+
+    def _move(self, level: Level, inside: list[Booking], point_s: int, now: int) -> None:
+        """Move a level to an earlier scheduling point, unless advance reservations are in the way."""
+        earlier_s = level.start_s - point_s
+        profile = self.cluster.plan(now)
+        for booking in inside:
+            start_s = booking.start_s - earlier_s
+            if not profile.fits(booking.nodes, start_s, start_s + booking.length_s):
+                return
+            profile.take(booking.nodes, start_s, start_s + booking.length_s)
+        for booking in inside:
+            booking.start_s -= earlier_s
+        level.start_s -= earlier_s
+        level.end_s -= earlier_s
+
+    def _running_until_s(self, now: int) -> int:
+        ends = self.cluster.ends
+        return max(ends[-1][0], now) if ends else now
+
+    def _joins(self, booking: Booking, level: Level, now: int) -> bool:
+        """Whether the nodes suffice at the beginning of a level that is not verified."""
+        inside = [each for each in self.bookings if each.level is level]
+        if any(each.partition is not None for each in inside):
+            return False
+        profile = self.cluster.plan(now)
+        for each in inside:
+            profile.take(each.nodes, each.start_s, each.end_s)
+        return profile.fits(booking.nodes, level.start_s, level.start_s + booking.length_s)
+
+    def _reach(self, level: Level, end_s: int) -> None:
+        """A level lasts until `end_s` at least; those behind it move as far as they must."""
+        level.end_s = max(level.end_s, end_s)
+        point_s = level.end_s
+        for behind in self.levels[self.levels.index(level) + 1 :]:
+            later_s = point_s - behind.start_s
+            if later_s <= 0:
+                break
+            for booking in self.bookings:
+                if booking.level is behind:
+                    booking.start_s += later_s
+            behind.start_s += later_s
+            behind.end_s += later_s
+            point_s = behind.end_s
+        self.bookings.sort(key=lambda booking: (booking.start_s, booking.rank))

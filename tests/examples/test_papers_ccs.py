@@ -1,0 +1,66 @@
+"""The figures of Gehring and Ramme 1996 come out: packings exactly, estimates of waiting times better by
+as much as in the paper when the mapper verifies what is planned."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from transcripts import EXAMPLES, ROOT, environment
+
+
+def run(script: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "papers" / script, *arguments],
+        env=environment({"PYTHONPATH": str(ROOT / "src")}), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_four_packings_of_the_paper_come_out_exactly() -> None:
+    found = {each["algorithm"]: each for each in json.loads(run("ccs_packing.py", "--json"))}
+    shown = {
+        name: (round(each["utilization_percent"], 2), each["mean_wait"])
+        for name, each in found.items()
+    }
+    assert shown == {
+        "ffdh": (85.60, 63.0),
+        "ffih": (85.60, 18.5),
+        "ffdh*": (89.49, 60.5),
+        "ffih*": (85.60, 18.5),
+        "fcfs*": (82.03, 27.0),
+    }
+
+
+def test_the_drawing_has_every_request_with_its_nodes_and_time() -> None:
+    drawn = run("ccs_packing.py")
+    assert "ffdh*      89.49   89.49         60.5    60.5" in drawn
+    first = drawn.split("\n\n")[1].splitlines()[1:]
+    assert len(first) == 16
+    assert "".join(first).count("2") == 16 * 25
+    assert "".join(first).count("6") == 8 * 20
+
+
+def test_verified_estimates_are_better_by_as_much_as_in_the_paper_and_ivs_beats_ffdh() -> None:
+    found = json.loads(run("ccs_waiting_times.py", "--windows", "3", "--json"))
+    assert [each["verified"]["jobs"] for each in found["windows"]] == [600] * 3
+    assert found["less_error_percent"] >= 76
+    for each in found["windows"]:
+        assert each["verified"]["ev_entering_scheduler"] == 0
+        assert each["autonomous"]["ev_entering_scheduler"] > 0
+        assert sum(each["verified"]["error_classes"]) == 600
+        assert each["ivs"]["utilization"] > each["ffdh"]["utilization"]
+        assert each["ivs"]["mean_wait_s"] < each["ffdh"]["mean_wait_s"]
+    assert found["ivs_more_utilization_percent"] == pytest.approx(30, abs=15)
+
+
+def test_a_wrong_option_is_told_and_nothing_runs() -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "papers" / "ccs_waiting_times.py", "--windows", "50"],
+        env=environment({"PYTHONPATH": str(ROOT / "src")}), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "the log has 3000 jobs" in done.stderr
