@@ -22,7 +22,8 @@ NEVER: Final = 1 << 62
 class Promise:
     """When a waiting job can start at the latest if nobody delays it, and who may go before it.
 
-    The *shadow time* and the *extra nodes* of EASY (Lifka 1995; Mu'alem and Feitelson 2001).
+    The *shadow time* and the *extra nodes* of EASY (Lifka 1995; Mu'alem and Feitelson 2001). Subclasses
+    may allow less: nobody is ever allowed who lasts beyond `shadow_s` and takes more than `extra` nodes.
     """
 
     __slots__ = ("extra", "shadow_s")
@@ -47,7 +48,7 @@ class ReservedPromise(Promise):
     __slots__ = ("plan",)
 
     def __init__(self, shadow_s: int, plan: Profile) -> None:
-        super().__init__(shadow_s, 0)
+        super().__init__(shadow_s, NEVER)
         self.plan = plan
 
     def allows(self, job: Job, now: int) -> bool:
@@ -74,6 +75,7 @@ class Cluster:
         self.touched: list[Job] = []
         """Jobs that were started, stopped or resized and not yet collected, in that order."""
         self.reservations = Reservations(nodes, reservations)
+        self.reserved = bool(self.reservations)
 
     def could_ever_fit(self, job: Job) -> bool:
         """Whether the job could run on the empty cluster."""
@@ -99,7 +101,7 @@ class Cluster:
             ends = self.ends
             if not ends or ends[0][0] > now or job.nodes > self.free_at(now):
                 return False
-        return not self.reservations or self._leaves_room(job.nodes, now, now + job.requested_s)
+        return not self.reserved or self._leaves_room(job.nodes, now, now + job.requested_s)
 
     def start(self, job: Job, now: int) -> bool:
         """Start a waiting job if it fits; says whether it did."""
@@ -124,18 +126,19 @@ class Cluster:
 
     def promise(self, job: Job, now: int) -> Promise:
         """When a job that cannot start now can start at the latest if nothing else is started."""
-        if self.reservations:
+        if self.reserved:
             plan = self.plan(now)
             shadow_s = plan.earliest(job.nodes, job.requested_s, now)
             plan.take(job.nodes, shadow_s, shadow_s + job.requested_s)
             return ReservedPromise(shadow_s, plan)
-        free, shadow_s = self.free, now
+        free, nodes, shadow_s = self.free, job.nodes, now
         for until_s, _, running in self.ends:
-            if free >= job.nodes and until_s > shadow_s:
-                break
+            if until_s > shadow_s:
+                if free >= nodes:
+                    break
+                shadow_s = until_s
             free += running.granted
-            shadow_s = max(until_s, now)
-        return Promise(shadow_s, free - job.nodes)
+        return Promise(shadow_s, free - nodes)
 
     def plan(self, now: int) -> Profile:
         """Free nodes from `now` on, if all that runs takes its requested time and nothing is started."""
@@ -145,7 +148,7 @@ class Cluster:
 
     def next_change(self, now: int) -> int | None:
         """When jobs may start though nothing is submitted and nothing ends; None: never."""
-        return self.reservations.next_change(now) if self.reservations else None
+        return self.reservations.next_change(now) if self.reserved else None
 
     def collect(self) -> list[Job]:
         """What was touched since the last time."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from kalends.core.errors import Conflict, InvalidInput
 from kalends.scheduling.job import Job
 from kalends.scheduling.policy import Policy
+
+NOTHING: Final[Sequence[Job]] = ()
 
 
 class Scheduler:
@@ -18,10 +23,12 @@ class Scheduler:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.cluster = policy.cluster
+        self.wake_at = policy.wake_at
+        """When to call `wake` if no other event comes before (takes `now`); None: not at all."""
         self.waiting = 0
         self._submissions = 0
 
-    def submit(self, job: Job, now: int) -> list[Job]:
+    def submit(self, job: Job, now: int) -> Sequence[Job]:
         """A job begins to wait. Raises `InvalidInput`, and nothing has changed, if it could never run."""
         if not self.cluster.could_ever_fit(job):
             raise InvalidInput(
@@ -35,13 +42,13 @@ class Scheduler:
         self.policy.submitted(job, now)
         return self.wake(now)
 
-    def end(self, job: Job, now: int) -> list[Job]:
+    def end(self, job: Job, now: int) -> Sequence[Job]:
         """A running job has ended: by itself, at its limit, or killed."""
         self.cluster.end(job)
         self.policy.ended(job, now)
         return self.wake(now)
 
-    def withdraw(self, job: Job, now: int) -> list[Job]:
+    def withdraw(self, job: Job, now: int) -> Sequence[Job]:
         """A waiting job is not wanted any more. Raises `Conflict` if it runs or has ended."""
         if job.granted or job.until_s >= 0:
             raise Conflict(f"job {job.id} does not wait", where="job", remedy="end it instead")
@@ -49,19 +56,15 @@ class Scheduler:
         self.waiting -= 1
         return self.wake(now)
 
-    def wake(self, now: int) -> list[Job]:
+    def wake(self, now: int) -> Sequence[Job]:
         """Let the policy look, though nothing was submitted and nothing ended."""
         self.policy.schedule(now)
-        touched = self.cluster.touched
-        if touched:
-            self.cluster.touched = []
-            for job in touched:
-                if not job.granted:
-                    self.waiting += 1
-                elif job.start_s == now:
-                    self.waiting -= 1
+        if not self.cluster.touched:
+            return NOTHING
+        touched = self.cluster.collect()
+        for job in touched:
+            if not job.granted:
+                self.waiting += 1
+            elif job.start_s == now:
+                self.waiting -= 1
         return touched
-
-    def wake_at(self, now: int) -> int | None:
-        """When to call `wake` if no other event comes before; None: not at all."""
-        return self.policy.wake_at(now)

@@ -17,28 +17,30 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
     their own order, ends in the order in which the runs began. One pass of the policy follows every
     single event. These ties are those of the published results (Gaussier et al., SC'15).
     """
-    begun = 0
     ends: list[tuple[int, int, SimulatedJob]] = []
+    begun = 0
     arrivals = iter(jobs)
     arrival = next(arrivals, None)
+    arrival_s = NEVER if arrival is None else arrival.submit_s
     wake_s: int | None = None
-    while arrival is not None or ends or wake_s is not None:
-        arrival_s = arrival.submit_s if arrival is not None else NEVER
+    while True:
         end_s = ends[0][0] if ends else NEVER
-        if arrival_s <= end_s and (wake_s is None or arrival_s <= wake_s):
+        if wake_s is not None and wake_s < arrival_s and wake_s < end_s:
+            now = wake_s
+            touched = scheduler.wake(now)
+        elif arrival is not None and arrival_s <= end_s:
             now = arrival_s
-            assert arrival is not None
             touched = scheduler.submit(arrival, now)
             arrival = next(arrivals, None)
-        elif wake_s is None or end_s <= wake_s:
+            arrival_s = NEVER if arrival is None else arrival.submit_s
+        elif ends:
             now, _, job = heappop(ends)
             if job.end_s != now:
                 continue
             touched = scheduler.end(job, now)
             yield job
         else:
-            now = wake_s
-            touched = scheduler.wake(now)
+            return
         for each in touched:
             assert isinstance(each, SimulatedJob)
             each.resume(now)

@@ -32,4 +32,4 @@ class QueuePolicy:
         return iter(self.queue)
 
     def wake_at(self, now: int) -> int | None:
-        return self.cluster.next_change(now)
+        return self.cluster.next_change(now) if self.cluster.reserved else None

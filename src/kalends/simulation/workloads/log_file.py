@@ -32,7 +32,9 @@ def read_log_file(path: Path) -> Iterator[tuple[int, bytes]]:
     lines = 0
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise _refused(path, "is not a regular file", "give a log on disk: it is read anew each time")
+            raise _refused(
+                path, "is not a regular file", "give a log on disk: it is read anew each time"
+            )
         with _opened(path) as stream:
             header, rest = _header(path, stream)
             yield 1, b"".join(header)

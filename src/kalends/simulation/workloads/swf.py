@@ -12,6 +12,8 @@ from itertools import repeat
 from pathlib import Path
 from typing import Final, Literal
 
+import msgspec
+
 from kalends.core.errors import InvalidInput
 from kalends.core.limits import TIME_S_MAX
 from kalends.core.swf import FIELDS, SwfJob, fields_of, known_number, read_header, whole_number
@@ -27,20 +29,41 @@ Unsorted = Literal["refuse", "sort"]
 _NAMES: Final = ("job", "submit_s", "run_s", "processors_allocated", "processors_requested",
                  "time_requested_s", "user")  # fmt: skip
 _AT: Final = tuple(SwfJob.__struct_fields__.index(name) for name in _NAMES)
-_TIMES: Final = ("submit_s", "run_s", "time_requested_s")
-_KNOWN: Final = ("job", "submit_s")
 _CLEAN: Final = b"0123456789-. \t\r\n"
 _NUMBER_MAX: Final = 10**15 - 1
 """Numbers of more than 15 digits are damage: `kalends.core.swf` says so too."""
-
-_Row = tuple[int, int, int, int, int, int, int]
-_Rows = tuple[list[int], list[_Row], list[str]]
-"""Line numbers, the fields named in `_NAMES`, and the lines themselves where they are kept."""
+_LEAST: Final = (0, 0, -1, -1, -1, -1, -1)
+_MOST: Final = (_NUMBER_MAX, *[TIME_S_MAX] * 6)
 
 NO_COUNT: Final = "no processor count"
 TOO_WIDE: Final = "more processors than the machine has"
 NO_RUN_TIME: Final = "no run time"
 NO_REQUESTED_TIME: Final = "no requested time"
+
+
+class _Rows(msgspec.Struct):
+    """Job lines by column: `columns` are the fields of `_NAMES`, `kept` the lines if they are kept."""
+
+    lines: list[int]
+    columns: list[list[int]]
+    kept: list[str]
+
+    def remove(self, at: int) -> None:
+        for column in (self.lines, *self.columns, self.kept):
+            del column[at : at + 1]
+
+
+class _RepeatedNumbers(dict[str, int]):
+    """Numbers that come again and again: making one is slower than looking it up."""
+
+    def __missing__(self, word: str) -> int:
+        number = int(word)
+        if not -1 <= number <= TIME_S_MAX:
+            raise ValueError(word)
+        if len(self) == 1 << 14:
+            self.clear()
+        self[word] = number
+        return number
 
 
 class Log:
@@ -80,6 +103,7 @@ class Log:
         self.cut = Tally()
         self.damaged = Tally()
         self._numbers = JobNumbers()
+        self._repeated = _RepeatedNumbers()
         self._last_submit_s = 0
 
     def __iter__(self) -> Iterator[SimulatedJob]:
@@ -119,22 +143,20 @@ class Log:
         lines, odd = divmod(len(words), step)
         if odd or words[FIELDS::step].count(";") != lines or text.count("\n") != lines:
             return None
+        repeated = self._repeated.__getitem__
         try:
-            columns = [list(map(int, words[at::step])) for at in _AT]
+            new = [list(map(int, words[at::step])) for at in _AT[:3]]
+            old = [list(map(repeated, words[at::step])) for at in _AT[3:]]
         except ValueError:
             return None
-        for name, column in zip(_NAMES, columns, strict=True):
-            most = TIME_S_MAX if name in _TIMES else _NUMBER_MAX
-            if min(column) < (0 if name in _KNOWN else -1) or max(column) > most:
+        for column, least, most in zip(new, _LEAST, _MOST, strict=False):
+            if min(column) < least or max(column) > most:
                 return None
-        rows: list[_Row] = list(zip(*columns, strict=True))  # type: ignore[arg-type]  # seven columns
         kept = text.split("\n") if self._keeps_lines else []
-        return list(range(first_line, first_line + lines)), rows, kept
+        return _Rows(list(range(first_line, first_line + lines)), new + old, kept)
 
     def _line_by_line(self, first_line: int, block: bytes) -> _Rows:
-        numbers: list[int] = []
-        rows: list[_Row] = []
-        kept: list[str] = []
+        rows = _Rows([], [[] for _ in _NAMES], [])
         lines = block.decode("utf-8", "replace").split("\n")
         for number, line in enumerate(lines, start=first_line):
             text = line.strip()
@@ -147,39 +169,37 @@ class Log:
                     raise self._located(error) from None
                 self.damaged.add(number, str(error))
                 continue
-            numbers.append(number)
-            rows.append(row)
-            kept.append(text)
-        return numbers, rows, kept
+            rows.lines.append(number)
+            for column, value in zip(rows.columns, row, strict=True):
+                column.append(value)
+            if self._keeps_lines:
+                rows.kept.append(text)
+        return rows
 
     def _check_numbers(self, rows: _Rows) -> None:
         """Refuse, or take out of `rows`, jobs with the number of another one."""
-        lines, jobs, kept = rows
+        numbers = rows.columns[0]
         start = 0
-        while (
-            at := start + self._numbers.add([job[0] for job in jobs[start:]])
-        ) < len(jobs):
+        while (at := start + self._numbers.add(numbers[start:])) < len(numbers):
             error = InvalidInput(
-                f"there is a job {jobs[at][0]} already",
-                where=f"line {lines[at]}, job",
+                f"there is a job {numbers[at]} already",
+                where=f"line {rows.lines[at]}, job",
                 remedy="give each job a number of its own, or leave the line out",
             )
             if not self._skips:
                 raise self._located(error)
-            self.damaged.add(lines[at], str(error))
-            for column in (lines, jobs, kept):
-                del column[at : at + 1]
+            self.damaged.add(rows.lines[at], str(error))
+            rows.remove(at)
             start = at
 
     def _check_order(self, rows: _Rows) -> None:
-        lines, jobs, _ = rows
-        submits = [self._last_submit_s, *(job[1] for job in jobs)]
+        submits = [self._last_submit_s, *rows.columns[1]]
         if submits != sorted(submits):
-            at = next(i for i in range(len(jobs)) if submits[i + 1] < submits[i])
+            at = next(i for i in range(1, len(submits)) if submits[i] < submits[i - 1])
             raise self._located(
                 InvalidInput(
-                    f"submitted at {submits[at + 1]}, before the job above it ({submits[at]})",
-                    where=f"line {lines[at]}, submit_s",
+                    f"submitted at {submits[at]}, before the job above it ({submits[at - 1]})",
+                    where=f"line {rows.lines[at - 1]}, submit_s",
                     remedy="sort the log by its second field, or ask for it to be sorted",
                 )
             )
@@ -187,12 +207,11 @@ class Log:
 
     def _filtered(self, rows: _Rows) -> Iterator[SimulatedJob]:
         """The jobs that can be simulated, by the rules of Gaussier et al., SC'15."""
-        lines, jobs, kept = rows
-        machine, fills = self.nodes, self._estimates == "filled"
-        exact = self._estimates == "exact"
+        machine = self.nodes
+        fills, exact = self._estimates == "filled", self._estimates == "exact"
         handed_out = 0
-        for line, text, (number, submit_s, run_s, allocated, nodes, requested_s, user) in zip(
-            lines, kept or repeat(""), jobs, strict=False
+        for number, submit_s, run_s, allocated, nodes, requested_s, user, line, text in zip(
+            *rows.columns, rows.lines, rows.kept or repeat(""), strict=False
         ):
             if nodes <= 0:
                 nodes = allocated
@@ -243,24 +262,21 @@ class Log:
         )
 
     def _located(self, error: InvalidInput) -> InvalidInput:
-        return InvalidInput(
-            error.detail, where=f"{self.path}, {error.where}", remedy=error.remedy
-        )
+        return InvalidInput(error.detail, where=f"{self.path}, {error.where}", remedy=error.remedy)
 
 
-def _row(text: str, line: int) -> _Row:
+def _row(text: str, line: int) -> list[int]:
     words = fields_of(text, line)
-    row = tuple(
-        (known_number if name in _KNOWN else whole_number)(words[at], name, line)
-        for name, at in zip(_NAMES, _AT, strict=True)
-    )
-    for name, number in zip(_NAMES, row, strict=True):
-        if name in _TIMES and number > TIME_S_MAX:
+    row = []
+    for name, at, least, most in zip(_NAMES, _AT, _LEAST, _MOST, strict=True):
+        number = (known_number if least == 0 else whole_number)(words[at], name, line)
+        if number > most:
             raise InvalidInput(
-                f"{number} seconds are beyond the year 3000",
+                f"{number} is more than {most}",
                 where=f"line {line}, {name}",
                 remedy="correct the line or leave it out",
             )
+        row.append(number)
     return row
 
 
