@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.registry import policy_maker
@@ -17,7 +18,6 @@ from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
 from kalends.simulation.metrics import Metrics, Summary
-from kalends.simulation.shaking import loaded, shaken
 from kalends.simulation.source import Source, Workload
 from kalends.simulation.workloads.swf import Damaged, Estimates, Unsorted
 from kalends.simulation.workloads.tally import Tally
@@ -88,6 +88,7 @@ def simulate(
     Raises `InvalidInput` for a log, a job, a policy or a machine that makes no sense.
     """
     before_s = process_time()
+    name = policy if isinstance(policy, str) else getattr(policy, "__name__", repr(policy))
     make = policy_maker(policy) if isinstance(policy, str) else policy
     source = Source(
         workload, nodes=nodes, estimates=estimates, damaged=damaged, unsorted=unsorted,
@@ -95,12 +96,14 @@ def simulate(
     )  # fmt: skip
     cluster = Cluster(source.nodes, reservations)
     jobs = source.jobs(cluster)
-    if load != 1:
-        jobs = loaded(jobs, load)
-    if shake_s:
-        jobs = shaken(jobs, shake_s, seed)
+    if load != 1 or shake_s:
+        # Imported here: chance takes longer to load than thousands of jobs to replay.
+        from kalends.simulation.shaking import loaded, shaken
+
+        jobs = shaken(loaded(jobs, load), shake_s, seed)
     metrics = Metrics(source.nodes)
-    ended = replay(jobs, Scheduler(make(cluster)))
+    scheduler = Scheduler(make(cluster))
+    ended = replay(jobs, scheduler)
     while chunk := list(islice(ended, _CHUNK)):
         metrics.extend(chunk)
         for watch in watchers:
@@ -108,11 +111,17 @@ def simulate(
                 watch(job)
         if progress is not None:
             progress(metrics.jobs, source.expected)
+    if scheduler.waiting:
+        raise InvalidInput(
+            f"{scheduler.waiting} jobs wait for ever: nothing runs, and nobody starts them",
+            where=f"policy {name}",
+            remedy="correct the policy: it must start what it can",
+        )
     summary = metrics.summary()
     seconds = process_time() - before_s
     return Result(
         **msgspec.structs.asdict(summary),
-        policy=policy if isinstance(policy, str) else getattr(policy, "__name__", repr(policy)),
+        policy=name,
         nodes=source.nodes,
         dropped=source.dropped,
         cut=source.cut,

@@ -21,11 +21,13 @@ def loaded(jobs: Iterable[SimulatedJob], load: float) -> Iterator[SimulatedJob]:
     The first submission stays where it is. Raises `InvalidInput` for a load that is not above 0.
     """
     if not 0 < load < float("inf"):
-        raise InvalidInput(f"{load} is no load", where="load", remedy="give a number above 0, as 1.1")
-    return jobs_at_load(jobs, load)
+        raise InvalidInput(
+            f"{load} is no load", where="load", remedy="give a number above 0, as 1.1"
+        )
+    return iter(jobs) if load == 1 else _at_load(jobs, load)
 
 
-def jobs_at_load(jobs: Iterable[SimulatedJob], load: float) -> Iterator[SimulatedJob]:
+def _at_load(jobs: Iterable[SimulatedJob], load: float) -> Iterator[SimulatedJob]:
     first_s: int | None = None
     for job in jobs:
         if first_s is None:
@@ -42,7 +44,7 @@ def shaken(jobs: Iterable[SimulatedJob], shift_s: int, seed: int) -> Iterator[Si
     """
     if shift_s < 0:
         raise InvalidInput(f"a shift of {shift_s}", where="shake", remedy="give 0 or more seconds")
-    return _shifted(jobs, shift_s, random.Random(seed)) if shift_s else iter(jobs)  # noqa: S311 - no secret
+    return _shifted(jobs, shift_s, random.Random(seed)) if shift_s else iter(jobs)
 
 
 def _shifted(

@@ -47,9 +47,7 @@ class Source:
         keep_lines: bool = False,
     ) -> None:
         if nodes is not None and not 1 <= nodes <= NODES_MAX:
-            raise InvalidInput(
-                f"{nodes} nodes", where="nodes", remedy=f"give 1 to {NODES_MAX}"
-            )
+            raise InvalidInput(f"{nodes} nodes", where="nodes", remedy=f"give 1 to {NODES_MAX}")
         self.log: Log | None = None
         self._exact = estimates == "exact"
         self._dropped: dict[str, Tally] = {}
