@@ -118,7 +118,7 @@ def running_and_reserved(
 
 
 def fields_of(text: str, line: int) -> list[str]:
-    """The 18 words of a job's line. Raises `InvalidInput` with the line's number for more or fewer."""
+    """The words of a job's line, one a field. Raises `InvalidInput` with the line's number if not 18."""
     words = text.split()
     if len(words) != FIELDS:
         raise InvalidInput(
@@ -129,50 +129,31 @@ def fields_of(text: str, line: int) -> list[str]:
     return words
 
 
-def whole_number(word: str, name: str, line: int) -> int:
-    """The number in field `name`: 0 or more, or -1 for not known. Raises `InvalidInput` for anything else."""
-    if word == "-1":
-        return -1
-    if _WHOLE_NUMBER.fullmatch(word):
-        return int(word)
-    raise _no_number(word, "a whole number", name, line)
-
-
-def known_number(word: str, name: str, line: int) -> int:
-    """The number in a field that every job has. Raises `InvalidInput` for -1 too."""
-    number = whole_number(word, name, line)
-    if number < 0:
-        raise InvalidInput(
-            "-1, but every job has one",
-            where=f"line {line}, {name}",
-            remedy="correct the line or leave it out",
-        )
-    return number
-
-
 def _job(text: str, line: int) -> SwfJob:
-    values: dict[str, int | float | None] = {}
-    for name, word in zip(SwfJob.__struct_fields__, fields_of(text, line), strict=True):
-        if name == "cpu_s":
-            values[name] = _cpu_s(word, line)
-        elif name in ("job", "submit_s"):
-            values[name] = known_number(word, name, line)
-        else:
-            number = whole_number(word, name, line)
-            values[name] = None if number < 0 else number
+    words = fields_of(text, line)
+    values = {
+        name: _number(word, name, line)
+        for name, word in zip(SwfJob.__struct_fields__, words, strict=True)
+    }
+    for name in ("job", "submit_s"):
+        if values[name] is None:
+            raise InvalidInput(
+                "-1, but every job has one",
+                where=f"line {line}, {name}",
+                remedy="correct the line or leave it out",
+            )
     return msgspec.convert(values, SwfJob)
 
 
-def _cpu_s(word: str, line: int) -> float | None:
+def _number(word: str, name: str, line: int) -> int | float | None:
     if word == "-1":
         return None
-    if _DECIMAL_NUMBER.fullmatch(word):
+    if name == "cpu_s" and _DECIMAL_NUMBER.fullmatch(word):
         return float(word)
-    raise _no_number(word, "a number", "cpu_s", line)
-
-
-def _no_number(word: str, wanted: str, name: str, line: int) -> InvalidInput:
-    return InvalidInput(
+    if _WHOLE_NUMBER.fullmatch(word):
+        return int(word)
+    wanted = "a number" if name == "cpu_s" else "a whole number"
+    raise InvalidInput(
         f"{word[:40]!r} is not {wanted} of 0 or more, nor -1 for not known",
         where=f"line {line}, {name}",
         remedy="correct the line or leave it out",

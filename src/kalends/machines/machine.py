@@ -44,7 +44,8 @@ class Conflict(msgspec.Struct, frozen=True):
     """A planned job that cannot be configured at its start, beside those before it in the schedule.
 
     `suggested_s` is the earliest start, at or after the planned one, at which it could be, all others of
-    the schedule staying where they are. None: never, it must be refused.
+    the schedule staying where they are. None: never, with the nodes that are in service. A `partition`
+    that another one stands in the way of is a conflict too.
     """
 
     job: int
@@ -63,6 +64,8 @@ class Machine(Protocol):
 
     Nodes are numbered from 0. A node is free, taken by one partition, or out of service (drained or
     failed): out of service and taken at once means that it leaves when its partition is released.
+    Nodes that can only be had together, an atomic unit, leave service together. A request's `shape`,
+    the extent in each dimension, may be turned; it is refused where the topology has no dimensions.
     """
 
     @property
@@ -76,12 +79,20 @@ class Machine(Protocol):
         ...
 
     @property
+    def out_of_service(self) -> int:
+        """Nodes that are out of service, or will be when they are released."""
+        ...
+
+    @property
     def spec(self) -> str:
         """The text that makes the same machine again, such as ``mesh2d:32x32:4x4``."""
         ...
 
     def granted(self, nodes: int, shape: Sequence[int] = ()) -> int:
-        """The fewest nodes that a request for `nodes` takes: whole units, whole subcubes; no state asked."""
+        """The fewest nodes that a request for `nodes` takes: whole units, whole subcubes; no state asked.
+
+        0 if it could never be configured.
+        """
         ...
 
     def could_ever_fit(self, nodes: int, shape: Sequence[int] = ()) -> bool:
@@ -105,11 +116,14 @@ class Machine(Protocol):
         ...
 
     def withdraw(self, nodes: Collection[int]) -> None:
-        """Put nodes out of service: free ones at once, taken ones when they are released."""
+        """Put nodes out of service: free ones at once, taken ones when they are released.
+
+        Raises `InvalidInput`, and nothing is changed, for nodes that the machine does not have.
+        """
         ...
 
     def restore(self, nodes: Collection[int]) -> None:
-        """Put nodes back into service."""
+        """Put nodes back into service; raises as `withdraw` does."""
         ...
 
     def copy(self) -> Machine:
@@ -119,7 +133,9 @@ class Machine(Protocol):
     def verify(self, schedule: Sequence[Planned]) -> Verdict:
         """Whether a whole schedule can be configured in its order; changes nothing.
 
-        Jobs with a `partition` stand where they are. The others are placed in order of start; what does
-        not fit is a conflict, is left out, and the rest is looked at without it.
+        Jobs with a `partition` stand where they are. The others are placed in order of start, each for
+        all of its time; what does not fit is a conflict, is left out, and the rest is looked at without
+        it. Nodes out of service stay so, and what is taken and in no entry is never given back. Raises
+        `InvalidInput` if two entries have one number.
         """
         ...

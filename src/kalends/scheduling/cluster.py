@@ -10,6 +10,8 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.job import Job
 from kalends.scheduling.profile import Profile
@@ -19,18 +21,15 @@ NEVER: Final = 1 << 62
 """Later than any time."""
 
 
-class Promise:
+class Promise(msgspec.Struct):
     """When a waiting job can start at the latest if nobody delays it, and who may go before it.
 
     The *shadow time* and the *extra nodes* of EASY (Lifka 1995; Mu'alem and Feitelson 2001). Subclasses
     may allow less: nobody is ever allowed who lasts beyond `shadow_s` and takes more than `extra` nodes.
     """
 
-    __slots__ = ("extra", "shadow_s")
-
-    def __init__(self, shadow_s: int, extra: int) -> None:
-        self.shadow_s = shadow_s
-        self.extra = extra
+    shadow_s: int
+    extra: int
 
     def allows(self, job: Job, now: int) -> bool:
         """Whether `job`, started now, leaves the promise standing."""
@@ -45,11 +44,7 @@ class Promise:
 class ReservedPromise(Promise):
     """A promise among advance reservations: who goes before must leave room for it in the whole plan."""
 
-    __slots__ = ("plan",)
-
-    def __init__(self, shadow_s: int, plan: Profile) -> None:
-        super().__init__(shadow_s, NEVER)
-        self.plan = plan
+    plan: Profile
 
     def allows(self, job: Job, now: int) -> bool:
         return self.plan.fits(job.nodes, now, now + job.requested_s)
@@ -74,6 +69,8 @@ class Cluster:
         """``(until_s, order, job)`` of what runs, sorted."""
         self.touched: list[Job] = []
         """Jobs that were started, stopped or resized and not yet collected, in that order."""
+        self.begun = 0
+        """How many jobs were started, less those that were stopped to wait again."""
         self.reservations = Reservations(nodes, reservations)
         self.reserved = bool(self.reservations)
 
@@ -97,17 +94,21 @@ class Cluster:
     def can_start(self, job: Job, now: int) -> bool:
         """Whether the job fits now, and for all of its requested time."""
         free = self.free
-        if job.nodes > free:
-            ends = self.ends
-            if not ends or ends[0][0] > now or job.nodes > self.free_at(now):
-                return False
+        if job.nodes > free and job.nodes > self.free_at(now):
+            return False
         return not self.reserved or self._leaves_room(job.nodes, now, now + job.requested_s)
 
     def start(self, job: Job, now: int) -> bool:
         """Start a waiting job if it fits; says whether it did."""
-        if not self.can_start(job, now):
-            return False
-        self._begin(job, job.nodes, now)
+        nodes = job.nodes
+        if nodes > self.free or self.reserved:
+            # Most refusals end at the first test: nothing is overdue.
+            ends = self.ends
+            if (not ends or ends[0][0] > now) and nodes > self.free:
+                return False
+            if not self.can_start(job, now):
+                return False
+        self._begin(job, nodes, now)
         return True
 
     def end(self, job: Job) -> None:
@@ -121,7 +122,9 @@ class Cluster:
     def stop(self, job: Job, now: int) -> None:
         """Preempt a running job: it waits again, for what is left of its requested time."""
         self.end(job)
+        self.begun -= 1
         job.requested_s = max(job.until_s - now, 0)
+        job.until_s = -1
         self.touched.append(job)
 
     def promise(self, job: Job, now: int) -> Promise:
@@ -130,7 +133,7 @@ class Cluster:
             plan = self.plan(now)
             shadow_s = plan.earliest(job.nodes, job.requested_s, now)
             plan.take(job.nodes, shadow_s, shadow_s + job.requested_s)
-            return ReservedPromise(shadow_s, plan)
+            return ReservedPromise(shadow_s, NEVER, plan)
         free, nodes, shadow_s = self.free, job.nodes, now
         for until_s, _, running in self.ends:
             if until_s > shadow_s:
@@ -150,18 +153,14 @@ class Cluster:
         """When jobs may start though nothing is submitted and nothing ends; None: never."""
         return self.reservations.next_change(now) if self.reserved else None
 
-    def collect(self) -> list[Job]:
-        """What was touched since the last time."""
-        touched, self.touched = self.touched, []
-        return touched
-
     def _begin(self, job: Job, nodes: int, now: int) -> None:
         self.free -= nodes
+        self.begun += 1
         job.granted = nodes
-        job.until_s = now + job.requested_s
+        job.until_s = until_s = now + job.requested_s
         if job.start_s < 0:
             job.start_s = now
-        insort(self.ends, (job.until_s, job.order, job))
+        insort(self.ends, (until_s, job.order, job))
         self.touched.append(job)
 
     def _leaves_room(self, nodes: int, now: int, until_s: int) -> bool:

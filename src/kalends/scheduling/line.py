@@ -54,13 +54,16 @@ class Line:
         """The first; None of an empty line."""
         return self._blocks[0][0] if self._blocks else None
 
+    def least_nodes(self) -> int:
+        """A lower bound of what any of them takes. There must be one."""
+        return self._least_nodes[0] if len(self._blocks) == 1 else min(self._least_nodes)
+
     def append(self, job: Job) -> None:
         """Put a job last. Its key must be greater than all others: this is `add` without a search."""
         if not self._blocks:
             self._insert_block(0, [job])
             return
-        block = self._blocks[-1]
-        block.append(job)
+        self._blocks[-1].append(job)
         self._note(-1, job)
 
     def add(self, job: Job) -> None:

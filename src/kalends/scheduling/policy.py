@@ -18,6 +18,8 @@ class Policy(Protocol):
     """
 
     cluster: Cluster
+    wakes: bool
+    """Whether `wake_at` ever names a time. Fixed from the beginning; without reservations mostly False."""
 
     def submitted(self, job: Job, now: int) -> None:
         """A job that could run on the empty cluster begins to wait."""

@@ -10,7 +10,7 @@ class Profile:
     """Free nodes over ``[start, infinity)``.
 
     `times[i]` is where a step begins and `free[i]` what is free until `times[i + 1]`; the last step
-    never ends. Neighbours may be equal: borders that bookings leave behind do no harm.
+    never ends.
     """
 
     __slots__ = ("free", "times")
@@ -60,6 +60,27 @@ class Profile:
             else:
                 return start
 
+    def earlier(self, nodes: int, length: int, not_before: int, start: int) -> int:
+        """The earliest start of a booking that now begins at `start`, if it may move: maybe `start` itself.
+
+        Its own `nodes` during ``[start, start + length)`` are taken in the profile, and would be given
+        back: so only the time before `start` must be looked at.
+        """
+        times, free = self.times, self.free
+        index = max(bisect_right(times, not_before) - 1, 0)
+        begin, last = not_before, len(times) - 1
+        while begin < start:
+            if free[index] >= nodes:
+                index += 1
+                if index > last or times[index] >= start or times[index] >= begin + length:
+                    return begin
+                continue
+            index += 1
+            if index > last:
+                return start
+            begin = times[index]
+        return start
+
     def fits(self, nodes: int, start: int, end: int) -> bool:
         """Whether `nodes` are free during all of ``[start, end)``."""
         times, free = self.times, self.free
@@ -75,9 +96,27 @@ class Profile:
         if end <= start:
             return
         first, last = self._border(start), self._border(end)
-        free = self.free
+        times, free = self.times, self.free
         for index in range(first, last):
             free[index] -= nodes
+        if free[last] == free[last - 1]:
+            del times[last], free[last]
+        if first and free[first] == free[first - 1]:
+            del times[first], free[first]
+
+    def next_border(self, after: int) -> int:
+        """When a step begins after `after`; `after` + 1 if none does."""
+        at = bisect_right(self.times, after)
+        return self.times[at] if at < len(self.times) else after + 1
+
+    def forget_before(self, now: int) -> None:
+        """Nothing before `now` will be asked for again."""
+        times = self.times
+        if times[0] < now:
+            at = bisect_right(times, now) - 1
+            if at > 0:
+                del times[:at], self.free[:at]
+            times[0] = now
 
     def _border(self, time: int) -> int:
         """The index of a step that begins at `time`, made if need be."""

@@ -50,6 +50,12 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
         "EASY, the shortest first among those who go before the head.",
         "Tsafrir, Etzion, Feitelson 2007",
     ),
+    PolicyInfo(
+        "conservative",
+        f"{_HERE}.conservative:Conservative",
+        "Every job is promised a start when it is submitted, which never gets later.",
+        "Mu'alem, Feitelson 2001",
+    ),
 )
 
 BY_NAME: Final = {info.name: info for info in POLICIES}

@@ -19,6 +19,7 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
     """
     ends: list[tuple[int, int, SimulatedJob]] = []
     begun = 0
+    wakes = scheduler.policy.wakes
     arrivals = iter(jobs)
     arrival = next(arrivals, None)
     arrival_s = NEVER if arrival is None else arrival.submit_s
@@ -47,4 +48,5 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
             if each.end_s >= 0:
                 begun += 1
                 heappush(ends, (each.end_s, begun, each))
-        wake_s = scheduler.wake_at(now)
+        if wakes:
+            wake_s = scheduler.wake_at(now)

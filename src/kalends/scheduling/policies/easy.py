@@ -17,69 +17,94 @@ class Easy:
     """Start heads while they fit; then promise the head its time, and start whoever leaves it standing.
 
     Between two ends, nothing that was refused before can be allowed: less is free, and it is later. So
-    after a submission only the new job is looked at, under the promise of the pass before.
+    after a submission only the new job is looked at. The head's promise is worked out when somebody asks.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
+        self.wakes = cluster.reserved
         self.line = Line()
+        self.startable = self.line.startable
+        """Who could go before the head, in the order in which they are asked."""
+        self._blocked = False
+        """Whether the head was refused, and nothing has become free since."""
         self._promise: Promise | None = None
-        """The head's, as long as it holds without a new look."""
+        """The head's; None: not worked out."""
         self._fresh: Job | None = None
+        """Just submitted, and not in line yet: most jobs need never stand in it."""
 
     def submitted(self, job: Job, now: int) -> None:
-        self.line.append(job)
+        assert self._fresh is None, "a pass follows every submission"
         self._fresh = job
 
     def ended(self, job: Job, now: int) -> None:
-        self._promise = None
+        self._blocked = False
 
     def withdrawn(self, job: Job, now: int) -> None:
-        self.line.remove(job)
-        self._promise = None
+        self.leave(job)
+        self._blocked = False
 
     def schedule(self, now: int) -> None:
-        fresh, self._fresh = self._fresh, None
-        cluster, promise = self.cluster, self._promise
-        if promise is not None and fresh is not None and cluster.settled(now):
-            if promise.allows(fresh, now) and cluster.start(fresh, now):
-                promise.started(fresh, now)
-                self.started(fresh)
+        fresh = self._fresh
+        if fresh is None:
+            self._pass(now)
             return
-        line = self.line
-        while (head := line.head()) is not None:
-            if not cluster.start(head, now):
-                self._promise = cluster.promise(head, now)
-                self._backfill(head, self._promise, now)
-                return
-            self.started(head)
+        self._fresh = None
+        head = self.line.head()
+        if head is None:
+            if not self.cluster.start(fresh, now):
+                self.enter(fresh)
+        elif not self._blocked or not self.cluster.settled(now):
+            self.enter(fresh)
+            self._pass(now)
+        elif fresh.nodes > self.cluster.free or not self._start_before(head, fresh, now):
+            self.enter(fresh)
 
     def waiting(self) -> Iterator[Job]:
         return iter(self.line)
 
     def wake_at(self, now: int) -> int | None:
-        return self.cluster.next_change(now) if self.cluster.reserved else None
+        return self.cluster.next_change(now)
 
-    def started(self, job: Job) -> None:
-        """A waiting job was started: it waits no more."""
+    def enter(self, job: Job) -> None:
+        """A job must wait."""
+        self.line.append(job)
+
+    def leave(self, job: Job) -> None:
+        """A job waits no more."""
         self.line.remove(job)
 
-    def candidates(self, nodes: int, time_s: int, extra: int) -> list[Job]:
-        """Who could go before the head, in the order in which they are asked (see `Line.startable`)."""
-        return self.line.startable(nodes, time_s, extra)
+    def _pass(self, now: int) -> None:
+        """Look at everybody who waits."""
+        cluster, line = self.cluster, self.line
+        self._promise = None
+        while (head := line.head()) is not None:
+            if not cluster.start(head, now):
+                self._blocked = True
+                self._backfill(head, now)
+                return
+            self.leave(head)
 
-    def _backfill(self, head: Job, promise: Promise, now: int) -> None:
+    def _backfill(self, head: Job, now: int) -> None:
         cluster = self.cluster
         free = cluster.free_at(now)
-        if free <= 0:
+        if len(self.line) == 1 or self.line.least_nodes() > free:
             return
-        for job in self.candidates(free, promise.shadow_s - now, promise.extra):
-            if job.nodes > free or job is head or not promise.allows(job, now):
-                continue
-            if cluster.start(job, now):
+        self._promise = promise = cluster.promise(head, now)
+        for job in self.startable(free, promise.shadow_s - now, promise.extra):
+            if job.nodes <= free and job is not head and self._start_before(head, job, now):
                 free -= job.granted
-                promise.started(job, now)
-                self.started(job)
+                self.leave(job)
+
+    def _start_before(self, head: Job, job: Job, now: int) -> bool:
+        """Start a job that leaves the head its promise; says whether it did."""
+        promise = self._promise
+        if promise is None:
+            self._promise = promise = self.cluster.promise(head, now)
+        if promise.allows(job, now) and self.cluster.start(job, now):
+            promise.started(job, now)
+            return True
+        return False
 
 
 class EasySjbf(Easy):
@@ -88,18 +113,12 @@ class EasySjbf(Easy):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self.shortest = Line(by_requested_time)
+        self.startable = self.shortest.startable
 
-    def submitted(self, job: Job, now: int) -> None:
-        super().submitted(job, now)
+    def enter(self, job: Job) -> None:
+        super().enter(job)
         self.shortest.add(job)
 
-    def withdrawn(self, job: Job, now: int) -> None:
-        super().withdrawn(job, now)
+    def leave(self, job: Job) -> None:
+        super().leave(job)
         self.shortest.remove(job)
-
-    def started(self, job: Job) -> None:
-        super().started(job)
-        self.shortest.remove(job)
-
-    def candidates(self, nodes: int, time_s: int, extra: int) -> list[Job]:
-        return self.shortest.startable(nodes, time_s, extra)

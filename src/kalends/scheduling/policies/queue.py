@@ -14,6 +14,7 @@ class QueuePolicy:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
+        self.wakes = cluster.reserved
         self.queue: deque[Job] = deque()
 
     def submitted(self, job: Job, now: int) -> None:
@@ -32,4 +33,4 @@ class QueuePolicy:
         return iter(self.queue)
 
     def wake_at(self, now: int) -> int | None:
-        return self.cluster.next_change(now) if self.cluster.reserved else None
+        return self.cluster.next_change(now)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gzip
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
-from typing import IO, Final
+from typing import BinaryIO, Final, cast
 
 from kalends.core.errors import InvalidInput
 
@@ -23,7 +23,7 @@ HEADER_BYTES_MAX: Final = 1 << 20
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
-def read_log_file(path: Path) -> Iterator[tuple[int, bytes]]:
+def read_log_file(path: Path) -> Generator[tuple[int, bytes]]:
     """The header (empty and ``;`` lines, maybe none), then the rest: ``(number of the first line, lines)``.
 
     Whether it is gzip, its first bytes tell, not its name. Raises `InvalidInput` for a file that cannot
@@ -58,13 +58,15 @@ def read_log_file(path: Path) -> Iterator[tuple[int, bytes]]:
         ) from error
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _opened(path: Path) -> BinaryIO:
     with path.open("rb") as stream:
         magic = stream.read(len(_GZIP_MAGIC))
-    return gzip.open(path, "rb") if magic == _GZIP_MAGIC else path.open("rb")
+    if magic == _GZIP_MAGIC:
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    return path.open("rb")
 
 
-def _header(path: Path, stream: IO[bytes]) -> tuple[list[bytes], bytes]:
+def _header(path: Path, stream: BinaryIO) -> tuple[list[bytes], bytes]:
     """The header's lines, and the first line after them."""
     header: list[bytes] = []
     size = 0

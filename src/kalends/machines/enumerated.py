@@ -1,0 +1,126 @@
+"""Topologies that can list every place for a partition: what a new architecture extends.
+
+A subclass says which extents serve a request, where an extent may lie, and which units are neighbours.
+Searching, caching and keeping fragmentation low are done here.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from kalends.core.errors import InvalidInput
+from kalends.machines.machine import Partition
+from kalends.machines.topology import Site, Topology
+
+MOST_UNITS: Final = 2_048
+"""The largest machine that is enumerated; the largest Cray T3D had so many nodes."""
+MOST_CACHED: Final = 60_000
+"""Sites kept ready, of some 200 bytes each on a machine of 64 units, 700 on the largest."""
+MOST_REQUESTS: Final = 10_000
+"""Different requests whose sites are kept ready."""
+
+
+class EnumeratedTopology(Topology):
+    """A topology whose partitions are few enough to be listed.
+
+    Best fit takes the free site with the most contact: with the most of its border touching units that
+    are taken, out of service, or beyond the machine's edge, so that what stays free stays together.
+    First fit, to compare with, takes the first free site. Ties go to the site listed first.
+    """
+
+    def __init__(
+        self, spec: str, units: int, unit_nodes: int = 1, *, first_fit: bool = False
+    ) -> None:
+        if units > MOST_UNITS:
+            raise InvalidInput(
+                f"{units} units are more than {MOST_UNITS}",
+                where="machine",
+                remedy="give larger units, or count nodes with pool:N",
+            )
+        super().__init__(f"{spec}:fit=first" if first_fit else spec, units, unit_nodes)
+        self.first_fit = first_fit
+        neighbours = [set(self.links(unit)) for unit in range(units)]
+        self._neighbours = [sum(1 << other for other in each) for each in neighbours]
+        degree = max(len(each) for each in neighbours)
+        self._edges = [degree - len(each) for each in neighbours]
+        self._choices: dict[tuple[int, tuple[int, ...]], list[list[Site]]] = {}
+        self._sites: dict[Any, list[Site]] = {}
+        self._partitions: dict[int, Partition] = {}
+        self._cached = 0
+
+    @abstractmethod
+    def extents(self, nodes: int, shape: tuple[int, ...]) -> Iterable[Sequence[Any]]:
+        """The extents that may serve a request, as groups: the group liked best first.
+
+        Those of one group are equally good. All take the same number of units, the fewest that can
+        serve the request. No group: it could never be configured. An extent is whatever `sites`
+        understands; it can be hashed.
+        """
+
+    @abstractmethod
+    def sites(self, extent: Any) -> Iterable[tuple[tuple[int, ...], tuple[int, ...], list[int]]]:
+        """Every place where an extent may lie: the origin and shape in nodes, and the units."""
+
+    @abstractmethod
+    def links(self, unit: int) -> Iterable[int]:
+        """The units that are joined to a unit. Units with fewer than others lie at the edge."""
+
+    def granted(self, nodes: int, shape: tuple[int, ...]) -> int:
+        choices = self._choices_for(nodes, shape)
+        return choices[0][0].units.bit_count() * self.unit_nodes if choices else 0
+
+    def search(self, busy: int, nodes: int, shape: tuple[int, ...]) -> Site | None:
+        for sites in self._choices_for(nodes, shape):
+            best, most = None, -1
+            for site in sites:
+                if not site[0] & busy:
+                    if self.first_fit:
+                        return site
+                    contact = (site[1] & busy).bit_count() + site[2]
+                    if contact > most:
+                        best, most = site, contact
+            if best is not None:
+                return best
+        return None
+
+    def partition(self, site: Site) -> Partition:
+        partition = self._partitions.get(site.units)
+        if partition is None:
+            partition = self._partitions[site.units] = super().partition(site)
+        return partition
+
+    def _choices_for(self, nodes: int, shape: tuple[int, ...]) -> list[list[Site]]:
+        """The sites for a request, in groups, the one liked best first."""
+        choices = self._choices.get((nodes, shape))
+        if choices is None:
+            if self._cached > MOST_CACHED or len(self._choices) > MOST_REQUESTS:
+                self._forget()
+            groups = [self._listed(tuple(group)) for group in self.extents(nodes, shape)]
+            choices = [sites for sites in groups if sites]
+            self._choices[nodes, shape] = choices
+        return choices
+
+    def _listed(self, group: tuple[Any, ...]) -> list[Site]:
+        sites = self._sites.get(group)
+        if sites is None:
+            sites = [self._site(*place) for extent in group for place in self.sites(extent)]
+            self._sites[group] = sites
+            self._cached += len(sites)
+        return sites
+
+    def _forget(self) -> None:
+        """Make room: what is needed again is listed again."""
+        self._choices.clear()
+        self._sites.clear()
+        self._partitions.clear()
+        self._cached = 0
+
+    def _site(self, origin: tuple[int, ...], shape: tuple[int, ...], units: list[int]) -> Site:
+        mask = touching = edge = 0
+        for unit in units:
+            mask |= 1 << unit
+            touching |= self._neighbours[unit]
+            edge += self._edges[unit]
+        return Site(mask, touching & ~mask, edge, shape, origin)

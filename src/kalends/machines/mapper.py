@@ -1,0 +1,136 @@
+"""The mapper: which units of a topology are taken and out of service, and what is placed where."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kalends.core.errors import Conflict, InvalidInput
+from kalends.machines.machine import Partition, Planned, Verdict
+from kalends.machines.topology import Site, Topology, bits
+from kalends.machines.verifying import verify
+
+
+class Mapper:
+    """A `Machine` of any topology.
+
+    A unit with a node out of service is out of service as a whole: it cannot be configured.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.nodes = topology.nodes
+        self._taken = 0
+        self._out = 0
+        self._busy = 0
+        """Taken or out of service."""
+        self._given: dict[int, tuple[int, Partition]] = {}
+        """The units and the partition of every job, by the partition's first node."""
+        self._out_nodes: frozenset[int] = frozenset()
+        self._found: dict[tuple[int, tuple[int, ...]], Site | None] = {}
+        """What searches found since the board last changed."""
+
+    @property
+    def spec(self) -> str:
+        return self.topology.spec
+
+    @property
+    def free(self) -> int:
+        return self.nodes - self._busy.bit_count() * self.topology.unit_nodes
+
+    @property
+    def out_of_service(self) -> int:
+        return self._out.bit_count() * self.topology.unit_nodes
+
+    def granted(self, nodes: int, shape: Sequence[int] = ()) -> int:
+        return self.topology.granted(nodes, tuple(shape))
+
+    def could_ever_fit(self, nodes: int, shape: Sequence[int] = ()) -> bool:
+        return self.topology.granted(nodes, tuple(shape)) > 0
+
+    def can_place(self, nodes: int, shape: Sequence[int] = ()) -> bool:
+        return self._find(nodes, tuple(shape)) is not None
+
+    def place(self, nodes: int, shape: Sequence[int] = ()) -> Partition | None:
+        site = self._find(nodes, tuple(shape))
+        if site is None:
+            return None
+        partition = self.topology.partition(site)
+        self._give(site.units, partition)
+        return partition
+
+    def take(self, partition: Partition) -> None:
+        units = self._units(partition)
+        if units & self._busy:
+            raise Conflict(
+                f"node {self._first_node(units & self._busy)} is not free",
+                where="partition",
+                remedy="ask the mapper to place the request",
+            )
+        self._give(units, partition)
+
+    def release(self, partition: Partition) -> None:
+        first = partition.nodes[0] if partition.nodes else -1
+        units, given = self._given.get(first, (0, None))
+        if given is not partition and given != partition:
+            raise Conflict(
+                f"no job has the partition of {len(partition.nodes)} nodes from node {first}",
+                where="partition",
+                remedy="release what was placed or taken, once",
+            )
+        del self._given[first]
+        self._changed(self._taken ^ units)
+
+    def withdraw(self, nodes: Collection[int]) -> None:
+        self._out |= self.topology.mask(nodes)
+        self._out_nodes |= frozenset(nodes)
+        self._changed(self._taken)
+
+    def restore(self, nodes: Collection[int]) -> None:
+        self.topology.mask(nodes)
+        self._out_nodes -= frozenset(nodes)
+        self._out = self.topology.mask(self._out_nodes)
+        self._changed(self._taken)
+
+    def copy(self) -> Mapper:
+        twin = Mapper(self.topology)
+        twin._taken, twin._out, twin._busy = self._taken, self._out, self._busy
+        twin._given = self._given.copy()
+        twin._out_nodes = self._out_nodes
+        twin._found = self._found
+        return twin
+
+    def verify(self, schedule: Sequence[Planned]) -> Verdict:
+        return verify(self.topology, self._taken, self._out, schedule)
+
+    def _find(self, nodes: int, shape: tuple[int, ...]) -> Site | None:
+        if nodes > self.free:
+            return None
+        request = nodes, shape
+        if request not in self._found:
+            self._found[request] = self.topology.search(self._busy, nodes, shape)
+        return self._found[request]
+
+    def _give(self, units: int, partition: Partition) -> None:
+        self._given[partition.nodes[0]] = units, partition
+        self._changed(self._taken | units)
+
+    def _changed(self, taken: int) -> None:
+        self._taken = taken
+        self._busy = taken | self._out
+        # Not cleared: a copy in the state of before may still use it.
+        self._found = {}
+
+    def _units(self, partition: Partition) -> int:
+        """The units of a partition, which must be whole."""
+        units = self.topology.mask(partition.nodes)
+        whole = sorted(node for unit in bits(units) for node in self.topology.nodes_of(unit))
+        if not whole or tuple(whole) != partition.nodes:
+            raise InvalidInput(
+                f"{len(partition.nodes)} nodes are not whole units of {self.spec}, in ascending order",
+                where="partition",
+                remedy=f"give units of {self.topology.unit_nodes} nodes",
+            )
+        return units
+
+    def _first_node(self, units: int) -> int:
+        return min(self.topology.nodes_of(next(bits(units))))

@@ -1,0 +1,85 @@
+"""What an architecture looks like: its units, and where a partition may lie. Holds no state of jobs.
+
+Mappers work on *units*, the atoms of the hardware: one node, or a block of nodes that can only be had
+together. A set of units is a Python int, bit i for unit i.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from kalends.core.errors import InvalidInput
+from kalends.machines.machine import Partition
+
+
+class Site(NamedTuple):
+    """One place where a partition may lie."""
+
+    units: int
+    """Its units, as bits."""
+    border: int = 0
+    """The units outside that a link joins to it, as bits."""
+    edge: int = 0
+    """How many of its sides are the machine's own edge."""
+    shape: tuple[int, ...] = ()
+    """Its extent in nodes, as `Partition.shape`."""
+    origin: tuple[int, ...] = ()
+    """The lowest corner in nodes, as `Partition.origin`."""
+
+
+class Topology(ABC):
+    """The fixed side of a machine: `units` units of `unit_nodes` nodes each.
+
+    This base numbers the nodes as if each were a unit; a subclass with larger ones overrides
+    `nodes_of` and `unit_of`.
+    """
+
+    def __init__(self, spec: str, units: int, unit_nodes: int = 1) -> None:
+        self.spec = spec
+        self.units = units
+        self.unit_nodes = unit_nodes
+        self.nodes = units * unit_nodes
+
+    @abstractmethod
+    def granted(self, nodes: int, shape: tuple[int, ...]) -> int:
+        """The fewest nodes that the request takes; 0 if it could never be configured."""
+
+    @abstractmethod
+    def search(self, busy: int, nodes: int, shape: tuple[int, ...]) -> Site | None:
+        """The best site for the request among the units that are not `busy`; None: there is none."""
+
+    def nodes_of(self, unit: int) -> Sequence[int]:
+        """The nodes of a unit."""
+        return (unit,)
+
+    def unit_of(self, node: int) -> int:
+        """The unit that a node is in."""
+        return node
+
+    def partition(self, site: Site) -> Partition:
+        """The nodes of a site."""
+        nodes = sorted(node for unit in bits(site.units) for node in self.nodes_of(unit))
+        return Partition(tuple(nodes), site.shape, site.origin)
+
+    def mask(self, nodes: Collection[int]) -> int:
+        """The units of some nodes. Raises `InvalidInput` for nodes that the machine does not have."""
+        units = 0
+        for node in nodes:
+            if not 0 <= node < self.nodes:
+                raise InvalidInput(
+                    f"there is no node {node}",
+                    where="nodes",
+                    remedy=f"the nodes of {self.spec} are 0 to {self.nodes - 1}",
+                )
+            units |= 1 << self.unit_of(node)
+        return units
+
+
+def bits(mask: int) -> Iterator[int]:
+    """The numbers of the bits that are set, ascending."""
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
