@@ -9,7 +9,7 @@ from functools import partial
 
 from benchmarks.contenders.demand import Order, Scenario
 from benchmarks.contenders.network import Network, Server
-from benchmarks.contenders.scheme import Booked, Hours, Losses, Reply, earliest_common
+from benchmarks.contenders.scheme import Booked, Hours, Losses, Reply, earliest_common, given_back
 
 
 class Central:
@@ -52,9 +52,5 @@ class Central:
     def _cancel(self, order: Order, booked: Booked) -> None:
         for number in order.resources:
             self._calendars[number].free(booked.hour, booked.name)
-        answer = partial(self._network.to_client, "back", "answer", _nothing)
+        answer = partial(self._network.to_client, "back", "answer", given_back)
         self._server.disk.write(answer)
-
-
-def _nothing() -> None:
-    """The client takes note that it was given back."""

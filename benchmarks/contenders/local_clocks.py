@@ -11,53 +11,32 @@ from collections.abc import Sequence
 from functools import partial
 
 from benchmarks.contenders.demand import Order, Scenario
+from benchmarks.contenders.direct import Direct, OwnersCalendar
 from benchmarks.contenders.network import Network, Server
-from benchmarks.contenders.scheme import Booked, Hours, Losses, Reply, earliest_common
+from benchmarks.contenders.scheme import Booked, Losses, Reply, earliest_common
 from benchmarks.contenders.whole_lock import Stamp, WholeLock, Word
 
 
-class LocalClocks:
+class LocalClocks(Direct["LockedCalendar"]):
     """Every client gives out the stamps of its orders; the clocks of all show the same time."""
 
     def __init__(self, network: Network, scenario: Scenario, losses: Losses, seed: int) -> None:
-        self._network = network
-        self._losses = losses
-        self._hours = scenario.hours
-        sites = [Server(network) for _ in range(-(-scenario.resource_count // scenario.per_site))]
-        self._resources = [
-            LockedCalendar(network, sites[number // scenario.per_site], losses)
-            for number in range(scenario.resource_count)
-        ]
+        super().__init__(network, scenario, losses, LockedCalendar)
 
     def book(self, order: Order, reply: Reply) -> None:
         resources = [self._resources[number] for number in order.resources]
         stamp = (self._network.timeline.now_us, order.client)
         Locking(self._network, self._losses, order, stamp, resources, self._hours, reply).begin()
 
-    def give_back(self, order: Order, booked: Booked) -> None:
-        for number in order.resources:
-            resource = self._resources[number]
-            self._network.to_server("back", "cancel", resource.server, resource.cancel, booked)
 
-    def taken(self, resource: int) -> set[int]:
-        return self._resources[resource].taken
-
-
-class LockedCalendar:
-    """A resource at its site. `server` is the site's process."""
+class LockedCalendar(OwnersCalendar):
+    """Freeing an hour needs no lock; all else does."""
 
     def __init__(self, network: Network, server: Server, losses: Losses) -> None:
-        self.server = server
-        self._network = network
-        self._losses = losses
+        super().__init__(network, server, losses)
         self._lock = WholeLock()
-        self._calendar = Hours()
         self._wanted_by: dict[Stamp, Locking] = {}
         self._blocked_since_us = -1
-
-    @property
-    def taken(self) -> set[int]:
-        return set(self._calendar.taken)
 
     def request(self, stamp: Stamp, by: Locking) -> None:
         self._wanted_by[stamp] = by
@@ -74,12 +53,6 @@ class LockedCalendar:
             done = partial(self._network.to_client, "site", "done", by.done, booked)
             self.server.disk.write(done)
         self._say(self._lock.release(stamp))
-
-    def cancel(self, booked: Booked) -> None:
-        """Freeing one hour of one calendar needs no lock."""
-        self._calendar.free(booked.hour, booked.name)
-        answer = partial(self._network.to_client, "back", "answer", _nothing)
-        self.server.disk.write(answer)
 
     def _say(self, words: Sequence[Word]) -> None:
         self._account()
@@ -165,7 +138,3 @@ class Locking:
         if booked is None:
             self._losses.refused["taken"] += 1
             self._reply(None)
-
-
-def _nothing() -> None:
-    """The client takes note that it was given back."""

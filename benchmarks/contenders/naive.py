@@ -13,55 +13,34 @@ from random import Random
 from typing import Final
 
 from benchmarks.contenders.demand import Order, Scenario
+from benchmarks.contenders.direct import Direct, OwnersCalendar
 from benchmarks.contenders.network import Network, Server
-from benchmarks.contenders.scheme import Booked, Hours, Losses, Reply, earliest_common
+from benchmarks.contenders.scheme import Booked, Losses, Reply, earliest_common
 
 BACK_OFF_US: Final = 100_000
 BACK_OFF_US_MAX: Final = 3_200_000
 """The longest wait after the first refusal of an order; twice as long after each further one."""
 
 
-class Naive:
+class Naive(Direct["HeldCalendar"]):
     """Where an hour is wanted that is not held but confirmed, no waiting helps: that is a refusal."""
 
     def __init__(self, network: Network, scenario: Scenario, losses: Losses, seed: int) -> None:
-        self._network = network
-        self._losses = losses
-        self._hours = scenario.hours
+        super().__init__(network, scenario, losses, HeldCalendar)
         self._randoms = [Random(f"{seed}:naive:{client}") for client in range(scenario.clients)]
-        sites = [Server(network) for _ in range(-(-scenario.resource_count // scenario.per_site))]
-        self._resources = [
-            HeldCalendar(network, sites[number // scenario.per_site], losses)
-            for number in range(scenario.resource_count)
-        ]
 
     def book(self, order: Order, reply: Reply) -> None:
         resources = [self._resources[number] for number in order.resources]
         random = self._randoms[order.client]
         Trying(self._network, order, resources, self._hours, random, reply).begin()
 
-    def give_back(self, order: Order, booked: Booked) -> None:
-        for number in order.resources:
-            resource = self._resources[number]
-            self._network.to_server("back", "cancel", resource.server, resource.cancel, booked)
 
-    def taken(self, resource: int) -> set[int]:
-        return self._resources[resource].taken
-
-
-class HeldCalendar:
-    """A resource at its site. `server` is the site's process."""
+class HeldCalendar(OwnersCalendar):
+    """An hour is held for an order, and then confirmed or released."""
 
     def __init__(self, network: Network, server: Server, losses: Losses) -> None:
-        self.server = server
-        self._network = network
-        self._losses = losses
-        self._calendar = Hours()
+        super().__init__(network, server, losses)
         self._held_since_us: dict[str, int] = {}
-
-    @property
-    def taken(self) -> set[int]:
-        return set(self._calendar.taken)
 
     def look(self, by: Trying) -> None:
         self._answer("view", by.seen, frozenset(self._calendar.taken))
@@ -84,11 +63,6 @@ class HeldCalendar:
 
     def confirm(self, booked: Booked) -> None:
         del self._held_since_us[booked.name]
-
-    def cancel(self, booked: Booked) -> None:
-        self._calendar.free(booked.hour, booked.name)
-        answer = partial(self._network.to_client, "back", "answer", _nothing)
-        self.server.disk.write(answer)
 
     def _answer(self, kind: str, action: Callable[..., None], what: object) -> None:
         say = partial(self._network.to_client, "site", kind, action, what)
@@ -166,7 +140,3 @@ class Trying:
     def _hold_next(self) -> None:
         resource = self._resources[self._held]
         self._network.to_server("site", "hold", resource.server, resource.hold, self._booked, self)
-
-
-def _nothing() -> None:
-    """The client takes note that it was given back."""

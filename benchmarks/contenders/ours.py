@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
 from random import Random
@@ -17,7 +18,7 @@ from typing import Any, Final
 
 from benchmarks.contenders.demand import Order, Scenario
 from benchmarks.contenders.network import Leg, Network, Server
-from benchmarks.contenders.scheme import Booked, Losses, Reply
+from benchmarks.contenders.scheme import Booked, Losses, Reply, given_back
 from kalends.broker import record as r
 from kalends.broker import register
 from kalends.broker.coordinator import Coordinator
@@ -78,7 +79,7 @@ class WatchedCalendar(ResourceCalendar):
         return released
 
 
-class Node(Server):
+class Node(Server, ABC):
     """What sites and brokers share: their clocks, and when they are to be woken."""
 
     def __init__(self, network: Network, name: str) -> None:
@@ -110,8 +111,9 @@ class Node(Server):
             self._waking_us = -1
             self.advance()
 
+    @abstractmethod
     def advance(self) -> None:
-        raise NotImplementedError
+        """Let the time pass that has passed."""
 
 
 class SiteNode(Node):
@@ -258,7 +260,7 @@ class BrokerNode(Node):
             if reply is not None:
                 self.network.to_client("client", "answer", reply, view)
             else:
-                self.network.to_client("back", "answer", _nothing)
+                self.network.to_client("back", "answer", given_back)
         self.wake(self.coordinator.next_deadline_ms())
 
     def _stored(self, operations: Sequence[r.Operation]) -> None:
@@ -342,7 +344,3 @@ def _leg(message: m.Message) -> Leg:
         isinstance(message, m.Done) and message.of == "cancel"
     )
     return "back" if of_cancel else "site"
-
-
-def _nothing() -> None:
-    """The client takes note that it was given back."""

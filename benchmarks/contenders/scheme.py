@@ -33,6 +33,10 @@ class Scheme(Protocol):
         """The hours of `resource` that are not free now, as its owner knows it."""
 
 
+def given_back() -> None:
+    """The client takes note that it was given back."""
+
+
 class Losses:
     """What contention costs beside messages, in the scheme's own terms.
 

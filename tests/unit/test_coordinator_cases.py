@@ -591,6 +591,21 @@ def test_a_hold_is_kept_by_the_heir() -> None:
     assert heir.answers[2].state == "reserved"
 
 
+@pytest.mark.parametrize("ran_out", [False, True])
+def test_a_hold_that_ends_at_an_heir_is_given_back_at_once(ran_out: bool) -> None:
+    register = new_register()
+    gone, heir = Broker(register), Broker(register, name="b")
+    rid = hold(gone)
+    if ran_out:
+        heir.advance(602_000)
+        heir.adopt(rid)
+    else:
+        heir.release(rid, 2)
+    abort = m.Decide(rid=rid, att=2, outcome="abort")
+    assert heir.sent() == [(site, abort) for site in SITES]
+    assert rid not in heir.coordinator.cases
+
+
 def test_a_request_that_was_looked_for_is_looked_for_again_by_the_heir() -> None:
     register = new_register()
     gone, heir = Broker(register), Broker(register, name="b")
@@ -753,6 +768,20 @@ def test_a_cancel_while_the_end_of_telling_is_written_is_carried_out() -> None:
     broker.done(rid, "cancel")
     broker.write()
     assert broker.answers[2].state == "cancelled"
+
+
+def test_who_cancels_or_asks_again_while_the_end_of_the_cancel_is_written_is_answered() -> None:
+    broker = Broker()
+    rid = broker.reserve()
+    broker.cancel(rid, 2)
+    broker.at_once = False
+    broker.done(rid, "cancel")
+    broker.coordinator.cancel(broker.row(rid), 3, broker.now)
+    assert broker.coordinator.join(rid, 4)
+    broker.settle()
+    broker.write()
+    assert {broker.answers[ticket].state for ticket in (2, 3, 4)} == {"cancelled"}
+    assert rid not in broker.coordinator.cases
 
 
 def test_what_is_not_reserved_cannot_be_cancelled() -> None:

@@ -21,8 +21,6 @@ from kalends.resource_servers.transitions import DURABLE, TRANSITIONS
 DOCUMENT = Path(__file__).parents[2] / "docs" / "protocol.md"
 
 SHOWN_AS = {"held": "held", "prepared": "held", "locked": "locked"}
-LATER = ("queued", "waiting")
-"""States of waiting lists: in the tables, for the protocol is one, but not in the diagrams."""
 
 
 def rst_rows(text: str | None) -> list[list[str]]:
@@ -72,7 +70,7 @@ def claims_table() -> str:
 def claims_diagram() -> str:
     edges: dict[tuple[str, str], list[str]] = defaultdict(list)
     for (state, event), after in TRANSITIONS.items():
-        if after != state and not {state, after} & {*LATER}:
+        if after != state:
             edges[state, after].append(event)
     lines = [f"    {state} --> {after}: {', '.join(e)}" for (state, after), e in edges.items()]
     return "\n".join(["```mermaid", "stateDiagram-v2", "    [*] --> absent", *lines, "```"]) + "\n"
@@ -92,7 +90,7 @@ def cases_diagram() -> str:
         f"    {phase} --> {after}"
         for phase, then in NEXT_PHASES.items()
         for after in NEXT_PHASES
-        if after in then and not {phase, after} & {*LATER}
+        if after in then
     ]
     ends = ["    [*] --> new", *lines, "    over --> [*]"]
     return "\n".join(["```mermaid", "stateDiagram-v2", *ends, "```"]) + "\n"

@@ -127,9 +127,11 @@ class Decisions(Touring):
             return
         case.record.state = "closed"
         case.record.done = True
+        if not case.parts and case.record.held_until_ms:
+            # Taken over and given up in one: the sites still hold it for the replica before.
+            self._tell_parts(case)
         self._abort_parts(case, case.record.att)
         self._leave_lists(case)
-        self._answer(case)
         self._over(case)
 
     def _cancelled(self, case: Case, result: Registered, now: Moment) -> None:

@@ -177,11 +177,11 @@ class Desk:
             if case.record.problem is None:
                 error = LostRace("it was given up before it began", remedy="try again")
                 case.record.problem = problem_of(error, case.record.reservation)
-        self._answer(case)
         self._over(case, rid)
 
     def _over(self, case: Case, rid: str = "") -> None:
-        """`rid` is given where the case's record has become another's."""
+        """Who still waits is answered. `rid` is given where the case's record has become another's."""
+        self._answer(case)
         case.phase = "over"
         self._nothing_under_way(rid or case.rid)
         for query_id in case.queries:

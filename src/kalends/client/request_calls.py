@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final, Literal, TypedDict, Unpack
 
-import msgspec
+from msgspec.structs import replace
 
 from kalends.client.agent_calls import AgentCalls
 from kalends.client.answers import settled
@@ -52,6 +52,22 @@ class When(TypedDict, total=False):
     arguments: ArgumentValues | None
 
 
+class Asking(When, total=False):
+    """What `request` takes beside the terms."""
+
+    agent: Agent
+
+
+class Booking(Asking, total=False):
+    """What `book`, `hold` and `book_copies` take beside the terms."""
+
+    patience: api.Patience
+    give_up_at: Time | None
+    key: str
+    wait_s: float | None
+    on_progress: Progress | None
+
+
 class RequestCalls(AgentCalls):
     """The part of `kalends.Client` about requests; whoever inherits it brings times and a follower."""
 
@@ -65,108 +81,41 @@ class RequestCalls(AgentCalls):
         """`when` as seconds UTC."""
 
     @abstractmethod
-    def request(
-        self,
-        request: Request | str,
-        *,
-        duration: Duration | None = None,
-        at: Time | None = None,
-        window: Window = (None, None),
-        note: str = "",
-        priority: int = 0,
-        prefer: Preferred = (),
-        agent: Agent = "",
-        arguments: ArgumentValues | None = None,
-    ) -> Request:
+    def request(self, request: Request | str, **asking: Unpack[Asking]) -> Request:
         """What the arguments are understood to mean."""
 
-    async def book(
-        self,
-        request: Request | str,
-        *,
-        duration: Duration | None = None,
-        at: Time | None = None,
-        window: Window = (None, None),
-        note: str = "",
-        priority: int = 0,
-        prefer: Preferred = (),
-        agent: Agent = "",
-        arguments: ArgumentValues | None = None,
-        patience: api.Patience = "held",
-        give_up_at: Time | None = None,
-        key: str = "",
-        wait_s: float | None = 30.0,
-        on_progress: Progress | None = None,
-    ) -> api.RequestView:
-        """Book all of `request` or nothing; arguments as for `request`.
+    async def book(self, request: Request | str, **booking: Unpack[Booking]) -> api.RequestView:
+        """Book all of `request` or nothing; arguments as for `request`, and further ones.
 
         `patience` says what it may wait for: nothing ("none"), what others hold and may give up
-        ("held"), or also what is taken, until somebody cancels ("taken": waiting lists); it gives up
-        at `give_up_at` (default: a minute for what is held, the last possible start for what is
-        taken). `on_progress` is called with the request while it waits, each time that something
-        has changed.
+        ("held", the default), or also what is taken, until somebody cancels ("taken": waiting lists);
+        it gives up at `give_up_at` (default: a minute for what is held, the last possible start for
+        what is taken). `key` makes it safe to repeat (default: a new one). `on_progress` is called
+        with the request while it waits, each time that something has changed.
 
         The answer's state is ``reserved``, or ``open`` when it is still being decided after
-        `wait_s` (None: wait until it is settled); then it goes on by itself, and `wait` waits on.
-        Raises what stood in the way: `NoCommonTime`, `NotAllowed`, `LostRace`, ...; then nothing is
-        booked. An `agent` that fails stops nothing: the sites choose for it, and `why` tells what
-        went wrong.
+        `wait_s` (default: 30; None: wait until it is settled); then it goes on by itself, and `wait`
+        waits on. Raises what stood in the way: `NoCommonTime`, `NotAllowed`, `LostRace`, ...; then
+        nothing is booked. An `agent` that fails stops nothing: the sites choose for it, and `why`
+        tells what went wrong.
         """
-        script = named_script(agent)
-        wanted = self.request(
-            request, duration=duration, at=at, window=window, note=note, priority=priority,
-            prefer=prefer, agent=script.name, arguments=arguments,
-        )  # fmt: skip
-        body = self._book(wanted, key, patience, give_up_at)
-        await self._upload(script)
-        return settled(await self._decided(body, wait_s, on_progress))
+        (view,) = await self._booked(request, **booking)
+        return settled(view)
 
     async def hold(
-        self,
-        request: Request | str,
-        *,
-        duration: Duration | None = None,
-        at: Time | None = None,
-        window: Window = (None, None),
-        note: str = "",
-        priority: int = 0,
-        prefer: Preferred = (),
-        agent: Agent = "",
-        arguments: ArgumentValues | None = None,
-        keep: Duration = "15m",
-        patience: api.Patience = "held",
-        give_up_at: Time | None = None,
-        key: str = "",
-        wait_s: float | None = 30.0,
-        on_progress: Progress | None = None,
+        self, request: Request | str, *, keep: Duration = "15m", **booking: Unpack[Booking]
     ) -> api.RequestView:
         """As `book`, but the slots are only held, for `keep`: `lock` or `release` them by id.
 
         With patience "taken" they are held for `keep` from the moment they are free. An older
         request may want them meanwhile: `recalled_until` then says until when `lock` still wins.
         """
-        script = named_script(agent)
-        wanted = self.request(
-            request, duration=duration, at=at, window=window, note=note, priority=priority,
-            prefer=prefer, agent=script.name, arguments=arguments,
-        )  # fmt: skip
         keep_s = length_s(keep, where="keep", longest_s=limits.HOLD_MS_MAX // 1000)
-        body = self._book(wanted, key, patience, give_up_at, keep_s)
-        await self._upload(script)
-        return settled(await self._decided(body, wait_s, on_progress))
+        (view,) = await self._booked(request, hold_s=keep_s, **booking)
+        return settled(view)
 
     async def book_copies(
-        self,
-        request: Request | str,
-        count: int,
-        *,
-        agent: Agent = "",
-        patience: api.Patience = "held",
-        give_up_at: Time | None = None,
-        key: str = "",
-        wait_s: float | None = 30.0,
-        on_progress: Progress | None = None,
-        **when: Unpack[When],
+        self, request: Request | str, count: int, **booking: Unpack[Booking]
     ) -> list[api.RequestView]:
         """Book `request` `count` times over: independent copies, each all or nothing by itself.
 
@@ -181,23 +130,8 @@ class RequestCalls(AgentCalls):
                 where="count",
                 remedy=f"ask for 1 to {COPIES_MAX}",
             )
-        script = named_script(agent)
-        wanted = self.request(request, agent=script.name, **when)
-        key = key or self.new_key()
-        bodies = [
-            self._book(wanted, f"{key}-{number}", patience, give_up_at)
-            for number in range(1, count + 1)
-        ]
-        await self._upload(script)
-        answers = await asyncio.gather(
-            *(self._decided(body, wait_s, on_progress) for body in bodies), return_exceptions=True
-        )
-        views = []
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
-            views.append(answer)
-        return views
+        numbers = [f"-{number}" for number in range(1, count + 1)]
+        return list(await self._booked(request, numbers=numbers, **booking))
 
     async def wait(
         self,
@@ -281,19 +215,42 @@ class RequestCalls(AgentCalls):
         body = api.Watch(after=after, id=id, wait_ms=milliseconds(wait_s))
         return await self._caller.call(body, "watch", api.Events)
 
-    def _book(
+    async def _booked(
         self,
-        wanted: Request,
-        key: str,
-        patience: api.Patience,
-        give_up_at: Time | None,
+        request: Request | str,
+        *,
         hold_s: int | None = None,
-    ) -> api.Book:
-        body = api.Book(
-            key=key or self.new_key(), request=wanted, patience=patience,
+        numbers: Sequence[str] = ("",),
+        agent: Agent = "",
+        patience: api.Patience = "held",
+        give_up_at: Time | None = None,
+        key: str = "",
+        wait_s: float | None = 30.0,
+        on_progress: Progress | None = None,
+        **when: Unpack[When],
+    ) -> tuple[api.RequestView, ...]:
+        """The view of one booking for each of `numbers`, which ends its key; held where `hold_s` is given."""
+        script = named_script(agent)
+        asked = api.Book(
+            key=key or self.new_key(),
+            request=self.request(request, agent=script.name, **when),
+            hold=hold_s is not None,
+            patience=patience,
             give_up_at=0 if give_up_at is None else self.time_s(give_up_at),
-        )  # fmt: skip
-        return body if hold_s is None else msgspec.structs.replace(body, hold=True, hold_s=hold_s)
+        )
+        if hold_s is not None:
+            asked = replace(asked, hold_s=hold_s)
+        bodies = [replace(asked, key=asked.key + number) for number in numbers]
+        await self._upload(script)
+        answers = await asyncio.gather(
+            *(self._decided(body, wait_s, on_progress) for body in bodies), return_exceptions=True
+        )
+        views: tuple[api.RequestView, ...] = ()
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+            views += (answer,)
+        return views
 
     async def _decided(
         self, body: api.Book, wait_s: float | None, on_progress: Progress | None
@@ -304,7 +261,7 @@ class RequestCalls(AgentCalls):
             first_s = min(first_s, PROMPT_S)
         elif wait_s is None:
             first_s = WATCH_WAIT_S
-        body = msgspec.structs.replace(body, wait_ms=milliseconds(first_s))
+        body = replace(body, wait_ms=milliseconds(first_s))
         view = await self._caller.call(body, "book", api.RequestView)
         left_s = None if wait_s is None else wait_s - first_s
         if view.state != "open" or (left_s is not None and left_s <= 0):

@@ -10,17 +10,26 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
-from kalends.client.asking import ArgumentValues, Duration, Preferred, Time, Window
 from kalends.client.client import Client
 from kalends.client.connecting import connect
 from kalends.client.request_calls import WATCH_WAIT_S
-from kalends.client.scripts import Agent
 from kalends.client.waiting import Progress
 from kalends.core.api import Event, RequestView
-from kalends.core.requests import Request
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def _at_once(
+    method: Callable[Concatenate[Client, P], T],
+) -> Callable[Concatenate[SyncClient, P], T]:
+    """`method` of `Client`, which asks nobody and so has nothing to wait for."""
+
+    @wraps(method)
+    def call(self: SyncClient, /, *args: P.args, **keywords: P.kwargs) -> T:
+        return method(self._client, *args, **keywords)
+
+    return call
 
 
 def _waiting(
@@ -93,6 +102,9 @@ class SyncClient:
             finally:
                 self._stop()
 
+    request = _at_once(Client.request)
+    time_s = _at_once(Client.time_s)
+    new_key = _at_once(Client.new_key)
     health = _waiting(Client.health)
     resources = _waiting(Client.resources)
     calendar = _waiting(Client.calendar)
@@ -126,33 +138,6 @@ class SyncClient:
     reclaim = _waiting(Client.reclaim)
     reclaims = _waiting(Client.reclaims)
     end_reclaim = _waiting(Client.end_reclaim)
-
-    def request(
-        self,
-        request: Request | str,
-        *,
-        duration: Duration | None = None,
-        at: Time | None = None,
-        window: Window = (None, None),
-        note: str = "",
-        priority: int = 0,
-        prefer: Preferred = (),
-        agent: Agent = "",
-        arguments: ArgumentValues | None = None,
-    ) -> Request:
-        """As `Client.request`."""
-        return self._client.request(
-            request, duration=duration, at=at, window=window, note=note, priority=priority,
-            prefer=prefer, agent=agent, arguments=arguments,
-        )  # fmt: skip
-
-    def time_s(self, when: Time) -> int:
-        """As `Client.time_s`."""
-        return self._client.time_s(when)
-
-    def new_key(self) -> str:
-        """As `Client.new_key`."""
-        return self._client.new_key()
 
     def watch(self, id: str = "", *, after: int = -1) -> Iterator[Event]:
         """As `Client.watch`."""

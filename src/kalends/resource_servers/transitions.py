@@ -2,8 +2,9 @@
 
 A claim is units of one resource for one interval on behalf of one request. `held` is soft: it
 expires and can be recalled. `prepared` is a promise: nothing but the register's outcome, or proof of
-it, ends it. `locked` is the reservation. ``queued`` and the events around it belong to waiting lists
-and are in the table so that the protocol is in one place.
+it, ends it. `locked` is the reservation. `queued` holds nothing: it has a place in the resource's line,
+by its stamp, until it is granted or not renewed any more. (A waiting list is joined by a request and
+not by a claim: see `waiting` among the phases of a broker's cases.)
 
 ======== ============= ================================================================
 state    shown as      durable
@@ -39,8 +40,8 @@ ClaimEvent = Literal[
     "abort",  # Decide, Outcome, or enough durable refusals of peers
     "cancel",
     "replace",  # the request that replaces this one was committed
-    "queue",
-    "grant",
+    "queue",  # a Visit that holds, where others are before it or hold the slot
+    "grant",  # its turn in line has come, and there is room
     "slot-end",
 ]
 

@@ -97,9 +97,11 @@ class Line:
             self._firsts[at] = self._key(block[0])
         self._stale[at] = True
 
-    def startable(self, nodes: int, time_s: int, extra: int) -> list[Job]:
-        """Who takes at most `nodes`, and is over within `time_s` or takes at most `extra`; in order."""
-        found: list[Job] = []
+    def startable(self, nodes: int, time_s: int, extra: int) -> Iterator[Job]:
+        """Who takes at most `nodes`, and is over within `time_s` or takes at most `extra`; in order.
+
+        Lazy: stop when enough are found. Nobody may come or leave meanwhile.
+        """
         shortest_s = self._shortest_s
         for at, least in enumerate(self._least_nodes):
             if least > nodes or (least > extra and shortest_s[at] > time_s):
@@ -110,10 +112,9 @@ class Line:
                 if job.nodes <= nodes and (job.requested_s <= time_s or job.nodes <= extra)
             ]
             if here:
-                found += here
+                yield from here
             elif self._stale[at]:
                 self._refresh(at)
-        return found
 
     def check(self) -> None:
         """Verify what must always hold."""

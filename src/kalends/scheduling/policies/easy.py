@@ -91,10 +91,15 @@ class Easy:
         if len(self.line) == 1 or self.line.least_nodes() > free:
             return
         self._promise = promise = cluster.promise(head, now)
+        started = []
         for job in self.startable(free, promise.shadow_s - now, promise.extra):
             if job.nodes <= free and job is not head and self._start_before(head, job, now):
+                started.append(job)
                 free -= job.granted
-                self.leave(job)
+                if free <= 0:
+                    break
+        for job in started:
+            self.leave(job)
 
     def _start_before(self, head: Job, job: Job, now: int) -> bool:
         """Start a job that leaves the head its promise; says whether it did."""

@@ -1,0 +1,1 @@
+"""Published results on real workload logs, to the last digit."""
