@@ -53,7 +53,7 @@ class Source:
         self._dropped: dict[str, Tally] = {}
         self._cut = Tally()
         if isinstance(workload, str | Path):
-            self.nodes = nodes or _nodes_of(workload)
+            self.nodes = nodes or nodes_in_header(workload)
             self.log = open_log(
                 workload, nodes=self.nodes, estimates=estimates, damaged=damaged,
                 unsorted=unsorted, keep_lines=keep_lines,
@@ -137,8 +137,11 @@ class Source:
                 tally.add(number, f"job {job.id}, {job.nodes} nodes")
 
 
-def _nodes_of(path: str | Path) -> int:
-    """How many processors the log's header says that its machine has."""
+def nodes_in_header(path: str | Path) -> int:
+    """How many processors the log's header says that its machine has.
+
+    Raises `InvalidInput` if it says nothing, and for a file that cannot be read.
+    """
     header = open_log(path, nodes=1).header
     for name in ("MaxProcs", "MaxNodes"):
         number = _LEADING_NUMBER.match(header.get(name, ""))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -14,11 +14,14 @@ from kalends.client.cli import _new_files, _output
 from kalends.client.cli._replaying import Bar
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.scheduling.registry import BY_NAME, policy_maker
-from kalends.simulation.running import Result, simulate
+from kalends.simulation.running import Result, Watcher, simulate
+
+if TYPE_CHECKING:
+    from kalends.simulation.schedule import Schedule
 
 POLICIES_MAX: Final = 64
 
-_FORMATS: Final = (".csv", ".json")
+OUT_SUFFIXES: Final = (".swf", ".csv", ".json")
 
 
 def policy_names(text: str) -> list[str]:
@@ -31,87 +34,122 @@ def policy_names(text: str) -> list[str]:
         raise InvalidInput(
             f"{len(names)} policies", where="--policy", remedy=f"give at most {POLICIES_MAX}"
         )
-    if any(map(is_own, names)):
+    if any(map(_is_own, names)):
         sys.path.append(str(Path.cwd()))
     for name in names:
         policy_maker(name)
     return names
 
 
-def is_own(name: str) -> bool:
+def _is_own(name: str) -> bool:
     """Whether this is a user's own class."""
     return ":" in name and name.partition(":")[0] not in BY_NAME
 
 
 @contextmanager
-def told_in_words(name: str) -> Iterator[None]:
-    """Around a replay: where a user's own policy raises, say so, and in which line of it."""
+def told_in_words(names: Sequence[str]) -> Iterator[None]:
+    """Around replays: where a user's own policy raises, say so, and in which line."""
     try:
         yield
     except KalendsError:
         raise
     except Exception as error:
-        if not is_own(name):
+        own = [name for name in names if _is_own(name)]
+        if not own:
             raise
         import traceback
 
         last = traceback.extract_tb(error.__traceback__)[-1]
         raise KalendsError(
             f"{type(error).__name__}: {error}",
-            where=f"policy {name}, {last.filename}, line {last.lineno}",
+            where=f"policy {' or '.join(own)}, {last.filename}, line {last.lineno}",
             remedy="correct the policy",
         ) from error
 
 
-class Replays:
-    """Replays the same workload under each of the policies `names`."""
+class Files:
+    """What is written beside the answer: jobs or metrics in `out`, a picture in `plot`; None for neither.
 
-    def __init__(self, names: Sequence[str], out: Path | None) -> None:
-        self._names = names
-        self._out = out
-        if out is not None and out.suffix not in _FORMATS:
+    Raises `InvalidInput` where it is clear from the start that one cannot be written.
+    """
+
+    def __init__(self, names: Sequence[str], out: Path | None, plot: Path | None) -> None:
+        self.out = out
+        self.plot = plot
+        self._several = len(names) > 1
+        if out is not None and out.suffix not in OUT_SUFFIXES:
             raise InvalidInput(
-                f"nothing is known of {out.suffix or 'a file without a suffix'}",
+                f"nothing is written as {out.suffix or 'a file without a suffix'}",
                 where="--out",
-                remedy=f"name a file that ends in {' or '.join(_FORMATS)}",
+                remedy=f"name a file that ends in {', '.join(OUT_SUFFIXES)}",
             )
-        for path in {self._path(name) for name in names}:
-            if path is not None:
-                _new_files.check_new(path)
+        jobs = [path for name in names if (path := self.of_jobs(name))]
+        metrics = [out] if out is not None and not jobs else []
+        for path in (*jobs, *metrics):
+            _new_files.check_new(path)
+        if plot is not None:
+            from kalends.simulation.plots import check_suffix, need_matplotlib
 
-    def run(self, workload: Any, **options: Any) -> list[Result]:
-        """The results, in order of the policies; what was to be written is written."""
-        results = []
-        with Bar(len(self._names)) as bar:
-            for name in self._names:
-                bar.begin(name)
-                with told_in_words(name):
-                    results.append(self._replay(workload, name, bar, options))
-                bar.finish()
-        if self._out is not None and self._out.suffix == ".json":
-            with _new_files.new_file(self._out) as stream:
+            check_suffix(plot)
+            need_matplotlib()
+            _new_files.check_new(plot)
+
+    def of_jobs(self, name: str) -> Path | None:
+        """Where the jobs under the policy `name` go."""
+        if self.out is None or self.out.suffix == ".json":
+            return None
+        return _new_files.beside(self.out, name) if self._several else self.out
+
+    def write(self, results: Sequence[Result], schedules: Sequence[Schedule]) -> None:
+        """The metrics and the picture, now that all is known."""
+        if self.out is not None and self.out.suffix == ".json":
+            with _new_files.new_file(self.out) as stream:
                 stream.write(_output.json_text("simulated", as_data(results)) + "\n")
-        return results
+        if self.plot is not None:
+            from kalends.simulation import plots
 
-    def _path(self, name: str) -> Path | None:
-        if self._out is None or len(self._names) == 1 or self._out.suffix == ".json":
-            return self._out
-        return _new_files.beside(self._out, name)
-
-    def _replay(self, workload: Any, name: str, bar: Bar, options: dict[str, Any]) -> Result:
-        path = self._path(name)
-        if path is None or path.suffix != ".csv":
-            return simulate(workload, policy=name, progress=bar, **options)
-        from kalends.simulation.job_table import write_jobs
-        from kalends.simulation.schedule import Schedule
-
-        schedule = Schedule(name=Path(str(workload)).name)
-        with _new_files.new_file(path) as stream:
-            result = simulate(
-                workload, policy=name, progress=bar, watchers=[schedule.add], **options
+            figure = (
+                plots.comparison(schedules, results)
+                if len(results) > 1
+                else plots.overview(schedules[0], results[0])
             )
-            write_jobs(stream, schedule, result.nodes)
-        return result
+            plots.save(figure, self.plot)
+
+
+def run(
+    names: Sequence[str], log: Path, files: Files, nodes: int, options: dict[str, Any]
+) -> list[Result]:
+    """Replay the workload under each policy; the results in that order, the files written."""
+    results: list[Result] = []
+    schedules: list[Schedule] = []
+    with Bar(len(names)) as bar, told_in_words(names):
+        for name in names:
+            bar.begin(name)
+            with ExitStack() as stack:
+                watchers: list[Watcher] = []
+                if path := files.of_jobs(name):
+                    from kalends.client.cli._job_files import job_file
+
+                    watchers.append(stack.enter_context(job_file(path, log, nodes)))
+                if files.plot is not None:
+                    from kalends.simulation.schedule import Schedule
+
+                    schedules.append(Schedule(name))
+                    watchers.append(schedules[-1].add)
+                results.append(
+                    simulate(
+                        log,
+                        policy=name,
+                        nodes=nodes,
+                        watchers=watchers,
+                        keep_lines=path is not None and path.suffix == ".swf",
+                        progress=bar,
+                        **options,
+                    )
+                )
+            bar.finish()
+    files.write(results, schedules)
+    return results
 
 
 def as_data(results: Sequence[Result]) -> list[dict[str, object]]:

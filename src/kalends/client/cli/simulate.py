@@ -42,8 +42,14 @@ from kalends.client.cli._settings import LocalCommand, Settings, pass_settings
     "--out",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Also write there: all jobs as .csv, or the metrics as .json. Where there are several "
-    "policies, the jobs of each go to a file of their own, its name put in.",
+    help="Also write there: all jobs as .swf or .csv, or the metrics as .json. Where there are "
+    "several policies, the jobs of each go to a file of their own, its name put in.",
+)
+@click.option(
+    "--plot",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Draw the schedule there, or a comparison of several policies: .png, .svg or .pdf.",
 )
 @pass_settings
 def command(
@@ -55,6 +61,7 @@ def command(
     damaged: Literal["refuse", "skip"],
     sort: bool,
     out: Path | None,
+    plot: Path | None,
 ) -> None:
     """Replay a workload log on a simulated machine, and measure the schedules.
 
@@ -62,15 +69,14 @@ def command(
     best value of each column is marked with *.
     """
     from kalends.client.cli import _metrics_table, _replays
+    from kalends.simulation.source import nodes_in_header
 
     names = _replays.policy_names(policies)
-    results = _replays.Replays(names, out).run(
-        log,
-        nodes=nodes,
-        estimates=estimates,
-        damaged=damaged,
-        unsorted="sort" if sort else "refuse",
-    )
+    files = _replays.Files(names, out, plot)
+    results = _replays.run(
+        names, log, files, nodes_in_header(log) if nodes is None else nodes,
+        {"estimates": estimates, "damaged": damaged, "unsorted": "sort" if sort else "refuse"},
+    )  # fmt: skip
     for line in _metrics_table.left_out(results[0]):
         _output.say(line, error=True)
     _output.answer(
