@@ -47,7 +47,8 @@ class EnumeratedTopology(Topology):
         self._edges = [degree - len(each) for each in neighbours]
         self._choices: dict[tuple[int, tuple[int, ...]], list[list[Site]]] = {}
         self._sites: dict[Any, list[Site]] = {}
-        self._partitions: dict[int, Partition] = {}
+        self._partitions: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[int, Partition]] = {}
+        """The units and the nodes of a site, by its origin and shape."""
         self._cached = 0
 
     @abstractmethod
@@ -86,10 +87,16 @@ class EnumeratedTopology(Topology):
         return None
 
     def partition(self, site: Site) -> Partition:
-        partition = self._partitions.get(site.units)
-        if partition is None:
-            partition = self._partitions[site.units] = super().partition(site)
-        return partition
+        place = site.origin, site.shape
+        known = self._partitions.get(place)
+        if known is None or known[0] != site.units:
+            known = self._partitions[place] = site.units, super().partition(site)
+        return known[1]
+
+    def units_of(self, partition: Partition) -> int:
+        units, known = self._partitions.get((partition.origin, partition.shape), (0, None))
+        # Nearly always the very object that was given out: comparing all nodes would take longer.
+        return units if known is partition else super().units_of(partition)
 
     def _choices_for(self, nodes: int, shape: tuple[int, ...]) -> list[list[Site]]:
         """The sites for a request, in groups, the one liked best first."""

@@ -6,7 +6,7 @@ mutable board of free, taken and unavailable nodes: no clock, no I/O.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -103,6 +103,10 @@ class Machine(Protocol):
         """Whether `place` would find room now; takes nothing."""
         ...
 
+    def find(self, nodes: int, shape: Sequence[int] = ()) -> Partition | None:
+        """The free partition that `place` would take; takes nothing."""
+        ...
+
     def place(self, nodes: int, shape: Sequence[int] = ()) -> Partition | None:
         """Take a free partition for the request and return it; None, and nothing taken, if there is none."""
         ...
@@ -128,6 +132,10 @@ class Machine(Protocol):
 
     def copy(self) -> Machine:
         """An independent copy in the same state, for what-if."""
+        ...
+
+    def without(self, partitions: Iterable[Partition]) -> Machine:
+        """A copy that has the nodes of some partitions out of service, taken or not."""
         ...
 
     def verify(self, schedule: Sequence[Planned]) -> Verdict:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from kalends.core.errors import Conflict, InvalidInput
+from kalends.core.errors import Conflict
 from kalends.machines.machine import Partition, Planned, Verdict
 from kalends.machines.topology import Site, Topology, bits
 from kalends.machines.verifying import verify
@@ -48,25 +48,28 @@ class Mapper:
         return self.topology.granted(nodes, tuple(shape)) > 0
 
     def can_place(self, nodes: int, shape: Sequence[int] = ()) -> bool:
-        return self._find(nodes, tuple(shape)) is not None
+        return self._search(nodes, tuple(shape)) is not None
+
+    def find(self, nodes: int, shape: Sequence[int] = ()) -> Partition | None:
+        site = self._search(nodes, tuple(shape))
+        return None if site is None else self.topology.partition(site)
 
     def place(self, nodes: int, shape: Sequence[int] = ()) -> Partition | None:
-        site = self._find(nodes, tuple(shape))
-        if site is None:
-            return None
-        partition = self.topology.partition(site)
-        self._give(site.units, partition)
+        partition = self.find(nodes, shape)
+        if partition is not None:
+            self.take(partition)
         return partition
 
     def take(self, partition: Partition) -> None:
-        units = self._units(partition)
+        units = self.topology.units_of(partition)
         if units & self._busy:
             raise Conflict(
                 f"node {self._first_node(units & self._busy)} is not free",
                 where="partition",
                 remedy="ask the mapper to place the request",
             )
-        self._give(units, partition)
+        self._given[partition.nodes[0]] = units, partition
+        self._changed(self._taken | units)
 
     def release(self, partition: Partition) -> None:
         first = partition.nodes[0] if partition.nodes else -1
@@ -99,10 +102,18 @@ class Mapper:
         twin._found = self._found
         return twin
 
+    def without(self, partitions: Iterable[Partition]) -> Mapper:
+        twin = self.copy()
+        for partition in partitions:
+            twin._out |= self.topology.units_of(partition)
+            twin._out_nodes = twin._out_nodes.union(partition.nodes)
+        twin._changed(self._taken)
+        return twin
+
     def verify(self, schedule: Sequence[Planned]) -> Verdict:
         return verify(self.topology, self._taken, self._out, schedule)
 
-    def _find(self, nodes: int, shape: tuple[int, ...]) -> Site | None:
+    def _search(self, nodes: int, shape: tuple[int, ...]) -> Site | None:
         if nodes > self.free:
             return None
         request = nodes, shape
@@ -110,27 +121,11 @@ class Mapper:
             self._found[request] = self.topology.search(self._busy, nodes, shape)
         return self._found[request]
 
-    def _give(self, units: int, partition: Partition) -> None:
-        self._given[partition.nodes[0]] = units, partition
-        self._changed(self._taken | units)
-
     def _changed(self, taken: int) -> None:
         self._taken = taken
         self._busy = taken | self._out
         # Not cleared: a copy in the state of before may still use it.
         self._found = {}
-
-    def _units(self, partition: Partition) -> int:
-        """The units of a partition, which must be whole."""
-        units = self.topology.mask(partition.nodes)
-        whole = sorted(node for unit in bits(units) for node in self.topology.nodes_of(unit))
-        if not whole or tuple(whole) != partition.nodes:
-            raise InvalidInput(
-                f"{len(partition.nodes)} nodes are not whole units of {self.spec}, in ascending order",
-                where="partition",
-                remedy=f"give units of {self.topology.unit_nodes} nodes",
-            )
-        return units
 
     def _first_node(self, units: int) -> int:
         return min(self.topology.nodes_of(next(bits(units))))

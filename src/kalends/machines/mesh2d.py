@@ -41,7 +41,7 @@ class Mesh2d(BoxTopology):
             raise InvalidInput(
                 f"{width}x{height} nodes are not cut into units of {unit_width}x{unit_height}",
                 where="machine",
-                remedy="give units whose sides divide the mesh's",
+                remedy="give sides of 1 or more, and units whose sides divide the mesh's",
             )
         sizes = width // unit_width, height // unit_height
         spec = f"mesh2d:{width}x{height}"

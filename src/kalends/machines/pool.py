@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from kalends.core.errors import InvalidInput
 from kalends.machines.topology import Site, Topology, bits
-
-MOST_NODES: Final = 65_536
 
 
 class Pool(Topology):
     """`nodes` nodes without a topology; the lowest free numbers are given first."""
 
     def __init__(self, nodes: int) -> None:
-        if not 1 <= nodes <= MOST_NODES:
-            raise InvalidInput(
-                f"{nodes} nodes", where="machine", remedy=f"give from 1 to {MOST_NODES}"
-            )
         super().__init__(f"pool:{nodes}", nodes)
 
     def granted(self, nodes: int, shape: tuple[int, ...]) -> int:

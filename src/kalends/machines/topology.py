@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kalends.core.errors import InvalidInput
 from kalends.machines.machine import Partition
+
+MOST_NODES: Final = 65_536
 
 
 class Site(NamedTuple):
@@ -37,6 +39,12 @@ class Topology(ABC):
     """
 
     def __init__(self, spec: str, units: int, unit_nodes: int = 1) -> None:
+        if not 1 <= units * unit_nodes <= MOST_NODES:
+            raise InvalidInput(
+                f"{units * unit_nodes} nodes",
+                where="machine",
+                remedy=f"give from 1 to {MOST_NODES}",
+            )
         self.spec = spec
         self.units = units
         self.unit_nodes = unit_nodes
@@ -74,6 +82,17 @@ class Topology(ABC):
                     remedy=f"the nodes of {self.spec} are 0 to {self.nodes - 1}",
                 )
             units |= 1 << self.unit_of(node)
+        return units
+
+    def units_of(self, partition: Partition) -> int:
+        """The units of a partition. Raises `InvalidInput` unless it is whole units of this machine."""
+        units = self.mask(partition.nodes)
+        if not units or self.partition(Site(units)).nodes != partition.nodes:
+            raise InvalidInput(
+                f"{len(partition.nodes)} nodes are not whole units of {self.spec}, in ascending order",
+                where="partition",
+                remedy=f"give units of {self.unit_nodes} nodes",
+            )
         return units
 
 

@@ -25,7 +25,7 @@ def verify(topology: Topology, taken: int, out: int, schedule: Sequence[Planned]
     """
     in_order = sorted(schedule, key=lambda planned: (planned.partition is None, planned.start_s))
     fixed = {
-        planned.job: topology.mask(planned.partition.nodes)
+        planned.job: topology.units_of(planned.partition)
         for planned in schedule
         if planned.partition is not None
     }

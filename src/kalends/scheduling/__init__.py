@@ -1,1 +1,22 @@
-"""Queues of batch jobs: waiting rooms, policies and predicted starts. Pure; used live and simulated alike."""
+"""Queues of batch jobs: waiting rooms, policies and predicted starts. Pure; used live and simulated alike.
+
+A policy of one's own needs no more than these names: see docs/policies.md.
+"""
+
+from kalends.scheduling.cluster import Cluster
+from kalends.scheduling.job import Job
+from kalends.scheduling.policies.queue import QueuePolicy
+from kalends.scheduling.policy import Policy
+from kalends.scheduling.registry import policy_maker
+from kalends.scheduling.reservations import Reservation
+from kalends.scheduling.scheduler import Scheduler
+
+__all__ = [
+    "Cluster",
+    "Job",
+    "Policy",
+    "QueuePolicy",
+    "Reservation",
+    "Scheduler",
+    "policy_maker",
+]

@@ -7,7 +7,7 @@ and notes what changed, for whoever carries it out: the queue service or the sim
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import msgspec
@@ -57,7 +57,8 @@ class Cluster:
     """So many identical nodes: any free ones will do.
 
     `free` counts nodes that no job has. It can be below 0 within one second: a job whose requested time
-    is over counts as gone (`free_at`) before its end is told.
+    is over counts as gone (`free_at`) before its end is told. And it is below 0 while nodes that are to
+    leave service are still in use.
     """
 
     def __init__(self, nodes: int, reservations: Iterable[Reservation] = ()) -> None:
@@ -73,6 +74,9 @@ class Cluster:
         """How many jobs were started, less those that were stopped to wait again."""
         self.reservations = Reservations(nodes, reservations)
         self.reserved = bool(self.reservations)
+        self.out_of_service = 0
+        """Nodes that are drained or failed, or will be when their jobs have ended."""
+        self._out_nodes: frozenset[int] = frozenset()
 
     def could_ever_fit(self, job: Job) -> bool:
         """Whether the job could run on the empty cluster."""
@@ -88,8 +92,11 @@ class Cluster:
         return free
 
     def settled(self, now: int) -> bool:
-        """Whether every running job has some of its requested time left."""
-        return not self.ends or self.ends[0][0] > now
+        """Whether time alone frees nothing: what was refused is refused still, unless a job has ended.
+
+        Not so where a running job's requested time is over, or where a reservation may have ended.
+        """
+        return not self.reserved and (not self.ends or self.ends[0][0] > now)
 
     def can_start(self, job: Job, now: int) -> bool:
         """Whether the job fits now, and for all of its requested time."""
@@ -127,8 +134,57 @@ class Cluster:
         job.until_s = -1
         self.touched.append(job)
 
+    def withdraw(self, nodes: Collection[int]) -> None:
+        """Put nodes, numbered from 0, out of service: idle ones at once, others when they are given back.
+
+        What runs goes on: end it if its nodes have failed. Wake the scheduler after it, and after
+        `restore`. Raises `InvalidInput`, and nothing is changed, for nodes that are not here.
+        """
+        self._check_numbers(nodes)
+        self._out_nodes |= frozenset(nodes)
+        self._count_out_of_service(len(self._out_nodes))
+
+    def restore(self, nodes: Collection[int]) -> None:
+        """Put nodes back into service."""
+        self._check_numbers(nodes)
+        self._out_nodes -= frozenset(nodes)
+        self._count_out_of_service(len(self._out_nodes))
+
+    def undo(self, job: Job) -> None:
+        """Take back what was done last, the first start of `job`, as if it had never been."""
+        self.end(job)
+        self.begun -= 1
+        job.start_s = job.until_s = -1
+        assert self.touched.pop() is job, f"job {job.id} was not the last to be started"
+
+    def stops_for(self, job: Job, now: int, candidates: Iterable[Job]) -> list[Job]:
+        """Which of the running `candidates` must stop so that `job` fits now; none if all do not help.
+
+        They are taken in their order until the job fits; then those are spared, the last one first,
+        without whom it fits as well. Changes nothing.
+        """
+        lifted: list[Job] = []
+        for candidate in candidates:
+            self._lift(candidate)
+            lifted.append(candidate)
+            if self.can_start(job, now):
+                break
+        else:
+            self._put_back(lifted)
+            return []
+        needed = [lifted.pop()]
+        for candidate in reversed(lifted):
+            self._put_back([candidate])
+            if not self.can_start(job, now):
+                self._lift(candidate)
+                needed.append(candidate)
+        self._put_back(needed)
+        return needed[::-1]
+
     def promise(self, job: Job, now: int) -> Promise:
         """When a job that cannot start now can start at the latest if nothing else is started."""
+        if job.nodes > self.nodes - self.out_of_service:
+            return Promise(NEVER, NEVER)
         if self.reserved:
             plan = self.plan(now)
             shadow_s = plan.earliest(job.nodes, job.requested_s, now)
@@ -147,11 +203,24 @@ class Cluster:
         """Free nodes from `now` on, if all that runs takes its requested time and nothing is started."""
         busy = [(now, until_s, job.granted) for until_s, _, job in self.ends]
         busy += [(each.start_s, each.end_s, each.nodes) for each in self.reservations]
-        return Profile.of(now, self.nodes, busy)
+        return Profile.of(now, self.nodes - self.out_of_service, busy)
 
     def next_change(self, now: int) -> int | None:
         """When jobs may start though nothing is submitted and nothing ends; None: never."""
         return self.reservations.next_change(now) if self.reserved else None
+
+    def _check_numbers(self, nodes: Collection[int]) -> None:
+        for node in nodes:
+            if not 0 <= node < self.nodes:
+                raise InvalidInput(
+                    f"there is no node {node}",
+                    where="nodes",
+                    remedy=f"they are 0 to {self.nodes - 1}",
+                )
+
+    def _count_out_of_service(self, nodes: int) -> None:
+        self.free += self.out_of_service - nodes
+        self.out_of_service = nodes
 
     def _begin(self, job: Job, nodes: int, now: int) -> None:
         self.free -= nodes
@@ -162,6 +231,17 @@ class Cluster:
             job.start_s = now
         insort(self.ends, (until_s, job.order, job))
         self.touched.append(job)
+
+    def _lift(self, job: Job) -> None:
+        """Suppose that a running job did not run."""
+        self.ends.remove((job.until_s, job.order, job))
+        self.free += job.granted
+
+    def _put_back(self, jobs: Iterable[Job]) -> None:
+        """Suppose it no more: exactly what it was."""
+        for job in jobs:
+            insort(self.ends, (job.until_s, job.order, job))
+            self.free -= job.granted
 
     def _leaves_room(self, nodes: int, now: int, until_s: int) -> bool:
         """Whether `nodes` more during ``[now, until_s)`` leave all reservations their room."""

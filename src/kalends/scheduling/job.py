@@ -65,4 +65,6 @@ class Job(msgspec.Struct, eq=False):
     stretch: float = 1.0
     """How much longer than on the reference node it takes where it runs: slow nodes, crossed clusters."""
     partition: Partition | None = None
-    """Its nodes, where the cluster names nodes."""
+    """Its nodes, where the cluster names nodes: those it runs on, or had when it ended."""
+    placed: tuple[int, ...] = ()
+    """How many nodes of each part of a grid it has, or had when it ran last; empty elsewhere."""

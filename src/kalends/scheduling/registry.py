@@ -11,6 +11,7 @@ import msgspec
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.policy import Policy
+from kalends.scheduling.watched import WatchedPolicy
 
 GEHRING = "Gehring, Ramme 1996"
 JONES = "Jones, Pang 2003"
@@ -27,10 +28,14 @@ class PolicyInfo(msgspec.Struct, frozen=True):
     paper: str
     number: str = ""
     """What stands after the colon of the name, in capitals: ``easy-slack:PERCENT``."""
+    optional: bool = False
+    """Whether the number may be left out; the class then has a default for it."""
 
     @property
     def shown(self) -> str:
         """The name as a user writes it, with what stands for the number."""
+        if self.optional:
+            return f"{self.name}[:{self.number}]"
         return f"{self.name}:{self.number}" if self.number else self.name
 
 
@@ -38,6 +43,50 @@ _HERE = "kalends.scheduling.policies"
 
 POLICIES: Final[tuple[PolicyInfo, ...]] = (
     PolicyInfo("fcfs", f"{_HERE}.fcfs:Fcfs", "In order of submission; nothing overtakes.", JONES),
+    PolicyInfo(
+        "fcfs-scan",
+        f"{_HERE}.scan:FcfsScan",
+        "Whoever fits, in order of submission.",
+        JONES,
+    ),
+    PolicyInfo("sjf", f"{_HERE}.ranked:Sjf", "The shortest requested time first.", JONES),
+    PolicyInfo("sjf-scan", f"{_HERE}.scan:SjfScan", "Whoever fits, the shortest first.", JONES),
+    PolicyInfo("ljf", f"{_HERE}.ranked:Ljf", "The longest requested time first.", JONES),
+    PolicyInfo("ljf-scan", f"{_HERE}.scan:LjfScan", "Whoever fits, the longest first.", JONES),
+    PolicyInfo("smjf", f"{_HERE}.ranked:Smjf", "The fewest nodes first.", JONES),
+    PolicyInfo("swjf", f"{_HERE}.ranked:Swjf", "The least nodes x requested time first.", JONES),
+    PolicyInfo(
+        "swjf-scan",
+        f"{_HERE}.scan:SwjfScan",
+        "Whoever fits, the least nodes x requested time first.",
+        JONES,
+    ),
+    PolicyInfo("bjf", f"{_HERE}.ranked:Bjf", "The most nodes first.", JONES),
+    PolicyInfo("bjf-scan", f"{_HERE}.scan:BjfScan", "Whoever fits, the most nodes first.", JONES),
+    PolicyInfo(
+        "priority",
+        f"{_HERE}.priority:Priority",
+        "The highest priority first; a level is worth AGE_S of waiting.",
+        JONES,
+        number="AGE_S",
+        optional=True,
+    ),
+    PolicyInfo(
+        "priority-scan",
+        f"{_HERE}.priority:PriorityScan",
+        "Whoever fits, the highest priority first; a level is worth AGE_S of waiting.",
+        JONES,
+        number="AGE_S",
+        optional=True,
+    ),
+    PolicyInfo(
+        "preemptive",
+        f"{_HERE}.priority:Preemptive",
+        "By priority; less urgent jobs are stopped for urgent ones, and go on later.",
+        JONES,
+        number="AGE_S",
+        optional=True,
+    ),
     PolicyInfo(
         "easy",
         f"{_HERE}.easy:Easy",
@@ -56,6 +105,20 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
         "Every job is promised a start when it is submitted, which never gets later.",
         "Mu'alem, Feitelson 2001",
     ),
+    PolicyInfo(
+        "easy-slack",
+        f"{_HERE}.slack:EasySlack",
+        "EASY that may delay the head by at most PERCENT of its requested time.",
+        JONES,
+        number="PERCENT",
+    ),
+    PolicyInfo(
+        "no-starvation",
+        f"{_HERE}.hops:NoStarvation",
+        "Whoever fits, in order of submission; nobody is overtaken more than HOPS times.",
+        JONES,
+        number="HOPS",
+    ),
 )
 
 BY_NAME: Final = {info.name: info for info in POLICIES}
@@ -64,14 +127,16 @@ BY_NAME: Final = {info.name: info for info in POLICIES}
 def policy_maker(text: str) -> Callable[[Cluster], Policy]:
     """What makes the policy named `text` over a cluster: ``easy``, ``easy-slack:10``, or ``module:Class``.
 
-    A user's own class is called with the cluster. Raises `InvalidInput` with near names for an unknown
-    one, and for a number that is missing, too much or no number.
+    A user's own class is called with the cluster, and watched (`watched.WatchedPolicy`). Raises
+    `InvalidInput` with near names for an unknown one, and for a number that is missing, too much or no
+    number.
     """
     name, colon, rest = text.partition(":")
     info = BY_NAME.get(name)
     if info is None:
         if colon and rest:
-            return _load(text, text)
+            own = _load(text, text)
+            return lambda cluster: WatchedPolicy(own, cluster, text)
         raise _unknown(name)
     if not info.number:
         if colon:
@@ -79,13 +144,15 @@ def policy_maker(text: str) -> Callable[[Cluster], Policy]:
                 f"{name} takes no number", where=f"policy {text}", remedy=f"write {name}"
             )
         return _load(info.where, text)
-    if not rest.isdecimal() or len(rest) > 9:
+    make = _load(info.where, text)
+    if info.optional and not colon:
+        return make
+    if not (rest.isascii() and rest.isdecimal()) or len(rest) > 9:
         raise InvalidInput(
             f"{rest[:40]!r} is not a whole number",
             where=f"policy {text[:60]}",
-            remedy=f"write {info.shown} with a number, such as {name}:10",
+            remedy=f"write {name}:{info.number} with a number, such as {name}:10",
         )
-    make = _load(info.where, text)
     return lambda cluster: make(cluster, int(rest))
 
 

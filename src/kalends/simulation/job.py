@@ -14,11 +14,18 @@ class SimulatedJob(Job, eq=False):
     """How long it runs on the reference node; after a preemption, what is left of it."""
     end_s: int = -1
     """When it ends, as things stand; -1 while it waits."""
+    pace: float = 1.0
+    """The `stretch` that `end_s` was worked out with."""
     line: str = ""
     """Its line in the log, where results are written as a log again."""
 
     def resume(self, now: int) -> None:
         """Its nodes changed now (`granted` says to how many): work out anew when it ends."""
-        self.end_s = (
-            now + self.run_s if self.stretch == 1.0 else now + ceil(self.run_s * self.stretch)
-        )
+        if self.end_s >= 0:
+            left_s = self.end_s - now
+            self.run_s = left_s if self.pace == 1.0 else ceil(left_s / self.pace)
+        if not self.granted:
+            self.end_s = -1
+            return
+        pace = self.pace = self.stretch
+        self.end_s = now + self.run_s if pace == 1.0 else now + ceil(self.run_s * pace)

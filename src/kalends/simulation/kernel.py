@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
+from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
@@ -16,6 +17,8 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
     Events of the same second: submissions before ends, before mere passing of time. Submissions come in
     their own order, ends in the order in which the runs began. One pass of the policy follows every
     single event. These ties are those of the published results (Gaussier et al., SC'15).
+
+    Raises `InvalidInput` at the end if jobs still wait that the policy has never started.
     """
     ends: list[tuple[int, int, SimulatedJob]] = []
     begun = 0
@@ -36,11 +39,12 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
             arrival_s = NEVER if arrival is None else arrival.submit_s
         elif ends:
             now, _, job = heappop(ends)
-            if job.end_s != now:
+            if job.end_s != now or not job.granted:
                 continue
             touched = scheduler.end(job, now)
             yield job
         else:
+            _all_started(scheduler)
             return
         for each in touched:
             assert isinstance(each, SimulatedJob)
@@ -50,3 +54,15 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
                 heappush(ends, (each.end_s, begun, each))
         if wakes:
             wake_s = scheduler.wake_at(now)
+
+
+def _all_started(scheduler: Scheduler) -> None:
+    """Nothing runs and nothing comes any more: who waits now, waits for ever."""
+    if scheduler.waiting:
+        policy = scheduler.policy
+        first = next(policy.waiting())
+        raise InvalidInput(
+            f"{scheduler.waiting} jobs were never started, the first is job {first.id}",
+            where=f"policy {getattr(policy, 'name', type(policy).__name__)}",
+            remedy="a policy must start every job that fits on the empty cluster",
+        )

@@ -1,0 +1,186 @@
+"""Several clusters behind one queue: jobs on one of them or, co-allocated, on many at once.
+
+A `Grid` is a `Cluster` to every policy. It decides where a job's components run (`placing.Placer`) and
+how much longer it takes there: on slow nodes, and across clusters.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
+
+from kalends.core.errors import InvalidInput
+from kalends.scheduling.cluster import NEVER, Cluster, Promise
+from kalends.scheduling.grid_plan import GridPlan
+from kalends.scheduling.job import Job
+from kalends.scheduling.placing import ClusterSpec, Crossing, Placed, Placer, stretched
+from kalends.scheduling.reservations import Reservation, Reservations
+
+
+class GridPromise(Promise):
+    """A promise by components: who goes before must leave the head a place at its shadow time."""
+
+    grid: Grid
+    head: Job
+    spare: list[int]
+    """What is free of each part at the shadow time, the head not counted."""
+
+    def allows(self, job: Job, now: int) -> bool:
+        placed = self.grid.placement(job, now)
+        if placed is None:
+            return False
+        if now + self.grid.length_s(job, placed) <= self.shadow_s:
+            return True
+        spare = list(map(int.__sub__, self.spare, placed))
+        return min(spare) >= 0 and self.grid.placer.place(self.head, spare) is not None
+
+    def started(self, job: Job, now: int) -> None:
+        if job.until_s > self.shadow_s:
+            self.spare = list(map(int.__sub__, self.spare, job.placed))
+
+
+class ReservedGridPromise(Promise):
+    """A promise among advance reservations: the head's place is booked in the whole plan."""
+
+    grid: Grid
+    plan: GridPlan
+
+    def allows(self, job: Job, now: int) -> bool:
+        placed = self.grid.placement(job, now)
+        return placed is not None and self.plan.fits(
+            placed, now, now + self.grid.length_s(job, placed)
+        )
+
+    def started(self, job: Job, now: int) -> None:
+        self.plan.take(job.placed, now, job.until_s)
+
+
+class Grid(Cluster):
+    """Clusters of so many nodes each. A *part* is the nodes of one speed in one cluster.
+
+    `reservations` keep nodes of a part free: ``{0: [Reservation(...)]}``, parts numbered from 0 as the
+    clusters name them. `crossing`, `fit` and `undivided`: see `placing`. The requested time of a job is
+    for the reference node; where it runs slower, its limit is later by the same factor.
+
+    Raises `InvalidInput` for no cluster, an unknown rule, or reservations that a part has no room for.
+    """
+
+    def __init__(
+        self,
+        clusters: Sequence[ClusterSpec],
+        reservations: Mapping[int, Iterable[Reservation]] | None = None,
+        *,
+        crossing: Crossing = Crossing(),  # noqa: B008 - frozen
+        fit: str = "worst",
+        undivided: str = "total",
+    ) -> None:
+        self.placer = Placer(clusters, crossing, fit, undivided)
+        self.parts = self.placer.parts
+        kept = {part: tuple(each) for part, each in (reservations or {}).items()}
+        for part, wanted in kept.items():
+            if not 0 <= part < len(self.parts):
+                raise InvalidInput(
+                    f"there is no part {part}",
+                    where="reservations",
+                    remedy=f"number parts from 0 to {len(self.parts) - 1}",
+                )
+            Reservations(self.parts[part].nodes, wanted)
+        every = [each for wanted in kept.values() for each in wanted]
+        super().__init__(sum(part.nodes for part in self.parts), every)
+        self._kept = [
+            (each, self._on_part(part, each.nodes))
+            for part, wanted in kept.items()
+            for each in wanted
+        ]
+        self.free_of_parts = [part.nodes for part in self.parts]
+        """Nodes that no job has, for each part."""
+
+    def could_ever_fit(self, job: Job) -> bool:
+        """Whether the job could run on the empty grid. Raises `InvalidInput` for absurd components."""
+        self.placer.check(job)
+        return self.placer.place(job, [part.nodes for part in self.parts]) is not None
+
+    def settled(self, now: int) -> bool:
+        """Never: where a job is placed depends on what is free, so that one who was refused may be
+        allowed once less is free, elsewhere."""
+        return False
+
+    def placement(self, job: Job, now: int) -> Placed | None:
+        """Where the job would run if it were started now; None if it does not fit."""
+        if self._kept:
+            return self.placer.place_during(job, now, self.plan(now).free_during)
+        ends = self.ends
+        if ends and ends[0][0] <= now:
+            return self.placer.place(job, self._free_of_parts_at(now))
+        return self.placer.place(job, self.free_of_parts) if job.nodes <= self.free else None
+
+    def length_s(self, job: Job, placed: Placed) -> int:
+        """How long the requested time of the job is there."""
+        return stretched(job.requested_s, self.placer.stretch(placed))
+
+    def can_start(self, job: Job, now: int) -> bool:
+        return self.placement(job, now) is not None
+
+    def start(self, job: Job, now: int, placed: Placed | None = None) -> bool:
+        """Start a waiting job if it fits; says whether it did. `placed` is where, if that is settled."""
+        placed = placed or self.placement(job, now)
+        if placed is None:
+            return False
+        job.placed = placed
+        job.stretch = self.placer.stretch(placed)
+        self.free_of_parts = list(map(int.__sub__, self.free_of_parts, placed))
+        self._begin(job, job.nodes, now)
+        return True
+
+    def end(self, job: Job) -> None:
+        super().end(job)
+        self.free_of_parts = list(map(int.__add__, self.free_of_parts, job.placed))
+
+    def stop(self, job: Job, now: int) -> None:
+        super().stop(job, now)
+        job.requested_s = ceil(job.requested_s / job.stretch)
+
+    def promise(self, job: Job, now: int) -> Promise:
+        """The first requested end at which the job's components fit, if nothing else is started."""
+        if self._kept:
+            plan = self.plan(now)
+            shadow_s, placed = plan.earliest(job, now)
+            plan.take(placed, shadow_s, shadow_s + self.length_s(job, placed))
+            return ReservedGridPromise(shadow_s, NEVER, self, plan)
+        spare = self._free_of_parts_at(now)
+        later = [(until_s, running) for until_s, _, running in self.ends if until_s > now]
+        shadow_s = now
+        for until_s, running in later:
+            if until_s > shadow_s and self.placer.place(job, spare) is not None:
+                break
+            shadow_s = until_s
+            spare = list(map(int.__add__, spare, running.placed))
+        return GridPromise(shadow_s, NEVER, self, job, spare)
+
+    def plan(self, now: int) -> GridPlan:  # type: ignore[override]  # one number for each part
+        """Free nodes of each part from `now` on, if all that runs takes its requested time."""
+        busy = [(now, until_s, job.placed) for until_s, _, job in self.ends]
+        busy += [(each.start_s, each.end_s, placed) for each, placed in self._kept]
+        return GridPlan(now, self.placer, busy)
+
+    def _begin(self, job: Job, nodes: int, now: int) -> None:
+        self.free -= nodes
+        job.granted = nodes
+        job.until_s = now + stretched(job.requested_s, job.stretch)
+        self.begun += 1
+        if job.start_s < 0:
+            job.start_s = now
+        insort(self.ends, (job.until_s, job.order, job))
+        self.touched.append(job)
+
+    def _free_of_parts_at(self, now: int) -> list[int]:
+        free = self.free_of_parts
+        for until_s, _, job in self.ends:
+            if until_s > now:
+                break
+            free = list(map(int.__add__, free, job.placed))
+        return free
+
+    def _on_part(self, part: int, nodes: int) -> Placed:
+        return tuple(nodes if index == part else 0 for index in range(len(self.parts)))

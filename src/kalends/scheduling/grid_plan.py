@@ -1,0 +1,67 @@
+"""Free nodes of every part of a grid as a step function of time: what backfilling looks into."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+
+from kalends.scheduling.job import Job
+from kalends.scheduling.placing import Placed, Placer, stretched
+
+
+class GridPlan:
+    """Like `Profile`, with one number of free nodes for each part of the grid.
+
+    `times[i]` is where a step begins; `free[i]` is what is free until `times[i + 1]`; the last step
+    never ends.
+    """
+
+    __slots__ = ("_placer", "free", "times")
+
+    def __init__(self, start: int, placer: Placer, busy: Iterable[tuple[int, int, Placed]]) -> None:
+        self._placer = placer
+        self.times = [start]
+        self.free = [[part.nodes for part in placer.parts]]
+        for begin, end, placed in busy:
+            self.take(placed, max(begin, start), end)
+
+    def free_during(self, start: int, end: int) -> list[int]:
+        """The fewest free nodes of each part at any time of ``[start, end)``, or at `start`."""
+        first = max(bisect_right(self.times, start) - 1, 0)
+        last = max(bisect_left(self.times, end), first + 1)
+        return [min(counts) for counts in zip(*self.free[first:last], strict=True)]
+
+    def earliest(self, job: Job, not_before: int) -> tuple[int, Placed]:
+        """The first start, `not_before` or later, at which the job fits, and where it is placed then.
+
+        There always is one if it fits on what the last step, which never ends, has free.
+        """
+        for start in (not_before, *self.times[bisect_right(self.times, not_before) :]):
+            placed = self._placer.place_during(job, start, self.free_during)
+            if placed is not None:
+                return start, placed
+        raise AssertionError(f"job {job.id} never fits on this grid")
+
+    def end_of(self, job: Job, placed: Placed, start: int) -> int:
+        """When the requested time of the job is over, if it starts there and then."""
+        return start + stretched(job.requested_s, self._placer.stretch(placed))
+
+    def fits(self, placed: Placed, start: int, end: int) -> bool:
+        """Whether these nodes are free during all of ``[start, end)``."""
+        return all(map(int.__ge__, self.free_during(start, end), placed))
+
+    def take(self, placed: Sequence[int], start: int, end: int) -> None:
+        """Book nodes of each part during ``[start, end)``; negative ones give back."""
+        if end <= start:
+            return
+        first, last = self._border(start), self._border(end)
+        for index in range(first, last):
+            self.free[index] = list(map(int.__sub__, self.free[index], placed))
+
+    def _border(self, time: int) -> int:
+        """The index of a step that begins at `time`, made if need be."""
+        index = bisect_left(self.times, time)
+        if index == len(self.times) or self.times[index] != time:
+            self.times.insert(index, time)
+            self.free.insert(index, self.free[index - 1])
+        return index

@@ -1,0 +1,186 @@
+"""A cluster that names nodes: every job gets a partition of a machine with a topology."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from kalends.core.errors import InvalidInput
+from kalends.machines.machine import Machine, Partition, Planned
+from kalends.scheduling.cluster import NEVER, Cluster, Promise
+from kalends.scheduling.job import Job
+from kalends.scheduling.reservations import Reservation
+
+
+class MappedCluster(Cluster):
+    """A cluster whose mapper decides which nodes a job gets, and whether there are any.
+
+    `Job.partition` names them, and stays when the job has ended; `Job.granted` counts them: whole
+    atomic units, so it may be more than the job asked for. The `plan` counts nodes like that of any
+    cluster, so a policy that plans by it may find at a planned start that the free nodes make no
+    partition: this is the autonomous mode of Gehring and Ramme 1996 (section 4.1). Only `promise` and
+    `start` look at the nodes themselves.
+
+    Advance reservations get their partitions once, here, by the mapper's own verification; from then on
+    they are those nodes, and no job that would still run in the time of a reservation is placed there.
+
+    Like that of any cluster, a partition counts as free once the requested time of its job is over,
+    even if the job's end, in the same second, has not been told.
+    """
+
+    def __init__(self, machine: Machine, reservations: Iterable[Reservation] = ()) -> None:
+        """`machine` is empty, and the cluster's alone from now on.
+
+        Raises `InvalidInput` if jobs are on it, and if it cannot give all reservations their nodes.
+        """
+        in_service = machine.nodes - machine.out_of_service
+        if machine.free != in_service:
+            raise InvalidInput(
+                f"{in_service - machine.free} nodes are taken", where="machine",
+                remedy="give a machine without jobs",
+            )  # fmt: skip
+        self.rooms = _rooms(machine, sorted(reservations))
+        """The reservations, counted in the nodes that they really have, and these nodes."""
+        super().__init__(machine.nodes, [reservation for reservation, _ in self.rooms])
+        self.machine = machine
+        self.out_of_service = machine.out_of_service
+        self.free = in_service
+        self._vacated: set[int] = set()
+        """Running jobs, by their order, that no longer have their nodes: their time is over."""
+
+    def could_ever_fit(self, job: Job) -> bool:
+        return self.machine.could_ever_fit(job.nodes, job.shape)
+
+    def can_start(self, job: Job, now: int) -> bool:
+        return self._board(now, now + job.requested_s).can_place(job.nodes, job.shape)
+
+    def start(self, job: Job, now: int) -> bool:
+        partition = self.would_get(job, now)
+        if partition is None:
+            return False
+        self.machine.take(partition)
+        job.partition = partition
+        self._begin(job, len(partition.nodes), now)
+        return True
+
+    def would_get(self, job: Job, now: int) -> Partition | None:
+        """The partition that `start` would give; takes nothing."""
+        return self._board(now, now + job.requested_s).find(job.nodes, job.shape)
+
+    def end(self, job: Job) -> None:
+        super().end(job)
+        if job.order in self._vacated:
+            self._vacated.remove(job.order)
+        else:
+            assert job.partition is not None
+            self.machine.release(job.partition)
+
+    def stop(self, job: Job, now: int) -> None:
+        super().stop(job, now)
+        job.partition = None
+
+    def withdraw(self, nodes: Collection[int]) -> None:
+        self.machine.withdraw(nodes)
+        self._count_out_of_service(self.machine.out_of_service)
+
+    def restore(self, nodes: Collection[int]) -> None:
+        self.machine.restore(nodes)
+        self._count_out_of_service(self.machine.out_of_service)
+
+    def promise(self, job: Job, now: int) -> Promise:
+        """The first end of a requested time, or of a reservation, at which the mapper has a place."""
+        self._vacate(now)
+        granted = self.machine.granted(job.nodes, job.shape)
+        board = self.machine.copy()
+        running = [each for each in self.ends if each[1] not in self._vacated]
+        ends = {until_s for until_s, _, _ in running}
+        ends.update(room.end_s for room, _ in self.rooms if room.end_s > now)
+        gone = 0
+        for time_s in sorted({now, *ends}):
+            while gone < len(running) and running[gone][0] <= time_s:
+                partition = running[gone][2].partition
+                assert partition is not None
+                board.release(partition)
+                gone += 1
+            if board.free >= granted:
+                then = self._without_rooms(board, time_s, time_s + job.requested_s)
+                if then.can_place(job.nodes, job.shape):
+                    return MappedPromise(self, job, time_s, then)
+        return Promise(NEVER, NEVER)
+
+    def _board(self, now: int, until_s: int) -> Machine:
+        """The machine as a job sees it that would run during ``[now, until_s)``."""
+        self._vacate(now)
+        return self._without_rooms(self.machine, now, until_s)
+
+    def _without_rooms(self, board: Machine, start_s: int, end_s: int) -> Machine:
+        """`board` without the nodes reserved at some time in ``[start_s, end_s)``."""
+        kept = [
+            partition
+            for room, partition in self.rooms
+            if room.start_s < end_s and start_s < room.end_s
+        ]
+        return board.without(kept) if kept else board
+
+    def _vacate(self, now: int) -> None:
+        for until_s, order, job in self.ends:
+            if until_s > now:
+                return
+            if order not in self._vacated:
+                assert job.partition is not None
+                self.machine.release(job.partition)
+                self._vacated.add(order)
+
+
+class MappedPromise(Promise):
+    """A promise of a place: who goes before ends by then, or leaves a place for the head."""
+
+    __slots__ = ("cluster", "head", "then")
+
+    def __init__(self, cluster: MappedCluster, head: Job, shadow_s: int, then: Machine) -> None:
+        super().__init__(shadow_s, then.free - then.granted(head.nodes, head.shape))
+        self.cluster = cluster
+        self.head = head
+        self.then = then
+        """The machine at the shadow time, as the head will see it."""
+
+    def allows(self, job: Job, now: int) -> bool:
+        if now + job.requested_s <= self.shadow_s:
+            return True
+        partition = self.cluster.would_get(job, now)
+        if partition is None:
+            return False
+        then = self.then.without([partition])
+        return then.can_place(self.head.nodes, self.head.shape)
+
+    def started(self, job: Job, now: int) -> None:
+        if now + job.requested_s > self.shadow_s:
+            assert job.partition is not None
+            self.then = self.then.without([job.partition])
+            self.extra -= job.granted
+
+
+def _rooms(
+    machine: Machine, reservations: list[Reservation]
+) -> list[tuple[Reservation, Partition]]:
+    verdict = machine.verify(
+        [
+            Planned(number, each.nodes, each.start_s, each.end_s)
+            for number, each in enumerate(reservations)
+        ]
+    )
+    for conflict in verdict.conflicts:
+        refused, free_s = reservations[conflict.job], conflict.suggested_s
+        raise InvalidInput(
+            f"{machine.spec} has no partition of {refused.nodes} nodes from {refused.start_s}",
+            where=f"reservation {refused.name}".strip(),
+            remedy="make it smaller"
+            if free_s is None
+            else f"make it smaller, or begin at {free_s}",
+        )
+    return [
+        (Reservation(each.start_s, each.end_s, len(partition.nodes), each.name), partition)
+        for each, partition in zip(
+            reservations, (verdict.partitions[number] for number in range(len(reservations))),
+            strict=True,
+        )
+    ]  # fmt: skip

@@ -1,0 +1,34 @@
+"""Every policy decides as its slow twin does: the same starts and stops, at the same times, in order."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from tests import effort
+from tests.policy_logs import SmallLog, crowded_log, decided, decided_by_twin, small_logs
+from tests.policy_twins import TWINS
+
+
+def same(policy: str, log: SmallLog) -> None:
+    assert decided(log, policy) == decided_by_twin(log, policy)
+    effort.steps[f"random logs under {policy}"] += 1
+
+
+@pytest.mark.parametrize("policy", TWINS)
+@given(log=small_logs(reserved=False))
+@settings(max_examples=effort.examples(30))
+def test_a_policy_decides_as_its_slow_twin(policy: str, log: SmallLog) -> None:
+    same(policy, log)
+
+
+@pytest.mark.parametrize("policy", TWINS)
+@given(log=small_logs(reserved=True))
+@settings(max_examples=effort.examples(30))
+def test_a_policy_decides_as_its_slow_twin_among_reservations(policy: str, log: SmallLog) -> None:
+    same(policy, log)
+
+
+@pytest.mark.parametrize("policy", TWINS)
+def test_a_policy_decides_as_its_slow_twin_on_crowded_logs(policy: str) -> None:
+    for seed in range(effort.examples(200)):
+        same(policy, crowded_log(seed))
