@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 
 import msgspec
 
@@ -47,17 +47,10 @@ def _steps(changes: Iterable[tuple[int, int]]) -> Curve:
 
 def means(curve: Curve, edges: Sequence[float]) -> list[float]:
     """The mean of `curve` between each two neighbours of `edges`, which ascend."""
-    return [
-        area / (end - start)
-        for area, start, end in zip(_areas(curve, edges), edges, edges[1:], strict=False)
-    ]
-
-
-def _areas(curve: Curve, edges: Sequence[float]) -> list[float]:
     times, values = curve.times, curve.values
-    areas = []
+    found = []
     at = -1
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         area, now = 0.0, start
         while now < end:
             while at + 1 < len(times) and times[at + 1] <= now:
@@ -65,8 +58,8 @@ def _areas(curve: Curve, edges: Sequence[float]) -> list[float]:
             until = min(times[at + 1], end) if at + 1 < len(times) else end
             area += (values[at] if at >= 0 else 0) * (until - now)
             now = until
-        areas.append(area)
-    return areas
+        found.append(area / (end - start))
+    return found
 
 
 def greatest(curve: Curve, edges: Sequence[float]) -> list[int]:
@@ -74,7 +67,7 @@ def greatest(curve: Curve, edges: Sequence[float]) -> list[int]:
     times, values = curve.times, curve.values
     found = []
     at = -1
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         while at + 1 < len(times) and times[at + 1] <= start:
             at += 1
         most = values[at] if at >= 0 else 0

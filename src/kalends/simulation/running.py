@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 
-from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.registry import policy_maker
@@ -17,6 +16,7 @@ from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
+from kalends.simulation.machine_text import cluster_from, split_by
 from kalends.simulation.metrics import Metrics, Summary
 from kalends.simulation.source import Source, Workload
 from kalends.simulation.workloads.swf import Damaged, Estimates, Unsorted
@@ -52,6 +52,9 @@ def simulate(
     *,
     policy: str | Callable[[Cluster], Policy] = "easy",
     nodes: int | None = None,
+    machine: str = "",
+    crossing: str = "",
+    components: str = "",
     reservations: Sequence[Reservation] = (),
     estimates: Estimates = "user",
     damaged: Damaged = "refuse",
@@ -70,8 +73,12 @@ def simulate(
     `workload` is the path of a log in the Standard Workload Format, jobs in order of submission, or a
     function that makes them. Jobs in a list or a tuple are copied and stay as they are; those of any
     other iterable are used up. `policy` is a name (see ``kalends policies``), ``module:Class``, or what
-    makes a policy over a cluster. `nodes` is the machine's; without it, what the log's header says.
-    `reservations` are kept free of jobs.
+    makes a policy over a cluster.
+
+    `nodes` are the machine's, any of which will do; without them, as many as the log's header says. A
+    `machine` such as ``mesh2d:32x32:4x4`` decides itself which nodes go together; one such as
+    ``grid:64+32`` is several clusters, with a penalty for `crossing` them (``once:0.2``), and jobs
+    split into `components` (``unordered:16``: of at most 16 nodes). `reservations` are kept free of jobs.
 
     `estimates` is what the policy believes that a job takes: ``user`` what was requested, ``exact`` how
     long it really runs, ``filled`` that only where nothing was requested. `damaged` lines and an
@@ -90,20 +97,22 @@ def simulate(
     before_s = process_time()
     name = policy if isinstance(policy, str) else getattr(policy, "__name__", repr(policy))
     make = policy_maker(policy) if isinstance(policy, str) else policy
+    cluster = None
+    if machine:
+        cluster = cluster_from(machine, nodes=nodes, crossing=crossing, reservations=reservations)
     source = Source(
-        workload, nodes=nodes, estimates=estimates, damaged=damaged, unsorted=unsorted,
-        keep_lines=keep_lines,
+        workload, nodes=cluster.nodes if cluster else nodes, estimates=estimates,
+        damaged=damaged, unsorted=unsorted, keep_lines=keep_lines,
     )  # fmt: skip
-    cluster = Cluster(source.nodes, reservations)
-    jobs = source.jobs(cluster)
+    cluster = cluster or Cluster(source.nodes, reservations)
+    jobs = source.jobs(cluster, split_by(components, machine) if components else None)
     if load != 1 or shake_s:
         # Imported here: chance takes longer to load than thousands of jobs to replay.
         from kalends.simulation.shaking import loaded, shaken
 
         jobs = shaken(loaded(jobs, load), shake_s, seed)
     metrics = Metrics(source.nodes)
-    scheduler = Scheduler(make(cluster))
-    ended = replay(jobs, scheduler)
+    ended = replay(jobs, Scheduler(make(cluster)))
     while chunk := list(islice(ended, _CHUNK)):
         metrics.extend(chunk)
         for watch in watchers:
@@ -111,12 +120,6 @@ def simulate(
                 watch(job)
         if progress is not None:
             progress(metrics.jobs, source.expected)
-    if scheduler.waiting:
-        raise InvalidInput(
-            f"{scheduler.waiting} jobs wait for ever: nothing runs, and nobody starts them",
-            where=f"policy {name}",
-            remedy="correct the policy: it must start what it can",
-        )
     summary = metrics.summary()
     seconds = process_time() - before_s
     return Result(

@@ -11,6 +11,7 @@ from typing import Final
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import Cluster
 from kalends.simulation.job import SimulatedJob
+from kalends.simulation.machine_text import Change
 from kalends.simulation.workloads.swf import (
     TOO_WIDE,
     Damaged,
@@ -92,15 +93,17 @@ class Source:
         said = (self.log.header.get(name, "") for name in ("MaxRecords", "MaxJobs"))
         return next((int(number) for number in said if _LEADING_NUMBER.fullmatch(number)), None)
 
-    def jobs(self, cluster: Cluster) -> Iterator[SimulatedJob]:
+    def jobs(self, cluster: Cluster, change: Change | None = None) -> Iterator[SimulatedJob]:
         """The jobs in order of submission, each such that it could run on the empty `cluster`.
 
-        Raises `InvalidInput` while it streams, at the first job that makes no sense.
+        `change` makes them as they are to run, before that is looked at. Raises `InvalidInput` while it
+        streams, at the first job that makes no sense.
         """
-        if self.log is None:
-            return self._fitting(self._checked(self._given), cluster)
-        # Counted nodes are all the same: the reader has seen to it that every job fits.
-        return iter(self.log) if type(cluster) is Cluster else self._fitting(self.log, cluster)
+        if self.log is not None and type(cluster) is Cluster:
+            # Counted nodes are all the same: the reader has seen to it that every job fits.
+            return iter(self.log)
+        jobs = iter(self.log) if self.log is not None else self._checked(self._given)
+        return self._fitting(change(jobs) if change else jobs, cluster)
 
     def _checked(self, jobs: Iterable[SimulatedJob]) -> Iterator[SimulatedJob]:
         last_s: int | None = None

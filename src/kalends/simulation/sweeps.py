@@ -66,7 +66,7 @@ def sweep(
     progress: Callable[[int, int | None], object] | None = None,
     **options: Any,
 ) -> list[Cell]:
-    """Replay `workload` under every policy and load, `repeats` times each; a cell for each pair, in that order.
+    """Replay `workload` under every policy and load, `repeats` times each; a cell for each pair.
 
     Repetition i shakes the submissions by up to `shake_s` with the seed ``seed + i``: the same for all
     policies and loads, so that they are compared on the same input. `options` are those of `simulate`.

@@ -30,7 +30,7 @@ COMMANDS = {
     "shrink": "Make a reservation shorter or smaller.",
     "cancel": "Cancel a reservation on all its sites.",
     "watch": "Print what happens to your requests, as it happens.",
-    "simulate": "Replay a workload log on a simulated machine, and measure the schedules.",
+    "simulate": "Replay a workload on a simulated machine, and measure the schedules.",
     "agent": "Scripts that choose among the slots at each site.",
     "admin": "Keys, tokens, audits, draining, reclaims, backups: for owners.",
 }

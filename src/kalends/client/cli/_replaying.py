@@ -61,7 +61,7 @@ class Bar:
         part = min(jobs / expected, 1.0) if expected else 0.0
         self._shown.update(
             self._task,
-            description=f"{self._name}, {jobs:,} jobs",
+            description=f"{self._name} {jobs:,}",
             completed=self._done + part,
             total=self._total if expected or self._total > 1 else None,
         )

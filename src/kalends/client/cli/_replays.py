@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,9 +12,10 @@ import msgspec
 
 from kalends.client.cli import _new_files, _output
 from kalends.client.cli._replaying import Bar
-from kalends.core.errors import InvalidInput, KalendsError
+from kalends.core.errors import InvalidInput
 from kalends.scheduling.registry import BY_NAME, policy_maker
 from kalends.simulation.running import Result, Watcher, simulate
+from kalends.simulation.source import Workload
 
 if TYPE_CHECKING:
     from kalends.simulation.schedule import Schedule
@@ -34,37 +35,11 @@ def policy_names(text: str) -> list[str]:
         raise InvalidInput(
             f"{len(names)} policies", where="--policy", remedy=f"give at most {POLICIES_MAX}"
         )
-    if any(map(_is_own, names)):
+    if any(":" in name and name.partition(":")[0] not in BY_NAME for name in names):
         sys.path.append(str(Path.cwd()))
     for name in names:
         policy_maker(name)
     return names
-
-
-def _is_own(name: str) -> bool:
-    """Whether this is a user's own class."""
-    return ":" in name and name.partition(":")[0] not in BY_NAME
-
-
-@contextmanager
-def told_in_words(names: Sequence[str]) -> Iterator[None]:
-    """Around replays: where a user's own policy raises, say so, and in which line."""
-    try:
-        yield
-    except KalendsError:
-        raise
-    except Exception as error:
-        own = [name for name in names if _is_own(name)]
-        if not own:
-            raise
-        import traceback
-
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        raise KalendsError(
-            f"{type(error).__name__}: {error}",
-            where=f"policy {' or '.join(own)}, {last.filename}, line {last.lineno}",
-            remedy="correct the policy",
-        ) from error
 
 
 class Files:
@@ -117,12 +92,16 @@ class Files:
 
 
 def run(
-    names: Sequence[str], log: Path, files: Files, nodes: int, options: dict[str, Any]
+    names: Sequence[str],
+    workload: Workload,
+    files: Files,
+    nodes: int,
+    options: dict[str, Any],
 ) -> list[Result]:
-    """Replay the workload under each policy; the results in that order, the files written."""
+    """Replay the workload under each policy, on `nodes` nodes, and write the files."""
     results: list[Result] = []
     schedules: list[Schedule] = []
-    with Bar(len(names)) as bar, told_in_words(names):
+    with Bar(len(names)) as bar:
         for name in names:
             bar.begin(name)
             with ExitStack() as stack:
@@ -130,7 +109,7 @@ def run(
                 if path := files.of_jobs(name):
                     from kalends.client.cli._job_files import job_file
 
-                    watchers.append(stack.enter_context(job_file(path, log, nodes)))
+                    watchers.append(stack.enter_context(job_file(path, workload, nodes)))
                 if files.plot is not None:
                     from kalends.simulation.schedule import Schedule
 
@@ -138,9 +117,8 @@ def run(
                     watchers.append(schedules[-1].add)
                 results.append(
                     simulate(
-                        log,
+                        workload,
                         policy=name,
-                        nodes=nodes,
                         watchers=watchers,
                         keep_lines=path is not None and path.suffix == ".swf",
                         progress=bar,
