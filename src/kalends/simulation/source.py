@@ -145,11 +145,14 @@ def nodes_in_header(path: str | Path) -> int:
 
     Raises `InvalidInput` if it says nothing, and for a file that cannot be read.
     """
-    header = open_log(path, nodes=1).header
+    log = open_log(path, nodes=NODES_MAX)
+    header = log.header
     for name in ("MaxProcs", "MaxNodes"):
         number = _LEADING_NUMBER.match(header.get(name, ""))
         if number and int(number[0]):
             return int(number[0])
+    # A file without any job has a worse fault, and this says which.
+    next(iter(log))
     raise InvalidInput(
         "its header does not say how many nodes the machine has",
         where=str(path),
