@@ -29,6 +29,16 @@ def test_the_calendar_engine_alone_prints_what_is_stored() -> None:
     check("calendars", run_script(EXAMPLES / "calendars.py", {}))
 
 
+def test_a_replay_in_python_prints_what_is_stored() -> None:
+    check("simulate", run_script(EXAMPLES / "simulate.py", {}))
+
+
+def test_the_session_of_replays_prints_what_is_stored(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES / "data", tmp_path / "examples" / "data")
+    variables = {"KALENDS_FACILITY": str(tmp_path)}
+    check("simulate-session", run_session(EXAMPLES / "simulate-session.sh", variables))
+
+
 def test_the_terminal_session_prints_what_is_stored(own_facility: Facility) -> None:
     printed = run_session(EXAMPLES / "cli-session.sh", own_facility.environment())
     check("cli-session", comparable(printed, str(own_facility.directory)))
@@ -63,8 +73,8 @@ def test_the_tour_of_agents_prints_what_is_stored(own_facility: Facility) -> Non
 
 def test_no_example_is_left_out() -> None:
     present = {path.stem for path in _programs(EXAMPLES)}
-    sessions = {"cli-session", "mistakes", "reclaim", "waiting-session"}
-    assert present == {*SCRIPTS, "calendars", *sessions}
+    sessions = {"cli-session", "mistakes", "reclaim", "simulate-session", "waiting-session"}
+    assert present == {*SCRIPTS, "calendars", "simulate", *sessions}
     of_agents = {f"agents-{path.stem}" for path in _programs(AGENTS)}
     assert of_agents == {"agents-prefer_mornings", "agents-tour"}
     assert {path.stem for path in OUTPUT.iterdir()} == present | of_agents
