@@ -10,7 +10,7 @@ For a job submitted at s, begun at b and ended at e:
 For all jobs on n nodes, from the first submission to the last end:
 
 - makespan = last end - first submission;
-- utilization = sum of nodes x run / (n x makespan);
+- utilization = sum of nodes x (run - time in which it was preempted) / (n x makespan);
 - throughput = jobs / makespan;
 - queue depth at an instant = jobs with s <= instant < b. Its mean over the makespan is the sum of all
   waits / makespan: Little's law, exact here because nobody waits before or after.
@@ -112,7 +112,7 @@ class Metrics:
             submits[order], waits[order] = submit_s, wait
             wait_s += wait
             response_s += response
-            node_s += job.nodes * run
+            node_s += job.nodes * (run - job.idle_s)
             slowdown += response / run if run else response
             if run >= TAU_S:
                 bounded += response / run

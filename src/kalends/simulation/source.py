@@ -53,6 +53,7 @@ class Source:
         self._exact = estimates == "exact"
         self._dropped: dict[str, Tally] = {}
         self._cut = Tally()
+        self._count = len(workload) if isinstance(workload, Sequence) else None
         if isinstance(workload, str | Path):
             self.nodes = nodes or nodes_in_header(workload)
             self.log = open_log(
@@ -89,7 +90,7 @@ class Source:
     def expected(self) -> int | None:
         """How many jobs there are, more or less; None: nobody knows."""
         if self.log is None:
-            return len(self._given) if isinstance(self._given, Sequence) else None
+            return self._count
         said = (self.log.header.get(name, "") for name in ("MaxRecords", "MaxJobs"))
         return next((int(number) for number in said if _LEADING_NUMBER.fullmatch(number)), None)
 
