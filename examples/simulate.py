@@ -42,4 +42,6 @@ jobs = [
     for number in range(1, 4)
 ]
 result = kalends.simulate(jobs, nodes=2)
-print(f"{result.jobs} jobs, the last one waited {result.max_wait_s} s; makespan {result.makespan_s} s")
+print(
+    f"{result.jobs} jobs, the last one waited {result.max_wait_s} s; makespan {result.makespan_s} s"
+)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import effort
 
 from kalends.simulation.confidence import students_t
 from kalends.simulation.curves import busy_nodes, greatest, means, queue_depth
@@ -18,7 +19,6 @@ from kalends.simulation.job_table import COLUMNS, write_jobs
 from kalends.simulation.running import Result, simulate
 from kalends.simulation.schedule import Schedule
 from kalends.simulation.shaking import loaded, shaken
-from tests import effort
 
 NODES = 8
 
@@ -29,6 +29,7 @@ def workload(jobs: Iterable[tuple[int, int, int, int]]) -> list[SimulatedJob]:
     for number, (gap, nodes, run_s, beyond_s) in enumerate(jobs, start=1):
         submit_s += gap
         made.append(SimulatedJob(number, submit_s, nodes, run_s + beyond_s, run_s=run_s))
+        made[-1].priority = number * 7 % 5
     return made
 
 
@@ -45,24 +46,25 @@ def scheduled(jobs: list[SimulatedJob], policy: str = "easy") -> tuple[Schedule,
 
 
 @settings(max_examples=effort.examples(150), deadline=None)
-@given(workloads, st.sampled_from(["easy", "fcfs", "easy-sjbf"]))
+@given(workloads, st.sampled_from(["easy", "fcfs", "preemptive"]))
 def test_numbered_nodes_are_never_shared_and_each_job_has_as_many_as_it_asked_for(
     jobs: list[SimulatedJob], policy: str
 ) -> None:
     schedule, _ = scheduled(jobs, policy)
-    ran_on = [
-        {node for low, high in runs for node in range(low, high + 1)}
-        for runs in schedule.nodes_of_jobs(NODES)
+    runs = [
+        (index, start_s, end_s, {n for low, high in nodes for n in range(low, high + 1)})
+        for index, start_s, end_s, nodes in schedule.on_nodes(NODES)
     ]
-    for first, nodes in enumerate(ran_on):
-        assert len(nodes) == schedule.widths[first]
+    assert {index for index, *_ in runs} == set(range(len(jobs)))
+    for at, (index, start_s, end_s, nodes) in enumerate(runs):
+        assert len(nodes) == schedule.widths[index]
         assert nodes <= set(range(NODES))
-        for second in range(first):
-            if (
-                schedule.starts[first] < schedule.ends[second]
-                and schedule.starts[second] < schedule.ends[first]
-            ):
-                assert not nodes & ran_on[second]
+        for _, other_s, other_end_s, others in runs[:at]:
+            assert not (start_s < other_end_s and other_s < end_s and nodes & others)
+    ran_s = [0] * len(jobs)
+    for index, start_s, end_s, _ in runs:
+        ran_s[index] += end_s - start_s
+    assert dict(zip(schedule.ids, ran_s, strict=True)) == {job.id: job.run_s for job in jobs}
     effort.steps["numbered nodes"] += len(jobs)
 
 

@@ -217,7 +217,17 @@ def test_reservations_keep_nodes_free(run: Run, log: Path) -> None:
 
 
 def test_a_sweep_gives_means_and_how_sure_they_are(run: Run, log: Path) -> None:
-    words = ("tiny.swf", "--policy", "easy,fcfs", "--loads", "1,2", "--repeat", "3", "--shake", "30s")
+    words = (
+        "tiny.swf",
+        "--policy",
+        "easy,fcfs",
+        "--loads",
+        "1,2",
+        "--repeat",
+        "3",
+        "--shake",
+        "30s",
+    )
     result = run(*words, "--cores", "1", "--out", "out.json")
     lines = result.stdout.splitlines()
     assert lines[0] == (
@@ -244,6 +254,8 @@ def test_a_replay_loads_nothing_of_servers_and_no_numpy(log: Path) -> None:
         "print(*{name.partition('.')[0] for name in sys.modules})\n"
         "assert 'kalends.broker' not in sys.modules\n"
     )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     loaded = set(run.stdout.splitlines()[-1].split())
     assert not loaded & {"numpy", "aiohttp", "asyncio", "matplotlib", "rich", "random", "sqlite3"}

@@ -18,9 +18,7 @@ EXCERPT = Path(__file__).parents[2] / "examples" / "data" / "sdsc-sp2-excerpt.sw
 
 def replayed(*policies: str) -> tuple[list[Schedule], list[Result]]:
     schedules = [Schedule(policy) for policy in policies]
-    results = [
-        simulate(EXCERPT, policy=each.name, watchers=[each.add]) for each in schedules
-    ]
+    results = [simulate(EXCERPT, policy=each.name, watchers=[each.add]) for each in schedules]
     return schedules, results
 
 
@@ -45,7 +43,7 @@ def test_an_overview_shows_every_job_on_its_nodes_and_the_metrics() -> None:
     figure = plots.overview(schedule, result)
     jobs, busy, waiting, waits, sizes, _ = figure.axes
     bars = jobs.collections[0].get_paths()
-    assert len(bars) == sum(map(len, schedule.nodes_of_jobs(128)))
+    assert len(bars) == sum(len(nodes) for *_, nodes in schedule.on_nodes(128))
     area = sum(bar.get_extents().width * bar.get_extents().height for bar in bars)
     assert area * 86_400 == pytest.approx(result.utilization * result.makespan_s * 128)
     assert [each.get_title(loc="left") for each in (busy, waiting, waits, sizes)] == [

@@ -20,7 +20,9 @@ EXCERPT = ROOT / "examples" / "data" / "sdsc-sp2-excerpt.swf"
 KTH = ROOT / "tests" / "data" / "logs" / "KTH-SP2-1996-2.sc15.swf.gz"
 
 
-def job(number: int, submit_s: int, nodes: int, run_s: int, requested_s: int = 0) -> kalends.SimulatedJob:
+def job(
+    number: int, submit_s: int, nodes: int, run_s: int, requested_s: int = 0
+) -> kalends.SimulatedJob:
     return kalends.SimulatedJob(number, submit_s, nodes, requested_s or run_s, run_s=run_s)
 
 
@@ -101,7 +103,13 @@ def test_progress_tells_how_many_have_ended_of_how_many() -> None:
 
 
 def test_a_sweep_is_the_same_in_one_process_and_in_several_and_that_of_single_replays() -> None:
-    options = {"policies": ["easy", "fcfs"], "loads": [1.0, 1.2], "repeats": 2, "shake_s": 60, "seed": 3}
+    options = {
+        "policies": ["easy", "fcfs"],
+        "loads": [1.0, 1.2],
+        "repeats": 2,
+        "shake_s": 60,
+        "seed": 3,
+    }
     alone = sweep(EXCERPT, cores=1, **options)
     many = sweep(EXCERPT, cores=2, **options)
     cells = [(cell.policy, cell.load, list(map(timeless, cell.results))) for cell in alone]

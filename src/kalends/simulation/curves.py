@@ -19,11 +19,11 @@ class Curve(msgspec.Struct, frozen=True):
 
 def busy_nodes(schedule: Schedule) -> Curve:
     """Nodes that jobs run on."""
+    widths = schedule.widths
     return _steps(
-        chain(
-            zip(schedule.starts, schedule.widths, strict=True),
-            ((end_s, -width) for end_s, width in zip(schedule.ends, schedule.widths, strict=True)),
-        )
+        change
+        for index, start_s, end_s in schedule.stretches()
+        for change in ((start_s, widths[index]), (end_s, -widths[index]))
     )
 
 

@@ -23,7 +23,8 @@ def write_jobs(stream: TextIO, schedule: Schedule, nodes: int) -> None:
     """
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(COLUMNS)
-    ran_on = schedule.nodes_of_jobs(nodes)
+    # Of a preempted job, where it ended.
+    ran_on = {index: taken for index, _, _, taken in schedule.on_nodes(nodes)}
     for index in schedule.by_submission():
         submit_s, start_s, end_s = (
             schedule.submits[index], schedule.starts[index], schedule.ends[index],

@@ -112,7 +112,9 @@ class Metrics:
             submits[order], waits[order] = submit_s, wait
             wait_s += wait
             response_s += response
-            node_s += job.nodes * (run - job.idle_s)
+            node_s += job.nodes * run
+            if job.pauses:
+                node_s -= job.nodes * sum(end - start for start, end in job.pauses)
             slowdown += response / run if run else response
             if run >= TAU_S:
                 bounded += response / run

@@ -130,9 +130,8 @@ def gantt(axes: Axes, schedule: Schedule, nodes: int) -> None:
     first_s = min(schedule.submits, default=0)
     bars: list[list[tuple[float, float]]] = []
     waited_s: list[int] = []
-    for index, ran_on in enumerate(schedule.nodes_of_jobs(nodes)):
-        left = (schedule.starts[index] - first_s) / _DAY_S
-        right = (schedule.ends[index] - first_s) / _DAY_S
+    for index, start_s, end_s, ran_on in schedule.on_nodes(nodes):
+        left, right = (start_s - first_s) / _DAY_S, (end_s - first_s) / _DAY_S
         for low, high in ran_on:
             bars.append([(left, low), (left, high + 1), (right, high + 1), (right, low)])
             waited_s.append(max(schedule.starts[index] - schedule.submits[index], 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from heapq import heappop, heappush
 
 from kalends.core.errors import InvalidInput
 from kalends.simulation.free_nodes import FreeNodes, Intervals, intervals
@@ -29,6 +30,8 @@ class Schedule:
         self._orders = array("q")
         self._named: dict[int, Intervals] = {}
         """The nodes of jobs that ran on named ones, by index."""
+        self._pauses: dict[int, tuple[tuple[int, int], ...]] = {}
+        """When preempted jobs did not run, by index."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -37,6 +40,8 @@ class Schedule:
         """One job has ended."""
         if job.partition is not None:
             self._named[len(self.ids)] = intervals(job.partition.nodes)
+        if job.pauses:
+            self._pauses[len(self.ids)] = job.pauses
         self.ids.append(job.id)
         self.submits.append(job.submit_s)
         self.starts.append(job.start_s)
@@ -49,47 +54,46 @@ class Schedule:
         """The indices of all jobs, in order of submission."""
         return sorted(range(len(self)), key=self._orders.__getitem__)
 
-    def nodes_of_jobs(self, nodes: int) -> list[Intervals]:
-        """Which of the machine's `nodes` nodes each job ran on, by index.
+    def stretches(self) -> Iterator[tuple[int, int, int]]:
+        """``(index, start, end)`` of every run, by index; of a preempted job those before and after too."""
+        for index, (start_s, end_s) in enumerate(zip(self.starts, self.ends, strict=True)):
+            for pause_s, again_s in self._pauses.get(index, ()):
+                if pause_s > start_s:
+                    yield index, start_s, pause_s
+                start_s = again_s
+            yield index, start_s, end_s
 
-        Where the machine only counts its nodes, a job gets the lowest numbers that are free at its
+    def on_nodes(self, nodes: int) -> list[tuple[int, int, int, Intervals]]:
+        """The stretches in order of starts, each with which of the machine's `nodes` nodes it ran on.
+
+        Where the machine only counts its nodes, a run gets the lowest numbers that are free at its
         start: one way to give them numbers, and always the same. Raises `InvalidInput` where more nodes
         are busy than there are.
         """
-        if self._named:
-            return [self._named.get(index, ()) for index in range(len(self))]
         free = FreeNodes(nodes)
-        found: list[Intervals] = [()] * len(self)
-        for index, is_start in self._starts_and_ends():
-            if not is_start:
-                free.give_back(found[index])
-                continue
-            taken = free.take(self.widths[index])
+        orders, widths = self._orders, self.widths
+        # In this order the nodes suffice, whatever the order was within a second: runs that end give
+        # their nodes back first, then come runs of no length, then the others.
+        by_start = sorted(
+            self.stretches(), key=lambda run: (run[1], run[2] > run[1], orders[run[0]])
+        )
+        running: list[tuple[int, int, Intervals]] = []
+        placed = []
+        for index, start_s, end_s in by_start:
+            while running and running[0][0] <= start_s:
+                free.give_back(heappop(running)[2])
+            taken = self._named.get(index) if self._named else free.take(widths[index])
             if taken is None:
                 raise InvalidInput(
-                    f"fewer than {self.widths[index]} nodes are free at {self.starts[index]}",
+                    f"fewer than {widths[index]} nodes are free at {start_s}",
                     where=f"job {self.ids[index]}",
                     remedy="look for what is wrong: kalends check-schedule",
                 )
-            found[index] = taken
-        return found
-
-    def _starts_and_ends(self) -> Iterator[tuple[int, bool]]:
-        """``(index, is a start)`` in order of time; ends first, then jobs of no length, then the rest.
-
-        That is an order in which the nodes suffice whatever the order was within the second.
-        """
-        starts, ends, orders = self.starts, self.ends, self._orders
-        by_start = sorted(
-            range(len(self)), key=lambda i: (starts[i], ends[i] > starts[i], orders[i])
-        )
-        with_length = [index for index in range(len(self)) if ends[index] > starts[index]]
-        by_end = iter(sorted(with_length, key=lambda i: (ends[i], orders[i])))
-        next_end = next(by_end, None)
-        for index in by_start:
-            while next_end is not None and ends[next_end] <= starts[index]:
-                yield next_end, False
-                next_end = next(by_end, None)
-            yield index, True
-            if starts[index] == ends[index]:
-                yield index, False
+            placed.append((index, start_s, end_s, taken))
+            if self._named:
+                continue
+            if end_s > start_s:
+                heappush(running, (end_s, orders[index], taken))
+            else:
+                free.give_back(taken)
+        return placed

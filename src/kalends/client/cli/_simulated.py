@@ -146,9 +146,7 @@ def replay_options(log: Path | None, nodes: int, options: Simulated) -> dict[str
         "unsorted": "sort" if options["sort"] else "refuse",
     }
     given |= {
-        name: options[name]
-        for name in ("machine", "crossing", "components")
-        if options[name]
+        name: options[name] for name in ("machine", "crossing", "components") if options[name]
     }
     if options["reservations"] is not None:
         given["reservations"] = _reservations(options["reservations"], log)
