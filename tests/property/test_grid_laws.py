@@ -194,12 +194,17 @@ class Watched(Scheduler):
         self.ran: list[tuple[int, int, tuple[int, ...]]] = []
         self._since: dict[int, tuple[int, tuple[int, ...]]] = {}
 
+    def submit(self, job: Job, now: int) -> list[Job]:
+        return self._noted(super().submit(job, now), now)
+
     def end(self, job: Job, now: int) -> list[Job]:
         self._close(job, now)
-        return super().end(job, now)
+        return self._noted(super().end(job, now), now)
 
     def wake(self, now: int) -> list[Job]:
-        touched = super().wake(now)
+        return self._noted(super().wake(now), now)
+
+    def _noted(self, touched: list[Job], now: int) -> list[Job]:
         for job in touched:
             if job.id in self._since:
                 self._close(job, now)

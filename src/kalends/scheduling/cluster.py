@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -61,6 +61,9 @@ class Cluster:
     leave service are still in use.
     """
 
+    counts: ClassVar[bool] = True
+    """Whether enough free nodes are all that a job needs: not so where they have names or belong to parts."""
+
     def __init__(self, nodes: int, reservations: Iterable[Reservation] = ()) -> None:
         if nodes < 1:
             raise InvalidInput(f"{nodes} nodes", where="nodes", remedy="give 1 or more")
@@ -81,6 +84,10 @@ class Cluster:
     def could_ever_fit(self, job: Job) -> bool:
         """Whether the job could run on the empty cluster."""
         return job.nodes <= self.nodes
+
+    def width(self, job: Job) -> int:
+        """How many nodes the job would take: more than it asks for where only whole units are given."""
+        return job.nodes
 
     def free_at(self, now: int) -> int:
         """Free nodes, jobs whose requested time is over by `now` not counted as running."""
@@ -200,7 +207,10 @@ class Cluster:
         return Promise(shadow_s, free - nodes)
 
     def plan(self, now: int) -> Profile:
-        """Free nodes from `now` on, if all that runs takes its requested time and nothing is started."""
+        """Free nodes from `now` on, if all that runs takes its requested time and nothing is started.
+
+        It counts: where nodes have names or belong to parts, that many need not be enough.
+        """
         busy = [(now, until_s, job.granted) for until_s, _, job in self.ends]
         busy += [(each.start_s, each.end_s, each.nodes) for each in self.reservations]
         return Profile.of(now, self.nodes - self.out_of_service, busy)

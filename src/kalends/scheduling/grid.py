@@ -66,6 +66,8 @@ class Grid(Cluster):
     Raises `InvalidInput` for no cluster, an unknown rule, or reservations that a part has no room for.
     """
 
+    counts = False
+
     def __init__(
         self,
         clusters: Sequence[ClusterSpec],
@@ -109,7 +111,7 @@ class Grid(Cluster):
     def placement(self, job: Job, now: int) -> Placed | None:
         """Where the job would run if it were started now; None if it does not fit."""
         if self._kept:
-            return self.placer.place_during(job, now, self.plan(now).free_during)
+            return self.placer.place_during(job, now, self.plan_of_parts(now).free_during)
         ends = self.ends
         if ends and ends[0][0] <= now:
             return self.placer.place(job, self._free_of_parts_at(now))
@@ -144,7 +146,7 @@ class Grid(Cluster):
     def promise(self, job: Job, now: int) -> Promise:
         """The first requested end at which the job's components fit, if nothing else is started."""
         if self._kept:
-            plan = self.plan(now)
+            plan = self.plan_of_parts(now)
             shadow_s, placed = plan.earliest(job, now)
             plan.take(placed, shadow_s, shadow_s + self.length_s(job, placed))
             return ReservedGridPromise(shadow_s, NEVER, self, plan)
@@ -158,7 +160,7 @@ class Grid(Cluster):
             spare = list(map(int.__add__, spare, running.placed))
         return GridPromise(shadow_s, NEVER, self, job, spare)
 
-    def plan(self, now: int) -> GridPlan:  # type: ignore[override]  # one number for each part
+    def plan_of_parts(self, now: int) -> GridPlan:
         """Free nodes of each part from `now` on, if all that runs takes its requested time."""
         busy = [(now, until_s, job.placed) for until_s, _, job in self.ends]
         busy += [(each.start_s, each.end_s, placed) for each, placed in self._kept]

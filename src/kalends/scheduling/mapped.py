@@ -27,6 +27,8 @@ class MappedCluster(Cluster):
     even if the job's end, in the same second, has not been told.
     """
 
+    counts = False
+
     def __init__(self, machine: Machine, reservations: Iterable[Reservation] = ()) -> None:
         """`machine` is empty, and the cluster's alone from now on.
 
@@ -49,6 +51,9 @@ class MappedCluster(Cluster):
 
     def could_ever_fit(self, job: Job) -> bool:
         return self.machine.could_ever_fit(job.nodes, job.shape)
+
+    def width(self, job: Job) -> int:
+        return self.machine.granted(job.nodes, job.shape)
 
     def can_start(self, job: Job, now: int) -> bool:
         return self._board(now, now + job.requested_s).can_place(job.nodes, job.shape)

@@ -15,26 +15,34 @@ from kalends.scheduling.profile import Profile
 
 
 class Conservative:
-    """Nobody is ever delayed by anybody who came later. `promised` tells each waiting job's start."""
+    """Nobody is ever delayed by anybody who came later. `promised` tells each waiting job's start.
+
+    The plan counts nodes. Where a start is refused at its time although enough nodes are free (they do
+    not form what the job needs, or are slow and still busy), the promise is broken: the job moves to the
+    next time at which the plan changes.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.wakes = cluster.reserved
+        self.wakes = cluster.reserved or not cluster.counts
         self._plan: Profile | None = None
         """What is free beside all that runs, waits and is reserved; from the last event on."""
         self._starts: dict[Job, int] = {}
         """The reserved start of each waiting job, in order of submission."""
+        self._running: dict[Job, tuple[int, int]] = {}
+        """What the plan holds for each running job: nodes, and until when."""
         self._fresh: Job | None = None
 
     def submitted(self, job: Job, now: int) -> None:
         self._fresh = job
 
     def ended(self, job: Job, now: int) -> None:
-        self._planned(now).take(-job.nodes, now, job.until_s)
+        nodes, until_s = self._running.pop(job)
+        self._planned(now).take(-nodes, now, until_s)
 
     def withdrawn(self, job: Job, now: int) -> None:
         start_s = self._starts.pop(job)
-        self._planned(now).take(-job.nodes, start_s, start_s + job.requested_s)
+        self._planned(now).take(-self.cluster.width(job), start_s, start_s + job.requested_s)
 
     def schedule(self, now: int) -> None:
         plan = self._planned(now)
@@ -43,10 +51,8 @@ class Conservative:
             for job in list(self._starts):
                 self._move(job, plan, now)
             return
-        start_s = plan.earliest(fresh.nodes, fresh.requested_s, now)
-        plan.take(fresh.nodes, start_s, start_s + fresh.requested_s)
-        self._starts[fresh] = start_s
-        if start_s == now:
+        self._reserve(fresh, plan, now)
+        if self._starts[fresh] == now:
             self._start(fresh, plan, now)
 
     def waiting(self) -> Iterator[Job]:
@@ -59,26 +65,33 @@ class Conservative:
         """The start reserved for a waiting job; it can only get earlier. Raises `KeyError` of others."""
         return self._starts[job]
 
+    def _reserve(self, job: Job, plan: Profile, not_before: int) -> None:
+        width = self.cluster.width(job)
+        start_s = plan.earliest(width, job.requested_s, not_before)
+        plan.take(width, start_s, start_s + job.requested_s)
+        self._starts[job] = start_s
+
     def _move(self, job: Job, plan: Profile, now: int) -> None:
-        start_s = self._starts[job]
-        earlier_s = plan.earlier(job.nodes, job.requested_s, now, start_s)
+        start_s, width = self._starts[job], self.cluster.width(job)
+        earlier_s = plan.earlier(width, job.requested_s, now, start_s)
         if earlier_s < start_s:
-            plan.take(-job.nodes, start_s, start_s + job.requested_s)
-            plan.take(job.nodes, earlier_s, earlier_s + job.requested_s)
+            plan.take(-width, start_s, start_s + job.requested_s)
+            plan.take(width, earlier_s, earlier_s + job.requested_s)
             self._starts[job] = earlier_s
         if earlier_s <= now:
             self._start(job, plan, now)
 
     def _start(self, job: Job, plan: Profile, now: int) -> None:
+        width = self.cluster.width(job)
         if self.cluster.start(job, now):
             del self._starts[job]
+            self._running[job] = job.granted, job.until_s
+            if (job.granted, job.until_s) != (width, now + job.requested_s):
+                plan.take(-width, now, now + job.requested_s)
+                plan.take(job.granted, now, job.until_s)
             return
-        # Enough nodes are free, but not such as the job needs: a topology or a grid. Try at the next change.
-        later_s = plan.next_border(now)
-        plan.take(-job.nodes, now, now + job.requested_s)
-        later_s = plan.earliest(job.nodes, job.requested_s, later_s)
-        plan.take(job.nodes, later_s, later_s + job.requested_s)
-        self._starts[job] = later_s
+        plan.take(-width, now, now + job.requested_s)
+        self._reserve(job, plan, plan.next_border(now))
 
     def _planned(self, now: int) -> Profile:
         if self._plan is None:
