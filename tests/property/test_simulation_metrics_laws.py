@@ -1,4 +1,4 @@
-"""The metrics of a schedule, beside slow ones written from their formulas; and where the field defines them."""
+"""The metrics of a schedule, beside slow ones written from their formulas."""
 
 from __future__ import annotations
 
