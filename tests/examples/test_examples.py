@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from transcripts import EXAMPLES, OUTPUT, check, comparable, run_script, run_session
+from transcripts import EXAMPLES, OUTPUT, ROOT, check, comparable, run_script, run_session
 
 from kalends.client.demo.facility import Facility
 
@@ -37,6 +37,14 @@ def test_the_session_of_replays_prints_what_is_stored(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES / "data", tmp_path / "examples" / "data")
     variables = {"KALENDS_FACILITY": str(tmp_path)}
     check("simulate-session", run_session(EXAMPLES / "simulate-session.sh", variables))
+
+
+def test_machines_and_mappers_print_what_is_stored() -> None:
+    check("machines", run_script(EXAMPLES / "machines.py", {}))
+
+
+def test_the_grid_of_clusters_prints_what_is_stored() -> None:
+    check("grid", run_script(EXAMPLES / "grid.py", {}))
 
 
 def test_the_terminal_session_prints_what_is_stored(own_facility: Facility) -> None:
@@ -74,7 +82,7 @@ def test_the_tour_of_agents_prints_what_is_stored(own_facility: Facility) -> Non
 def test_no_example_is_left_out() -> None:
     present = {path.stem for path in _programs(EXAMPLES)}
     sessions = {"cli-session", "mistakes", "reclaim", "simulate-session", "waiting-session"}
-    assert present == {*SCRIPTS, "calendars", "simulate", *sessions}
+    assert present == {*SCRIPTS, "calendars", "grid", "machines", "simulate", *sessions}
     of_agents = {f"agents-{path.stem}" for path in _programs(AGENTS)}
     assert of_agents == {"agents-prefer_mornings", "agents-tour"}
     assert {path.stem for path in OUTPUT.iterdir()} == present | of_agents

@@ -95,11 +95,13 @@ def naive_place(rules: Rules, job: SimulatedJob, free: Sequence[int]) -> tuple[i
 
 
 class Twin:
-    """Replays jobs; `backfill` makes it EASY, without it is FCFS. Tells start and place of each job."""
+    """Replays jobs; by ``fcfs``, ``easy`` or ``conservative``. Tells start and place of each job."""
 
-    def __init__(self, rules: Rules, *, backfill: bool) -> None:
+    def __init__(self, rules: Rules, policy: str) -> None:
         self.rules = rules
-        self.backfill = backfill
+        self.policy = policy
+        self.booked: dict[int, tuple[int, tuple[int, ...], int]] = {}
+        self._known: dict[tuple[int, tuple[int, ...]], tuple[int, ...] | None] = {}
         self.running: list[tuple[SimulatedJob, tuple[int, ...], int, int]] = []
         self.queue: list[SimulatedJob] = []
         self.told: dict[int, tuple[int, tuple[int, ...]]] = {}
@@ -110,11 +112,13 @@ class Twin:
         while coming or self.running or self.queue:
             while coming and coming[0].submit_s == now:
                 self.queue.append(coming.pop(0))
-                self.look(now)
+                self.look(now, self.queue[-1])
             while ended := [each for each in self.running if each[3] == now]:
                 self.running.remove(ended[0])
                 self.look(now)
-            if any(each.end_s == now for _, each in self.rules.reservations):
+            if any(each.end_s == now for _, each in self.rules.reservations) or any(
+                start_s == now for start_s, _, _ in self.booked.values()
+            ):
                 self.look(now)
             now += 1
             assert now < 50 * HORIZON_S
@@ -125,18 +129,26 @@ class Twin:
         for _, placed, until_s, _ in self.running:
             if until_s > time_s:
                 left = [a - b for a, b in zip(left, placed, strict=True)]
-        return left if not self.rules.reservations else [
-            a - b for a, b in zip(left, self.rules.reserved(time_s), strict=True)
-        ]  # fmt: skip
+        for job in self.queue:
+            start_s, placed, end_s = self.booked.get(job.id, (0, (), 0))
+            if start_s <= time_s < end_s:
+                left = [a - b for a, b in zip(left, placed, strict=True)]
+        return [a - b for a, b in zip(left, self.rules.reserved(time_s), strict=True)]
+
+    def naive(self, job: SimulatedJob, free: Sequence[int]) -> tuple[int, ...] | None:
+        key = (job.id, tuple(free))
+        if key not in self._known:
+            self._known[key] = naive_place(self.rules, job, free)
+        return self._known[key]
 
     def place(self, job: SimulatedJob, now: int) -> tuple[int, ...] | None:
-        if not self.rules.reservations:
-            return naive_place(self.rules, job, self.free(now))
+        if not self.rules.reservations and self.policy != "conservative":
+            return self.naive(job, self.free(now))
         stretch = 1 / max(self.rules.speeds)
         while True:
             window = range(now, max(now + ceil(job.requested_s * stretch), now + 1))
             least = [min(counts) for counts in zip(*map(self.free, window), strict=True)]
-            placed = naive_place(self.rules, job, least)
+            placed = self.naive(job, least)
             if placed is None or self.rules.stretch(placed) <= stretch:
                 return placed
             stretch = self.rules.stretch(placed)
@@ -148,10 +160,13 @@ class Twin:
         self.queue.remove(job)
         self.told[job.id] = (now, placed)
 
-    def look(self, now: int) -> None:
+    def look(self, now: int, fresh: SimulatedJob | None = None) -> None:
+        if self.policy == "conservative":
+            self.book(now, fresh)
+            return
         while self.queue and (placed := self.place(self.queue[0], now)):
             self.start(self.queue[0], placed, now)
-        if not self.queue or not self.backfill:
+        if not self.queue or self.policy == "fcfs":
             return
         head = self.queue[0]
         shadow_s = now
@@ -175,6 +190,20 @@ class Twin:
                     min(left) >= 0 and naive_place(self.rules, head, left) is not None
                 )
             if allowed:
+                self.start(job, placed, now)
+
+    def book(self, now: int, fresh: SimulatedJob | None) -> None:
+        """Reserve the new job its earliest start, or move every waiting one, each after the other."""
+        for job in [fresh] if fresh else list(self.queue):
+            old = self.booked.pop(job.id, None)
+            start_s = now
+            while (placed := self.place(job, start_s)) is None:
+                start_s += 1
+            if old is not None and start_s >= old[0]:
+                start_s, placed, _ = old
+            self.booked[job.id] = (start_s, placed, start_s + self.rules.length_s(job, placed))
+            if start_s == now:
+                del self.booked[job.id]
                 self.start(job, placed, now)
 
     def left(self, time_s: int, placed: tuple[int, ...]) -> list[int]:

@@ -11,6 +11,7 @@ from kalends.scheduling.job import Components
 from kalends.scheduling.placing import ClusterSpec, Crossing, Part
 from kalends.scheduling.policies.easy import Easy
 from kalends.scheduling.policies.fcfs import Fcfs
+from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
@@ -85,6 +86,13 @@ def test_crossing_clusters_costs_once_and_for_each_cluster_more() -> None:
     assert [each.until_s for each in (alone, pair, three)] == [10, 18, 20]
 
 
+def test_a_stretch_is_not_rounded_up_for_what_floats_add() -> None:
+    (ended,) = replay([job(1, 1, 1, kind="ordered", run_s=70)], Scheduler(Fcfs(grid_from(
+        "grid:1+1", crossing="once:0.1"
+    ))))  # fmt: skip
+    assert (ended.until_s, ended.end_s) == (77, 77)
+
+
 def test_a_stretched_job_ends_as_much_later_when_replayed() -> None:
     ended = list(replay([job(1, 3, run_s=7)], Scheduler(Fcfs(grid_from("grid:3@0.4")))))
     assert [(each.start_s, each.end_s) for each in ended] == [(0, 18)]
@@ -136,6 +144,38 @@ def test_a_preempted_job_waits_for_what_is_left_by_the_clock_of_the_reference_no
     started(grid, stopped)
     grid.stop(stopped, 5)
     assert (stopped.requested_s, grid.free, grid.free_of_parts) == (8, 2, [2])
+
+
+@pytest.mark.parametrize("name", ["easy", "conservative", "fcfs"])
+def test_a_job_waits_for_nodes_that_are_out_of_service_and_others_go_on(name: str) -> None:
+    scheduler = Scheduler(policy_maker(name)(grid_from("grid:2+2")))
+    grid = scheduler.cluster
+    grid.withdraw([3])
+    assert isinstance(grid, Grid)
+    assert (grid.out_of_parts, grid.free_of_parts) == ([0, 1], [2, 1])
+    first, wide, other = job(1, 2, kind="ordered"), job(2, 0, 2, kind="ordered"), job(3, 1)
+    assert scheduler.submit(first, 0) == [first]
+    assert scheduler.submit(wide, 0) == []
+    assert scheduler.submit(other, 0) == ([] if name == "fcfs" else [other])
+    grid.restore([3])
+    assert scheduler.wake(1) == ([wide] if name == "fcfs" else [])
+    if name != "fcfs":
+        assert scheduler.end(other, 5) == [wide]
+    scheduler.end(first, 10)
+    scheduler.end(wide, 15)
+    assert grid.free_of_parts == [2, 2] if name != "fcfs" else [1, 2]
+
+
+def test_an_urgent_job_stops_only_who_has_nodes_that_it_needs() -> None:
+    scheduler = Scheduler(policy_maker("preemptive")(grid_from("grid:2+2")))
+    here, there = job(1, 2, kind="ordered"), job(2, 0, 2, kind="ordered")
+    urgent = job(3, 0, 2, kind="ordered")
+    urgent.priority = 9
+    for each in (here, there):
+        scheduler.submit(each, 0)
+    assert scheduler.submit(urgent, 4) == [there, urgent]
+    assert (here.granted, there.granted, urgent.placed) == (2, 0, (0, 2))
+    assert (there.requested_s, scheduler.cluster.free) == (6, 0)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ class BoxTopology(EnumeratedTopology):
         self.shape = _times(self.sizes, self.unit_shape)
         self._strides = [prod(self.sizes[:number]) for number in range(len(self.sizes))]
         super().__init__(spec, prod(self.sizes), prod(self.unit_shape), first_fit=first_fit)
-        self._boxes = list(product(*(range(1, size + 1) for size in self.sizes)))
+        self._boxes = list(product(*(range(size, 0, -1) for size in self.sizes)))
 
     def extents(self, nodes: int, shape: tuple[int, ...]) -> Iterable[Sequence[tuple[int, ...]]]:
         serving = [box for box in self._boxes if self._serves(box, nodes, shape)]

@@ -13,8 +13,8 @@ from math import ceil
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import NEVER, Cluster, Promise
 from kalends.scheduling.grid_plan import GridPlan
-from kalends.scheduling.job import Job
-from kalends.scheduling.placing import ClusterSpec, Crossing, Placed, Placer, stretched
+from kalends.scheduling.job import Job, stretched
+from kalends.scheduling.placing import ClusterSpec, Crossing, Placed, Placer
 from kalends.scheduling.reservations import Reservation, Reservations
 
 
@@ -96,7 +96,9 @@ class Grid(Cluster):
             for each in wanted
         ]
         self.free_of_parts = [part.nodes for part in self.parts]
-        """Nodes that no job has, for each part."""
+        """Nodes in service that no job has, for each part; below 0 where one is to leave that a job has."""
+        self.out_of_parts = [0] * len(self.parts)
+        """Nodes out of service, for each part. They are numbered through, part by part."""
 
     def could_ever_fit(self, job: Job) -> bool:
         """Whether the job could run on the empty grid. Raises `InvalidInput` for absurd components."""
@@ -145,9 +147,15 @@ class Grid(Cluster):
 
     def promise(self, job: Job, now: int) -> Promise:
         """The first requested end at which the job's components fit, if nothing else is started."""
+        if self.placer.place(job, self._in_service()) is None:
+            return Promise(NEVER, NEVER)
         if self._kept:
             plan = self.plan_of_parts(now)
-            shadow_s, placed = plan.earliest(job, now)
+            found = plan.earliest(job, now)
+            assert found is not None, (
+                f"job {job.id} fits on the empty grid, and so on the last step"
+            )
+            shadow_s, placed = found
             plan.take(placed, shadow_s, shadow_s + self.length_s(job, placed))
             return ReservedGridPromise(shadow_s, NEVER, self, plan)
         spare = self._free_of_parts_at(now)
@@ -164,7 +172,7 @@ class Grid(Cluster):
         """Free nodes of each part from `now` on, if all that runs takes its requested time."""
         busy = [(now, until_s, job.placed) for until_s, _, job in self.ends]
         busy += [(each.start_s, each.end_s, placed) for each, placed in self._kept]
-        return GridPlan(now, self.placer, busy)
+        return GridPlan(now, self.placer, self._in_service(), busy)
 
     def _begin(self, job: Job, nodes: int, now: int) -> None:
         self.free -= nodes
@@ -175,6 +183,30 @@ class Grid(Cluster):
             job.start_s = now
         insort(self.ends, (job.until_s, job.order, job))
         self.touched.append(job)
+
+    def _lift(self, job: Job) -> None:
+        super()._lift(job)
+        self.free_of_parts = list(map(int.__add__, self.free_of_parts, job.placed))
+
+    def _put_back(self, jobs: Iterable[Job]) -> None:
+        lifted = list(jobs)
+        super()._put_back(lifted)
+        for job in lifted:
+            self.free_of_parts = list(map(int.__sub__, self.free_of_parts, job.placed))
+
+    def _count_out_of_service(self, nodes: int) -> None:
+        super()._count_out_of_service(nodes)
+        first, out = 0, []
+        for part in self.parts:
+            last = first + part.nodes
+            out.append(sum(first <= node < last for node in self._out_nodes))
+            first = last
+        returned = map(int.__sub__, self.out_of_parts, out)
+        self.free_of_parts = list(map(int.__add__, self.free_of_parts, returned))
+        self.out_of_parts = out
+
+    def _in_service(self) -> list[int]:
+        return [part.nodes - out for part, out in zip(self.parts, self.out_of_parts, strict=True)]
 
     def _free_of_parts_at(self, now: int) -> list[int]:
         free = self.free_of_parts

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
-from kalends.scheduling.job import Job
-from kalends.scheduling.placing import Placed, Placer, stretched
+from kalends.scheduling.job import Job, stretched
+from kalends.scheduling.placing import Placed, Placer
 
 
 class GridPlan:
@@ -18,10 +18,17 @@ class GridPlan:
 
     __slots__ = ("_placer", "free", "times")
 
-    def __init__(self, start: int, placer: Placer, busy: Iterable[tuple[int, int, Placed]]) -> None:
+    def __init__(
+        self,
+        start: int,
+        placer: Placer,
+        nodes: Sequence[int],
+        busy: Iterable[tuple[int, int, Placed]],
+    ) -> None:
+        """What is left of so many `nodes` of each part beside all ``(start, end, placed)`` of `busy`."""
         self._placer = placer
         self.times = [start]
-        self.free = [[part.nodes for part in placer.parts]]
+        self.free = [list(nodes)]
         for begin, end, placed in busy:
             self.take(placed, max(begin, start), end)
 
@@ -31,16 +38,16 @@ class GridPlan:
         last = max(bisect_left(self.times, end), first + 1)
         return [min(counts) for counts in zip(*self.free[first:last], strict=True)]
 
-    def earliest(self, job: Job, not_before: int) -> tuple[int, Placed]:
+    def earliest(self, job: Job, not_before: int) -> tuple[int, Placed] | None:
         """The first start, `not_before` or later, at which the job fits, and where it is placed then.
 
-        There always is one if it fits on what the last step, which never ends, has free.
+        None if it does not even fit on what the last step, which never ends, has free.
         """
         for start in (not_before, *self.times[bisect_right(self.times, not_before) :]):
             placed = self._placer.place_during(job, start, self.free_during)
             if placed is not None:
                 return start, placed
-        raise AssertionError(f"job {job.id} never fits on this grid")
+        return None
 
     def end_of(self, job: Job, placed: Placed, start: int) -> int:
         """When the requested time of the job is over, if it starts there and then."""
@@ -51,12 +58,26 @@ class GridPlan:
         return all(map(int.__ge__, self.free_during(start, end), placed))
 
     def take(self, placed: Sequence[int], start: int, end: int) -> None:
-        """Book nodes of each part during ``[start, end)``; negative ones give back."""
+        """Book nodes of each part during ``[start, end)``."""
         if end <= start:
             return
         first, last = self._border(start), self._border(end)
         for index in range(first, last):
             self.free[index] = list(map(int.__sub__, self.free[index], placed))
+        for index in (last, first):
+            if index and self.free[index] == self.free[index - 1]:
+                del self.times[index], self.free[index]
+
+    def give_back(self, placed: Sequence[int], start: int, end: int) -> None:
+        """Undo `take`, or what is left of it."""
+        self.take([-nodes for nodes in placed], start, end)
+
+    def forget_before(self, now: int) -> None:
+        """Nothing before `now` will be asked for again."""
+        past = bisect_right(self.times, now) - 1
+        if past > 0:
+            del self.times[:past], self.free[:past]
+        self.times[0] = max(self.times[0], now)
 
     def _border(self, time: int) -> int:
         """The index of a step that begins at `time`, made if need be."""

@@ -73,14 +73,15 @@ class MappedCluster(Cluster):
 
     def end(self, job: Job) -> None:
         super().end(job)
-        if job.order in self._vacated:
-            self._vacated.remove(job.order)
-        else:
-            assert job.partition is not None
-            self.machine.release(job.partition)
+        self._free_nodes(job)
+        self._vacated.discard(job.order)
 
     def stop(self, job: Job, now: int) -> None:
         super().stop(job, now)
+        job.partition = None
+
+    def undo(self, job: Job) -> None:
+        super().undo(job)
         job.partition = None
 
     def withdraw(self, nodes: Collection[int]) -> None:
@@ -109,7 +110,7 @@ class MappedCluster(Cluster):
             if board.free >= granted:
                 then = self._without_rooms(board, time_s, time_s + job.requested_s)
                 if then.can_place(job.nodes, job.shape):
-                    return MappedPromise(self, job, time_s, then)
+                    return MappedPromise(time_s, then.free - granted, self, job, then)
         return Promise(NEVER, NEVER)
 
     def _board(self, now: int, until_s: int) -> Machine:
@@ -130,23 +131,34 @@ class MappedCluster(Cluster):
         for until_s, order, job in self.ends:
             if until_s > now:
                 return
-            if order not in self._vacated:
+            self._free_nodes(job)
+            self._vacated.add(order)
+
+    def _free_nodes(self, job: Job) -> None:
+        if job.order not in self._vacated:
+            assert job.partition is not None
+            self.machine.release(job.partition)
+
+    def _lift(self, job: Job) -> None:
+        super()._lift(job)
+        self._free_nodes(job)
+
+    def _put_back(self, jobs: Iterable[Job]) -> None:
+        jobs = list(jobs)
+        super()._put_back(jobs)
+        for job in jobs:
+            if job.order not in self._vacated:
                 assert job.partition is not None
-                self.machine.release(job.partition)
-                self._vacated.add(order)
+                self.machine.take(job.partition)
 
 
 class MappedPromise(Promise):
     """A promise of a place: who goes before ends by then, or leaves a place for the head."""
 
-    __slots__ = ("cluster", "head", "then")
-
-    def __init__(self, cluster: MappedCluster, head: Job, shadow_s: int, then: Machine) -> None:
-        super().__init__(shadow_s, then.free - then.granted(head.nodes, head.shape))
-        self.cluster = cluster
-        self.head = head
-        self.then = then
-        """The machine at the shadow time, as the head will see it."""
+    cluster: MappedCluster
+    head: Job
+    then: Machine
+    """The machine at the shadow time, as the head will see it."""
 
     def allows(self, job: Job, now: int) -> bool:
         if now + job.requested_s <= self.shadow_s:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
-from math import ceil, isfinite
+from math import isfinite
 from typing import Final
 
 import msgspec
 
 from kalends.core.errors import InvalidInput
-from kalends.scheduling.job import Job
+from kalends.scheduling.job import Job, stretched
 
 FITS: Final = ("worst", "first")
 UNDIVIDED: Final = ("total", "single")
@@ -73,11 +73,6 @@ class Crossing(msgspec.Struct, frozen=True):
     def factor(self, clusters: int) -> float:
         """How much longer a job on so many clusters takes."""
         return 1.0 + self.once + self.each * (clusters - 1) if clusters > 1 else 1.0
-
-
-def stretched(length_s: int, stretch: float) -> int:
-    """How long something takes where everything takes `stretch` times as long, in whole seconds."""
-    return length_s if stretch == 1.0 else ceil(length_s * stretch)
 
 
 class Placer:

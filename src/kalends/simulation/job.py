@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from kalends.scheduling.job import Job
+from kalends.scheduling.job import Job, stretched
 
 
 class SimulatedJob(Job, eq=False):
@@ -33,4 +33,4 @@ class SimulatedJob(Job, eq=False):
         if self.pauses and self.pauses[-1][1] < 0:
             self.pauses = (*self.pauses[:-1], (self.pauses[-1][0], now))
         pace = self.pace = self.stretch
-        self.end_s = now + self.run_s if pace == 1.0 else now + ceil(self.run_s * pace)
+        self.end_s = now + self.run_s if pace == 1.0 else now + stretched(self.run_s, pace)
