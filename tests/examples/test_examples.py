@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from transcripts import EXAMPLES, OUTPUT, ROOT, check, comparable, run_script, run_session
+from transcripts import EXAMPLES, OUTPUT, check, comparable, run_script, run_session
 
 from kalends.client.demo.facility import Facility
 
