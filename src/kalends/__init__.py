@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from kalends.core.requests import Request as Request
     from kalends.core.requests import Term as Term
     from kalends.core.requests import TimePreference as TimePreference
+    from kalends.simulation.job import SimulatedJob as SimulatedJob
+    from kalends.simulation.running import simulate as simulate
 
 __version__ = "0.1.0"
 
@@ -76,6 +78,8 @@ _HOME = {
     "Request": "kalends.core.requests",
     "Term": "kalends.core.requests",
     "TimePreference": "kalends.core.requests",
+    "SimulatedJob": "kalends.simulation.job",
+    "simulate": "kalends.simulation.running",
 }
 
 

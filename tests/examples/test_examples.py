@@ -29,6 +29,16 @@ def test_the_calendar_engine_alone_prints_what_is_stored() -> None:
     check("calendars", run_script(EXAMPLES / "calendars.py", {}))
 
 
+def test_a_replay_in_python_prints_what_is_stored() -> None:
+    check("simulate", run_script(EXAMPLES / "simulate.py", {}))
+
+
+def test_the_session_of_replays_prints_what_is_stored(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES / "data", tmp_path / "examples" / "data")
+    variables = {"KALENDS_FACILITY": str(tmp_path)}
+    check("simulate-session", run_session(EXAMPLES / "simulate-session.sh", variables))
+
+
 def test_machines_and_mappers_print_what_is_stored() -> None:
     check("machines", run_script(EXAMPLES / "machines.py", {}))
 
@@ -75,8 +85,9 @@ def test_the_tour_of_agents_prints_what_is_stored(own_facility: Facility) -> Non
 
 def test_no_example_is_left_out() -> None:
     present = {path.stem for path in _programs(EXAMPLES) if path.stem != "my_policy"}
-    sessions = {"cli-session", "mistakes", "reclaim", "waiting-session"}
-    assert present == {*SCRIPTS, "calendars", "machines", "grid", "own_policy", *sessions}
+    sessions = {"cli-session", "mistakes", "reclaim", "simulate-session", "waiting-session"}
+    alone = {"calendars", "grid", "machines", "own_policy", "simulate"}
+    assert present == {*SCRIPTS, *alone, *sessions}
     of_agents = {f"agents-{path.stem}" for path in _programs(AGENTS)}
     assert of_agents == {"agents-prefer_mornings", "agents-tour"}
     assert {path.stem for path in OUTPUT.iterdir()} == present | of_agents

@@ -14,6 +14,8 @@ class SimulatedJob(Job, eq=False):
     """How long it runs on the reference node; after a preemption, what is left of it."""
     end_s: int = -1
     """When it ends, as things stand; -1 while it waits."""
+    pauses: tuple[tuple[int, int], ...] = ()
+    """From when to when it did not run, because it was preempted; -1 for an end that is not yet."""
     pace: float = 1.0
     """The `stretch` that `end_s` was worked out with."""
     run: int = 0
@@ -28,6 +30,9 @@ class SimulatedJob(Job, eq=False):
             self.run_s = left_s if self.pace == 1.0 else ceil(left_s / self.pace)
         if not self.granted:
             self.end_s = -1
+            self.pauses = (*self.pauses, (now, -1))
             return
+        if self.pauses and self.pauses[-1][1] < 0:
+            self.pauses = (*self.pauses[:-1], (self.pauses[-1][0], now))
         pace = self.pace = self.stretch
         self.end_s = now + self.run_s if pace == 1.0 else now + stretched(self.run_s, pace)

@@ -30,6 +30,7 @@ COMMANDS = {
     "shrink": "Make a reservation shorter or smaller.",
     "cancel": "Cancel a reservation on all its sites.",
     "watch": "Print what happens to your requests, as it happens.",
+    "simulate": "Replay a workload under policies, and measure the schedules.",
     "policies": "List the scheduling policies.",
     "agent": "Scripts that choose among the slots at each site.",
     "check-schedule": "Check a schedule, whoever made it, against its log and policy.",

@@ -48,9 +48,14 @@ def say_script(source: str) -> None:
 
 def print_json(kind: str, data: object, *, one_line: bool = False) -> None:
     """``{"version": 1, "kind": ..., "data": ...}``; every field of `data` is there, defaults too."""
+    click.echo(json_text(kind, data, one_line=one_line))
+
+
+def json_text(kind: str, data: object, *, one_line: bool = False) -> str:
+    """What `print_json` prints, for a file."""
     envelope = {"version": JSON_VERSION, "kind": kind, "data": plain(data)}
     text = msgspec.json.format(msgspec.json.encode(envelope), indent=-1 if one_line else 2)
-    click.echo(text.decode())
+    return text.decode()
 
 
 def plain(value: object) -> object:

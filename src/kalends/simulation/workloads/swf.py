@@ -239,7 +239,7 @@ def open_log(
 class ResultWriter:
     """Writes ended jobs as a log of the Standard Workload Format 2.2, in order of submission.
 
-    Wait time, run time and allocated processors are those of the simulation; where a job has its line,
+    Submit, wait and run time and allocated processors are those of the simulation; where a job has its line,
     its other fields are kept. The format has one line a job: of one that was preempted or resized it
     holds the wait before its first start, and all the time from then to its end, as run time.
 
@@ -286,7 +286,7 @@ def _result_line(job: SimulatedJob) -> str:
             f" {job.requested_s} -1 1 {job.user} -1 -1 -1 -1 -1 -1\n"
         )
     words = job.line.split()
-    words[2:5] = str(wait_s), str(run_s), str(job.nodes)
+    words[1:5] = str(job.submit_s), str(wait_s), str(run_s), str(job.nodes)
     words[7] = str(job.nodes)
     if words[8].startswith("-") or words[8] == "0":
         words[8] = str(job.requested_s)

@@ -1,0 +1,84 @@
+"""``kalends simulate``: replay a workload under one or several policies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+import click
+
+from kalends.client.cli import _output, _simulated
+from kalends.client.cli._settings import LocalCommand, Settings, pass_settings
+
+if TYPE_CHECKING:
+    from kalends.simulation.running import Result
+
+
+@click.command("simulate", cls=LocalCommand)
+@click.argument("log", type=_simulated.FILE, required=False)
+@click.option(
+    "--policy",
+    "policies",
+    default="easy",
+    show_default=True,
+    metavar="P[,P...]",
+    help="Names, see kalends policies, or your own module:Class.",
+)
+@_simulated.machine_options
+@_simulated.workload_options
+@_simulated.sweep_options
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=_simulated.FILE,
+    help="Also write there: all jobs as .swf or .csv, or the metrics as .json. Where there are "
+    "several policies, the jobs of each go to a file of their own, its name put in.",
+)
+@click.option(
+    "--plot",
+    metavar="FILE",
+    type=_simulated.FILE,
+    help="Draw the schedule there, or a comparison of several policies: .png, .svg or .pdf.",
+)
+@pass_settings
+def command(
+    settings: Settings,
+    log: Path | None,
+    policies: str,
+    out: Path | None,
+    plot: Path | None,
+    **options: Unpack[_simulated.Simulated],
+) -> None:
+    """Replay a workload under policies, and measure the schedules.
+
+    LOG is in the Standard Workload Format, plain or gzip. The jobs run under each policy in turn; the
+    best value of each column is marked with *. With --loads or --repeat it becomes a sweep: many
+    replays on all cores, and their means.
+    """
+    from kalends.client.cli import _metrics_table, _replays
+
+    names = _replays.policy_names(policies)
+    nodes = _simulated.nodes_of(log, options)
+    workload = _simulated.workload_of(log, nodes, options)
+    given = _simulated.replay_options(log, nodes, options)
+    if options["loads"] is not None or options["repeat"] > 1:
+        from kalends.client.cli import _sweeping
+
+        cells = _sweeping.run(workload, names, out, plot, options, given)
+        _say_left_out(cells[0].results[0])
+        _output.answer(settings, "swept", _sweeping.as_cells(cells), lambda: _sweeping.lines(cells))
+        return
+    given |= {"shake_s": _simulated.shake_s(options), "seed": options["seed"]}
+    files = _replays.Files(names, out, plot)
+    results = _replays.run(names, workload, files, nodes, given)
+    _say_left_out(results[0])
+    _output.answer(
+        settings, "simulated", _replays.as_data(results), lambda: _metrics_table.lines(results)
+    )
+
+
+def _say_left_out(result: Result) -> None:
+    from kalends.client.cli import _metrics_table
+
+    for line in _metrics_table.left_out(result):
+        _output.say(line, error=True)

@@ -1,0 +1,75 @@
+"""The machine of a replay, and how jobs spread over it, by their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from kalends.core.errors import InvalidInput
+from kalends.scheduling.cluster import Cluster
+from kalends.scheduling.reservations import Reservation
+from kalends.simulation.job import SimulatedJob
+
+Change = Callable[[Iterable[SimulatedJob]], Iterator[SimulatedJob]]
+
+
+def cluster_from(
+    machine: str,
+    *,
+    nodes: int | None = None,
+    crossing: str = "",
+    reservations: Sequence[Reservation] = (),
+) -> Cluster:
+    """The empty cluster that `machine` names: ``mesh2d:32x32:4x4``, ``grid:64+32``, and so on.
+
+    Raises `InvalidInput` for a text that cannot be read, other `nodes` than the machine has, a `crossing`
+    where there is only one cluster, and reservations on a grid, which would not say where.
+    """
+    # Imported here: most replays only count nodes.
+    if machine.startswith("grid"):
+        from kalends.scheduling.grid_spec import grid_from
+
+        if reservations:
+            raise InvalidInput(
+                "on a grid they would have to say on which cluster",
+                where="reservations",
+                remedy="reserve on one machine, or make the Grid in Python",
+            )
+        cluster: Cluster = grid_from(machine, crossing=crossing)
+    else:
+        from kalends.machines.spec import machine_from
+        from kalends.scheduling.mapped import MappedCluster
+
+        if crossing:
+            raise InvalidInput(
+                "there is only one cluster", where="crossing", remedy="give a grid, as grid:64+32"
+            )
+        cluster = MappedCluster(machine_from(machine), reservations)
+    if nodes is not None and nodes != cluster.nodes:
+        raise InvalidInput(
+            f"{nodes} nodes, but the machine has {cluster.nodes}",
+            where="nodes",
+            remedy="leave them out where a machine is given",
+        )
+    return cluster
+
+
+def split_by(components: str, machine: str) -> Change:
+    """What splits jobs for a grid as ``KIND:LARGEST`` says, such as ``unordered:16``.
+
+    Raises `InvalidInput` for a text that cannot be read, and for a `machine` that is no grid.
+    """
+    from kalends.simulation.co_allocation import split
+
+    kind, _, largest = components.partition(":")
+    if not machine.startswith("grid"):
+        raise InvalidInput(
+            "there is only one cluster", where="components", remedy="give a grid, as grid:64+32"
+        )
+    if not largest.isdecimal() or len(largest) > 9:
+        raise InvalidInput(
+            f"{components[:40]!r} is not KIND:LARGEST",
+            where="components",
+            remedy="write ordered, unordered or total and a number of nodes, such as unordered:16",
+        )
+    clusters = machine.count("+") + 1
+    return lambda jobs: split(jobs, kind, int(largest), clusters)

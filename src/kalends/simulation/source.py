@@ -1,0 +1,161 @@
+"""Where the jobs of a replay come from: a log, a list, a generator; only those that can run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
+from pathlib import Path
+from typing import Final
+
+from kalends.core.errors import InvalidInput
+from kalends.scheduling.cluster import Cluster
+from kalends.simulation.job import SimulatedJob
+from kalends.simulation.machine_text import Change
+from kalends.simulation.workloads.swf import (
+    TOO_WIDE,
+    Damaged,
+    Estimates,
+    Log,
+    Unsorted,
+    open_log,
+)
+from kalends.simulation.workloads.tally import Tally
+
+Workload = str | Path | Iterable[SimulatedJob] | Callable[[], Iterable[SimulatedJob]]
+"""The path of a log; jobs in order of submission; or a function that makes such jobs."""
+
+NODES_MAX: Final = 10**9
+"""More nodes than any machine has."""
+
+_LEADING_NUMBER = re.compile(r"[0-9]{1,9}")
+
+
+class Source:
+    """The jobs of a workload, to be asked for once. What was left out of them is told while they stream.
+
+    A log is filtered by its reader; jobs from elsewhere are checked here.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        *,
+        nodes: int | None = None,
+        estimates: Estimates = "user",
+        damaged: Damaged = "refuse",
+        unsorted: Unsorted = "refuse",
+        keep_lines: bool = False,
+    ) -> None:
+        if nodes is not None and not 1 <= nodes <= NODES_MAX:
+            raise InvalidInput(f"{nodes} nodes", where="nodes", remedy=f"give 1 to {NODES_MAX}")
+        self.log: Log | None = None
+        self._exact = estimates == "exact"
+        self._dropped: dict[str, Tally] = {}
+        self._cut = Tally()
+        self._count = len(workload) if isinstance(workload, Sequence) else None
+        if isinstance(workload, str | Path):
+            self.nodes = nodes or nodes_in_header(workload)
+            self.log = open_log(
+                workload, nodes=self.nodes, estimates=estimates, damaged=damaged,
+                unsorted=unsorted, keep_lines=keep_lines,
+            )  # fmt: skip
+            return
+        if nodes is None:
+            raise InvalidInput("how many are there?", where="nodes", remedy="give nodes")
+        self.nodes = nodes
+        if callable(workload):
+            self._given: Iterable[SimulatedJob] = workload()
+        elif isinstance(workload, Sequence):
+            self._given = map(copy, workload)
+        else:
+            self._given = workload
+
+    @property
+    def dropped(self) -> dict[str, Tally]:
+        """Jobs that were left out, by reason."""
+        return {**self.log.dropped, **self._dropped} if self.log else self._dropped
+
+    @property
+    def cut(self) -> Tally:
+        """Jobs that would run longer than requested, and end there."""
+        return self.log.cut if self.log else self._cut
+
+    @property
+    def damaged(self) -> Tally:
+        """Lines of the log that are no jobs."""
+        return self.log.damaged if self.log else Tally()
+
+    @property
+    def expected(self) -> int | None:
+        """How many jobs there are, more or less; None: nobody knows."""
+        if self.log is None:
+            return self._count
+        said = (self.log.header.get(name, "") for name in ("MaxRecords", "MaxJobs"))
+        return next((int(number) for number in said if _LEADING_NUMBER.fullmatch(number)), None)
+
+    def jobs(self, cluster: Cluster, change: Change | None = None) -> Iterator[SimulatedJob]:
+        """The jobs in order of submission, each such that it could run on the empty `cluster`.
+
+        `change` makes them as they are to run, before that is looked at. Raises `InvalidInput` while it
+        streams, at the first job that makes no sense.
+        """
+        if self.log is not None and type(cluster) is Cluster:
+            # Counted nodes are all the same: the reader has seen to it that every job fits.
+            return iter(self.log)
+        jobs = iter(self.log) if self.log is not None else self._checked(self._given)
+        return self._fitting(change(jobs) if change else jobs, cluster)
+
+    def _checked(self, jobs: Iterable[SimulatedJob]) -> Iterator[SimulatedJob]:
+        last_s: int | None = None
+        for number, job in enumerate(jobs, start=1):
+            if job.nodes < 1 or job.run_s < 1 or job.requested_s < 1 or job.start_s >= 0:
+                what = (
+                    "was simulated already"
+                    if job.start_s >= 0
+                    else f"{job.nodes} nodes for {job.run_s} of {job.requested_s} s"
+                )
+                raise InvalidInput(
+                    what, where=f"job {job.id}", remedy="give new jobs, all numbers 1 or more"
+                )
+            if last_s is not None and job.submit_s < last_s:
+                raise InvalidInput(
+                    f"submitted at {job.submit_s}, before the job in front of it ({last_s})",
+                    where=f"job {job.id}",
+                    remedy="sort the jobs by submit_s",
+                )
+            last_s = job.submit_s
+            if job.run_s > job.requested_s:
+                self._cut.add(number, f"job {job.id} ran {job.run_s} s of {job.requested_s} s")
+                job.run_s = job.requested_s
+            elif self._exact:
+                job.requested_s = job.run_s
+            yield job
+
+    def _fitting(self, jobs: Iterable[SimulatedJob], cluster: Cluster) -> Iterator[SimulatedJob]:
+        for number, job in enumerate(jobs, start=1):
+            if cluster.could_ever_fit(job):
+                yield job
+            else:
+                tally = self._dropped.setdefault(TOO_WIDE, Tally())
+                tally.add(number, f"job {job.id}, {job.nodes} nodes")
+
+
+def nodes_in_header(path: str | Path) -> int:
+    """How many processors the log's header says that its machine has.
+
+    Raises `InvalidInput` if it says nothing, and for a file that cannot be read.
+    """
+    log = open_log(path, nodes=NODES_MAX)
+    header = log.header
+    for name in ("MaxProcs", "MaxNodes"):
+        number = _LEADING_NUMBER.match(header.get(name, ""))
+        if number and int(number[0]):
+            return int(number[0])
+    # A file without any job has a worse fault, and this says which.
+    next(iter(log))
+    raise InvalidInput(
+        "its header does not say how many nodes the machine has",
+        where=str(path),
+        remedy="say so: nodes, or --nodes N",
+    )

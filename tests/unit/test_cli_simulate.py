@@ -1,0 +1,261 @@
+"""``kalends simulate``: what it prints and writes, and how it refuses; each in the program itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kalends.client.cli import cli
+from kalends.simulation.running import simulate
+
+EXCERPT = Path(__file__).parents[2] / "examples" / "data" / "sdsc-sp2-excerpt.swf"
+
+LOG = """; MaxProcs: 4
+1 0 -1 100 4 -1 -1 4 100 -1 1 7 -1 -1 -1 -1 -1 -1
+2 10 -1 50 2 -1 -1 2 60 -1 1 7 -1 -1 -1 -1 -1 -1
+3 20 -1 5 1 -1 -1 1 30 -1 1 8 -1 -1 -1 -1 -1 -1
+"""
+METRICS = {
+    "policy", "jobs", "nodes", "mean_wait_s", "median_wait_s", "p95_wait_s", "mean_response_s",
+    "mean_bounded_slowdown", "utilization", "makespan_s", "mean_queue_depth", "max_queue_depth",
+    "throughput_per_s", "predictions", "seconds", "jobs_per_second", "dropped", "cut", "damaged",
+}  # fmt: skip
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.swf"
+    path.write_text(LOG)
+    return path
+
+
+@pytest.fixture
+def run(log: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(log.parent)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return lambda *words: CliRunner().invoke(cli, ["simulate", *words])
+
+
+def data(result: Result, kind: str = "simulated") -> Any:
+    envelope = json.loads(result.stdout)
+    assert (envelope["version"], envelope["kind"]) == (1, kind)
+    return envelope["data"]
+
+
+def test_a_log_is_replayed_on_the_machine_that_its_header_names(run: Run) -> None:
+    result = run("tiny.swf")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "3 jobs on 4 nodes; times in seconds",
+        "POLICY  WAIT  MEDIAN  P95  SLOWDOWN    UTIL  MAKESPAN  QUEUE  MAX",
+        "easy      57      80   90      4.10  84.17%       150    1.1    2",
+    ]
+
+
+def test_the_best_value_of_each_column_is_marked(run: Run) -> None:
+    lines = run("tiny.swf", "--nodes", "4", "--policy", "fcfs,easy,easy").stdout.splitlines()
+    assert len(lines) == 4
+    assert "*" not in "".join(lines)
+    result = run(str(EXCERPT), "--policy", "easy,fcfs")
+    assert result.stdout.splitlines()[1:] == [
+        "POLICY    WAIT   MEDIAN      P95   SLOWDOWN     UTIL   MAKESPAN   QUEUE   MAX",
+        "easy     4,526*       0*  26,469*     20.97*  58.11%    686,922     2.2*   34*",
+        "fcfs    16,124   15,188   37,107     130.29   58.35%*   684,176*    7.8    83",
+    ]
+
+
+def test_json_has_every_metric_and_is_the_same_but_for_its_times(run: Run) -> None:
+    first, second = (data(run("tiny.swf", "--policy", "easy,fcfs", "--json")) for _ in range(2))
+    assert [each["policy"] for each in first] == ["easy", "fcfs"]
+    for one, other in zip(first, second, strict=True):
+        assert set(one) >= METRICS
+        for name in ("seconds", "jobs_per_second"):
+            del one[name], other[name]
+        assert one == other
+
+
+def test_jobs_that_are_left_out_are_counted_and_named(run: Run, log: Path) -> None:
+    log.write_text(LOG + "9 30 -1 0 1 -1 -1 1 30 -1 1 8 -1 -1 -1 -1 -1 -1\n")
+    result = run("tiny.swf", "--nodes", "3")
+    assert result.stderr.splitlines() == [
+        "kalends: 1 job dropped, more processors than the machine has (line 2: job 1 with 4)",
+        "kalends: 1 job dropped, no run time (line 5: job 9)",
+    ]
+    (each,) = data(run("tiny.swf", "--nodes", "3", "--json"))
+    assert {reason: tally["count"] for reason, tally in each["dropped"].items()} == {
+        "more processors than the machine has": 1, "no run time": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["tiny.swf", "--policy", "eesy"], "did you mean easy"),
+        (["tiny.swf", "--policy", "mine:Mine"], "cannot be loaded"),
+        (["tiny.swf", "--nodes", "0"], "give 1 to"),
+        (["nothing.swf"], "No such file"),
+        (["."], "is not a regular file"),
+        ([], "kalends simulate LOG"),
+        (["tiny.swf", "--generate", "poisson", "--nodes", "4"], "both a log and --generate"),
+        (["--generate", "poisson"], "--nodes N"),
+        (["--generate", "poisoned", "--nodes", "4"], "there is no workload"),
+        (["tiny.swf", "--estimates", "good"], "'good' is not one of"),
+        (["tiny.swf", "--out", "tiny.swf"], "is there already"),
+        (["tiny.swf", "--out", "nowhere/out.csv"], "cannot be made"),
+        (["tiny.swf", "--out", "out.txt"], "ends in .swf, .csv, .json"),
+        (["tiny.swf", "--plot", "out.gif"], "ends in .png, .svg, .pdf"),
+        (["tiny.swf", "--machine", "grid:4+x"], "is not a number of nodes"),
+        (["tiny.swf", "--machine", "grid:2+2", "--nodes", "5"], "the machine has 4"),
+        (["tiny.swf", "--components", "total:2"], "only one cluster"),
+        (["tiny.swf", "--machine", "grid:2+2", "--components", "total"], "KIND:LARGEST"),
+        (["tiny.swf", "--reservations", "nothing.csv"], "No such file"),
+        (["tiny.swf", "--loads", "1,x"], "no list of numbers"),
+        (["tiny.swf", "--loads", "0", "--cores", "1"], "a number above 0"),
+        (["tiny.swf", "--repeat", "3"], "shake the submissions"),
+        (["tiny.swf", "--shake", "5"], "has no unit"),
+        (["tiny.swf", "--loads", "1", "--out", "out.csv"], "ends in .json"),
+        (["tiny.swf", "--loads", "1", "--plot", "out.png"], "no single schedule"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_words_and_writes_nothing(
+    run: Run, log: Path, words: list[str], said: str
+) -> None:
+    result = run(*words)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.output
+    assert [path.name for path in log.parent.iterdir()] == ["tiny.swf"]
+    assert log.read_text() == LOG
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "has no job"),
+        ("; MaxProcs: 4\n", "has no job"),
+        (LOG.replace("100 -1 1 7", "1x0 -1 1 7", 1), "line 2"),
+        (LOG + "4 5 -1 5 1 -1 -1 1 30 -1 1 8 -1 -1 -1 -1 -1 -1\n", "line 5"),
+        (LOG[:-20], "line 4"),
+        (LOG.replace("MaxProcs: 4", "No machine"), "--nodes N"),
+    ],
+)
+def test_a_log_that_is_wrong_is_refused_with_the_line(
+    run: Run, log: Path, content: str, said: str
+) -> None:
+    log.write_text(content)
+    result = run("tiny.swf", "--out", "out.csv")
+    assert (result.exit_code, "try: " in result.stderr) == (2, True)
+    assert said in result.stderr
+    assert [path.name for path in log.parent.iterdir()] == ["tiny.swf"]
+
+
+def test_damaged_and_unsorted_logs_are_replayed_on_request(run: Run, log: Path) -> None:
+    log.write_text(LOG + "broken\n4 5 -1 5 1 -1 -1 1 30 -1 1 8 -1 -1 -1 -1 -1 -1\n")
+    result = run("tiny.swf", "--damaged", "skip", "--sort")
+    assert result.stdout.startswith("4 jobs on 4 nodes")
+    assert "1 damaged line" in result.stderr
+
+
+def test_each_policy_has_a_file_of_its_jobs(run: Run, log: Path) -> None:
+    assert run("tiny.swf", "--policy", "easy,fcfs", "--out", "out.swf").exit_code == 0
+    assert run("tiny.swf", "--out", "out.csv").exit_code == 0
+    assert run("tiny.swf", "--out", "out.json").exit_code == 0
+    directory = log.parent
+    lines = (directory / "out-easy.swf").read_text().splitlines()
+    assert [line.split()[:5] for line in lines if not line.startswith(";")] == [
+        ["1", "0", "0", "100", "4"], ["2", "10", "90", "50", "2"], ["3", "20", "80", "5", "1"],
+    ]  # fmt: skip
+    assert (directory / "out-fcfs.swf").read_text().splitlines() == lines
+    assert (directory / "out.csv").read_text().count("\n") == 4
+    envelope = json.loads((directory / "out.json").read_text())
+    assert (envelope["kind"], envelope["data"][0]["jobs"]) == ("simulated", 3)
+
+
+def test_results_written_as_a_log_are_a_log_with_the_same_jobs(run: Run, log: Path) -> None:
+    assert run(str(EXCERPT), "--out", "out.swf").exit_code == 0
+    again = simulate(log.parent / "out.swf", policy="easy", nodes=128)
+    assert again.mean_wait_s == simulate(EXCERPT, policy="easy").mean_wait_s
+
+
+def test_a_users_own_policy_is_found_in_the_current_directory(run: Run, log: Path) -> None:
+    (log.parent / "my_rules.py").write_text(
+        "from kalends.scheduling.policies.fcfs import Fcfs\n"
+        "class Mine(Fcfs):\n    pass\n"
+        "class Broken(Fcfs):\n    def schedule(self, now):\n        return 1 / 0\n"
+        "class Idle(Fcfs):\n    def schedule(self, now):\n        pass\n"
+    )
+    mine, fcfs = data(run("tiny.swf", "--policy", "my_rules:Mine,fcfs", "--json"))
+    assert mine["mean_wait_s"] == fcfs["mean_wait_s"]
+    broken = run("tiny.swf", "--policy", "my_rules:Broken")
+    assert broken.exit_code in (1, 2)
+    assert "my_rules" in broken.stderr
+    assert "division by zero" in broken.stderr
+    idle = run("tiny.swf", "--policy", "my_rules:Idle")
+    assert idle.exit_code in (1, 2)
+    assert "3 jobs were never started" in idle.stderr
+
+
+def test_a_generated_workload_is_the_same_for_the_same_seed(run: Run) -> None:
+    words = ("--generate", "poisson", "--nodes", "16", "--jobs", "500", "--json")
+    waits = [data(run(*words, "--seed", seed))[0]["mean_wait_s"] for seed in ("1", "1", "2")]
+    assert waits[0] == waits[1] != waits[2]
+
+
+def test_reservations_keep_nodes_free(run: Run, log: Path) -> None:
+    (log.parent / "kept.csv").write_text("start,end,nodes\n0,1000,1\n")
+    result = run("tiny.swf", "--reservations", "kept.csv", "--json")
+    (each,) = data(result)
+    assert each["makespan_s"] > 1000
+
+
+def test_a_sweep_gives_means_and_how_sure_they_are(run: Run, log: Path) -> None:
+    words = (
+        "tiny.swf",
+        "--policy",
+        "easy,fcfs",
+        "--loads",
+        "1,2",
+        "--repeat",
+        "3",
+        "--shake",
+        "30s",
+    )
+    result = run(*words, "--cores", "1", "--out", "out.json")
+    lines = result.stdout.splitlines()
+    assert lines[0] == (
+        "means of 3 shaken replays, with 95 % confidence intervals; times in seconds"
+    )
+    assert [line.split()[:2] for line in lines[2:]] == [
+        ["easy", "1"], ["easy", "2"], ["fcfs", "1"], ["fcfs", "2"],
+    ]  # fmt: skip
+    cells = data(run(*words, "--cores", "2", "--json"), "swept")
+    written = json.loads((log.parent / "out.json").read_text())["data"]
+    for cell in (*cells, *written):
+        for each in cell["results"]:
+            del each["seconds"], each["jobs_per_second"]
+    assert cells == written
+    waits = [each["mean_wait_s"] for each in cells[0]["results"]]
+    assert cells[0]["estimates"]["mean_wait_s"]["mean"] == pytest.approx(sum(waits) / 3)
+
+
+def test_a_replay_loads_nothing_of_servers_and_no_numpy(log: Path) -> None:
+    program = (
+        "import sys\nfrom kalends.client.cli import main\n"
+        f"sys.argv = ['kalends', 'simulate', {str(log)!r}]\n"
+        "assert main() == 0\n"
+        "print(*{name.partition('.')[0] for name in sys.modules})\n"
+        "assert 'kalends.broker' not in sys.modules\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = set(run.stdout.splitlines()[-1].split())
+    assert not loaded & {"numpy", "aiohttp", "asyncio", "matplotlib", "rich", "random", "sqlite3"}
