@@ -139,6 +139,7 @@ class Cluster:
         self.begun -= 1
         job.requested_s = max(job.until_s - now, 0)
         job.until_s = -1
+        job.target = 0
         self.touched.append(job)
 
     def withdraw(self, nodes: Collection[int]) -> None:
@@ -193,6 +194,42 @@ class Cluster:
         self.ends, self.free = ends, free
         return fits
 
+    def room(self, now: int) -> int:
+        """Nodes that a short job could have now: those that are free and not reserved."""
+        free = self.free_at(now)
+        return free - self.reservations.nodes_at(now) if self.reserved else free
+
+    def resize(self, job: Job, nodes: int, now: int) -> bool:
+        """Ask a running malleable job to change to another of its sizes; says whether it was asked.
+
+        It changes when it next can, and `resized` is called then. Nodes that it gains are kept for it
+        from now on; nodes that it gives up are free from then on. A job makes one change at a time, and
+        none in the pass that started it.
+        """
+        molds = job.molds
+        if molds is None or not molds.malleable or nodes not in molds.sizes:
+            return False
+        if job.target or nodes == job.granted or job.until_s <= now or job in self.touched:
+            return False
+        more = nodes - job.granted
+        if more > self.free or (self.reserved and not self._leaves_change(job, nodes, now)):
+            return False
+        if more > 0:
+            self.free -= more
+            job.granted = nodes
+        job.target = nodes
+        # It may begin to change in the very second in which it would have been over.
+        self._expect(job, job.until_s + molds.reconfiguration_s + 1)
+        self.touched.append(job)
+        return True
+
+    def resized(self, job: Job, until_s: int) -> None:
+        """A job has made the change that it was asked for, and will be over by `until_s`."""
+        self.free += job.granted - job.target
+        job.nodes = job.granted = job.target
+        job.target = 0
+        self._expect(job, until_s)
+
     def promise(self, job: Job, now: int) -> Promise:
         """When a job that cannot start now can start at the latest if nothing else is started."""
         if job.nodes > self.nodes - self.out_of_service:
@@ -246,6 +283,24 @@ class Cluster:
             job.start_s = now
         insort(self.ends, (until_s, job.order, job))
         self.touched.append(job)
+
+    def _expect(self, job: Job, until_s: int) -> None:
+        """A running job will be over by another time than was thought."""
+        del self.ends[bisect_left(self.ends, (job.until_s, job.order))]
+        job.until_s = until_s
+        insort(self.ends, (until_s, job.order, job))
+
+    def _leaves_change(self, job: Job, nodes: int, now: int) -> bool:
+        """Whether all reservations keep their room if a running job changes, whenever it does."""
+        molds = job.molds
+        assert molds is not None
+        # Whatever is done before the change, no more is left then than all of the job; the 1 is for times
+        # that are rounded up.
+        longest_s = max(job.until_s - now, molds.requested_on(nodes)) + molds.reconfiguration_s + 1
+        more = nodes - job.granted
+        if more > 0 and not self._leaves_room(more, now, job.until_s):
+            return False
+        return self._leaves_room(max(nodes, job.granted), job.until_s, now + longest_s)
 
     def _leaves_room(self, nodes: int, now: int, until_s: int) -> bool:
         """Whether `nodes` more during ``[now, until_s)`` leave all reservations their room."""

@@ -137,6 +137,10 @@ class Grid(Cluster):
         self._begin(job, job.nodes, now)
         return True
 
+    def resize(self, job: Job, nodes: int, now: int) -> bool:
+        """Never: a job keeps what it has of each part until it has ended."""
+        return False
+
     def end(self, job: Job) -> None:
         super().end(job)
         self.free_of_parts = list(map(int.__add__, self.free_of_parts, job.placed))

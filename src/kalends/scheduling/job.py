@@ -15,12 +15,18 @@ class Moldability(msgspec.Struct, frozen=True):
     """The sizes that a job can run on, ascending, and how long it takes on each.
 
     `sizes[i]` nodes need `requested_s[i]` time. Moldable jobs get one of them at the start; malleable
-    ones may be changed while they run (Konuru, Moreira and Naik 1996, section 3).
+    ones may be changed while they run (Konuru, Moreira and Naik 1996, section 3), and then take up to
+    `reconfiguration_s` longer each time.
     """
 
     sizes: tuple[int, ...]
     requested_s: tuple[int, ...]
     malleable: bool = False
+    reconfiguration_s: int = 0
+
+    def requested_on(self, nodes: int) -> int:
+        """How long the job takes on one of its sizes."""
+        return self.requested_s[self.sizes.index(nodes)]
 
 
 class Components(msgspec.Struct, frozen=True):
@@ -38,7 +44,7 @@ class Job(msgspec.Struct, eq=False):
     """A batch job. Times are whole seconds (or whatever unit the workload counts in), nodes are counts.
 
     A policy reads it and asks the cluster to start it; only the cluster writes `granted`, `start_s`,
-    `until_s`, `stretch` and `partition`. How long it will really run is nowhere in here.
+    `until_s`, `stretch`, `partition` and `target`. How long it will really run is nowhere in here.
     """
 
     id: int
@@ -69,6 +75,8 @@ class Job(msgspec.Struct, eq=False):
     """Its nodes, where the cluster names nodes: those it runs on, or had when it ended."""
     placed: tuple[int, ...] = ()
     """How many nodes of each part of a grid it has, or had when it ran last; empty elsewhere."""
+    target: int = 0
+    """To how many nodes it has been asked to change while it runs, until it has done so; 0: not asked."""
 
 
 def stretched(length_s: int, stretch: float) -> int:

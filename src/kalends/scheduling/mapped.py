@@ -95,6 +95,10 @@ class MappedCluster(Cluster):
         self.machine = machine
         return fits
 
+    def resize(self, job: Job, nodes: int, now: int) -> bool:
+        """Never: a partition stays as it is until its job has ended."""
+        return False
+
     def withdraw(self, nodes: Collection[int]) -> None:
         self.machine.withdraw(nodes)
         self._count_out_of_service(self.machine.out_of_service)

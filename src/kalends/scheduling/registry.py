@@ -119,6 +119,24 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
         JONES,
         number="HOPS",
     ),
+    PolicyInfo(
+        "lazy",
+        f"{_HERE}.moldable:Lazy",
+        "The first that fits, on as many nodes as it can take (LS).",
+        KONURU,
+    ),
+    PolicyInfo(
+        "adaptive",
+        f"{_HERE}.moldable:Adaptive",
+        "As many as fit on their fewest nodes, then shares out the rest (AS).",
+        KONURU,
+    ),
+    PolicyInfo(
+        "reconfigurable",
+        f"{_HERE}.reconfigurable:Reconfigurable",
+        "As adaptive; running jobs give nodes to those that wait, and take them when none does (RS).",
+        KONURU,
+    ),
 )
 
 BY_NAME: Final = {info.name: info for info in POLICIES}

@@ -58,6 +58,11 @@ class Scheduler:
         self._withdrawals += 1
         return self.wake(now)
 
+    def resized(self, job: Job, now: int, until_s: int) -> list[Job]:
+        """A running job has changed to its `target`, and expects to be over by `until_s`."""
+        self.cluster.resized(job, until_s)
+        return self.wake(now)
+
     def wake(self, now: int) -> list[Job]:
         """Let the policy look, though nothing was submitted and nothing ended."""
         self.policy.schedule(now)

@@ -9,13 +9,15 @@ from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
+from kalends.simulation.malleable import MalleableJob
 
 
 def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[SimulatedJob]:
     """Run all `jobs`, in order of submission, and yield each when it has ended. Streams: keeps no job.
 
     Events of the same second: submissions before ends, before mere passing of time. Submissions come in
-    their own order, ends in the order in which the runs began. One pass of the policy follows every
+    their own order, ends in the order in which the runs began (and, among them, changes of size that have
+    been made, in the order in which they were asked for). One pass of the policy follows every
     single event. These ties are those of the published results (Gaussier et al., SC'15).
 
     Raises `InvalidInput` at the end if jobs still wait that the policy has never started.
@@ -41,8 +43,12 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
             now, run, job = heappop(ends)
             if run != job.run:
                 continue
-            touched = scheduler.end(job, now)
-            yield job
+            if job.end_s == now:
+                touched = scheduler.end(job, now)
+                yield job
+            else:
+                assert isinstance(job, MalleableJob)
+                touched = scheduler.resized(job, now, job.changed(now))
         else:
             _all_started(scheduler)
             return
@@ -52,6 +58,8 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
             each.run = begun = begun + 1
             if each.end_s >= 0:
                 heappush(ends, (each.end_s, begun, each))
+            if each.target and isinstance(each, MalleableJob) and each.change_s >= 0:
+                heappush(ends, (each.change_s, begun, each))
         if wakes and wake_s != now:  # A time to wake that came with other events is still to come.
             wake_s = scheduler.wake_at(now)
 

@@ -1,0 +1,73 @@
+"""The size of a moldable job: how it is set, and how it is chosen for policies that only know one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kalends.scheduling.cluster import NEVER, Cluster
+from kalends.scheduling.job import Job
+from kalends.scheduling.policy import Policy
+
+
+def sizes_of(job: Job) -> tuple[int, ...]:
+    """The sizes that a waiting job can be started on, ascending: one, if it is rigid or ran before."""
+    return (job.nodes,) if job.molds is None or job.start_s >= 0 else job.molds.sizes
+
+
+def mold(job: Job, nodes: int) -> None:
+    """Let a waiting job ask for one of its sizes: from now on it is as a rigid one."""
+    if job.molds is not None and nodes != job.nodes:
+        assert job.start_s < 0, f"job {job.id} has begun on {job.nodes} nodes"
+        job.nodes = nodes
+        job.requested_s = job.molds.requested_on(nodes)
+
+
+class Molding:
+    """A policy for rigid jobs that is given moldable ones: each gets its size when it is submitted.
+
+    It is the one with the earliest completion, the smaller of equals, as SA chooses it for the user
+    (Cirne and Berman 2003, "When the herd is smart"): all that runs takes its requested time, and all
+    that waits goes in order of submission, each as early as it fits. Whatever the policy then does.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy: Final = policy
+        self.cluster: Cluster = policy.cluster
+        self.wakes = policy.wakes
+
+    def submitted(self, job: Job, now: int) -> None:
+        if job.molds is not None:
+            mold(job, self.chosen(job, now))
+        self.policy.submitted(job, now)
+
+    def ended(self, job: Job, now: int) -> None:
+        self.policy.ended(job, now)
+
+    def withdrawn(self, job: Job, now: int) -> None:
+        self.policy.withdrawn(job, now)
+
+    def schedule(self, now: int) -> None:
+        self.policy.schedule(now)
+
+    def waiting(self) -> Iterator[Job]:
+        return self.policy.waiting()
+
+    def wake_at(self, now: int) -> int | None:
+        return self.policy.wake_at(now)
+
+    def chosen(self, job: Job, now: int) -> int:
+        """The size on which a job that is submitted now is expected to be over first."""
+        plan = self.cluster.plan(now)
+        for other in self.policy.waiting():
+            if other.nodes <= plan.free[-1]:
+                start_s = plan.earliest(other.nodes, other.requested_s, now)
+                plan.take(other.nodes, start_s, start_s + other.requested_s)
+        best, best_s = job.nodes, NEVER
+        for nodes in sizes_of(job):
+            mold(job, nodes)
+            if nodes <= plan.free[-1] and self.cluster.could_ever_fit(job):
+                over_s = plan.earliest(nodes, job.requested_s, now) + job.requested_s
+                if over_s < best_s:
+                    best, best_s = nodes, over_s
+        return best

@@ -1,0 +1,148 @@
+"""How sure a simulated mean is: batch means, and when to stop (Jain 1991, section 25.5.2).
+
+What a simulation yields one after the other is correlated, so that the usual standard error is too
+small. Means of long batches are nearly independent, and theirs is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from itertools import pairwise
+from math import inf, sqrt
+from statistics import NormalDist
+
+from kalends.core.errors import InvalidInput
+
+
+def student_t(level: float, freedom: int) -> float:
+    """The two-sided quantile of Student's distribution, as for a confidence `level` of 0.95.
+
+    By the expansion of Abramowitz and Stegun 1964 (26.7.5): within 0.001 from 10 degrees of freedom on.
+    """
+    x = NormalDist().inv_cdf(0.5 + level / 2)
+    terms = (
+        (x**3 + x) / 4,
+        (5 * x**5 + 16 * x**3 + 3 * x) / 96,
+        (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / 384,
+        (79 * x**9 + 776 * x**7 + 1482 * x**5 - 1920 * x**3 - 945 * x) / 92160,
+    )
+    correction: float = sum(term / freedom**power for power, term in enumerate(terms, 1))
+    return x + correction
+
+
+class BatchMeans:
+    """The mean of a series and its standard error, in memory that does not grow.
+
+    Values go into batches of equal size, `batches` to ``2 * batches`` of them: when there are that many,
+    neighbours are joined, and batches are twice as long from then on. Warm-up: the first eighth of
+    `batches`, so between 1/16 and 1/8 of what has been seen, does not count, however long the run gets.
+    """
+
+    __slots__ = ("_filled", "_sum", "_sums", "batches", "size", "warm_up")
+
+    def __init__(self, batches: int = 32, size: int = 64) -> None:
+        if batches < 8 or size < 1:
+            raise InvalidInput(
+                f"{batches} batches of {size}",
+                where="batches",
+                remedy="give 8 or more, of 1 or more",
+            )
+        self.batches = batches
+        self.size = size
+        """Values in a batch."""
+        self.warm_up = batches // 8
+        """Batches at the beginning that do not count."""
+        self._sums: list[float] = []
+        self._sum: float = 0
+        self._filled = 0
+
+    def add(self, value: float) -> bool:
+        """Take the next value; says whether a batch is full with it."""
+        self._sum += value
+        self._filled += 1
+        if self._filled < self.size:
+            return False
+        sums = self._sums
+        sums.append(self._sum)
+        self._sum, self._filled = 0, 0
+        if len(sums) == 2 * self.batches:
+            self._sums = [a + b for a, b in zip(sums[::2], sums[1::2], strict=True)]
+            self.size *= 2
+        return True
+
+    @property
+    def count(self) -> int:
+        """All values so far, those of the warm-up too."""
+        return len(self._sums) * self.size + self._filled
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are batches enough to say anything."""
+        return len(self._sums) >= self.batches
+
+    @property
+    def mean(self) -> float:
+        """The mean of the full batches after the warm-up; of all values if there are none."""
+        sums = self._sums[self.warm_up :]
+        if sums:
+            return sum(sums) / (len(sums) * self.size)
+        return (sum(self._sums) + self._sum) / self.count if self.count else 0.0
+
+    @property
+    def standard_error(self) -> float:
+        """Of the mean; infinite as long as there are fewer than two batches."""
+        means = self._means()
+        if len(means) < 2:
+            return inf
+        middle = sum(means) / len(means)
+        squares = sum((each - middle) ** 2 for each in means)
+        return sqrt(squares / (len(means) - 1) / len(means))
+
+    @property
+    def correlation(self) -> float:
+        """Of neighbouring batches: near 0 if they are long enough."""
+        means = self._means()
+        middle = sum(means) / len(means) if means else 0.0
+        squares = sum((each - middle) ** 2 for each in means)
+        products = sum((a - middle) * (b - middle) for a, b in pairwise(means))
+        return products / squares if squares else 0.0
+
+    def half_width(self, level: float = 0.95) -> float:
+        """The mean lies so far from the true one, at most, in a share `level` of all runs."""
+        counted = len(self._sums) - self.warm_up
+        return student_t(level, counted - 1) * self.standard_error if counted > 2 else inf
+
+    def settled(self, share: float) -> bool:
+        """Whether the standard error is at most `share` of the mean, and can be believed.
+
+        It can if there are batches enough, and no more correlated than independent ones are in 95 of 100
+        runs.
+        """
+        if not self.enough or self.standard_error > share * abs(self.mean):
+            return False
+        return self.correlation <= 1.645 / sqrt(len(self._sums) - self.warm_up)
+
+    def _means(self) -> list[float]:
+        return [each / self.size for each in self._sums[self.warm_up :]]
+
+
+class Steady:
+    """Stop when every class and the whole are known well enough (Konuru, Moreira and Naik 1996: 0.01)."""
+
+    def __init__(self, classes: Iterable[Hashable], share: float = 0.01) -> None:
+        self.share = share
+        self.whole = BatchMeans()
+        self.classes = {each: BatchMeans() for each in classes}
+        self._open = [self.whole, *self.classes.values()]
+
+    def add(self, of: Hashable, value: float) -> bool:
+        """Take the next value, of one class; says whether it is time to stop."""
+        self.classes[of].add(value)
+        if not self.whole.add(value):
+            return False
+        # Those that were not settled last are looked at first: mostly one look is enough.
+        for at, each in enumerate(self._open):
+            if not each.settled(self.share):
+                self._open[0], self._open[at] = each, self._open[0]
+                return False
+        return True
