@@ -61,8 +61,8 @@ class TwinJob:
     held: int = 0
     target: int = 0
     until_s: int = 0
-    stamps: list[tuple[int, int]] = field(default_factory=list)
-    """(time of an event of its own, number of the moment at which that time was known first)."""
+    stamp: int = 0
+    """The number of the moment at which it was started or asked to change last."""
     log: list[tuple[int, int]] = field(default_factory=list)
     """(time, nodes held from then on)."""
 
@@ -119,21 +119,18 @@ class Twin:
         for job in self.running:
             walked = job.walked()
             if walked.end_s == self.now:
-                found.append((self.first_known(job), job.number, job, True))
+                found.append((job.stamp, job.number, job, True))
             if (
                 job.target
                 and len(walked.changes) == len(job.orders)
                 and walked.changes[-1][1] == self.now
             ):
-                found.append((self.first_known(job), job.number, job, False))
+                found.append((job.stamp, job.number, job, False))
         return min(found)[2:] if found else None
 
-    def first_known(self, job: TwinJob) -> int:
-        return min(number for time, number in job.stamps if time == self.now)
-
-    def know(self, job: TwinJob, time: int) -> None:
+    def know(self, job: TwinJob) -> None:
         self.stamp += 1
-        job.stamps.append((time, self.stamp))
+        job.stamp = self.stamp
 
     def room(self) -> int:
         return self.nodes - sum(job.held for job in self.running if job.until_s > self.now)
@@ -147,7 +144,7 @@ class Twin:
         job.start_s, job.first, job.held = self.now, size, size
         job.until_s = self.now + job.time_on(size) + job.spare_s
         job.log.append((self.now, size))
-        self.know(job, job.walked().end_s)
+        self.know(job)
 
     def ask(self, job: TwinJob, size: int) -> None:
         job.orders.append((self.now, size))
@@ -156,10 +153,7 @@ class Twin:
         if size > job.held:
             job.held = size
             job.log.append((self.now, size))
-        walked = job.walked()
-        self.know(job, walked.end_s)
-        if len(walked.changes) == len(job.orders):
-            self.know(job, walked.changes[-1][1])
+        self.know(job)
 
     def look(self) -> None:
         if self.policy == "lazy":

@@ -43,11 +43,12 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
             now, run, job = heappop(ends)
             if run != job.run:
                 continue
-            if job.target and isinstance(job, MalleableJob) and job.change_s == now:
-                touched = scheduler.resized(job, now, job.changed(now))
-            else:
+            if job.end_s == now:
                 touched = scheduler.end(job, now)
                 yield job
+            else:
+                assert isinstance(job, MalleableJob)
+                touched = scheduler.resized(job, now, job.changed(now))
         else:
             _all_started(scheduler)
             return
