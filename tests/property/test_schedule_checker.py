@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -201,7 +202,9 @@ def test_a_shifted_job_is_found_or_the_schedule_is_still_legal(random: Random, p
     ],
 )
 @pytest.mark.parametrize("even", [True, False], ids=["swf", "csv"])
-def test_what_is_not_as_in_the_log_is_found(change, kind: str, even: bool) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_not_as_in_the_log_is_found(
+    change: Callable[[list[Row]], list[Row]], kind: str, even: bool
+) -> None:
     jobs = [
         SimulatedJob(number, 10 * number, 3, 25, run_s=20) for number in range(1, 7 if even else 8)
     ]

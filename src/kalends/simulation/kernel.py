@@ -32,7 +32,7 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
     while True:
         end_s = ends[0][0] if ends else NEVER
         if wake_s is not None and wake_s < arrival_s and wake_s < end_s:
-            now, wake_s = wake_s, None
+            now = wake_s
             touched = scheduler.wake(now)
         elif arrival is not None and arrival_s <= end_s:
             now = arrival_s
@@ -60,8 +60,7 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
                 heappush(ends, (each.end_s, begun, each))
             if each.target and isinstance(each, MalleableJob) and each.change_s >= 0:
                 heappush(ends, (each.change_s, begun, each))
-        # A time to wake that came with other events is still to come.
-        if wakes and wake_s != now:
+        if wakes:
             wake_s = scheduler.wake_at(now)
 
 

@@ -311,7 +311,7 @@ def _style() -> AbstractContextManager[None]:
     need_matplotlib()
     import matplotlib as mpl
 
-    context: AbstractContextManager[None] = mpl.rc_context(_STYLE)
+    context: AbstractContextManager[None] = mpl.rc_context(_STYLE)  # type: ignore[arg-type]  # names are literals there
     return context
 
 

@@ -155,7 +155,7 @@ def _on_dask(address: str) -> Iterator[_Run]:
             remedy="install it: pip install 'kalends[dask]'",
         ) from error
     _must_answer(address)
-    with Client(address, timeout=DASK_WAIT_S, set_as_default=False) as client:
+    with Client(address, timeout=DASK_WAIT_S, set_as_default=False) as client:  # type: ignore[no-untyped-call]  # not typed
         yield lambda replays: (
             future.result() for future in client.map(_replayed, list(replays), pure=False)
         )
