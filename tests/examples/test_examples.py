@@ -47,6 +47,10 @@ def test_the_grid_of_clusters_prints_what_is_stored() -> None:
     check("grid", run_script(EXAMPLES / "grid.py", {}))
 
 
+def test_a_policy_of_ones_own_prints_what_is_stored() -> None:
+    check("own_policy", run_script(EXAMPLES / "own_policy.py", {}))
+
+
 def test_the_terminal_session_prints_what_is_stored(own_facility: Facility) -> None:
     printed = run_session(EXAMPLES / "cli-session.sh", own_facility.environment())
     check("cli-session", comparable(printed, str(own_facility.directory)))
@@ -80,9 +84,10 @@ def test_the_tour_of_agents_prints_what_is_stored(own_facility: Facility) -> Non
 
 
 def test_no_example_is_left_out() -> None:
-    present = {path.stem for path in _programs(EXAMPLES)}
+    present = {path.stem for path in _programs(EXAMPLES) if path.stem != "my_policy"}
     sessions = {"cli-session", "mistakes", "reclaim", "simulate-session", "waiting-session"}
-    assert present == {*SCRIPTS, "calendars", "grid", "machines", "simulate", *sessions}
+    in_python = {"calendars", "grid", "machines", "own_policy", "simulate"}
+    assert present == {*SCRIPTS, *in_python, *sessions}
     of_agents = {f"agents-{path.stem}" for path in _programs(AGENTS)}
     assert of_agents == {"agents-prefer_mornings", "agents-tour"}
     assert {path.stem for path in OUTPUT.iterdir()} == present | of_agents

@@ -32,3 +32,10 @@ def test_a_policy_decides_as_its_slow_twin_among_reservations(policy: str, log: 
 def test_a_policy_decides_as_its_slow_twin_on_crowded_logs(policy: str) -> None:
     for seed in range(effort.examples(200)):
         same(policy, crowded_log(seed))
+
+
+@pytest.mark.parametrize("seed", [877, 2531])
+def test_a_job_stopped_and_started_again_in_one_second_ends_after_those_begun_before(
+    seed: int,
+) -> None:
+    same("preemptive", crowded_log(seed))

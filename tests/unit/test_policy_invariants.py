@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests import effort
-from tests.policy_logs import SmallLog, crowded_log
+from tests.policy_logs import Recording, SmallLog, crowded_log
 
 from kalends.core.errors import Conflict
 from kalends.scheduling import Cluster, Job, Reservation, Scheduler, policy_maker
@@ -31,11 +31,10 @@ ALL = [text for info in POLICIES for text in writings(info)]
 every_policy = pytest.mark.parametrize("policy", ALL)
 
 
-class Checked(Scheduler):
+class Checked(Recording):
     """A scheduler that checks the cluster after every pass, at the time of the pass."""
 
-    def wake(self, now: int) -> list[Job]:
-        touched = list(super().wake(now))
+    def passed(self, touched: list[Job], now: int) -> list[Job]:
         cluster = self.cluster
         running = [job for _, _, job in cluster.ends]
         assert cluster.ends == sorted(cluster.ends)

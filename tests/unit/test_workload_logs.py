@@ -99,6 +99,7 @@ def test_a_log_is_read_anew_each_time_and_counts_anew(tmp_path: Path) -> None:
     [
         ([line(1), "1 2 3"], "line 2", "3 fields"),
         ([line(1), line(2) + " 7"], "line 2", "19 fields"),
+        ([line(1).removesuffix(" -1"), line(2) + " 7"], "line 1", "17 fields"),
         ([line(1), line(2).replace(" 60 ", " x ")], "line 2, run_s", "'x' is not a whole number"),
         ([line(1), line(2).replace(" 60 ", " 1.5 ")], "line 2, run_s", "'1.5'"),
         ([line(1), line(2, run=10**11)], "line 2, run_s", "from 0 to 32503680000"),

@@ -162,6 +162,7 @@ class Cluster:
         self.end(job)
         self.begun -= 1
         job.start_s = job.until_s = -1
+        job.partition = None
         assert self.touched.pop() is job, f"job {job.id} was not the last to be started"
 
     def stops_for(self, job: Job, now: int, candidates: Iterable[Job]) -> list[Job]:
@@ -170,23 +171,27 @@ class Cluster:
         They are taken in their order until the job fits; then those are spared, the last one first,
         without whom it fits as well. Changes nothing.
         """
-        lifted: list[Job] = []
+        stopped: list[Job] = []
         for candidate in candidates:
-            self._lift(candidate)
-            lifted.append(candidate)
-            if self.can_start(job, now):
+            stopped.append(candidate)
+            if self.fits_without(job, now, stopped):
                 break
         else:
-            self._put_back(lifted)
             return []
-        needed = [lifted.pop()]
-        for candidate in reversed(lifted):
-            self._put_back([candidate])
-            if not self.can_start(job, now):
-                self._lift(candidate)
-                needed.append(candidate)
-        self._put_back(needed)
-        return needed[::-1]
+        for candidate in stopped[-2::-1]:
+            others = [each for each in stopped if each is not candidate]
+            if self.fits_without(job, now, others):
+                stopped = others
+        return stopped
+
+    def fits_without(self, job: Job, now: int, gone: Collection[Job]) -> bool:
+        """Whether the job would fit now if the running jobs `gone` did not run. Changes nothing."""
+        ends, free = self.ends, self.free
+        self.ends = [each for each in ends if each[2] not in gone]
+        self.free = free + sum(each.granted for each in gone)
+        fits = self.can_start(job, now)
+        self.ends, self.free = ends, free
+        return fits
 
     def promise(self, job: Job, now: int) -> Promise:
         """When a job that cannot start now can start at the latest if nothing else is started."""
@@ -241,17 +246,6 @@ class Cluster:
             job.start_s = now
         insort(self.ends, (until_s, job.order, job))
         self.touched.append(job)
-
-    def _lift(self, job: Job) -> None:
-        """Suppose that a running job did not run."""
-        self.ends.remove((job.until_s, job.order, job))
-        self.free += job.granted
-
-    def _put_back(self, jobs: Iterable[Job]) -> None:
-        """Suppose it no more: exactly what it was."""
-        for job in jobs:
-            insort(self.ends, (job.until_s, job.order, job))
-            self.free -= job.granted
 
     def _leaves_room(self, nodes: int, now: int, until_s: int) -> bool:
         """Whether `nodes` more during ``[now, until_s)`` leave all reservations their room."""

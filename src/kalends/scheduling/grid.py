@@ -7,7 +7,7 @@ how much longer it takes there: on slow nodes, and across clusters.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil
 
 from kalends.core.errors import InvalidInput
@@ -145,6 +145,14 @@ class Grid(Cluster):
         super().stop(job, now)
         job.requested_s = ceil(job.requested_s / job.stretch)
 
+    def fits_without(self, job: Job, now: int, gone: Collection[Job]) -> bool:
+        free = self.free_of_parts
+        for each in gone:
+            self.free_of_parts = list(map(int.__add__, self.free_of_parts, each.placed))
+        fits = super().fits_without(job, now, gone)
+        self.free_of_parts = free
+        return fits
+
     def promise(self, job: Job, now: int) -> Promise:
         """The first requested end at which the job's components fit, if nothing else is started."""
         if self.placer.place(job, self._in_service()) is None:
@@ -183,16 +191,6 @@ class Grid(Cluster):
             job.start_s = now
         insort(self.ends, (job.until_s, job.order, job))
         self.touched.append(job)
-
-    def _lift(self, job: Job) -> None:
-        super()._lift(job)
-        self.free_of_parts = list(map(int.__add__, self.free_of_parts, job.placed))
-
-    def _put_back(self, jobs: Iterable[Job]) -> None:
-        lifted = list(jobs)
-        super()._put_back(lifted)
-        for job in lifted:
-            self.free_of_parts = list(map(int.__sub__, self.free_of_parts, job.placed))
 
     def _count_out_of_service(self, nodes: int) -> None:
         super()._count_out_of_service(nodes)

@@ -116,6 +116,28 @@ class Line:
             elif self._stale[at]:
                 self._refresh(at)
 
+    def first_fit(self, nodes: int, start: Callable[[Job], bool]) -> list[Job]:
+        """Ask everybody of at most `nodes`, in order, to start; who did has left, and is returned.
+
+        What one is granted the others have no more: blocks of wider jobs are passed over from then on.
+        """
+        started: list[Job] = []
+        for at, least in enumerate(self._least_nodes):
+            if least > nodes:
+                continue
+            here = [job for job in self._blocks[at] if job.nodes <= nodes]
+            for job in here:
+                if job.nodes <= nodes and start(job):
+                    started.append(job)
+                    nodes -= job.granted
+            if nodes <= 0:
+                break
+            if not here and self._stale[at]:
+                self._refresh(at)
+        for job in started:
+            self.remove(job)
+        return started
+
     def check(self) -> None:
         """Verify what must always hold."""
         keys = [self._key(job) for job in self]

@@ -84,6 +84,17 @@ class MappedCluster(Cluster):
         super().undo(job)
         job.partition = None
 
+    def fits_without(self, job: Job, now: int, gone: Collection[Job]) -> bool:
+        self._vacate(now)
+        machine, self.machine = self.machine, self.machine.copy()
+        for each in gone:
+            if each.order not in self._vacated:
+                assert each.partition is not None
+                self.machine.release(each.partition)
+        fits = super().fits_without(job, now, gone)
+        self.machine = machine
+        return fits
+
     def withdraw(self, nodes: Collection[int]) -> None:
         self.machine.withdraw(nodes)
         self._count_out_of_service(self.machine.out_of_service)
@@ -138,18 +149,6 @@ class MappedCluster(Cluster):
         if job.order not in self._vacated:
             assert job.partition is not None
             self.machine.release(job.partition)
-
-    def _lift(self, job: Job) -> None:
-        super()._lift(job)
-        self._free_nodes(job)
-
-    def _put_back(self, jobs: Iterable[Job]) -> None:
-        jobs = list(jobs)
-        super()._put_back(jobs)
-        for job in jobs:
-            if job.order not in self._vacated:
-                assert job.partition is not None
-                self.machine.take(job.partition)
 
 
 class MappedPromise(Promise):

@@ -161,9 +161,9 @@ def _load(where: str, text: str) -> Callable[..., Any]:
     try:
         module = importlib.import_module(module_name)
         found = getattr(module, class_name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # Whatever a user's module raises while it is loaded.
         raise InvalidInput(
-            f"cannot be loaded: {error}",
+            f"cannot be loaded: {type(error).__name__}: {error}",
             where=f"policy {text[:60]}",
             remedy="write module:Class, with the module on PYTHONPATH",
         ) from error

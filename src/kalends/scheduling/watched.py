@@ -24,8 +24,8 @@ class WatchedPolicy:
     """A `Policy` that passes everything on to an object of the class `make`, called with the cluster.
 
     Raises `InvalidInput` for a class that cannot be called so, lacks a method, raises, starts a job that
-    does not wait, or at another time than now, stops one that does not run, or wants to be woken at no
-    future time, or again and again for nothing. What it had started before stands; the scheduler must
+    does not wait, or at another time than now, stops one that does not run, or wants to be woken in the
+    past, or again and again for nothing. What it had started before stands; the scheduler must
     not be used any more.
     """
 
@@ -66,7 +66,7 @@ class WatchedPolicy:
         wake_s = self._asked(self._own.wake_at, now)
         if wake_s is None:
             return None
-        if not isinstance(wake_s, int) or wake_s <= now:
+        if not isinstance(wake_s, int) or wake_s < now:
             self.refuse(f"wants to be woken at {wake_s!r:.40}, and it is {now} now")
         if self._idle_wakes > IDLE_WAKES_MAX:
             self.refuse(f"was woken {IDLE_WAKES_MAX:,} times in a row and started nothing")

@@ -18,6 +18,8 @@ class SimulatedJob(Job, eq=False):
     """From when to when it did not run, because it was preempted; -1 for an end that is not yet."""
     pace: float = 1.0
     """The `stretch` that `end_s` was worked out with."""
+    run: int = 0
+    """The number of its last start, stop or change among all of them: older ends are void."""
     line: str = ""
     """Its line in the log, where results are written as a log again."""
 

@@ -30,7 +30,7 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
     while True:
         end_s = ends[0][0] if ends else NEVER
         if wake_s is not None and wake_s < arrival_s and wake_s < end_s:
-            now = wake_s
+            now, wake_s = wake_s, None
             touched = scheduler.wake(now)
         elif arrival is not None and arrival_s <= end_s:
             now = arrival_s
@@ -38,8 +38,8 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
             arrival = next(arrivals, None)
             arrival_s = NEVER if arrival is None else arrival.submit_s
         elif ends:
-            now, _, job = heappop(ends)
-            if job.end_s != now or not job.granted:
+            now, run, job = heappop(ends)
+            if run != job.run:
                 continue
             touched = scheduler.end(job, now)
             yield job
@@ -49,10 +49,10 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
         for each in touched:
             assert isinstance(each, SimulatedJob)
             each.resume(now)
+            each.run = begun = begun + 1
             if each.end_s >= 0:
-                begun += 1
                 heappush(ends, (each.end_s, begun, each))
-        if wakes:
+        if wakes and wake_s != now:  # A time to wake that came with other events is still to come.
             wake_s = scheduler.wake_at(now)
 
 

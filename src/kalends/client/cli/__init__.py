@@ -31,7 +31,9 @@ COMMANDS = {
     "cancel": "Cancel a reservation on all its sites.",
     "watch": "Print what happens to your requests, as it happens.",
     "simulate": "Replay a workload on a simulated machine, and measure the schedules.",
+    "policies": "List the scheduling policies.",
     "agent": "Scripts that choose among the slots at each site.",
+    "check-schedule": "Check a schedule, whoever made it, against its log and policy.",
     "admin": "Keys, tokens, audits, draining, reclaims, backups: for owners.",
 }
 

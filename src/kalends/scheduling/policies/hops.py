@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
 
-from kalends.scheduling.cluster import NEVER, Cluster
+from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.policies.scan import FcfsScan
 
@@ -29,30 +28,24 @@ class NoStarvation(FcfsScan):
         cluster, line = self.cluster, self.line
         head = line.head()
         if fresh is not None and fresh is not head and cluster.settled(now):
-            self._overtake(iter([fresh]), cluster.free_at(now), now)
+            if self._overtakes(fresh, now):
+                line.remove(fresh)
             return
         while head is not None and cluster.start(head, now):
             line.remove(head)
             head = line.head()
         self._forget_before(head)
-        if head is not None:
-            free = cluster.free_at(now)
-            self._overtake(line.startable(free, NEVER, NEVER), free, now)
+        if head is not None and len(self._overtakers) < self.hops:
+            line.first_fit(
+                cluster.free_at(now), lambda job: job is not head and self._overtakes(job, now)
+            )
 
-    def _overtake(self, candidates: Iterator[Job], free: int, now: int) -> None:
-        """Start whoever of them fits in the `free` nodes, while the head may still be overtaken."""
-        head, started = self.line.head(), []
-        left = self.hops - len(self._overtakers)
-        for job in candidates:
-            if left <= 0 or free <= 0:
-                break
-            if job is not head and job.nodes <= free and self.cluster.start(job, now):
-                started.append(job)
-                free -= job.granted
-                left -= 1
-        for job in started:
-            self.line.remove(job)
-            insort(self._overtakers, job.order)
+    def _overtakes(self, job: Job, now: int) -> bool:
+        """Start a job before the head, if that may still be overtaken."""
+        if len(self._overtakers) >= self.hops or not self.cluster.start(job, now):
+            return False
+        insort(self._overtakers, job.order)
+        return True
 
     def _forget_before(self, head: Job | None) -> None:
         """Who was submitted before the head has not overtaken it."""

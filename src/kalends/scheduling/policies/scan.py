@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kalends.scheduling.cluster import NEVER, Cluster
+from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.policies.ranked import Ranked
 from kalends.scheduling.policies.ranks import (
@@ -36,16 +36,7 @@ class Scan(Ranked):
             if cluster.start(fresh, now):
                 line.remove(fresh)
             return
-        free = cluster.free_at(now)
-        started = []
-        for job in line.startable(free, NEVER, NEVER):
-            if job.nodes <= free and cluster.start(job, now):
-                started.append(job)
-                free -= job.granted
-                if free <= 0:
-                    break
-        for job in started:
-            line.remove(job)
+        line.first_fit(cluster.free_at(now), lambda job: cluster.start(job, now))
 
 
 class FcfsScan(BySubmission, Scan):

@@ -1,0 +1,68 @@
+"""``kalends check-schedule``: whether a schedule keeps the rules of the policy it is said to be of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from kalends.client.cli import _output
+from kalends.client.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.simulation.checking import POLICIES, Report, check
+
+SHOWN_MAX = 20
+
+
+@click.command("check-schedule", cls=LocalCommand)
+@click.argument("log", type=click.Path(path_type=Path))
+@click.argument("result", type=click.Path(path_type=Path))
+@click.option("--policy", default="any", show_default=True, help=f"One of {', '.join(POLICIES)}.")
+@click.option("--nodes", type=int, required=True, help="The nodes of the machine.")
+@click.option(
+    "--reservations", type=click.Path(path_type=Path), help="Advance reservations: start,end,nodes."
+)
+@click.option(
+    "--estimates",
+    default="user",
+    show_default=True,
+    help="Requested times: user, exact (run times), filled (run times where there are none).",
+)
+@pass_settings
+def command(
+    settings: Settings,
+    log: Path,
+    result: Path,
+    policy: str,
+    nodes: int,
+    reservations: Path | None,
+    estimates: str,
+) -> int:
+    """Check a schedule, whoever made it, against its log and policy.
+
+    LOG is a workload log (SWF), RESULT the schedule: SWF, or CSV in Batsim's columns. Every job must be
+    there once and as in the log, no node taken twice, and the promises of the policy kept. The exit
+    code is 1 if anything is wrong.
+    """
+    report = check(log, result, policy, nodes, reservations=reservations, estimates=estimates)
+    _output.answer(settings, "schedule-check", report, lambda: report_lines(report))
+    return 1 if report.findings else 0
+
+
+def report_lines(report: Report) -> list[str]:
+    """The verdict, how many findings of each kind there are, and the first ones."""
+    told = [f"{report.jobs} jobs on {report.nodes} nodes, policy {report.policy}"]
+    if report.waited:
+        told.append(
+            f"{report.waited} jobs had to wait for a promise: {report.broken_promises} broken,"
+            f" the worst by {report.worst_s} s"
+        )
+    told += [f"{count} x {kind}" for kind, count in report.kinds.items()]
+    for finding in report.findings[:SHOWN_MAX]:
+        told.append(
+            f"  {finding.kind}: job {finding.job} at {finding.at_s}, by {finding.by}: {finding.detail}"
+        )
+    if len(report.findings) > SHOWN_MAX:
+        told.append(f"  and {len(report.findings) - SHOWN_MAX} more: --json has them all")
+    if not report.findings:
+        told.append("nothing is wrong")
+    return told

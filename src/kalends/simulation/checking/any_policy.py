@@ -1,0 +1,129 @@
+"""What holds under every policy: all jobs once, as the log has them, and never more nodes than there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kalends.simulation.checking.findings import Blocked, Finding, Placement, Request, Run
+
+
+def matched(
+    requests: Sequence[Request], placements: Sequence[Placement]
+) -> tuple[list[Run], list[Finding]]:
+    """Every job of the log with its start, and what does not match.
+
+    A result whose times all begin later or earlier than the log's is shifted: many simulators begin at
+    the first submission.
+    """
+    findings = []
+    known = {request.id: request for request in requests}
+    placed: dict[int, Placement] = {}
+    for placement in placements:
+        if placement.id not in known:
+            findings.append(
+                Finding("invented", placement.id, placement.start_s, 0,
+                        f"line {placement.line}: no job of the log that can be simulated")
+            )  # fmt: skip
+        elif placement.id in placed:
+            findings.append(
+                Finding("twice", placement.id, placement.start_s, 0,
+                        f"lines {placed[placement.id].line} and {placement.line}")
+            )  # fmt: skip
+        else:
+            placed[placement.id] = placement
+    shift_s = _shift_s(requests, placed)
+    runs = []
+    for order, request in enumerate(requests):
+        found = placed.get(request.id)
+        if found is None:
+            findings.append(
+                Finding("missing", request.id, request.submit_s, 0, "not in the result")
+            )
+            continue
+        start_s = found.start_s + shift_s
+        end_s = start_s + request.run_s if found.end_s is None else found.end_s + shift_s
+        findings += _mismatches(request, found, start_s, end_s, shift_s)
+        runs.append(Run(order, request, start_s, end_s))
+    return runs, findings
+
+
+def _shift_s(requests: Sequence[Request], placed: dict[int, Placement]) -> int:
+    for request in requests:
+        found = placed.get(request.id)
+        if found is not None and found.submit_s is not None:
+            return request.submit_s - found.submit_s
+    return 0
+
+
+def _mismatches(
+    request: Request, found: Placement, start_s: int, end_s: int, shift_s: int
+) -> Iterator[Finding]:
+    job = request.id
+    if found.submit_s is not None and found.submit_s + shift_s != request.submit_s:
+        by = found.submit_s + shift_s - request.submit_s
+        yield Finding("submit", job, request.submit_s, by, "another submit time than in the log")
+    if found.nodes is not None and found.nodes != request.nodes:
+        by = found.nodes - request.nodes
+        yield Finding("nodes", job, start_s, by, f"{found.nodes} nodes for {request.nodes}")
+    if start_s < request.submit_s:
+        by = request.submit_s - start_s
+        yield Finding("early", job, start_s, by, "starts before it is submitted")
+    if end_s - start_s != request.run_s:
+        by = end_s - start_s - request.run_s
+        yield Finding(
+            "run-time", job, start_s, by, f"runs {end_s - start_s} s, not {request.run_s} s"
+        )
+
+
+_END, _RESERVED, _START = 0, 1, 2
+
+
+def capacity(runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int) -> Iterator[Finding]:
+    """Every start at which more nodes are taken than there are; what ends at a time is free for it.
+
+    Where a reservation begins on nodes that jobs have, the job that started last is named.
+    """
+    changes: list[tuple[int, int, int, int | None]] = []
+    for run in runs:
+        changes.append((run.start_s, _START, run.request.nodes, run.order))
+        changes.append((run.end_s, _END, -run.request.nodes, run.order))
+    for each in blocked:
+        changes.append((each.start_s, _RESERVED, each.nodes, None))
+        changes.append((each.end_s, _END, -each.nodes, None))
+    changes.sort(key=lambda change: change[:2])
+    by_order = {run.order: run.request.id for run in runs}
+    running: dict[int, None] = {}
+    busy = kept = 0
+    for time_s, kind, change, order in changes:
+        if order is None:
+            kept += change
+        else:
+            busy += change
+            if kind == _END:
+                running.pop(order, None)
+            else:
+                running[order] = None
+        over = busy + kept - nodes
+        if kind == _END or over <= 0 or not running:
+            continue
+        job = by_order[next(reversed(running))]
+        if busy > nodes:
+            if kind == _START:
+                said = f"{busy} of {nodes} nodes are taken"
+                yield Finding("capacity", job, time_s, busy - nodes, said)
+        else:
+            said = f"jobs have {busy} of {nodes} nodes, and {kept} are reserved"
+            yield Finding("reservation", job, time_s, over, said)
+
+
+def in_order(runs: Sequence[Run]) -> Iterator[Finding]:
+    """Every job that starts before one submitted earlier: first come, first served."""
+    latest = runs[0]
+    for run in runs[1:]:
+        if run.start_s < latest.start_s:
+            by = latest.start_s - run.start_s
+            yield Finding(
+                "order", run.request.id, run.start_s, by, f"before job {latest.request.id}"
+            )
+        else:
+            latest = run

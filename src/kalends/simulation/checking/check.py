@@ -1,0 +1,98 @@
+"""A log, a result, a policy: every broken rule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kalends.core.errors import InvalidInput
+from kalends.simulation.checking.any_policy import capacity, in_order, matched
+from kalends.simulation.checking.conservative import late
+from kalends.simulation.checking.findings import Finding
+from kalends.simulation.checking.heads import Heads
+from kalends.simulation.checking.reading import read_blocked, read_placements, read_requests
+
+POLICIES: Final = {
+    "any": "All jobs once and as in the log, never more nodes than there are.",
+    "fcfs": "Also: starts in order of submission, and the first one never idles.",
+    "easy": "Also: the head of the queue never idles, and starts as promised.",
+    "easy-sjbf": "As easy.",
+    "conservative": "Also: every job starts when promised at its submission, or before.",
+}
+"""The policies whose rules are known, and what is checked."""
+
+ESTIMATES: Final = ("user", "exact", "filled")
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What was checked, and what is wrong: nothing, if `findings` is empty."""
+
+    policy: str
+    nodes: int
+    jobs: int
+    waited: int
+    """Heads that had to wait, or jobs that were promised a later start than their submission."""
+    broken_promises: int
+    worst_s: int
+    """The largest delay after a promise."""
+    kinds: dict[str, int]
+    """How many findings there are of each kind."""
+    findings: list[Finding]
+
+
+def check(
+    log: Path | str,
+    result: Path | str,
+    policy: str,
+    nodes: int,
+    *,
+    reservations: Path | str | None = None,
+    estimates: str = "user",
+) -> Report:
+    """Check the schedule in `result` (SWF or CSV) against the jobs of `log` (SWF) on `nodes` nodes.
+
+    `policy` is a key of `POLICIES`. `reservations` is a CSV file with columns start, end and nodes, in
+    seconds of the log. `estimates` says what policies took for requested times: ``user`` those of the
+    log, ``exact`` the run times, ``filled`` the run times where the log has none. Raises `InvalidInput`
+    for files that cannot be read and for an unknown policy.
+    """
+    if policy not in POLICIES:
+        raise InvalidInput(
+            f"the rules of {policy[:40]!r} are not known",
+            where="policy",
+            remedy=f"write {', '.join(POLICIES)}",
+        )
+    if estimates not in ESTIMATES:
+        raise InvalidInput(
+            f"{estimates!r}", where="estimates", remedy=f"write {' or '.join(ESTIMATES)}"
+        )
+    if nodes < 1:
+        raise InvalidInput(f"{nodes} nodes", where="nodes", remedy="give 1 or more")
+    requests = read_requests(Path(log), nodes, estimates)
+    runs, findings = matched(requests, read_placements(Path(result)))
+    blocked = read_blocked(Path(reservations)) if reservations is not None else []
+    findings += capacity(runs, blocked, nodes)
+    waited = 0
+    if runs and policy in ("fcfs", "easy", "easy-sjbf"):
+        heads = Heads(runs, blocked, nodes, promises=policy != "fcfs")
+        findings += heads.findings()
+        waited = heads.waited
+    if runs and policy == "fcfs":
+        findings += in_order(runs)
+    if runs and policy == "conservative":
+        waited, delays = late(runs, blocked, nodes)
+        findings += delays
+    broken = [finding.by for finding in findings if finding.kind == "promise"]
+    return Report(
+        policy=policy,
+        nodes=nodes,
+        jobs=len(requests),
+        waited=waited,
+        broken_promises=len(broken),
+        worst_s=max(broken, default=0),
+        kinds=dict(Counter(finding.kind for finding in findings)),
+        findings=findings,
+    )

@@ -1,0 +1,61 @@
+"""What is wrong with a schedule."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What a log says of one job."""
+
+    id: int
+    submit_s: int
+    nodes: int
+    requested_s: int
+    run_s: int
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """What a result says of one job; None where it does not say."""
+
+    id: int
+    line: int
+    start_s: int
+    end_s: int | None
+    submit_s: int | None
+    nodes: int | None
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One job as it ran, with its place in the order of submission."""
+
+    order: int
+    request: Request
+    start_s: int
+    end_s: int
+
+    @property
+    def until_s(self) -> int:
+        """When its requested time is over."""
+        return self.start_s + self.request.requested_s
+
+
+class Blocked(msgspec.Struct, frozen=True):
+    """Nodes taken during ``[start_s, end_s)`` by no job: an advance reservation."""
+
+    start_s: int
+    end_s: int
+    nodes: int
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One broken rule: which job, when, and by how much."""
+
+    kind: str
+    """missing, invented, twice, submit, nodes, early, run-time, capacity, reservation, order, idle,
+    delayed or promise: docs/check-schedule.md explains each."""
+    job: int
+    at_s: int
+    by: int
+    """Seconds, or nodes for capacity, reservation and nodes; 0 where there is nothing to measure."""
+    detail: str

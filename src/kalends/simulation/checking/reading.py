@@ -1,0 +1,197 @@
+"""Logs and results as the checker reads them: SWF, plain or gzip, and CSV by the names of its columns."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from kalends.core.errors import InvalidInput
+from kalends.core.limits import TIME_S_MAX
+from kalends.simulation.checking.findings import Blocked, Placement, Request
+
+TEXT_BYTES_MAX: Final = 4 * 1024**3
+"""A log is held in memory; what unpacks to more than this is no log."""
+
+_FIELDS: Final = 18
+_NUMBER: Final = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
+_JOB: Final = re.compile(r"(?:[^!]*!)?([0-9]{1,15})")
+_RESOURCES: Final = re.compile(r"[0-9]{1,9}(-[0-9]{1,9})?")
+
+_COLUMNS: Final = {
+    "job": ("job_id", "jobid", "job", "id"),
+    "start": ("starting_time", "start_time", "start_s", "start"),
+    "end": ("finish_time", "end_time", "end_s", "end"),
+    "submit": ("submission_time", "submit_time", "submit_s", "submit"),
+    "nodes": ("requested_number_of_resources", "requested_number_of_processors", "nodes"),
+    "resources": ("allocated_resources", "allocated_processors"),
+}
+"""Names of columns, of Batsim, evalys and kalends, in small letters."""
+
+
+def read_requests(path: Path, nodes: int, estimates: str) -> list[Request]:
+    """The jobs of a log that can be simulated on `nodes` nodes, in order of submission (SC'15 filter)."""
+    found = []
+    for line, words in _swf_lines(path):
+        job, submit_s, run_s, allocated, requested, time_s = (
+            _whole(words[at], path, line) for at in (0, 1, 3, 4, 7, 8)
+        )
+        if max(allocated, requested) > nodes or max(allocated, requested) <= 0 or run_s <= 0:
+            continue
+        if time_s <= 0:
+            if estimates != "filled":
+                continue
+            time_s = run_s
+        run_s = min(run_s, time_s)
+        wanted = requested if requested > 0 else allocated
+        found.append(
+            Request(job, submit_s, wanted, run_s if estimates == "exact" else time_s, run_s)
+        )
+    if not found:
+        raise InvalidInput(
+            "has no job that can be simulated",
+            where=str(path),
+            remedy="give the log that was simulated",
+        )
+    return sorted(found, key=lambda request: request.submit_s)
+
+
+def read_placements(path: Path) -> list[Placement]:
+    """The jobs of a result, in the order of the file: SWF if its lines have 18 fields, CSV otherwise."""
+    text = _text(path)
+    first = next((line for line in text.split("\n") if line.strip() and line[:1] != ";"), "")
+    placements = _from_csv(path, text) if "," in first else _from_swf(path)
+    if not placements:
+        raise InvalidInput("has no job", where=str(path), remedy="give a schedule as SWF or CSV")
+    return placements
+
+
+def read_blocked(path: Path) -> list[Blocked]:
+    """Advance reservations from a CSV file with columns start, end and nodes, in seconds of the log."""
+    rows = _rows(path, _text(path))
+    return [
+        Blocked(*(_seconds(row.get(name, ""), path, line) for name in ("start", "end", "nodes")))
+        for line, row in rows
+    ]
+
+
+def _from_swf(path: Path) -> list[Placement]:
+    placements = []
+    for line, words in _swf_lines(path):
+        job, submit_s, wait_s, run_s, nodes = (_seconds(word, path, line) for word in words[:5])
+        start_s = submit_s + wait_s
+        count = nodes if nodes > 0 else None
+        placements.append(Placement(job, line, start_s, start_s + run_s, submit_s, count))
+    return placements
+
+
+def _from_csv(path: Path, text: str) -> list[Placement]:
+    placements = []
+    for line, row in _rows(path, text):
+        words = {
+            column: next((row[name] for name in names if row.get(name)), "")
+            for column, names in _COLUMNS.items()
+        }
+        job = _JOB.fullmatch(words["job"])
+        if job is None or not words["start"]:
+            raise InvalidInput(
+                "no number of a job" if job is None else "no start",
+                where=f"{path}, line {line}",
+                remedy="give columns such as Batsim's: job_id, starting_time, finish_time",
+            )
+        times = [
+            _seconds(words[column], path, line) if words[column] else None
+            for column in ("end", "submit", "nodes")
+        ]
+        end_s, submit_s, nodes = times
+        if words["resources"]:
+            nodes = _count(words["resources"], path, line)
+        start_s = _seconds(words["start"], path, line)
+        placements.append(Placement(int(job[1]), line, start_s, end_s, submit_s, nodes))
+    return placements
+
+
+def _rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
+    try:
+        reader = csv.reader(text.splitlines(), strict=True)
+        names = [name.strip().lower() for name in next(reader, [])]
+        for words in reader:
+            if not words:
+                continue
+            if len(words) != len(names):
+                raise InvalidInput(
+                    f"{len(words)} values for {len(names)} columns",
+                    where=f"{path}, line {reader.line_num}",
+                    remedy="give one value for each column of the first line",
+                )
+            yield reader.line_num, dict(zip(names, map(str.strip, words), strict=True))
+    except csv.Error as error:
+        raise InvalidInput(
+            str(error), where=str(path), remedy="give comma-separated values"
+        ) from error
+
+
+def _count(text: str, path: Path, line: int) -> int:
+    """How many resources ``0-3 7`` are."""
+    count = 0
+    for part in text.split():
+        if not _RESOURCES.fullmatch(part):
+            raise _damaged(part, path, line)
+        first, _, last = part.partition("-")
+        count += int(last or first) - int(first) + 1
+    return count
+
+
+def _swf_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    for line, text in enumerate(_text(path).split("\n"), 1):
+        words = text.split()
+        if not words or words[0].startswith(";"):
+            continue
+        if len(words) != _FIELDS:
+            raise InvalidInput(
+                f"{len(words)} fields, a job has {_FIELDS}",
+                where=f"{path}, line {line}",
+                remedy="give a log in the Standard Workload Format, or a CSV with a header",
+            )
+        yield line, words
+
+
+def _whole(word: str, path: Path, line: int) -> int:
+    if not _NUMBER.fullmatch(word) or "." in word:
+        raise _damaged(word, path, line)
+    return int(word)
+
+
+def _seconds(word: str, path: Path, line: int) -> int:
+    """Other simulators write decimals: to the nearest second."""
+    if not _NUMBER.fullmatch(word) or abs(float(word)) > TIME_S_MAX:
+        raise _damaged(word, path, line)
+    return round(float(word))
+
+
+def _damaged(word: str, path: Path, line: int) -> InvalidInput:
+    return InvalidInput(
+        f"{word[:40]!r} is not a number that can stand there",
+        where=f"{path}, line {line}",
+        remedy="correct the line or leave it out",
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            packed = stream.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if packed else path.open("rb") as stream:
+            content = stream.read(TEXT_BYTES_MAX)
+    except (OSError, EOFError, zlib.error) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InvalidInput(
+            reason, where=str(path), remedy="give a file that can be read"
+        ) from error
+    if b"\0" in content:
+        raise InvalidInput("is no text", where=str(path), remedy="give a schedule as SWF or CSV")
+    return content.decode("utf-8", "replace")

@@ -1,0 +1,137 @@
+"""``kalends check-schedule``, its independence, its page, and the page on workloads."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kalends.client.cli import cli
+from kalends.core.errors import InvalidInput
+from kalends.simulation.checking import POLICIES, check
+from kalends.simulation.workloads.reservations_file import read_reservations
+
+ROOT = Path(__file__).parents[2]
+CHECKING = ROOT / "src" / "kalends" / "simulation" / "checking"
+REST = "-1 1 1 1 1 1 1 -1 -1"
+LOG = f"1 0 -1 100 6 -1 -1 6 100 {REST}\n2 1 -1 50 8 -1 -1 8 50 {REST}\n3 2 -1 200 2 -1 -1 2 200 {REST}\n"
+WRONG = f"1 0 0 100 6 -1 -1 6 100 {REST}\n2 1 201 50 8 -1 -1 8 50 {REST}\n3 2 0 200 2 -1 -1 2 200 {REST}\n"
+RIGHT = f"1 0 0 100 6 -1 -1 6 100 {REST}\n2 1 99 50 8 -1 -1 8 50 {REST}\n3 2 148 200 2 -1 -1 2 200 {REST}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.swf").write_text(LOG)
+    (tmp_path / "result.swf").write_text(WRONG)
+    (tmp_path / "right.swf").write_text(RIGHT)
+    return tmp_path
+
+
+def test_the_page_shows_what_the_command_prints(folder: Path) -> None:
+    page = (ROOT / "docs" / "check-schedule.md").read_text()
+    shown = re.search(r"```console\n\$ (kalends [^\n]*)\n(.*?)```", page, re.DOTALL)
+    assert shown is not None
+    done = CliRunner().invoke(cli, shown[1].split()[1:])
+    assert (done.stdout, done.exit_code) == (shown[2], 1)
+
+
+def test_a_right_schedule_is_told_so_and_ends_with_zero(folder: Path) -> None:
+    words = ["check-schedule", "log.swf", "right.swf", "--policy", "easy", "--nodes", "8"]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0
+    assert done.stdout.endswith("nothing is wrong\n")
+
+
+def test_json_has_every_finding(folder: Path) -> None:
+    words = [
+        "check-schedule",
+        "log.swf",
+        "result.swf",
+        "--policy",
+        "easy",
+        "--nodes",
+        "8",
+        "--json",
+    ]
+    done = CliRunner().invoke(cli, words)
+    data = json.loads(done.stdout)["data"]
+    assert (done.exit_code, data["kinds"]) == (1, {"delayed": 1, "promise": 1})
+    assert data["findings"][1]["by"] == 102
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ("", "has no job"),
+        ("1 2 3", "3 fields"),
+        (WRONG.replace(" 201 ", " x "), "line 2: 'x' is not a number"),
+        ("job_id,starting_time\n1,2,3\n", "line 2: 3 values for 2 columns"),
+        ("job,begin\n1,2\n", "line 2: no start"),
+        ("job_id,starting_time\nfirst,2\n", "line 2: no number of a job"),
+        ("job_id,starting_time,allocated_resources\n1,2,a-b\n", "line 2: 'a-b' is not a number"),
+        ("job_id,starting_time\n1,1e99\n", "line 2: '1e99' is not a number"),
+        ("\0\1", "is no text"),
+    ],
+)
+def test_a_result_that_cannot_be_read_is_refused_with_its_line(
+    folder: Path, result: str, said: str
+) -> None:
+    (folder / "result").write_text(result)
+    with pytest.raises(InvalidInput) as caught:
+        check("log.swf", "result", "any", 8)
+    assert said in str(caught.value)
+    assert caught.value.remedy
+
+
+def test_unknown_policies_and_absurd_numbers_are_refused(folder: Path) -> None:
+    with pytest.raises(InvalidInput, match="the rules of 'best' are not known"):
+        check("log.swf", "result.swf", "best", 8)
+    with pytest.raises(InvalidInput, match="nodes"):
+        check("log.swf", "result.swf", "any", 0)
+    with pytest.raises(InvalidInput, match="estimates"):
+        check("log.swf", "result.swf", "any", 8, estimates="guessed")
+    with pytest.raises(InvalidInput, match="No such file"):
+        check("none.swf", "result.swf", "any", 8)
+
+
+def test_the_checker_uses_nothing_of_the_simulator_or_the_policies() -> None:
+    allowed = ("kalends.core.errors", "kalends.core.limits", "kalends.simulation.checking")
+    for path in CHECKING.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            assert all(not name.startswith("kalends") or name.startswith(allowed) for name in names)
+
+
+def test_the_page_explains_every_kind_and_every_policy() -> None:
+    page = (ROOT / "docs" / "check-schedule.md").read_text()
+    kinds = set()
+    for path in CHECKING.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Finding":
+                assert isinstance(node.args[0], ast.Constant)
+                kinds.add(node.args[0].value)
+    assert len(kinds) == 13
+    for word in kinds:
+        assert f"`{word}`" in page
+    assert all(policy.split("-")[0] in page for policy in POLICIES if policy != "any")
+
+
+def test_the_examples_on_the_page_of_workloads_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs" / "workloads.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(compile(block, "docs/workloads.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("128 ")
+    [table] = re.findall(r"```csv\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "reservations.csv").write_text(table)
+    assert len(read_reservations(tmp_path / "reservations.csv", unix_start_s=893_466_664)) == 2
