@@ -14,7 +14,7 @@ ARGS :=
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-server setup-test demo test lint types layers unit simulation processes attacks \
 	soak soak-faults soak-calendars bench bench-calendar bench-agents \
-	bench-contention bench-n-of-k bench-planner clean
+	bench-contention bench-n-of-k bench-planner bench-placement published papers clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -38,6 +38,7 @@ test: setup-test ## Everything CI checks
 	@$(MAKE) --no-print-directory types
 	@$(MAKE) --no-print-directory layers
 	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory published
 	@$(MAKE) --no-print-directory simulation
 	@$(MAKE) --no-print-directory attacks
 	@$(MAKE) --no-print-directory processes
@@ -54,6 +55,9 @@ layers: setup-test ## Lower floors import nothing of the higher; pure modules do
 
 unit: setup-test ## Unit and property tests
 	$(PYTEST) -n $(WORKERS) tests/unit tests/property $(ARGS)
+
+published: setup-test ## Published figures of policies on real logs, to the last digit
+	$(PYTEST) -n $(WORKERS) tests/published $(ARGS)
 
 simulation: setup-test ## Simulated networks with faults, and fuzzing of everything that takes input
 	$(PYTEST) -n $(WORKERS) tests/simulation tests/fuzz $(ARGS)
@@ -97,6 +101,17 @@ bench-n-of-k: setup-test ## The delay of polling p of k, predicted and measured
 
 bench-planner: setup-test ## The best of 20 alternatives over 1,000 resources
 	@$(IN_VENV)/python benchmarks/planner.py $(ARGS)
+
+bench-placement: setup-test ## Best fit and first fit of partitions, on random streams
+	@$(IN_VENV)/python benchmarks/placement.py $(ARGS)
+
+papers: setup-test ## The papers' figures at full length: an hour and more
+	$(IN_VENV)/python examples/papers/ccs_packing.py
+	$(IN_VENV)/python examples/papers/ccs_waiting_times.py
+	$(IN_VENV)/python examples/papers/beosim_mmm.py --jobs 1000000
+	$(IN_VENV)/python examples/papers/beosim_policies.py
+	$(IN_VENV)/python examples/papers/drms_policies.py
+	$(IN_VENV)/python examples/papers/reservation_n_of_k.py
 
 clean: ## Remove all that the other targets made, .venv too
 	rm -rf .venv build dist src/kalends.egg-info .mypy_cache .ruff_cache .pytest_cache \
