@@ -16,7 +16,7 @@ class SizingPolicy(QueuePolicy):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._counts = type(cluster).can_start is Cluster.can_start and not cluster.reserved
+        self._counts = cluster.counts and not cluster.reserved
         """Whether whoever fits by number can start: no reservations, no topology."""
 
     def start(self, job: Job, sizes: Sequence[int], now: int) -> bool:
