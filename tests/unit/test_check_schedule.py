@@ -116,7 +116,7 @@ def test_the_page_explains_every_kind_and_every_policy() -> None:
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Finding":
                 assert isinstance(node.args[0], ast.Constant)
                 kinds.add(str(node.args[0].value))
-    assert len(kinds) == 13
+    assert len(kinds) == 15
     for word in kinds:
         assert "`" + word + "`" in page
     assert all(policy.split("-")[0] in page for policy in POLICIES if policy != "any")
@@ -135,3 +135,42 @@ def test_the_examples_on_the_page_of_workloads_run(
     [table] = re.findall(r"```csv\n(.*?)```", page, re.DOTALL)
     (tmp_path / "reservations.csv").write_text(table)
     assert len(read_reservations(tmp_path / "reservations.csv", unix_start_s=893_466_664)) == 2
+
+
+@pytest.mark.parametrize(
+    ("nodes_of_2", "kind"), [("2-5", "shared"), ("20-23", "outside"), ("4-7", None), ("5-8", None)]
+)
+def test_a_node_that_two_jobs_have_and_one_that_is_not_there_are_found(
+    tmp_path: Path, nodes_of_2: str, kind: str | None
+) -> None:
+    log, result = tmp_path / "log.swf", tmp_path / "result.csv"
+    log.write_text(
+        "; MaxProcs: 8\n"
+        + "".join(f"{job} 0 -1 10 4 -1 -1 4 10 -1 1 1 -1 -1 -1 -1 -1 -1\n" for job in (1, 2))
+    )
+    nodes_of_1 = "1-4" if nodes_of_2 == "5-8" else "0-3"
+    result.write_text(
+        "job_id,starting_time,finish_time,allocated_resources\n"
+        f"1,0,10,{nodes_of_1}\n2,0,10,{nodes_of_2}\n"
+    )
+    report = check(log, result, "any")
+    assert [(finding.kind, finding.job) for finding in report.findings] == (
+        [(kind, 2)] if kind else []
+    )
+    assert report.nodes == 8
+
+
+def test_reservations_may_be_dates_and_nodes_may_come_from_the_header(tmp_path: Path) -> None:
+    log, result, kept = (tmp_path / name for name in ("log.swf", "result.csv", "kept.csv"))
+    log.write_text(
+        "; MaxProcs: 8\n; UnixStartTime: 843480031\n"
+        "1 0 -1 10 4 -1 -1 4 10 -1 1 1 -1 -1 -1 -1 -1 -1\n"
+    )
+    result.write_text("job_id,starting_time,finish_time\n1,0,10\n")
+    # From 5 s to 10 s of the log.
+    kept.write_text("start,end,nodes\n1996-09-23T12:00:36,1996-09-23T14:00:41+02:00,5\n")
+    report = check(log, result, "any", reservations=kept)
+    assert [(each.kind, each.at_s, each.by) for each in report.findings] == [("reservation", 5, 1)]
+    log.write_text(log.read_text().replace("MaxProcs", "Comment"))
+    with pytest.raises(InvalidInput, match="--nodes"):
+        check(log, result, "any")

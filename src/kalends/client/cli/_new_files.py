@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,29 +12,36 @@ from typing import TextIO
 
 from kalends.core.errors import InvalidInput, KalendsError
 
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO})
 _UNFIT = re.compile(r"[^A-Za-z0-9.]+")
 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[TextIO]:
-    """A new text file. Raises `InvalidInput` if it cannot be made or is there; gone if the block fails."""
+    """A new text file, which gets its name when it is whole: until then it is a hidden one beside it.
+
+    Raises `InvalidInput` if it cannot be made or is there, and `KalendsError` if there is no room for it;
+    nothing is left of it then, nor if the block fails.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        stream = path.open("x", encoding="utf-8", newline="")
+        if path.exists():
+            raise FileExistsError
+        stream = part.open("x", encoding="utf-8", newline="")
     except OSError as error:
         raise _refused(path, error) from error
-    with stream:
-        try:
+    try:
+        with stream:
             yield stream
-        except BaseException:
-            path.unlink(missing_ok=True)
+        _give_name(part, path)
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
             raise
-        try:
-            stream.flush()
-        except OSError as error:
-            path.unlink(missing_ok=True)
-            raise KalendsError(
-                f"cannot be written: {error.strerror}", where=str(path), remedy="make room there"
-            ) from error
+        raise KalendsError(
+            f"cannot be written: {error.strerror}", where=str(path), remedy="make room there"
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def check_new(path: Path) -> None:
@@ -40,6 +49,14 @@ def check_new(path: Path) -> None:
     with new_file(path):
         pass
     path.unlink()
+
+
+def _give_name(part: Path, path: Path) -> None:
+    """A link never takes another file's place, as a renaming would."""
+    try:
+        path.hardlink_to(part)
+    except FileExistsError as error:
+        raise _refused(path, error) from error
 
 
 def beside(path: Path, name: str) -> Path:

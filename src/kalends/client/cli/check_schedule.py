@@ -17,7 +17,9 @@ SHOWN_MAX = 20
 @click.argument("log", type=click.Path(path_type=Path))
 @click.argument("result", type=click.Path(path_type=Path))
 @click.option("--policy", default="any", show_default=True, help=f"One of {', '.join(POLICIES)}.")
-@click.option("--nodes", type=int, required=True, help="The nodes of the machine.")
+@click.option(
+    "--nodes", type=int, help="The nodes of the machine.  [default: what the log's header says]"
+)
 @click.option(
     "--reservations", type=click.Path(path_type=Path), help="Advance reservations: start,end,nodes."
 )
@@ -33,7 +35,7 @@ def command(
     log: Path,
     result: Path,
     policy: str,
-    nodes: int,
+    nodes: int | None,
     reservations: Path | None,
     estimates: str,
 ) -> int:
@@ -53,13 +55,15 @@ def report_lines(report: Report) -> list[str]:
     told = [f"{report.jobs} jobs on {report.nodes} nodes, policy {report.policy}"]
     if report.waited:
         told.append(
-            f"{report.waited} jobs had to wait for a promise: {report.broken_promises} broken,"
-            f" the worst by {report.worst_s} s"
+            f"{report.waited} jobs had to wait; promises to them: {report.broken_promises} broken"
+            + (f", the worst by {report.worst_s} s" if report.broken_promises else "")
         )
     told += [f"{count} x {kind}" for kind, count in report.kinds.items()]
     for finding in report.findings[:SHOWN_MAX]:
         told.append(
-            f"  {finding.kind}: job {finding.job} at {finding.at_s}, by {finding.by}: {finding.detail}"
+            f"  {finding.kind}: job {finding.job} at {finding.at_s}"
+            + (f", by {finding.by}" if finding.by else "")
+            + f": {finding.detail}"
         )
     if len(report.findings) > SHOWN_MAX:
         told.append(f"  and {len(report.findings) - SHOWN_MAX} more: --json has them all")

@@ -43,7 +43,7 @@ def matched(
         start_s = found.start_s + shift_s
         end_s = start_s + request.run_s if found.end_s is None else found.end_s + shift_s
         findings += _mismatches(request, found, start_s, end_s, shift_s)
-        runs.append(Run(order, request, start_s, end_s))
+        runs.append(Run(order, request, start_s, end_s, found.places))
     return runs, findings
 
 
@@ -114,6 +114,38 @@ def capacity(runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int) -> Ite
         else:
             said = f"jobs have {busy} of {nodes} nodes, and {kept} are reserved"
             yield Finding("reservation", job, time_s, over, said)
+
+
+def places(runs: Sequence[Run], nodes: int) -> Iterator[Finding]:
+    """Every node that two jobs have at once, and every one that the machine does not have.
+
+    Only where the result names nodes. They are numbered from 0, or from 1 if no job has node 0.
+    """
+    named = [run for run in runs if run.places]
+    if not named:
+        return
+    first = min(1, min(each.start for run in named for each in run.places))
+    changes = [(run.end_s, _END, run) for run in named]
+    changes += [(run.start_s, _START, run) for run in named]
+    changes.sort(key=lambda change: (change[0], change[1], change[2].order))
+    holders: dict[int, int] = {}
+    for time_s, kind, run in changes:
+        job = run.request.id
+        numbers = [number for each in run.places for number in each]
+        if kind == _END:
+            for number in numbers:
+                if holders.get(number) == job:
+                    del holders[number]
+            continue
+        beyond = [number for number in numbers if number >= nodes + first]
+        if beyond:
+            said = f"node {beyond[0]} of {nodes}, numbered from {first}"
+            yield Finding("outside", job, time_s, len(beyond), said)
+        shared = [number for number in numbers if number in holders]
+        if shared:
+            said = f"node {shared[0]} belongs to job {holders[shared[0]]}"
+            yield Finding("shared", job, time_s, len(shared), said)
+        holders.update(dict.fromkeys(numbers, job))
 
 
 def in_order(runs: Sequence[Run]) -> Iterator[Finding]:

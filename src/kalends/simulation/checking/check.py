@@ -9,11 +9,16 @@ from typing import Final
 import msgspec
 
 from kalends.core.errors import InvalidInput
-from kalends.simulation.checking.any_policy import capacity, in_order, matched
+from kalends.simulation.checking.any_policy import capacity, in_order, matched, places
 from kalends.simulation.checking.conservative import late
 from kalends.simulation.checking.findings import Finding
 from kalends.simulation.checking.heads import Heads
-from kalends.simulation.checking.reading import read_blocked, read_placements, read_requests
+from kalends.simulation.checking.reading import (
+    read_blocked,
+    read_nodes,
+    read_placements,
+    read_requests,
+)
 
 POLICIES: Final = {
     "any": "All jobs once and as in the log, never more nodes than there are.",
@@ -47,17 +52,18 @@ def check(
     log: Path | str,
     result: Path | str,
     policy: str,
-    nodes: int,
+    nodes: int | None = None,
     *,
     reservations: Path | str | None = None,
     estimates: str = "user",
 ) -> Report:
     """Check the schedule in `result` (SWF or CSV) against the jobs of `log` (SWF) on `nodes` nodes.
 
-    `policy` is a key of `POLICIES`. `reservations` is a CSV file with columns start, end and nodes, in
-    seconds of the log. `estimates` says what policies took for requested times: ``user`` those of the
-    log, ``exact`` the run times, ``filled`` the run times where the log has none. Raises `InvalidInput`
-    for files that cannot be read and for an unknown policy.
+    None takes the number of nodes from the log's header. `policy` is a key of `POLICIES`.
+    `reservations` is a CSV file with columns start, end and nodes, in seconds of the log or as dates.
+    `estimates` says what policies took for requested times: ``user`` those of the log, ``exact`` the
+    run times, ``filled`` the run times where the log has none. Raises `InvalidInput` for files that
+    cannot be read and for an unknown policy.
     """
     if policy not in POLICIES:
         raise InvalidInput(
@@ -69,12 +75,14 @@ def check(
         raise InvalidInput(
             f"{estimates!r}", where="estimates", remedy=f"write {' or '.join(ESTIMATES)}"
         )
+    nodes = read_nodes(Path(log)) if nodes is None else nodes
     if nodes < 1:
         raise InvalidInput(f"{nodes} nodes", where="nodes", remedy="give 1 or more")
     requests = read_requests(Path(log), nodes, estimates)
     runs, findings = matched(requests, read_placements(Path(result)))
-    blocked = read_blocked(Path(reservations)) if reservations is not None else []
+    blocked = read_blocked(Path(reservations), Path(log)) if reservations is not None else []
     findings += capacity(runs, blocked, nodes)
+    findings += places(runs, nodes)
     waited = 0
     if runs and policy in ("fcfs", "easy", "easy-sjbf"):
         heads = Heads(runs, blocked, nodes, promises=policy != "fcfs")

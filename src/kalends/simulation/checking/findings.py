@@ -24,6 +24,8 @@ class Placement(msgspec.Struct, frozen=True):
     end_s: int | None
     submit_s: int | None
     nodes: int | None
+    places: tuple[range, ...] = ()
+    """The numbers of its nodes; empty where the result names none."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -33,6 +35,7 @@ class Run(msgspec.Struct, frozen=True):
     request: Request
     start_s: int
     end_s: int
+    places: tuple[range, ...] = ()
 
     @property
     def until_s(self) -> int:
@@ -52,8 +55,8 @@ class Finding(msgspec.Struct, frozen=True):
     """One broken rule: which job, when, and by how much."""
 
     kind: str
-    """missing, invented, twice, submit, nodes, early, run-time, capacity, reservation, order, idle,
-    delayed or promise: docs/check-schedule.md explains each."""
+    """missing, invented, twice, submit, nodes, early, run-time, capacity, shared, outside, reservation,
+    order, idle, delayed or promise: docs/check-schedule.md explains each."""
     job: int
     at_s: int
     by: int

@@ -7,6 +7,7 @@ import gzip
 import re
 import zlib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -70,13 +71,54 @@ def read_placements(path: Path) -> list[Placement]:
     return placements
 
 
-def read_blocked(path: Path) -> list[Blocked]:
-    """Advance reservations from a CSV file with columns start, end and nodes, in seconds of the log."""
-    rows = _rows(path, _text(path))
+def read_blocked(path: Path, log: Path) -> list[Blocked]:
+    """Advance reservations from a CSV file with columns start, end and nodes.
+
+    Times are seconds of the log, or dates (UTC where no offset is written), which need the log's
+    ``UnixStartTime``.
+    """
+    begun = _header_number(log, "UnixStartTime")
     return [
-        Blocked(*(_seconds(row.get(name, ""), path, line) for name in ("start", "end", "nodes")))
-        for line, row in rows
+        Blocked(
+            _moment(row.get("start", ""), begun, path, line),
+            _moment(row.get("end", ""), begun, path, line),
+            _seconds(row.get("nodes", ""), path, line),
+        )
+        for line, row in _rows(path, _text(path))
     ]
+
+
+def read_nodes(log: Path) -> int:
+    """How many nodes the log's header says that the machine has. Raises `InvalidInput` if it does not."""
+    nodes = _header_number(log, "MaxProcs") or _header_number(log, "MaxNodes")
+    if not nodes:
+        raise InvalidInput(
+            "its header does not say how many nodes there are",
+            where=str(log),
+            remedy="say it with --nodes",
+        )
+    return nodes
+
+
+def _header_number(log: Path, name: str) -> int | None:
+    for line in _text(log).split("\n"):
+        if line.strip() and not line.startswith(";"):
+            return None
+        field, _, value = line.lstrip("; \t").partition(":")
+        words = value.split()
+        if field == name and words and words[0].isdecimal():
+            return int(words[0])
+    return None
+
+
+def _moment(word: str, begun: int | None, path: Path, line: int) -> int:
+    if begun is None or _NUMBER.fullmatch(word):
+        return _seconds(word, path, line)
+    try:
+        moment = datetime.fromisoformat(word)
+    except ValueError as error:
+        raise _damaged(word, path, line) from error
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) - begun
 
 
 def _from_swf(path: Path) -> list[Placement]:
@@ -108,10 +150,11 @@ def _from_csv(path: Path, text: str) -> list[Placement]:
             for column in ("end", "submit", "nodes")
         ]
         end_s, submit_s, nodes = times
-        if words["resources"]:
-            nodes = _count(words["resources"], path, line)
+        places = tuple(_places(words["resources"], path, line))
+        if places:
+            nodes = sum(map(len, places))
         start_s = _seconds(words["start"], path, line)
-        placements.append(Placement(int(job[1]), line, start_s, end_s, submit_s, nodes))
+        placements.append(Placement(int(job[1]), line, start_s, end_s, submit_s, nodes, places))
     return placements
 
 
@@ -135,15 +178,13 @@ def _rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
         ) from error
 
 
-def _count(text: str, path: Path, line: int) -> int:
-    """How many resources ``0-3 7`` are."""
-    count = 0
+def _places(text: str, path: Path, line: int) -> Iterator[range]:
+    """The numbers in ``0-3 7``."""
     for part in text.split():
-        if not _RESOURCES.fullmatch(part):
-            raise _damaged(part, path, line)
         first, _, last = part.partition("-")
-        count += int(last or first) - int(first) + 1
-    return count
+        if not _RESOURCES.fullmatch(part) or int(last or first) < int(first):
+            raise _damaged(part, path, line)
+        yield range(int(first), int(last or first) + 1)
 
 
 def _swf_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
