@@ -36,6 +36,18 @@ class RaisesOurs(QueuePolicy):
         raise Conflict("mine", where="here")
 
 
+class Leaves(Fcfs):
+    def schedule(self, now: int) -> None:
+        raise SystemExit(3)
+
+
+class MakesThemNarrow(Fcfs):
+    def schedule(self, now: int) -> None:
+        for job in self.queue:
+            job.nodes = 1
+        super().schedule(now)
+
+
 class StartsTwice(QueuePolicy):
     def schedule(self, now: int) -> None:
         for job in self.queue:

@@ -21,6 +21,8 @@ WRONG = {
     "HalfAPolicy": "has no method ended",
     "WrongSignature": "schedule raised TypeError",
     "Raises": "ended raised ZeroDivisionError for job 100: a slip .*hostile_policies.py",
+    "Leaves": "schedule raised SystemExit: 3",
+    "MakesThemNarrow": "changes what job 100 asks for",
     "StartsTwice": "starts job 100, which does not wait",
     "KeepsInLine": "starts job 100, which does not wait",
     "StartsStrangers": "starts job 99, which does not wait",

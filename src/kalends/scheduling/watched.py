@@ -20,11 +20,21 @@ IDLE_WAKES_MAX: Final = 10_000
 """So often in a row may a policy be woken, at its own wish, and start nothing."""
 
 
+_Wanted = tuple[object, ...]
+
+
+def _wanted(job: Job) -> _Wanted:
+    """What a policy may not change. A job with several sizes gets its nodes from the policy."""
+    if job.molds is not None:
+        return (job.molds, job.submit_s)
+    return (job.nodes, job.requested_s, job.submit_s, job.shape, job.components)
+
+
 class WatchedPolicy:
     """A `Policy` that passes everything on to an object of the class `make`, called with the cluster.
 
     Raises `InvalidInput` for a class that cannot be called so, lacks a method, raises, starts a job that
-    does not wait, or at another time than now, stops one that does not run, or wants to be woken in the
+    does not wait, or at another time than now, or changes what a job asks for, stops one that does not run, or wants to be woken in the
     past, or again and again for nothing. What it had started before stands; the scheduler must
     not be used any more.
     """
@@ -36,6 +46,8 @@ class WatchedPolicy:
         """A user's class need not know: it is asked each time."""
         self._waiting: dict[int, Job] = {}
         """By order of submission."""
+        self._wanted: dict[int, _Wanted] = {}
+        """What each of them asks for."""
         self._idle_wakes = 0
         self._proxy = _WatchedCluster(cluster, self)
         self._own = self._asked(make, self._proxy)
@@ -44,14 +56,14 @@ class WatchedPolicy:
                 self.refuse(f"has no method {method}")
 
     def submitted(self, job: Job, now: int) -> None:
-        self._waiting[job.order] = job
+        self._enters(job)
         self._told(self._own.submitted, job, now)
 
     def ended(self, job: Job, now: int) -> None:
         self._told(self._own.ended, job, now)
 
     def withdrawn(self, job: Job, now: int) -> None:
-        del self._waiting[job.order]
+        self._leaves(job)
         self._told(self._own.withdrawn, job, now)
 
     def schedule(self, now: int) -> None:
@@ -78,9 +90,11 @@ class WatchedPolicy:
             self.refuse(f"starts job {job.id}, which does not wait")
         if now != self._proxy.now:
             self.refuse(f"starts job {job.id} at {now}, and it is {self._proxy.now} now")
+        if _wanted(job) != self._wanted[job.order]:
+            self.refuse(f"changes what job {job.id} asks for")
         if not self.cluster.start(job, now):
             return False
-        del self._waiting[job.order]
+        self._leaves(job)
         return True
 
     def stop(self, job: Job, now: int) -> None:
@@ -90,18 +104,25 @@ class WatchedPolicy:
         if now != self._proxy.now:
             self.refuse(f"stops job {job.id} at {now}, and it is {self._proxy.now} now")
         self.cluster.stop(job, now)
-        self._waiting[job.order] = job
+        self._enters(job)
 
     def undo(self, job: Job) -> None:
         """Take back the start of a job for the policy."""
         self.cluster.undo(job)
-        self._waiting[job.order] = job
+        self._enters(job)
 
     def refuse(self, detail: str) -> NoReturn:
         """Raise `InvalidInput`: the policy is wrong."""
         raise InvalidInput(
             detail, where=f"policy {self.name}", remedy="see docs/policies.md for what it must do"
         )
+
+    def _enters(self, job: Job) -> None:
+        self._waiting[job.order] = job
+        self._wanted[job.order] = _wanted(job)
+
+    def _leaves(self, job: Job) -> None:
+        del self._waiting[job.order], self._wanted[job.order]
 
     def _told(self, method: Callable[..., object], job: Job, now: int) -> None:
         self._idle_wakes = 0
@@ -113,7 +134,7 @@ class WatchedPolicy:
             return call(*arguments)
         except KalendsError:
             raise
-        except Exception as error:  # Whatever a user's class raises is its own fault, and told so.
+        except (Exception, SystemExit) as error:  # Whatever a user's class raises is its own fault, and told so.
             at = extract_tb(error.__traceback__)[-1]
             about = next((f" for job {each.id}" for each in arguments if isinstance(each, Job)), "")
             called = getattr(call, "__name__", "it")
