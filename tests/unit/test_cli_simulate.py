@@ -259,3 +259,13 @@ def test_a_replay_loads_nothing_of_servers_and_no_numpy(log: Path) -> None:
     )
     loaded = set(run.stdout.splitlines()[-1].split())
     assert not loaded & {"numpy", "aiohttp", "asyncio", "matplotlib", "rich", "random", "sqlite3"}
+
+
+def test_a_log_without_a_header_or_requested_times_is_told_to_lack_a_number_of_nodes(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "bare.swf"
+    log.write_text("1 0 -1 10 4 -1 -1 4 -1 -1 1 1 -1 -1 -1 -1 -1 -1\n")
+    run = CliRunner().invoke(cli, ["simulate", str(log), "--estimates", "filled"])
+    assert run.exit_code == 2
+    assert "--nodes N" in run.stderr

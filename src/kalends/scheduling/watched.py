@@ -34,9 +34,9 @@ class WatchedPolicy:
     """A `Policy` that passes everything on to an object of the class `make`, called with the cluster.
 
     Raises `InvalidInput` for a class that cannot be called so, lacks a method, raises, starts a job that
-    does not wait, or at another time than now, or changes what a job asks for, stops one that does not run, or wants to be woken in the
-    past, or again and again for nothing. What it had started before stands; the scheduler must
-    not be used any more.
+    does not wait, or at another time than now, changes what a job asks for, stops one that does not run,
+    or wants to be woken in the past, or again and again for nothing. What it had started before stands;
+    the scheduler must not be used any more.
     """
 
     def __init__(self, make: Callable[..., Any], cluster: Cluster, name: str) -> None:
@@ -134,7 +134,10 @@ class WatchedPolicy:
             return call(*arguments)
         except KalendsError:
             raise
-        except (Exception, SystemExit) as error:  # Whatever a user's class raises is its own fault, and told so.
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # Whatever a user's class raises is its own fault, and told so.
             at = extract_tb(error.__traceback__)[-1]
             about = next((f" for job {each.id}" for each in arguments if isinstance(each, Job)), "")
             called = getattr(call, "__name__", "it")

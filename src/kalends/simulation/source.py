@@ -13,7 +13,6 @@ from kalends.scheduling.cluster import Cluster
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.machine_text import Change
 from kalends.simulation.workloads.swf import (
-    TOO_WIDE,
     Damaged,
     Estimates,
     Log,
@@ -27,6 +26,8 @@ Workload = str | Path | Iterable[SimulatedJob] | Callable[[], Iterable[Simulated
 
 NODES_MAX: Final = 10**9
 """More nodes than any machine has."""
+
+NEVER_FITS: Final = "cannot be placed on the empty machine"
 
 _LEADING_NUMBER = re.compile(r"[0-9]{1,9}")
 
@@ -137,7 +138,7 @@ class Source:
             if cluster.could_ever_fit(job):
                 yield job
             else:
-                tally = self._dropped.setdefault(TOO_WIDE, Tally())
+                tally = self._dropped.setdefault(NEVER_FITS, Tally())
                 tally.add(number, f"job {job.id}, {job.nodes} nodes")
 
 
@@ -146,7 +147,7 @@ def nodes_in_header(path: str | Path) -> int:
 
     Raises `InvalidInput` if it says nothing, and for a file that cannot be read.
     """
-    log = open_log(path, nodes=NODES_MAX)
+    log = open_log(path, nodes=NODES_MAX, estimates="filled", damaged="skip")
     header = log.header
     for name in ("MaxProcs", "MaxNodes"):
         number = _LEADING_NUMBER.match(header.get(name, ""))
