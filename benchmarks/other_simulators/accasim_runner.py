@@ -37,13 +37,22 @@ class OtherRun(NamedTuple):
     """Zero where the system does not tell it for one child alone."""
 
 
-def run_accasim(log: Path, out: Path, *, nodes: int, policy: str, environment: Path) -> OtherRun:
+def run_accasim(
+    log: Path,
+    out: Path,
+    *,
+    nodes: int,
+    policy: str,
+    environment: Path,
+    python: str = sys.executable,
+) -> OtherRun:
     """Simulate `log`, which is in normal form, and write its schedule to `out` as CSV, in Batsim's columns.
 
-    `environment` is a folder for AccaSim's virtual environment, made with pip if it is not there yet.
+    `environment` is a folder for AccaSim's virtual environment, made by `python` and pip if it is not
+    there yet.
     Raises `CalledProcessError` if pip or AccaSim fail, and `RuntimeError` if jobs are missing.
     """
-    python = _environment(environment)
+    its_python = _environment(environment, python)
     with tempfile.TemporaryDirectory() as folder:
         system = Path(folder) / "system.json"
         system.write_text(
@@ -60,7 +69,7 @@ def run_accasim(log: Path, out: Path, *, nodes: int, policy: str, environment: P
         results = Path(folder) / "results"
         results.mkdir()
         wall_s, cpu_s, peak_mb = _run(
-            [str(python), str(_CHILD), str(log.resolve()), str(system), policy, f"{results}/"],
+            [str(its_python), str(_CHILD), str(log.resolve()), str(system), policy, f"{results}/"],
             folder,
         )
         [schedule] = results.rglob("sched-*")
@@ -71,10 +80,10 @@ def run_accasim(log: Path, out: Path, *, nodes: int, policy: str, environment: P
     return OtherRun(f"AccaSim {VERSION}", policy, jobs, wall_s, cpu_s, peak_mb)
 
 
-def _environment(folder: Path) -> Path:
+def _environment(folder: Path, base_python: str) -> Path:
     python = folder / "bin" / "python"
     if not (folder / "ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run([base_python, "-m", "venv", str(folder)], check=True)
         subprocess.run(
             [str(python), "-m", "pip", "install", "--quiet", f"accasim=={VERSION}"],
             check=True,

@@ -1,0 +1,1 @@
+"""What a replay of jobs costs: the parts of ``benchmarks/simulate.py``."""
