@@ -40,7 +40,7 @@ class Components(msgspec.Struct, frozen=True):
     nodes: tuple[int, ...]
 
 
-class Job(msgspec.Struct, eq=False):
+class Job(msgspec.Struct, eq=False, gc=False):
     """A batch job. Times are whole seconds (or whatever unit the workload counts in), nodes are counts.
 
     A policy reads it and asks the cluster to start it; only the cluster writes `granted`, `start_s`,

@@ -7,7 +7,7 @@ from math import ceil
 from kalends.scheduling.job import Job, stretched
 
 
-class SimulatedJob(Job, eq=False):
+class SimulatedJob(Job, eq=False, gc=False):
     """A rigid job. Only the kernel reads `run_s`; no policy ever does."""
 
     run_s: int = 0
