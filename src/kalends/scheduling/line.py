@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from kalends.scheduling.job import Job
@@ -97,24 +97,31 @@ class Line:
             self._firsts[at] = self._key(block[0])
         self._stale[at] = True
 
-    def startable(self, nodes: int, time_s: int, extra: int) -> Iterator[Job]:
+    def startable(self, nodes: int, time_s: int, extra: int) -> Iterable[Job]:
         """Who takes at most `nodes`, and is over within `time_s` or takes at most `extra`; in order.
 
         Lazy: stop when enough are found. Nobody may come or leave meanwhile.
         """
+        # Nearly always one block is all there is, and a generator for it would cost more than the look.
+        if len(self._blocks) == 1:
+            return self._startable_in(0, nodes, time_s, extra)
+        return self._startable_in_turn(nodes, time_s, extra)
+
+    def _startable_in_turn(self, nodes: int, time_s: int, extra: int) -> Iterator[Job]:
         shortest_s = self._shortest_s
         for at, least in enumerate(self._least_nodes):
-            if least > nodes or (least > extra and shortest_s[at] > time_s):
-                continue
-            here = [
-                job
-                for job in self._blocks[at]
-                if job.nodes <= nodes and (job.requested_s <= time_s or job.nodes <= extra)
-            ]
-            if here:
-                yield from here
-            elif self._stale[at]:
-                self._refresh(at)
+            if least <= nodes and (least <= extra or shortest_s[at] <= time_s):
+                yield from self._startable_in(at, nodes, time_s, extra)
+
+    def _startable_in(self, at: int, nodes: int, time_s: int, extra: int) -> list[Job]:
+        here = [
+            job
+            for job in self._blocks[at]
+            if job.nodes <= nodes and (job.requested_s <= time_s or job.nodes <= extra)
+        ]
+        if not here and self._stale[at]:
+            self._refresh(at)
+        return here
 
     def first_fit(self, nodes: int, start: Callable[[Job], bool]) -> list[Job]:
         """Ask everybody of at most `nodes`, in order, to start; who did has left, and is returned.

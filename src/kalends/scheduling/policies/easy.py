@@ -26,6 +26,8 @@ class Easy:
         self.line = Line()
         self.startable = self.line.startable
         """Who could go before the head, in the order in which they are asked."""
+        self._first: Job | None = None
+        """The head of the line."""
         self._blocked = False
         """Whether the head was refused, and nothing has become free since."""
         self._promise: Promise | None = None
@@ -45,18 +47,18 @@ class Easy:
         self._blocked = False
 
     def schedule(self, now: int) -> None:
-        fresh = self._fresh
+        fresh, head = self._fresh, self._first
         if fresh is None:
-            self._pass(now)
+            if head is not None:
+                self._pass(head, now)
             return
         self._fresh = None
-        head = self.line.head()
         if head is None:
             if not self.cluster.start(fresh, now):
                 self.enter(fresh)
         elif not self._blocked or not self.cluster.settled(now):
             self.enter(fresh)
-            self._pass(now)
+            self._pass(head, now)
         elif fresh.nodes > self.cluster.free or not self._start_before(head, fresh, now):
             self.enter(fresh)
 
@@ -69,26 +71,31 @@ class Easy:
     def enter(self, job: Job) -> None:
         """A job must wait."""
         self.line.append(job)
+        if self._first is None:
+            self._first = job
 
     def leave(self, job: Job) -> None:
         """A job waits no more."""
         self.line.remove(job)
+        if job is self._first:
+            self._first = self.line.head()
 
-    def _pass(self, now: int) -> None:
-        """Look at everybody who waits."""
-        cluster, line = self.cluster, self.line
+    def _pass(self, head: Job, now: int) -> None:
+        """Look at everybody who waits, the head first."""
+        start = self.cluster.start
         self._promise = None
-        while (head := line.head()) is not None:
-            if not cluster.start(head, now):
-                self._blocked = True
-                self._backfill(head, now)
-                return
+        while start(head, now):
             self.leave(head)
+            if self._first is None:
+                return
+            head = self._first
+        self._blocked = True
+        self._backfill(head, now)
 
     def _backfill(self, head: Job, now: int) -> None:
         cluster = self.cluster
         free = cluster.free_at(now)
-        if len(self.line) == 1 or self.line.least_nodes() > free:
+        if self.line.least_nodes() > free:
             return
         self._promise = promise = cluster.promise(head, now)
         started = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from kalends.scheduling.cluster import NEVER, Cluster
 from kalends.scheduling.job import Components, Job
@@ -34,7 +34,7 @@ class EasySlack(Easy):
         self._too_late.clear()
         super()._backfill(head, now)
 
-    def _startable(self, nodes: int, time_s: int, extra: int) -> Iterator[Job]:
+    def _startable(self, nodes: int, time_s: int, extra: int) -> Iterable[Job]:
         if self._allowance_s:
             return self.line.startable(nodes, NEVER, NEVER)
         return self.line.startable(nodes, time_s, extra)
