@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
-from kalends.client.cli import main
+
+def main() -> int:
+    """The entry point of the ``kalends`` program; returns its exit code."""
+    # What is loaded stays to the end: the collector of cycles would walk through all of it in vain,
+    # several times while it is loaded and again and again later.
+    gc.disable()
+    from kalends.client.cli import main as run
+
+    gc.freeze()
+    gc.enable()
+    return run()
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -127,9 +127,10 @@ class Cluster:
 
     def end(self, job: Job) -> None:
         """A running job has ended, at whatever time; its nodes are free."""
-        at = bisect_left(self.ends, (job.until_s, job.order))
-        assert self.ends[at][2] is job, f"job {job.id} does not run here"
-        del self.ends[at]
+        ends = self.ends
+        at = bisect_left(ends, (job.until_s, job.order))
+        assert ends[at][2] is job, f"job {job.id} does not run here"
+        del ends[at]
         self.free += job.granted
         job.granted = 0
 

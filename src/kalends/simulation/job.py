@@ -34,5 +34,7 @@ class SimulatedJob(Job, eq=False, gc=False):
             return
         if self.pauses and self.pauses[-1][1] < 0:
             self.pauses = (*self.pauses[:-1], (self.pauses[-1][0], now))
-        pace = self.pace = self.stretch
+        pace = self.stretch
         self.end_s = now + self.run_s if pace == 1.0 else now + stretched(self.run_s, pace)
+        if pace != self.pace:
+            self.pace = pace

@@ -24,6 +24,7 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
     """
     ends: list[tuple[int, int, SimulatedJob]] = []
     begun = 0
+    submit, end = scheduler.submit, scheduler.end
     wakes = scheduler.policy.wakes
     arrivals = iter(jobs)
     arrival = next(arrivals, None)
@@ -36,7 +37,7 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
             touched = scheduler.wake(now)
         elif arrival is not None and arrival_s <= end_s:
             now = arrival_s
-            touched = scheduler.submit(arrival, now)
+            touched = submit(arrival, now)
             arrival = next(arrivals, None)
             arrival_s = NEVER if arrival is None else arrival.submit_s
         elif ends:
@@ -44,7 +45,7 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
             if run != job.run:
                 continue
             if job.end_s == now:
-                touched = scheduler.end(job, now)
+                touched = end(job, now)
                 yield job
             else:
                 assert isinstance(job, MalleableJob)
