@@ -1,4 +1,4 @@
-"""What replays cost: jobs a CPU second and memory per policy, layer by layer, with long queues, beside AccaSim.
+"""What replays cost, per policy: CPU time, memory, each layer, long queues; beside AccaSim.
 
     python benchmarks/simulate.py LOG:NODES [LOG:NODES ...] [--jobs 1000000] [--accasim DIR] [--json]
 
@@ -102,14 +102,20 @@ def _counts(text: str) -> list[int]:
 
 def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("logs", nargs="*", type=_log, metavar="LOG:NODES", help="SWF, plain or gzip")
+    parser.add_argument(
+        "logs", nargs="*", type=_log, metavar="LOG:NODES", help="SWF, plain or gzip"
+    )
     parser.add_argument("--policies", type=_listed, default=list(POLICIES), metavar="P,P..")
     parser.add_argument("--runs", type=int, default=5, help="of each, to take the median of")
     parser.add_argument(
         "--jobs", type=int, default=0, help="also the first log, repeated to have so many jobs"
     )
     parser.add_argument(
-        "--many-policies", type=_listed, default=["fcfs", "easy"], metavar="P,P..", help="with --jobs"
+        "--many-policies",
+        type=_listed,
+        default=["fcfs", "easy"],
+        metavar="P,P..",
+        help="with --jobs",
     )
     parser.add_argument(
         "--queues", type=_counts, default=[10, 100, 1_000, 10_000], metavar="N,N..",
