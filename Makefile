@@ -14,7 +14,7 @@ ARGS :=
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-server setup-test demo test lint types layers unit simulation processes attacks \
 	soak soak-faults soak-calendars bench bench-calendar bench-agents \
-	bench-contention bench-n-of-k bench-planner bench-placement published papers clean
+	bench-contention bench-n-of-k bench-planner bench-placement bench-simulate published papers clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -104,6 +104,9 @@ bench-planner: setup-test ## The best of 20 alternatives over 1,000 resources
 
 bench-placement: setup-test ## Best fit and first fit of partitions, on random streams
 	@$(IN_VENV)/python benchmarks/placement.py $(ARGS)
+
+bench-simulate: setup-test ## What replays cost: CPU, memory, layers, long queues, beside AccaSim
+	@$(IN_VENV)/python benchmarks/simulate.py $(ARGS)
 
 papers: setup-test ## The papers' figures at full length: an hour and more
 	$(IN_VENV)/python examples/papers/ccs_packing.py
