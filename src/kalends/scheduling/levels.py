@@ -119,7 +119,7 @@ class Packing:
         self, rule: Rule, level: Level, nodes: int, length_s: int, not_before_s: int
     ) -> int | None:
         """When the request could begin on this level."""
-        on_top = level is self.levels[-1] and level.end_s == self.end_s
+        on_top = level is self.levels[-1]
         begin_s = max(level.start_s, not_before_s, self.profile.times[0])
         if rule.stacked:
             start_s = self.profile.earliest(nodes, length_s, begin_s)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 from typing import Final
 
 from kalends.machines.machine import Partition, Planned
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.levels import Level, Packing
+from kalends.scheduling.mapped import MappedCluster
 
 SHIFTED: Final = 0
 """Rank of a job that the machine refused once: first in its level."""
@@ -62,10 +64,11 @@ class Plan:
 
     def packing(self, now: int, *, copied: bool = False) -> Packing:
         """The plan as levels over free nodes; `copied` levels may be packed without any effect here."""
-        profile = self.cluster.plan(now)
-        for booking in self.bookings:
-            start_s = max(booking.start_s, now)
-            profile.take(booking.nodes, start_s, start_s + booking.length_s)
+        planned = [
+            (max(each.start_s, now), max(each.start_s, now) + each.length_s, each.nodes)
+            for each in self.bookings
+        ]
+        profile = self.cluster.plan(now, planned)
         levels = self.levels
         if copied:
             levels = [Level(level.start_s, level.end_s) for level in levels]
@@ -91,7 +94,11 @@ class Plan:
 
     def due(self, now: int) -> list[Booking]:
         """What should start now, in order."""
-        return [booking for booking in self.bookings if booking.start_s <= now]
+        return list(takewhile(lambda booking: booking.start_s <= now, self.bookings))
+
+    def next_start_s(self, now: int) -> int | None:
+        """When the first booking that is not due yet should start."""
+        return next((each.start_s for each in self.bookings if each.start_s > now), None)
 
     def started(self, booking: Booking, now: int) -> None:
         """It runs from now on; if that is later than planned, what is behind its level waits for it."""
@@ -124,12 +131,11 @@ class Plan:
         self.add([booking])
         self._reach(following, booking.end_s)
 
-    def compress(self, now: int, accepts: Callable[[Booking], bool]) -> None:
+    def compress(self, packing: Packing, now: int, accepts: Callable[[Booking], bool]) -> None:
         """Something ended early: bookings on the level that is being worked on go to earlier gaps.
 
-        In their order, and only where `accepts` agrees with the booking as moved.
+        In their order, and only where `accepts` agrees with the booking as moved. `packing` is this plan.
         """
-        packing = self.packing(now)
         for booking in list(self.bookings):
             if booking.level.start_s > now:
                 break
@@ -148,8 +154,10 @@ class Plan:
         self.clear(now)
         running_until_s = self._running_until_s(now)
         point_s = now
-        for level in self.levels:
-            inside = [booking for booking in self.bookings if booking.level is level]
+        on_level: dict[Level, list[Booking]] = {level: [] for level in self.levels}
+        for booking in self.bookings:
+            on_level[booking.level].append(booking)
+        for level, inside in on_level.items():
             if level.start_s > point_s and inside:
                 self._move(level, inside, point_s, now)
             if level.start_s <= now:
@@ -160,16 +168,28 @@ class Plan:
     def _move(self, level: Level, inside: list[Booking], point_s: int, now: int) -> None:
         """Move a level to an earlier scheduling point, unless advance reservations are in the way."""
         earlier_s = level.start_s - point_s
-        profile = self.cluster.plan(now)
-        for booking in inside:
-            start_s = booking.start_s - earlier_s
-            if not profile.fits(booking.nodes, start_s, start_s + booking.length_s):
-                return
-            profile.take(booking.nodes, start_s, start_s + booking.length_s)
+        if self.cluster.reserved and not self._unreserved(inside, earlier_s, now):
+            return
         for booking in inside:
             booking.start_s -= earlier_s
         level.start_s -= earlier_s
         level.end_s -= earlier_s
+
+    def _unreserved(self, inside: list[Booking], earlier_s: int, now: int) -> bool:
+        """Whether a level, moved so, leaves all advance reservations alone."""
+        cluster = self.cluster
+        profile = cluster.plan(now)
+        for booking in inside:
+            start_s = booking.start_s - earlier_s
+            end_s = start_s + booking.length_s
+            if not profile.fits(booking.nodes, start_s, end_s):
+                return False
+            profile.take(booking.nodes, start_s, end_s)
+            if booking.partition is not None:
+                assert isinstance(cluster, MappedCluster)
+                if not cluster.unreserved(booking.partition, start_s, end_s):
+                    return False
+        return True
 
     def _running_until_s(self, now: int) -> int:
         ends = self.cluster.ends
@@ -187,8 +207,9 @@ class Plan:
 
     def _reach(self, level: Level, end_s: int) -> None:
         """A level lasts until `end_s` at least; those behind it move as far as they must."""
-        level.end_s = max(level.end_s, end_s)
-        point_s = level.end_s
+        if end_s <= level.end_s:
+            return
+        point_s = level.end_s = end_s
         for behind in self.levels[self.levels.index(level) + 1 :]:
             later_s = point_s - behind.start_s
             if later_s <= 0:
