@@ -53,11 +53,13 @@ RULES: Final = {rule.name: rule for rule in (FFDH, FFIH, FFDH_STAR, FFIH_STAR, F
 class Level:
     """What lies between the scheduling points `start_s` and `end_s`."""
 
-    __slots__ = ("end_s", "start_s")
+    __slots__ = ("end_s", "pending", "start_s")
 
     def __init__(self, start_s: int, end_s: int) -> None:
         self.start_s = start_s
         self.end_s = end_s
+        self.pending = 0
+        """How many are planned in it and do not run yet."""
 
 
 class Packing:

@@ -76,9 +76,8 @@ class Plan:
 
     def clear(self, now: int) -> None:
         """Forget levels that are over, and planned ones that nothing is left of."""
-        used = {booking.level for booking in self.bookings}
         self.levels = [
-            level for level in self.levels if level.start_s <= now < level.end_s or level in used
+            level for level in self.levels if level.start_s <= now < level.end_s or level.pending
         ]
 
     def level_now(self, now: int) -> Level:
@@ -89,8 +88,18 @@ class Plan:
         return self.levels[0]
 
     def add(self, bookings: Iterable[Booking]) -> None:
-        self.bookings += bookings
-        self.bookings.sort(key=lambda booking: (booking.start_s, booking.rank))
+        for booking in bookings:
+            booking.level.pending += 1
+            self.bookings.append(booking)
+        self._sort()
+
+    def empty(self) -> list[Job]:
+        """Nothing is planned any more. Returns the jobs that were, in order of their starts."""
+        jobs = [booking.job for booking in self.bookings]
+        self.bookings = []
+        for level in self.levels:
+            level.pending = 0
+        return jobs
 
     def due(self, now: int) -> list[Booking]:
         """What should start now, in order."""
@@ -102,15 +111,16 @@ class Plan:
 
     def started(self, booking: Booking, now: int) -> None:
         """It runs from now on; if that is later than planned, what is behind its level waits for it."""
-        self.bookings.remove(booking)
+        self._remove(booking)
         self._reach(booking.level, now + booking.length_s)
 
     def withdraw(self, job: Job) -> bool:
         """The job is not wanted any more; says whether it was planned here."""
-        kept = [booking for booking in self.bookings if booking.job is not job]
-        planned = len(kept) < len(self.bookings)
-        self.bookings = kept
-        return planned
+        for booking in self.bookings:
+            if booking.job is job:
+                self._remove(booking)
+                return True
+        return False
 
     def shift(self, booking: Booking, now: int, *, alone: bool) -> None:
         """The machine refused to start it: it goes to the next scheduling point, first in its level.
@@ -118,7 +128,7 @@ class Plan:
         There it joins the level that is planned, if the nodes suffice, or, and always if `alone`, gets a
         level of its own before it. What is behind waits as much longer as it must.
         """
-        self.bookings.remove(booking)
+        self._remove(booking)
         booking.rank, booking.partition = SHIFTED, None
         behind = self.levels.index(booking.level) + 1
         point_s = max(booking.level.end_s, self._running_until_s(now))
@@ -147,23 +157,27 @@ class Plan:
                 if not accepts(booking):
                     booking.start_s = planned_s
             packing.profile.take(booking.nodes, max(booking.start_s, now), booking.end_s)
-        self.add(())
+        self._sort()
 
     def pull_forward(self, now: int) -> None:
         """Something ended early: every level that can begin earlier does, whole, as it was packed."""
         self.clear(now)
         running_until_s = self._running_until_s(now)
         point_s = now
-        on_level: dict[Level, list[Booking]] = {level: [] for level in self.levels}
-        for booking in self.bookings:
-            on_level[booking.level].append(booking)
-        for level, inside in on_level.items():
-            if level.start_s > point_s and inside:
-                self._move(level, inside, point_s, now)
+        on_level: dict[Level, list[Booking]] = {}
+        moved = False
+        for level in self.levels:
+            if level.start_s > point_s and level.pending:
+                on_level = on_level or self._on_level()
+                self._move(level, on_level[level], point_s, now)
+                moved = True
             if level.start_s <= now:
-                level.end_s = max([running_until_s, *(booking.end_s for booking in inside)])
+                pending = takewhile(lambda booking: booking.level.start_s <= now, self.bookings)
+                ends_s = [each.end_s for each in pending if each.level is level]
+                level.end_s = max([running_until_s, *ends_s])
             point_s = max(point_s, level.end_s)
-        self.add(())
+        if moved:
+            self._sort()
 
     def _move(self, level: Level, inside: list[Booking], point_s: int, now: int) -> None:
         """Move a level to an earlier scheduling point, unless advance reservations are in the way."""
@@ -174,6 +188,12 @@ class Plan:
             booking.start_s -= earlier_s
         level.start_s -= earlier_s
         level.end_s -= earlier_s
+
+    def _on_level(self) -> dict[Level, list[Booking]]:
+        found: dict[Level, list[Booking]] = {level: [] for level in self.levels}
+        for booking in self.bookings:
+            found[booking.level].append(booking)
+        return found
 
     def _unreserved(self, inside: list[Booking], earlier_s: int, now: int) -> bool:
         """Whether a level, moved so, leaves all advance reservations alone."""
@@ -220,4 +240,11 @@ class Plan:
             behind.start_s += later_s
             behind.end_s += later_s
             point_s = behind.end_s
+        self._sort()
+
+    def _remove(self, booking: Booking) -> None:
+        self.bookings.remove(booking)
+        booking.level.pending -= 1
+
+    def _sort(self) -> None:
         self.bookings.sort(key=lambda booking: (booking.start_s, booking.rank))

@@ -183,8 +183,8 @@ class LevelPolicy:
     def _plan_anew(self, now: int) -> None:
         """Nodes left service or came back: what was planned is packed again, before all others."""
         self._services, self._fewer = self.cluster.services, False
-        block = [*(booking.job for booking in self.plan.bookings), *self._held]
-        self.plan.bookings, self._held = [], []
+        block = [*self.plan.empty(), *self._held]
+        self._held = []
         self._plan_block(block, now)
 
     def _plan_block(self, block: list[Job], now: int) -> None:
