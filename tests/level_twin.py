@@ -192,7 +192,9 @@ class LevelTwin:
 
     def block(self) -> list[Twin]:
         last = len(self.orders) - 1
-        queues = [[job for job in self.room if min(job.priority, last) == p] for p in range(last + 1)]
+        queues = [
+            [job for job in self.room if min(job.priority, last) == p] for p in range(last + 1)
+        ]
         highest = max(order for order, queue in zip(self.orders, queues, strict=True) if queue)
         taken = []
         for order, queue in reversed(list(zip(self.orders, queues, strict=True))):

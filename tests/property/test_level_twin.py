@@ -82,9 +82,7 @@ def compare(rule: str, seed: int, *, mapped: bool, reserved: bool = False) -> No
     )
     log = random_jobs(draw, nodes)
     log = [job for job in log if not mapped or cluster.could_ever_fit(as_job(0, job))]
-    twin = LevelTwin(
-        rule, nodes, mapper_of(machine_text) if mapped else None, verified, threshold
-    )
+    twin = LevelTwin(rule, nodes, mapper_of(machine_text) if mapped else None, verified, threshold)
     rooms = cluster.rooms if isinstance(cluster, MappedCluster) else []
     twin.reserved = [
         (room.start_s, room.end_s, room.nodes, partition.nodes) for room, partition in rooms

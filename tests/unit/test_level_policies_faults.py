@@ -11,6 +11,7 @@ from tests import effort
 from kalends.machines.spec import machine_from
 from kalends.scheduling import Cluster, Job, Reservation, Scheduler, policy_maker
 from kalends.scheduling.mapped import MappedCluster
+from kalends.scheduling.policies.levels import Ffdh
 from kalends.scheduling.registry import POLICIES
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
@@ -178,3 +179,16 @@ def test_a_job_killed_at_its_limit_may_end_some_seconds_late(name: str, machine:
         begun += scheduler.wake(now)
     assert sorted(each.id for each in begun) == [1, 2]
     assert cluster.free == 16
+
+
+def test_a_job_that_the_machine_refused_goes_first_at_the_next_scheduling_point() -> None:
+    """Last in its level it would be refused again, by those of its level, and starve in the long run."""
+    cluster = cluster_of("mesh2d:4x4")
+    wishes = [(16, 1), (8, 3), (4, 3), (9, 3), (4, 3)]
+    jobs = [
+        SimulatedJob(id=number, submit_s=0, nodes=nodes, requested_s=length_s, run_s=length_s)
+        for number, (nodes, length_s) in enumerate(wishes)
+    ]
+    list(replay(jobs, Scheduler(Ffdh(cluster, verified=False))))
+    # The job of 9 nodes is planned beside one of 4, at 4; a square of 9 leaves no square of 4.
+    assert [job.start_s for job in jobs] == [0, 1, 4, 7, 7]

@@ -7,11 +7,13 @@ real machine. The mapper says which requests it cannot configure as planned, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+
 from kalends.machines.machine import Machine, Planned
 from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.levels import Packing, Rule
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.plan import Booking
+
 
 def fixed_on(cluster: MappedCluster) -> list[Planned]:
     """What nothing planned can move: running jobs, and advance reservations, on their nodes."""
