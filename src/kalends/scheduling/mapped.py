@@ -78,7 +78,7 @@ class MappedCluster(Cluster):
         return True
 
     def start_on(self, job: Job, partition: Partition, now: int) -> bool:
-        """Start a waiting job on exactly these nodes if all are free and not reserved; says whether it did."""
+        """Start a waiting job on just these nodes if all are free and not reserved; says whether it did."""
         self._vacate(now)
         if not self.unreserved(partition, now, now + job.requested_s):
             return False
