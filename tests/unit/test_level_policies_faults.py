@@ -11,7 +11,7 @@ from tests import effort
 from kalends.machines.spec import machine_from
 from kalends.scheduling import Cluster, Job, Reservation, Scheduler, policy_maker
 from kalends.scheduling.mapped import MappedCluster
-from kalends.scheduling.policies.levels import Ffdh
+from kalends.scheduling.policies.levels import Ffdh, LevelPolicy
 from kalends.scheduling.registry import POLICIES
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
@@ -48,11 +48,7 @@ def test_every_policy_starts_every_job_on_a_mesh_beside_reservations_and_keeps_t
 ) -> None:
     for seed in range(effort.examples(12)):
         draw = random.Random(seed)
-        starts = [20 * number + draw.randint(0, 5) for number in range(draw.randint(1, 3))]
-        cluster = MappedCluster(
-            machine_from(BORDER),
-            [Reservation(at, at + draw.randint(1, 14), draw.randint(1, 40)) for at in starts],
-        )
+        cluster = mesh_with_rooms(draw)
         jobs = [job for job in random_log(draw, 64) if cluster.could_ever_fit(job)]
         ended = list(replay(jobs, Scheduler(policy_maker(name)(cluster))))
         assert len(ended) == len(jobs)
@@ -64,6 +60,42 @@ def test_every_policy_starts_every_job_on_a_mesh_beside_reservations_and_keeps_t
                     kept = set(range(room.start_s, room.end_s)) & busy_seconds(job)
                     assert not kept or not set(partition.nodes) & set(job.partition.nodes)
         effort.steps[f"logs {name}, reservations on a mesh"] += 1
+
+
+def mesh_with_rooms(draw: random.Random) -> MappedCluster:
+    starts = [20 * number + draw.randint(0, 5) for number in range(draw.randint(1, 3))]
+    return MappedCluster(
+        machine_from(BORDER),
+        [Reservation(at, at + draw.randint(1, 14), draw.randint(1, 40)) for at in starts],
+    )
+
+
+@pytest.mark.parametrize("name", LEVELS[:-1])
+def test_whom_the_mapper_has_verified_beside_reservations_starts_no_later_than_promised(
+    name: str,
+) -> None:
+    for seed in range(effort.examples(40)):
+        draw = random.Random(seed)
+        cluster = mesh_with_rooms(draw)
+        policy = policy_maker(name)(cluster)
+        assert isinstance(policy, LevelPolicy)
+        promised: dict[int, int] = {}
+        policy.entered = lambda job, start_s, promised=promised: promised.update({job.id: start_s})
+        jobs = [job for job in random_log(draw, 64) if cluster.could_ever_fit(job)]
+        for job in replay(jobs, Scheduler(policy)):
+            assert job.start_s <= promised[job.id], seed
+
+
+def test_a_partition_that_is_reserved_for_some_of_the_time_is_not_given_by_name() -> None:
+    cluster = MappedCluster(machine_from("mesh2d:4x4"), [Reservation(5, 9, 4)])
+    [(_, kept)] = cluster.rooms
+    early, long, late = job(0, 4, 5), job(1, 4, 6), job(2, 4, 6)
+    assert not cluster.start_on(long, kept, 0)
+    assert cluster.free == 16
+    assert cluster.start_on(early, kept, 0)
+    cluster.end(early)
+    assert not cluster.start_on(late, kept, 8)
+    assert cluster.start_on(late, kept, 9)
 
 
 def cluster_of(text: str) -> Cluster:
