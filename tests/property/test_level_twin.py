@@ -89,8 +89,16 @@ def compare(rule: str, seed: int, *, mapped: bool, reserved: bool = False) -> No
     ] or [(each.start_s, each.end_s, each.nodes, None) for each in reservations]
     machine = machine_from(machine_text)
     twins = [
-        Twin(order, submit, machine.granted(wide) if mapped else wide, *rest)
-        for order, (submit, wide, *rest) in enumerate(log)
+        Twin(
+            order,
+            submit,
+            machine.granted(wide) if mapped else wide,
+            requested,
+            run,
+            priority,
+            inter,
+        )
+        for order, (submit, wide, requested, run, priority, inter) in enumerate(log)
     ]
     twin.run(twins)
     jobs = [as_job(number, job) for number, job in enumerate(log)]
