@@ -57,10 +57,19 @@ def test_verified_estimates_are_better_by_as_much_as_in_the_paper_and_ivs_beats_
     assert found["ivs_more_utilization_percent"] == pytest.approx(30, abs=15)
 
 
-def test_a_wrong_option_is_told_and_nothing_runs() -> None:
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("--windows", "50", "the log has 3000 jobs"),
+        ("--interactive", "most", "say who is interactive"),
+        ("--machine", "mesh2d:5x5", "25 nodes are no multiple of the log's 128 processors"),
+        ("--load", "0", "positive load"),
+    ],
+)
+def test_a_wrong_option_is_told_and_nothing_runs(option: str, value: str, told: str) -> None:
     done = subprocess.run(
-        [sys.executable, EXAMPLES / "papers" / "ccs_waiting_times.py", "--windows", "50"],
+        [sys.executable, EXAMPLES / "papers" / "ccs_waiting_times.py", option, value],
         env=environment({"PYTHONPATH": str(ROOT / "src")}), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    assert "the log has 3000 jobs" in done.stderr
+    assert told in done.stderr

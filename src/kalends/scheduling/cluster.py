@@ -79,11 +79,17 @@ class Cluster:
         self.reserved = bool(self.reservations)
         self.out_of_service = 0
         """Nodes that are drained or failed, or will be when their jobs have ended."""
+        self.services = 0
+        """How often nodes were put out of service, or back into it: what was planned before is void."""
         self._out_nodes: frozenset[int] = frozenset()
 
     def could_ever_fit(self, job: Job) -> bool:
         """Whether the job could run on the empty cluster."""
         return job.nodes <= self.nodes
+
+    def fits_in_service(self, job: Job) -> bool:
+        """Whether it could run once all that runs has ended, with the nodes that are in service now."""
+        return job.nodes <= self.nodes - self.out_of_service
 
     def width(self, job: Job) -> int:
         """How many nodes the job would take: more than it asks for where only whole units are given."""
@@ -249,13 +255,15 @@ class Cluster:
             free += running.granted
         return Promise(shadow_s, free - nodes)
 
-    def plan(self, now: int) -> Profile:
-        """Free nodes from `now` on, if all that runs takes its requested time and nothing is started.
+    def plan(self, now: int, planned: Iterable[tuple[int, int, int]] = ()) -> Profile:
+        """Free nodes from `now` on, if all that runs takes its requested time and nothing is started
+        but what is `planned`: ``(start, end, nodes)``.
 
         It counts: where nodes have names or belong to parts, that many need not be enough.
         """
         busy = [(now, until_s, job.granted) for until_s, _, job in self.ends]
         busy += [(each.start_s, each.end_s, each.nodes) for each in self.reservations]
+        busy += planned
         return Profile.of(now, self.nodes - self.out_of_service, busy)
 
     def next_change(self, now: int) -> int | None:
@@ -272,6 +280,7 @@ class Cluster:
                 )
 
     def _count_out_of_service(self, nodes: int) -> None:
+        self.services += 1
         self.free += self.out_of_service - nodes
         self.out_of_service = nodes
 

@@ -105,6 +105,9 @@ class Grid(Cluster):
         self.placer.check(job)
         return self.placer.place(job, [part.nodes for part in self.parts]) is not None
 
+    def fits_in_service(self, job: Job) -> bool:
+        return self.placer.place(job, self._in_service()) is not None
+
     def settled(self, now: int) -> bool:
         """Never: where a job is placed depends on what is free, so that one who was refused may be
         allowed once less is free, elsewhere."""

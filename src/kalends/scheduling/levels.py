@@ -53,11 +53,13 @@ RULES: Final = {rule.name: rule for rule in (FFDH, FFIH, FFDH_STAR, FFIH_STAR, F
 class Level:
     """What lies between the scheduling points `start_s` and `end_s`."""
 
-    __slots__ = ("end_s", "start_s")
+    __slots__ = ("end_s", "pending", "start_s")
 
     def __init__(self, start_s: int, end_s: int) -> None:
         self.start_s = start_s
         self.end_s = end_s
+        self.pending = 0
+        """How many are planned in it and do not run yet."""
 
 
 class Packing:
@@ -119,7 +121,7 @@ class Packing:
         self, rule: Rule, level: Level, nodes: int, length_s: int, not_before_s: int
     ) -> int | None:
         """When the request could begin on this level."""
-        on_top = level is self.levels[-1] and level.end_s == self.end_s
+        on_top = level is self.levels[-1]
         begin_s = max(level.start_s, not_before_s, self.profile.times[0])
         if rule.stacked:
             start_s = self.profile.earliest(nodes, length_s, begin_s)

@@ -52,6 +52,16 @@ class MappedCluster(Cluster):
     def could_ever_fit(self, job: Job) -> bool:
         return self.machine.could_ever_fit(job.nodes, job.shape)
 
+    def fits_in_service(self, job: Job) -> bool:
+        if not self.out_of_service:
+            return self.could_ever_fit(job)
+        board = self.machine.copy()
+        for _, order, running in self.ends:
+            if order not in self._vacated:
+                assert running.partition is not None
+                board.release(running.partition)
+        return board.can_place(job.nodes, job.shape)
+
     def width(self, job: Job) -> int:
         return self.machine.granted(job.nodes, job.shape)
 
@@ -68,8 +78,10 @@ class MappedCluster(Cluster):
         return True
 
     def start_on(self, job: Job, partition: Partition, now: int) -> bool:
-        """Start a waiting job on exactly these nodes if all of them are free; says whether it did."""
+        """Start a waiting job on just these nodes if all are free and not reserved; says whether it did."""
         self._vacate(now)
+        if not self.unreserved(partition, now, now + job.requested_s):
+            return False
         try:
             self.machine.take(partition)
         except Conflict:
@@ -77,6 +89,14 @@ class MappedCluster(Cluster):
         job.partition = partition
         self._begin(job, len(partition.nodes), now)
         return True
+
+    def unreserved(self, partition: Partition, start_s: int, end_s: int) -> bool:
+        """Whether no advance reservation has any of these nodes during ``[start_s, end_s)``."""
+        nodes = set(partition.nodes)
+        return all(
+            end_s <= room.start_s or room.end_s <= start_s or nodes.isdisjoint(reserved.nodes)
+            for room, reserved in self.rooms
+        )
 
     def would_get(self, job: Job, now: int) -> Partition | None:
         """The partition that `start` would give; takes nothing."""

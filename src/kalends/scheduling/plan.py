@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 from typing import Final
 
 from kalends.machines.machine import Partition, Planned
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.levels import Level, Packing
+from kalends.scheduling.mapped import MappedCluster
 
 SHIFTED: Final = 0
 """Rank of a job that the machine refused once: first in its level."""
@@ -62,10 +64,11 @@ class Plan:
 
     def packing(self, now: int, *, copied: bool = False) -> Packing:
         """The plan as levels over free nodes; `copied` levels may be packed without any effect here."""
-        profile = self.cluster.plan(now)
-        for booking in self.bookings:
-            start_s = max(booking.start_s, now)
-            profile.take(booking.nodes, start_s, start_s + booking.length_s)
+        planned = [
+            (max(each.start_s, now), max(each.start_s, now) + each.length_s, each.nodes)
+            for each in self.bookings
+        ]
+        profile = self.cluster.plan(now, planned)
         levels = self.levels
         if copied:
             levels = [Level(level.start_s, level.end_s) for level in levels]
@@ -73,9 +76,8 @@ class Plan:
 
     def clear(self, now: int) -> None:
         """Forget levels that are over, and planned ones that nothing is left of."""
-        used = {booking.level for booking in self.bookings}
         self.levels = [
-            level for level in self.levels if level.start_s <= now < level.end_s or level in used
+            level for level in self.levels if level.start_s <= now < level.end_s or level.pending
         ]
 
     def level_now(self, now: int) -> Level:
@@ -86,24 +88,39 @@ class Plan:
         return self.levels[0]
 
     def add(self, bookings: Iterable[Booking]) -> None:
-        self.bookings += bookings
-        self.bookings.sort(key=lambda booking: (booking.start_s, booking.rank))
+        for booking in bookings:
+            booking.level.pending += 1
+            self.bookings.append(booking)
+        self._sort()
+
+    def empty(self) -> list[Job]:
+        """Nothing is planned any more. Returns the jobs that were, in order of their starts."""
+        jobs = [booking.job for booking in self.bookings]
+        self.bookings = []
+        for level in self.levels:
+            level.pending = 0
+        return jobs
 
     def due(self, now: int) -> list[Booking]:
         """What should start now, in order."""
-        return [booking for booking in self.bookings if booking.start_s <= now]
+        return list(takewhile(lambda booking: booking.start_s <= now, self.bookings))
+
+    def next_start_s(self, now: int) -> int | None:
+        """When the first booking that is not due yet should start."""
+        return next((each.start_s for each in self.bookings if each.start_s > now), None)
 
     def started(self, booking: Booking, now: int) -> None:
         """It runs from now on; if that is later than planned, what is behind its level waits for it."""
-        self.bookings.remove(booking)
+        self._remove(booking)
         self._reach(booking.level, now + booking.length_s)
 
     def withdraw(self, job: Job) -> bool:
         """The job is not wanted any more; says whether it was planned here."""
-        kept = [booking for booking in self.bookings if booking.job is not job]
-        planned = len(kept) < len(self.bookings)
-        self.bookings = kept
-        return planned
+        for booking in self.bookings:
+            if booking.job is job:
+                self._remove(booking)
+                return True
+        return False
 
     def shift(self, booking: Booking, now: int, *, alone: bool) -> None:
         """The machine refused to start it: it goes to the next scheduling point, first in its level.
@@ -111,7 +128,7 @@ class Plan:
         There it joins the level that is planned, if the nodes suffice, or, and always if `alone`, gets a
         level of its own before it. What is behind waits as much longer as it must.
         """
-        self.bookings.remove(booking)
+        self._remove(booking)
         booking.rank, booking.partition = SHIFTED, None
         behind = self.levels.index(booking.level) + 1
         point_s = max(booking.level.end_s, self._running_until_s(now))
@@ -124,12 +141,11 @@ class Plan:
         self.add([booking])
         self._reach(following, booking.end_s)
 
-    def compress(self, now: int, accepts: Callable[[Booking], bool]) -> None:
+    def compress(self, packing: Packing, now: int, accepts: Callable[[Booking], bool]) -> None:
         """Something ended early: bookings on the level that is being worked on go to earlier gaps.
 
-        In their order, and only where `accepts` agrees with the booking as moved.
+        In their order, and only where `accepts` agrees with the booking as moved. `packing` is this plan.
         """
-        packing = self.packing(now)
         for booking in list(self.bookings):
             if booking.level.start_s > now:
                 break
@@ -141,35 +157,59 @@ class Plan:
                 if not accepts(booking):
                     booking.start_s = planned_s
             packing.profile.take(booking.nodes, max(booking.start_s, now), booking.end_s)
-        self.add(())
+        self._sort()
 
     def pull_forward(self, now: int) -> None:
         """Something ended early: every level that can begin earlier does, whole, as it was packed."""
         self.clear(now)
         running_until_s = self._running_until_s(now)
         point_s = now
+        on_level: dict[Level, list[Booking]] = {}
+        moved = False
         for level in self.levels:
-            inside = [booking for booking in self.bookings if booking.level is level]
-            if level.start_s > point_s and inside:
-                self._move(level, inside, point_s, now)
+            if level.start_s > point_s and level.pending:
+                on_level = on_level or self._on_level()
+                self._move(level, on_level[level], point_s, now)
+                moved = True
             if level.start_s <= now:
-                level.end_s = max([running_until_s, *(booking.end_s for booking in inside)])
+                pending = takewhile(lambda booking: booking.level.start_s <= now, self.bookings)
+                ends_s = [each.end_s for each in pending if each.level is level]
+                level.end_s = max([running_until_s, *ends_s])
             point_s = max(point_s, level.end_s)
-        self.add(())
+        if moved:
+            self._sort()
 
     def _move(self, level: Level, inside: list[Booking], point_s: int, now: int) -> None:
         """Move a level to an earlier scheduling point, unless advance reservations are in the way."""
         earlier_s = level.start_s - point_s
-        profile = self.cluster.plan(now)
-        for booking in inside:
-            start_s = booking.start_s - earlier_s
-            if not profile.fits(booking.nodes, start_s, start_s + booking.length_s):
-                return
-            profile.take(booking.nodes, start_s, start_s + booking.length_s)
+        if self.cluster.reserved and not self._unreserved(inside, earlier_s, now):
+            return
         for booking in inside:
             booking.start_s -= earlier_s
         level.start_s -= earlier_s
         level.end_s -= earlier_s
+
+    def _on_level(self) -> dict[Level, list[Booking]]:
+        found: dict[Level, list[Booking]] = {level: [] for level in self.levels}
+        for booking in self.bookings:
+            found[booking.level].append(booking)
+        return found
+
+    def _unreserved(self, inside: list[Booking], earlier_s: int, now: int) -> bool:
+        """Whether a level, moved so, leaves all advance reservations alone."""
+        cluster = self.cluster
+        profile = cluster.plan(now)
+        for booking in inside:
+            start_s = booking.start_s - earlier_s
+            end_s = start_s + booking.length_s
+            if not profile.fits(booking.nodes, start_s, end_s):
+                return False
+            profile.take(booking.nodes, start_s, end_s)
+            if booking.partition is not None:
+                assert isinstance(cluster, MappedCluster)
+                if not cluster.unreserved(booking.partition, start_s, end_s):
+                    return False
+        return True
 
     def _running_until_s(self, now: int) -> int:
         ends = self.cluster.ends
@@ -187,8 +227,9 @@ class Plan:
 
     def _reach(self, level: Level, end_s: int) -> None:
         """A level lasts until `end_s` at least; those behind it move as far as they must."""
-        level.end_s = max(level.end_s, end_s)
-        point_s = level.end_s
+        if end_s <= level.end_s:
+            return
+        point_s = level.end_s = end_s
         for behind in self.levels[self.levels.index(level) + 1 :]:
             later_s = point_s - behind.start_s
             if later_s <= 0:
@@ -199,4 +240,11 @@ class Plan:
             behind.start_s += later_s
             behind.end_s += later_s
             point_s = behind.end_s
+        self._sort()
+
+    def _remove(self, booking: Booking) -> None:
+        self.bookings.remove(booking)
+        booking.level.pending -= 1
+
+    def _sort(self) -> None:
         self.bookings.sort(key=lambda booking: (booking.start_s, booking.rank))

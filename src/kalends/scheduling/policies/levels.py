@@ -8,6 +8,7 @@ then it learns of an impossible partition when the job should start.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
@@ -58,6 +59,14 @@ class LevelPolicy:
         self.mapped = cluster if verified and isinstance(cluster, MappedCluster) else None
         self.entered: Callable[[Job, int], None] | None = None
         """Told of every job that leaves the waiting room or passes it by, with its planned start."""
+        self.blocks: Counter[str] = Counter()
+        """How many blocks each rule has packed, by its name."""
+        self.switches = 0
+        """How often a block was packed by another rule than the one before."""
+        self._packed_by: Rule | None = None
+        self._held: list[Job] = []
+        """Jobs that cannot run before nodes come back into service; they wait outside the waiting room."""
+        self._services = cluster.services
         self._fewer = False
         """Whether something ended early or was withdrawn since the last pass."""
 
@@ -74,44 +83,46 @@ class LevelPolicy:
     def withdrawn(self, job: Job, now: int) -> None:
         if self.plan.withdraw(job):
             self._fewer = True
+        elif job in self._held:
+            self._held.remove(job)
         else:
             self.room.remove(job)
 
     def schedule(self, now: int) -> None:
-        if self._fewer:
+        if self._services != self.cluster.services:
+            self._plan_anew(now)
+        elif self._fewer:
             self._fewer = False
             self._close_gaps(now)
         self._start_due(now)
         while len(self.room) and self._wants_block(now):
-            self.plan.clear(now)
-            self._extract(now)
+            self._plan_block(self.room.extract(), now)
             self._start_due(now)
 
     def waiting(self) -> Iterator[Job]:
-        jobs = [*self.room, *(booking.job for booking in self.plan.bookings)]
+        jobs = [*self.room, *self._held, *(booking.job for booking in self.plan.bookings)]
         return iter(sorted(jobs, key=lambda job: job.order))
 
     def wake_at(self, now: int) -> int | None:
-        times = [booking.start_s for booking in self.plan.bookings if booking.start_s > now]
-        if len(self.room) and times:
-            times.append(max(times[-1] - self.threshold_s, now) + 1)
-        change_s = self.cluster.next_change(now)
-        if change_s is not None:
-            times.append(change_s)
-        return min(times, default=None)
+        start_s = self.plan.next_start_s(now)
+        times = [self.cluster.next_change(now), start_s]
+        if len(self.room) and start_s is not None:
+            times.append(max(now + self.plan.preplanned_s(now) - self.threshold_s, now) + 1)
+        return min((time_s for time_s in times if time_s is not None), default=None)
 
     def predictions(self, now: int) -> list[tuple[Job, int]]:
         """Every waiting job with its start, if nothing more is submitted and all take what they asked.
 
         Those inside the scheduler have their planned start. For the others the waiting room is frozen
-        and virtually emptied, block by block, by counting nodes (section 4.1).
+        and virtually emptied, block by block, by counting nodes (section 4.1). Nothing is said of those
+        who need nodes that are out of service.
         """
         found = [(booking.job, max(booking.start_s, now)) for booking in self.plan.bookings]
         if len(self.room):
             packing = self.plan.packing(now, copied=True)
             room = self.room.copy()
             while len(room):
-                block = room.extract()
+                block = [job for job in room.extract() if self._in_service(job)]
                 rule = self.choose(block, packing, now)
                 found += [
                     (booking.job, booking.start_s) for booking in self._pack(rule, block, packing)
@@ -148,7 +159,7 @@ class LevelPolicy:
         plan = self.plan
         if not plan.bookings and not len(self.room) and self._fits_now(job, now):
             return Booking(job, self._nodes(job), now, plan.level_now(now))
-        if not self._fills_gaps() or not plan.levels:
+        if not self._fills_gaps() or not plan.levels or not self._in_service(job):
             return None
         packing = plan.packing(now)
         nodes = self._nodes(job)
@@ -166,15 +177,36 @@ class LevelPolicy:
             return self.mapped.can_start(job, now)
         return self.cluster.plan(now).fits(self._nodes(job), now, now + job.requested_s)
 
-    def _extract(self, now: int) -> None:
-        block = self.room.extract()
+    def _in_service(self, job: Job) -> bool:
+        return not self.cluster.out_of_service or self.cluster.fits_in_service(job)
+
+    def _plan_anew(self, now: int) -> None:
+        """Nodes left service or came back: what was planned is packed again, before all others."""
+        self._services, self._fewer = self.cluster.services, False
+        block = [*self.plan.empty(), *self._held]
+        self._held = []
+        self._plan_block(block, now)
+
+    def _plan_block(self, block: list[Job], now: int) -> None:
+        """Jobs enter the scheduler; but those that cannot run, with the nodes in service, are held."""
+        self._held += [job for job in block if not self._in_service(job)]
+        block = [job for job in block if self._in_service(job)]
+        if not block:
+            return
+        self.plan.clear(now)
         packing = self.plan.packing(now)
         rule = self.choose(block, packing, now)
+        self._count(rule)
         first = packing.first_for_block(rule)
         bookings = self._pack(rule, block, packing)
         if self.mapped is not None:
             self._verification(packing).settle(rule, bookings, first)
         self._enter(bookings)
+
+    def _count(self, rule: Rule) -> None:
+        self.blocks[rule.name] += 1
+        self.switches += self._packed_by not in (None, rule)
+        self._packed_by = rule
 
     def _enter(self, bookings: Sequence[Booking]) -> None:
         self.plan.add(bookings)
@@ -201,12 +233,12 @@ class LevelPolicy:
         return Verification(self.mapped.machine, fixed_on(self.mapped), verified, packing)
 
     def _start_due(self, now: int) -> None:
-        """Start what is due. What the settled cluster refuses goes to the next scheduling point."""
+        """Start what is due. What the cluster refuses goes to the next scheduling point."""
         refused = []
         for booking in self.plan.due(now):
             if self._start(booking, now):
                 self.plan.started(booking, now)
-            elif self.cluster.settled(now):
+            else:
                 refused.append(booking)
         for booking in refused:
             self.plan.shift(booking, now, alone=self.mapped is not None)
@@ -219,13 +251,14 @@ class LevelPolicy:
     def _close_gaps(self, now: int) -> None:
         """There is more room than was planned for: jobs may start earlier, never later."""
         if self._fills_gaps() and self.plan.bookings:
-            self.plan.compress(now, self._accepts(now))
+            packing = self.plan.packing(now)
+            self.plan.compress(packing, now, self._accepts(packing))
         self.plan.pull_forward(now)
 
-    def _accepts(self, now: int) -> Callable[[Booking], bool]:
+    def _accepts(self, packing: Packing) -> Callable[[Booking], bool]:
         if self.mapped is None:
             return lambda booking: True
-        return self._verification(self.plan.packing(now)).accepts
+        return self._verification(packing).accepts
 
 
 class Ffdh(LevelPolicy):
