@@ -117,6 +117,8 @@ def test_jobs_that_are_left_out_are_counted_and_named(run: Run, log: Path) -> No
         (["tiny.swf", "--components", "total:2"], "only one cluster"),
         (["tiny.swf", "--machine", "grid:2+2", "--components", "total"], "KIND:LARGEST"),
         (["tiny.swf", "--reservations", "nothing.csv"], "No such file"),
+        (["tiny.swf", "--speedups", "nothing.json"], "No such file"),
+        (["tiny.swf", "--speedups", "tiny.swf"], "JSON is malformed"),
         (["tiny.swf", "--loads", "1,x"], "no list of numbers"),
         (["tiny.swf", "--loads", "0", "--cores", "1"], "a number above 0"),
         (["tiny.swf", "--repeat", "3"], "shake the submissions"),
@@ -183,6 +185,35 @@ def test_results_written_as_a_log_are_a_log_with_the_same_jobs(run: Run, log: Pa
     assert run(str(EXCERPT), "--out", "out.swf").exit_code == 0
     again = simulate(log.parent / "out.swf", policy="easy", nodes=128)
     assert again.mean_wait_s == simulate(EXCERPT, policy="easy").mean_wait_s
+
+
+def test_speed_ups_make_jobs_of_a_log_moldable_under_every_policy(run: Run) -> None:
+    words = (str(EXCERPT), "--speedups", str(EXCERPT.parent / "speedups.json"))
+    names = "lazy,adaptive,reconfigurable,easy,fcfs"
+    results = data(run(*words, "--policy", names, "--json"))
+    assert [each["policy"] for each in results] == names.split(",")
+    assert [each["reconfigurations"] > 0 for each in results] == [False, False, True, False, False]
+    rigid = data(run(str(EXCERPT), "--policy", "easy", "--json"))
+    assert rigid[0]["mean_response_s"] != results[3]["mean_response_s"]
+    heading, *rows = run(*words, "--policy", "lazy,reconfigurable").stdout.splitlines()[1:]
+    assert heading.split()[-1] == "CHANGES"
+    assert [row.split()[-1] for row in rows] == ["0", str(results[2]["reconfigurations"])]
+
+
+def test_in_a_grid_a_reservation_of_a_part_delays_its_jobs_and_nodes_are_those_of_the_part(
+    run: Run, log: Path
+) -> None:
+    (log.parent / "kept.csv").write_text("start,end,nodes,part\n0,1000,2,1\n")
+    words = ("tiny.swf", "--machine", "grid:4+2", "--out", "out.csv")
+    assert run(*words).exit_code == 0
+    rows = [row.split(",") for row in (log.parent / "out.csv").read_text().splitlines()[1:]]
+    assert [(row[8], row[14]) for row in rows] == [("0", "0-3"), ("10", "4-5"), ("60", "4")]
+    (log.parent / "out.csv").unlink()
+    assert run(*words, "--reservations", "kept.csv").exit_code == 0
+    rows = [row.split(",") for row in (log.parent / "out.csv").read_text().splitlines()[1:]]
+    assert [(row[8], row[14]) for row in rows] == [("0", "0-3"), ("100", "0-1"), ("100", "2")]
+    refused = run("tiny.swf", "--reservations", "kept.csv")
+    assert (refused.exit_code, "has no parts" in refused.stderr) == (2, True)
 
 
 def test_a_users_own_policy_is_found_in_the_current_directory(run: Run, log: Path) -> None:

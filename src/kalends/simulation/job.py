@@ -23,6 +23,11 @@ class SimulatedJob(Job, eq=False):
     line: str = ""
     """Its line in the log, where results are written as a log again."""
 
+    def node_seconds(self) -> int:
+        """Nodes times seconds that it had, now that it has ended."""
+        paused_s = sum(end_s - start_s for start_s, end_s in self.pauses)
+        return self.nodes * (self.end_s - self.start_s - paused_s)
+
     def resume(self, now: int) -> None:
         """Its nodes changed now (`granted` says to how many): work out anew when it ends."""
         if self.end_s >= 0:

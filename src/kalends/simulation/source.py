@@ -100,7 +100,7 @@ class Source:
         `change` makes them as they are to run, before that is looked at. Raises `InvalidInput` while it
         streams, at the first job that makes no sense.
         """
-        if self.log is not None and type(cluster) is Cluster:
+        if self.log is not None and type(cluster) is Cluster and change is None:
             # Counted nodes are all the same: the reader has seen to it that every job fits.
             return iter(self.log)
         jobs = iter(self.log) if self.log is not None else self._checked(self._given)
