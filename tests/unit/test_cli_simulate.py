@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -123,6 +124,17 @@ def test_jobs_that_are_left_out_are_counted_and_named(run: Run, log: Path) -> No
         (["tiny.swf", "--loads", "0", "--cores", "1"], "a number above 0"),
         (["tiny.swf", "--repeat", "3"], "shake the submissions"),
         (["tiny.swf", "--shake", "5"], "has no unit"),
+        (["tiny.swf", "--cores", "2"], "is for a sweep"),
+        (["tiny.swf", "--dask", "tcp://127.0.0.1:1"], "is for a sweep"),
+        (["tiny.swf", "--nodes", "9" * 20], "give 1 to"),
+        (["tiny.swf", "--policy", ","], "there is no policy ''"),
+        (["tiny.swf", "--policy", "easy-slack:²"], "is not a whole number"),
+        (["tiny.swf", "--policy", "os:system"], "system raised TypeError"),
+        (["tiny.swf", "--machine", "gridlock"], "is not a grid"),
+        (["tiny.swf", "--machine", "mesh2d:99999x99999"], "are more than"),
+        (["tiny.swf", "--loads", "nan", "--cores", "1"], "a number above 0"),
+        (["tiny.swf", "--out", "/proc/out.swf"], "cannot be made"),
+        (["/dev/zero", "--nodes", "4"], "is not a regular file"),
         (["tiny.swf", "--loads", "1", "--out", "out.csv"], "ends in .json"),
         (["tiny.swf", "--loads", "1", "--plot", "out.png"], "no single schedule"),
     ],
@@ -157,6 +169,24 @@ def test_a_log_that_is_wrong_is_refused_with_the_line(
     assert (result.exit_code, "try: " in result.stderr) == (2, True)
     assert said in result.stderr
     assert [path.name for path in log.parent.iterdir()] == ["tiny.swf"]
+
+
+def test_what_unpacks_to_a_gigabyte_is_refused_before_it_has_been_unpacked(
+    run: Run, log: Path
+) -> None:
+    for content in (b"\0", b"\n", b" "):
+        packed = gzip.compress(content * (1 << 22), 1) * 250
+        log.write_bytes(gzip.compress(b"; MaxProcs: 4\n") + packed)
+        result = run("tiny.swf")
+        assert (result.exit_code, "try: " in result.stderr) == (2, True)
+
+
+def test_speed_ups_that_are_no_numbers_are_refused(run: Run, log: Path) -> None:
+    for value in ("NaN", "1e400", "-1", "0", "[" * 100_000):
+        file = log.parent / "bad.json"
+        file.write_text(f'{{"classes": [{{"sizes": [1, 2], "times": [{value}, 3]}}]}}')
+        result = run("tiny.swf", "--speedups", "bad.json")
+        assert (result.exit_code, "bad.json" in result.stderr) == (2, True)
 
 
 def test_damaged_and_unsorted_logs_are_replayed_on_request(run: Run, log: Path) -> None:

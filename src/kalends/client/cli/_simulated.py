@@ -165,6 +165,19 @@ def replay_options(log: Path | None, nodes: int, options: Simulated) -> dict[str
     return given
 
 
+def check_single(options: Simulated) -> None:
+    """Raise `InvalidInput` for options that only a sweep has, where there is none."""
+    from kalends.core.errors import InvalidInput
+
+    for name, value in (("--cores", options["cores"]), ("--dask", options["dask"])):
+        if value is not None:
+            raise InvalidInput(
+                "is for a sweep, and this is a single replay",
+                where=name,
+                remedy="leave it out, or add --loads or --repeat",
+            )
+
+
 def shake_s(options: Simulated) -> int:
     """The greatest shift of a submission, in seconds."""
     if options["shake"] is None:
