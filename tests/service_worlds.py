@@ -45,7 +45,14 @@ class ServiceWorld:
         """So many events by chance; then all nodes come back, and whatever waits must run."""
         for _ in range(number):
             self.pass_until(self.now + self.draw.choice((0, 0, 1, 2, 4)))
-            events = (self.submit, self.submit, self.submit, self.drain, self.restore, self.withdraw)
+            events = (
+                self.submit,
+                self.submit,
+                self.submit,
+                self.drain,
+                self.restore,
+                self.withdraw,
+            )
             self.draw.choice(events)()
         self.pass_until(self.now + 1)
         self.cluster.restore(sorted(self.out))
@@ -142,7 +149,9 @@ class ServiceWorld:
             for part, has in enumerate(cluster.parts):
                 assert sum(job.placed[part] for job in running) <= has.nodes
         if type(cluster) is Cluster and any(job.granted for job in touched):
-            assert taken <= cluster.nodes - len(self.out), "it began on nodes that are out of service"
+            assert taken <= cluster.nodes - len(self.out), (
+                "it began on nodes that are out of service"
+            )
         waiting = list(self.scheduler.policy.waiting())
         assert len(waiting) == self.scheduler.waiting
         assert not {job.order for job in waiting} & {job.order for _, _, job in cluster.ends}
