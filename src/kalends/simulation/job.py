@@ -35,9 +35,19 @@ class SimulatedJob(Job, eq=False):
             self.run_s = left_s if self.pace == 1.0 else ceil(left_s / self.pace)
         if not self.granted:
             self.end_s = -1
-            self.pauses = (*self.pauses, (now, -1))
+            self.pause(now)
             return
-        if self.pauses and self.pauses[-1][1] < 0:
-            self.pauses = (*self.pauses[:-1], (self.pauses[-1][0], now))
+        if self.pauses:
+            self.unpause(now)
         pace = self.pace = self.stretch
         self.end_s = now + self.run_s if pace == 1.0 else now + stretched(self.run_s, pace)
+
+    def pause(self, now: int) -> None:
+        """It does not run from now on. It may have been started and stopped again in one pass."""
+        if not self.pauses or self.pauses[-1][1] >= 0:
+            self.pauses = (*self.pauses, (now, -1))
+
+    def unpause(self, now: int) -> None:
+        """It runs from now on."""
+        if self.pauses and self.pauses[-1][1] < 0:
+            self.pauses = (*self.pauses[:-1], (self.pauses[-1][0], now))

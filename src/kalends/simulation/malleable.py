@@ -133,8 +133,6 @@ class MalleableJob(SimulatedJob, eq=False):
     """Iterations done when it began to compute on that size."""
     since_s: int = 0
     """When that was, or will be."""
-    stopped_s: int = -1
-    """While it is preempted: since when."""
     held: list[tuple[int, int]] = []
     """``(since_s, nodes)``: how many nodes it had, from when on; 0 while it was preempted."""
 
@@ -146,9 +144,9 @@ class MalleableJob(SimulatedJob, eq=False):
             self._pause(now)
         elif self.at < 0:
             self._begin(now)
-        elif self.stopped_s >= 0:
-            self.since_s += now - self.stopped_s
-            self.stopped_s = -1
+        elif self.pauses and self.pauses[-1][1] < 0:
+            self.since_s += now - self.pauses[-1][0]
+            self.unpause(now)
             self.end_s = self._end_s(self.at, self.done, self.since_s)
         else:
             self._turn(now)
@@ -185,6 +183,7 @@ class MalleableJob(SimulatedJob, eq=False):
 
     def _begin(self, now: int) -> None:
         assert self.course is not None
+        self.unpause(now)
         if self.stretch != 1.0:
             self.course = self.course.stretched(self.stretch)
         self.at = self.course.sizes.index(self.nodes)
@@ -216,7 +215,8 @@ class MalleableJob(SimulatedJob, eq=False):
         assert course is not None
         if self.change_s >= 0 and now > self.change_s - course.redistribution_s:
             self.done, self.since_s = self.turns_before, now
-        self.stopped_s, self.end_s, self.change_s = now, -1, -1
+        self.end_s = self.change_s = -1
+        self.pause(now)
 
     def _end_s(self, at: int, done: int, since_s: int) -> int:
         course = self.course

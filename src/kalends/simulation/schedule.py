@@ -30,7 +30,7 @@ class Schedule:
         self.widths = array("q")
         """Nodes of each job; of one that changed its size, those that it had in the end."""
         self.requested = array("q")
-        """Requested times."""
+        """Requested times, as the user gave them."""
         self._orders = array("q")
         self._named: dict[int, Intervals] = {}
         """The nodes of jobs that ran on named ones, by index."""
@@ -61,7 +61,7 @@ class Schedule:
         self.starts.append(job.start_s)
         self.ends.append(job.end_s)
         self.widths.append(nodes)
-        self.requested.append(job.requested_s)
+        self.requested.append(job.asked_s or job.requested_s)
         self._orders.append(job.order)
 
     def by_submission(self) -> list[int]:

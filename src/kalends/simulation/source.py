@@ -12,6 +12,7 @@ from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import Cluster
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.machine_text import Change
+from kalends.simulation.malleable import MalleableJob
 from kalends.simulation.workloads.swf import (
     TOO_WIDE,
     Damaged,
@@ -109,7 +110,8 @@ class Source:
     def _checked(self, jobs: Iterable[SimulatedJob]) -> Iterator[SimulatedJob]:
         last_s: int | None = None
         for number, job in enumerate(jobs, start=1):
-            if job.nodes < 1 or job.run_s < 1 or job.requested_s < 1 or job.start_s >= 0:
+            timeless = job.run_s < 1 and not isinstance(job, MalleableJob)
+            if job.nodes < 1 or timeless or job.requested_s < 1 or job.start_s >= 0:
                 what = (
                     "was simulated already"
                     if job.start_s >= 0

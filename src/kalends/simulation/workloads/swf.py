@@ -288,11 +288,11 @@ def _result_line(job: SimulatedJob) -> str:
     if not job.line:
         return (
             f"{job.id} {job.submit_s} {wait_s} {run_s} {nodes} -1 -1 {nodes}"
-            f" {job.requested_s} -1 1 {job.user} -1 -1 -1 -1 -1 -1\n"
+            f" {job.asked_s or job.requested_s} -1 1 {job.user} -1 -1 -1 -1 -1 -1\n"
         )
     words = job.line.split()
     words[1:5] = str(job.submit_s), str(wait_s), str(run_s), str(nodes)
     words[7] = str(nodes)
     if words[8].startswith("-") or words[8] == "0":
-        words[8] = str(job.requested_s)
+        words[8] = str(job.asked_s or job.requested_s)
     return " ".join(words) + "\n"
