@@ -44,7 +44,8 @@ class Job(msgspec.Struct, eq=False):
     """A batch job. Times are whole seconds (or whatever unit the workload counts in), nodes are counts.
 
     A policy reads it and asks the cluster to start it; only the cluster writes `granted`, `start_s`,
-    `until_s`, `stretch`, `partition`, `placed`, `asked_s` and `target`. How long it will really run is nowhere in here.
+    `until_s`, `stretch`, `partition`, `placed`, `asked_s` and `target`. How long it will really run is
+    nowhere in here.
     """
 
     id: int

@@ -38,10 +38,18 @@ _COLUMNS: Final = {
 def read_requests(path: Path, nodes: int, estimates: str) -> list[Request]:
     """The jobs of a log that can be simulated on `nodes` nodes, in order of submission (SC'15 filter)."""
     found = []
+    known: set[int] = set()
     for line, words in _swf_lines(path):
         job, submit_s, run_s, allocated, requested, time_s = (
             _whole(words[at], path, line) for at in (0, 1, 3, 4, 7, 8)
         )
+        if job in known:
+            raise InvalidInput(
+                f"there is a job {job} already",
+                where=f"{path}, line {line}",
+                remedy="give each job a number of its own, or leave the line out",
+            )
+        known.add(job)
         if max(allocated, requested) > nodes or max(allocated, requested) <= 0 or run_s <= 0:
             continue
         if time_s <= 0:
@@ -79,14 +87,20 @@ def read_blocked(path: Path, log: Path) -> list[Blocked]:
     ``UnixStartTime``.
     """
     begun = _header_number(log, "UnixStartTime")
-    return [
-        Blocked(
-            _moment(row.get("start", ""), begun, path, line),
-            _moment(row.get("end", ""), begun, path, line),
-            _seconds(row.get("nodes", ""), path, line),
+    found = []
+    for line, row in _rows(path, _text(path)):
+        start_s, end_s = (
+            _moment(row.get(name, ""), begun, path, line) for name in ("start", "end")
         )
-        for line, row in _rows(path, _text(path))
-    ]
+        nodes = _seconds(row.get("nodes", ""), path, line)
+        if start_s >= end_s or nodes < 1:
+            raise InvalidInput(
+                f"{nodes} nodes from {start_s} to {end_s}",
+                where=f"{path}, line {line}",
+                remedy="give 1 node or more, and an end after the start",
+            )
+        found.append(Blocked(start_s, end_s, nodes))
+    return found
 
 
 def read_nodes(log: Path) -> int:
