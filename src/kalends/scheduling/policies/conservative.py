@@ -17,9 +17,9 @@ from kalends.scheduling.profile import Profile
 class Conservative:
     """Nobody is ever delayed by anybody who came later. `promised` tells each waiting job's start.
 
-    The plan counts nodes. Where a start is refused at its time although enough nodes are free (they do
-    not form what the job needs, or are slow and still busy), the promise is broken: the job moves to the
-    next time at which the plan changes. So it is when nodes leave service or come back: then all are
+    The plan counts nodes. Where a start is refused at its time although enough nodes are free, for they
+    do not form what the job needs, the promise is broken: the job moves to the next time at which the
+    plan changes. So it is when nodes leave service or come back: then all are
     promised anew, in their order. Who needs nodes that are out of service holds nothing back.
     """
 
