@@ -17,8 +17,8 @@ from kalends.simulation.workloads.swf import ResultWriter
 COURSE = Course((2, 4, 8), (800, 400, 200), iterations=10)
 
 
-def rigid(**given: int) -> SimulatedJob:
-    return SimulatedJob(id=1, submit_s=0, nodes=4, requested_s=100, run_s=50, **given)
+def rigid() -> SimulatedJob:
+    return SimulatedJob(id=1, submit_s=0, nodes=4, requested_s=100, run_s=50)
 
 
 def malleable(number: int, submit_s: int, priority: int = 0) -> MalleableJob:
