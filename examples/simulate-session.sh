@@ -19,6 +19,9 @@ kalends simulate easy.swf --out fcfs.csv
 # Two clusters, half as large, that share jobs at a price.
 kalends simulate examples/data/sdsc-sp2-excerpt.swf --machine grid:64+64 --crossing once:0.2 2> dropped.txt
 
+# If its jobs could run on several numbers of nodes, and the smaller ones change on the way.
+kalends simulate examples/data/sdsc-sp2-excerpt.swf --speedups examples/data/speedups.json --policy lazy,adaptive,reconfigurable,easy 2> dropped.txt
+
 # One replay is one sample: shake it. 10 % more jobs a second cost more than one would think.
 kalends simulate examples/data/sdsc-sp2-excerpt.swf --policy easy,fcfs --loads 1,1.1 --repeat 5 --shake 5m 2> dropped.txt
 

@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterator
 from heapq import merge
 from random import Random
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from kalends.scheduling.cluster import Cluster
@@ -23,6 +23,7 @@ from kalends.scheduling.grid_spec import grid_from
 from kalends.scheduling.policies.fcfs import Fcfs
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.co_allocation import drawn
+from kalends.simulation.confidence import estimate
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
 from kalends.simulation.oracles import even, multi_server, saturated_utilization, total
@@ -32,8 +33,6 @@ TICKS = 1000
 """Simulated times are whole: so many to the paper's unit."""
 
 BATCHES = 20
-T_99 = 2.861
-"""Student's t for 99 % and 19 degrees of freedom."""
 
 ROWS = [
     # lambda, mu as printed, the mean service time that it stands for, m, then W T U by the formulas
@@ -62,7 +61,9 @@ def poisson(
 
 def interval(batches: list[float]) -> dict[str, float]:
     """The mean of batches, and how far it may be off: nearly independent, they are taken as such."""
-    return {"mean": fmean(batches), "off": T_99 * stdev(batches) / len(batches) ** 0.5}
+    found = estimate(batches, 0.99)
+    assert found.half_width is not None
+    return {"mean": found.mean, "off": found.half_width}
 
 
 def simulated(jobs: list[SimulatedJob], cluster: Cluster) -> dict[str, dict[str, float]]:

@@ -71,12 +71,9 @@ def checked(
             )
         )
         if len(log) % 2:
-            text = (
-                "job_id,submission_time,starting_time,finish_time,allocated_resources\n"
-                + "".join(
-                    f"w0!{row.id},{row.submit}.0,{row.start}.000,{row.end},0-{row.nodes - 1}\n"
-                    for row in result
-                )
+            text = "job_id,submission_time,starting_time,finish_time,nodes\n" + "".join(
+                f"w0!{row.id},{row.submit}.0,{row.start}.000,{row.end},{row.nodes}\n"
+                for row in result
             )
         else:
             text = "".join(

@@ -88,6 +88,22 @@ def test_a_result_that_cannot_be_read_is_refused_with_its_line(
     assert caught.value.remedy
 
 
+@pytest.mark.parametrize("row", ["0,500,-6", "0,500,0", "90,90,1", "90,80,1"])
+def test_a_reservation_that_is_none_is_refused_with_its_line(folder: Path, row: str) -> None:
+    """Fewer than no nodes would make room for jobs that have more than there are."""
+    (folder / "kept.csv").write_text(f"start,end,nodes\n5,9,1\n{row}\n")
+    with pytest.raises(InvalidInput, match="give 1 node or more") as caught:
+        check("log.swf", "result.swf", "any", 8, reservations="kept.csv")
+    assert caught.value.where == "kept.csv, line 3"
+
+
+def test_a_log_with_one_number_for_two_jobs_is_refused_with_its_line(folder: Path) -> None:
+    (folder / "log.swf").write_text(f"{LOG}2 9 -1 50 8 -1 -1 8 50 {REST}\n")
+    with pytest.raises(InvalidInput, match="there is a job 2 already") as caught:
+        check("log.swf", "right.swf", "any", 8)
+    assert caught.value.where == "log.swf, line 4"
+
+
 def test_unknown_policies_and_absurd_numbers_are_refused(folder: Path) -> None:
     with pytest.raises(InvalidInput, match="the rules of 'best' are not known"):
         check("log.swf", "result.swf", "best", 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -117,10 +118,23 @@ def test_jobs_that_are_left_out_are_counted_and_named(run: Run, log: Path) -> No
         (["tiny.swf", "--components", "total:2"], "only one cluster"),
         (["tiny.swf", "--machine", "grid:2+2", "--components", "total"], "KIND:LARGEST"),
         (["tiny.swf", "--reservations", "nothing.csv"], "No such file"),
+        (["tiny.swf", "--speedups", "nothing.json"], "No such file"),
+        (["tiny.swf", "--speedups", "tiny.swf"], "JSON is malformed"),
         (["tiny.swf", "--loads", "1,x"], "no list of numbers"),
         (["tiny.swf", "--loads", "0", "--cores", "1"], "a number above 0"),
         (["tiny.swf", "--repeat", "3"], "shake the submissions"),
         (["tiny.swf", "--shake", "5"], "has no unit"),
+        (["tiny.swf", "--cores", "2"], "is for a sweep"),
+        (["tiny.swf", "--dask", "tcp://127.0.0.1:1"], "is for a sweep"),
+        (["tiny.swf", "--nodes", "9" * 20], "give 1 to"),
+        (["tiny.swf", "--policy", ","], "there is no policy ''"),
+        (["tiny.swf", "--policy", "easy-slack:²"], "is not a whole number"),
+        (["tiny.swf", "--policy", "os:system"], "system raised TypeError"),
+        (["tiny.swf", "--machine", "gridlock"], "is not a grid"),
+        (["tiny.swf", "--machine", "mesh2d:99999x99999"], "are more than"),
+        (["tiny.swf", "--loads", "nan", "--cores", "1"], "a number above 0"),
+        (["tiny.swf", "--out", "/proc/out.swf"], "cannot be made"),
+        (["/dev/zero", "--nodes", "4"], "is not a regular file"),
         (["tiny.swf", "--loads", "1", "--out", "out.csv"], "ends in .json"),
         (["tiny.swf", "--loads", "1", "--plot", "out.png"], "no single schedule"),
     ],
@@ -157,6 +171,24 @@ def test_a_log_that_is_wrong_is_refused_with_the_line(
     assert [path.name for path in log.parent.iterdir()] == ["tiny.swf"]
 
 
+def test_what_unpacks_to_a_gigabyte_is_refused_before_it_has_been_unpacked(
+    run: Run, log: Path
+) -> None:
+    for content in (b"\0", b"\n", b" "):
+        packed = gzip.compress(content * (1 << 22), 1) * 250
+        log.write_bytes(gzip.compress(b"; MaxProcs: 4\n") + packed)
+        result = run("tiny.swf")
+        assert (result.exit_code, "try: " in result.stderr) == (2, True)
+
+
+def test_speed_ups_that_are_no_numbers_are_refused(run: Run, log: Path) -> None:
+    for value in ("NaN", "1e400", "-1", "0", "[" * 100_000):
+        file = log.parent / "bad.json"
+        file.write_text(f'{{"classes": [{{"sizes": [1, 2], "times": [{value}, 3]}}]}}')
+        result = run("tiny.swf", "--speedups", "bad.json")
+        assert (result.exit_code, "bad.json" in result.stderr) == (2, True)
+
+
 def test_damaged_and_unsorted_logs_are_replayed_on_request(run: Run, log: Path) -> None:
     log.write_text(LOG + "broken\n4 5 -1 5 1 -1 -1 1 30 -1 1 8 -1 -1 -1 -1 -1 -1\n")
     result = run("tiny.swf", "--damaged", "skip", "--sort")
@@ -183,6 +215,35 @@ def test_results_written_as_a_log_are_a_log_with_the_same_jobs(run: Run, log: Pa
     assert run(str(EXCERPT), "--out", "out.swf").exit_code == 0
     again = simulate(log.parent / "out.swf", policy="easy", nodes=128)
     assert again.mean_wait_s == simulate(EXCERPT, policy="easy").mean_wait_s
+
+
+def test_speed_ups_make_jobs_of_a_log_moldable_under_every_policy(run: Run) -> None:
+    words = (str(EXCERPT), "--speedups", str(EXCERPT.parent / "speedups.json"))
+    names = "lazy,adaptive,reconfigurable,easy,fcfs"
+    results = data(run(*words, "--policy", names, "--json"))
+    assert [each["policy"] for each in results] == names.split(",")
+    assert [each["reconfigurations"] > 0 for each in results] == [False, False, True, False, False]
+    rigid = data(run(str(EXCERPT), "--policy", "easy", "--json"))
+    assert rigid[0]["mean_response_s"] != results[3]["mean_response_s"]
+    heading, *rows = run(*words, "--policy", "lazy,reconfigurable").stdout.splitlines()[1:]
+    assert heading.split()[-1] == "CHANGES"
+    assert [row.split()[-1] for row in rows] == ["0", str(results[2]["reconfigurations"])]
+
+
+def test_in_a_grid_a_reservation_of_a_part_delays_its_jobs_and_nodes_are_those_of_the_part(
+    run: Run, log: Path
+) -> None:
+    (log.parent / "kept.csv").write_text("start,end,nodes,part\n0,1000,2,1\n")
+    words = ("tiny.swf", "--machine", "grid:4+2", "--out", "out.csv")
+    assert run(*words).exit_code == 0
+    rows = [row.split(",") for row in (log.parent / "out.csv").read_text().splitlines()[1:]]
+    assert [(row[8], row[14]) for row in rows] == [("0", "0-3"), ("10", "4-5"), ("60", "4")]
+    (log.parent / "out.csv").unlink()
+    assert run(*words, "--reservations", "kept.csv").exit_code == 0
+    rows = [row.split(",") for row in (log.parent / "out.csv").read_text().splitlines()[1:]]
+    assert [(row[8], row[14]) for row in rows] == [("0", "0-3"), ("100", "0-1"), ("100", "2")]
+    refused = run("tiny.swf", "--reservations", "kept.csv")
+    assert (refused.exit_code, "has no parts" in refused.stderr) == (2, True)
 
 
 def test_a_users_own_policy_is_found_in_the_current_directory(run: Run, log: Path) -> None:

@@ -132,7 +132,7 @@ def test_a_preempted_malleable_job_goes_on_where_it_was() -> None:
 
 def test_a_slow_place_stretches_every_phase() -> None:
     able = job(1, 0)
-    able.granted, able.stretch = 8, 1.5
+    able.nodes, able.granted, able.stretch = 8, 8, 1.5
     able.resume(10)
     assert able.end_s == 10 + 3 + 150 + 2
 

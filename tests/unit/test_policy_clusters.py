@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+import msgspec
 import pytest
 from tests import effort
 from tests.policy_logs import Recording, SmallLog, crowded_log, decided
@@ -11,11 +14,24 @@ from kalends.scheduling import Cluster, Job, policy_maker
 from kalends.scheduling.grid import Grid
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.placing import ClusterSpec
+from kalends.scheduling.policies.levels import FcfsStar, Ffdh, FfdhStar, Ffih, FfihStar
+from kalends.scheduling.policies.voting import Ivs
 from kalends.scheduling.registry import POLICIES
 from kalends.simulation.kernel import replay
 
 ALL = [info.name + (":50" if info.number and not info.optional else "") for info in POLICIES]
 every_policy = pytest.mark.parametrize("policy", ALL)
+
+
+VERIFIED: Final = {
+    "ffdh": Ffdh,
+    "ffih": Ffih,
+    "ffdh*": FfdhStar,
+    "ffih*": FfihStar,
+    "fcfs*": FcfsStar,
+    "ivs": Ivs,
+}
+"""Policies that settle beforehand on which nodes a job will run: there it is not all the same."""
 
 
 def pool(log: SmallLog) -> Cluster:
@@ -26,11 +42,20 @@ def one_cluster(log: SmallLog) -> Cluster:
     return Grid([ClusterSpec.of(log.nodes)], {0: log.reserved()})
 
 
-@every_policy
+@pytest.mark.parametrize("policy", [policy for policy in ALL if policy not in VERIFIED])
 def test_any_nodes_of_a_pool_are_as_good_as_counted_ones(policy: str) -> None:
     for seed in range(effort.examples(30)):
         log = crowded_log(seed)
         assert decided(log, policy, pool) == decided(log, policy)
+
+
+@pytest.mark.parametrize("policy", VERIFIED)
+def test_so_they_are_to_an_autonomous_scheduler_that_packs_levels(policy: str) -> None:
+    for seed in range(effort.examples(30)):
+        log = msgspec.structs.replace(crowded_log(seed), reservations=())
+        scheduler = Recording(VERIFIED[policy](pool(log), verified=False))
+        assert len(list(replay(log.simulated(), scheduler))) == len(log.jobs)
+        assert scheduler.decisions == decided(log, policy)
 
 
 @every_policy

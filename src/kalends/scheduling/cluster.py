@@ -144,6 +144,7 @@ class Cluster:
         """Preempt a running job: it waits again, for what is left of its requested time."""
         self.end(job)
         self.begun -= 1
+        job.asked_s = job.asked_s or job.requested_s
         job.requested_s = max(job.until_s - now, 0)
         job.until_s = -1
         job.target = 0

@@ -44,7 +44,8 @@ class Job(msgspec.Struct, eq=False, gc=False):
     """A batch job. Times are whole seconds (or whatever unit the workload counts in), nodes are counts.
 
     A policy reads it and asks the cluster to start it; only the cluster writes `granted`, `start_s`,
-    `until_s`, `stretch`, `partition` and `target`. How long it will really run is nowhere in here.
+    `until_s`, `stretch`, `partition`, `placed`, `asked_s` and `target`. How long it will really run is
+    nowhere in here.
     """
 
     id: int
@@ -75,6 +76,8 @@ class Job(msgspec.Struct, eq=False, gc=False):
     """Its nodes, where the cluster names nodes: those it runs on, or had when it ended."""
     placed: tuple[int, ...] = ()
     """How many nodes of each part of a grid it has, or had when it ran last; empty elsewhere."""
+    asked_s: int = 0
+    """What the user asked for at first, if a preemption has left less of it; else 0."""
     target: int = 0
     """To how many nodes it has been asked to change while it runs, until it has done so; 0: not asked."""
 

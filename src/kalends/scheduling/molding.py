@@ -23,6 +23,11 @@ def mold(job: Job, nodes: int) -> None:
         job.requested_s = job.molds.requested_on(nodes)
 
 
+def molding(policy: Policy) -> Policy:
+    """`policy` itself if it chooses the sizes of jobs (`chooses_sizes`), else one that does it for it."""
+    return policy if getattr(policy, "chooses_sizes", False) else Molding(policy)
+
+
 class Molding:
     """A policy for rigid jobs that is given moldable ones: each gets its size when it is submitted.
 

@@ -16,6 +16,7 @@ import msgspec
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.job import Job, stretched
 
+KINDS: Final = ("ordered", "unordered", "total")
 FITS: Final = ("worst", "first")
 UNDIVIDED: Final = ("total", "single")
 
@@ -115,7 +116,7 @@ class Placer:
         components = job.components
         if components is None:
             return
-        _one_of(components.kind, ("ordered", "unordered", "total"), "components")
+        check_kind(components.kind)
         nodes = components.nodes
         if min(nodes, default=-1) < 0 or sum(nodes) != job.nodes:
             raise InvalidInput(
@@ -206,6 +207,11 @@ class Placer:
             taken = max(min(nodes, free[index]), 0)
             placed[index] += taken
             nodes -= taken
+
+
+def check_kind(kind: str) -> None:
+    """Raise `InvalidInput` for a kind of components that there is not."""
+    _one_of(kind, KINDS, "components")
 
 
 def _on_few(nodes: int, room: Sequence[int]) -> list[tuple[int, int]] | None:

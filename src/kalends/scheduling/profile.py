@@ -111,9 +111,8 @@ class Profile:
             del times[first], free[first]
 
     def next_border(self, after: int) -> int:
-        """When a step begins after `after`; `after` + 1 if none does."""
-        at = bisect_right(self.times, after)
-        return self.times[at] if at < len(self.times) else after + 1
+        """When a step begins after `after`. There must be one: the last step never ends."""
+        return self.times[bisect_right(self.times, after)]
 
     def forget_before(self, now: int) -> None:
         """Nothing before `now` will be asked for again."""

@@ -17,6 +17,8 @@ class Reservation(msgspec.Struct, frozen=True, order=True):
     end_s: int
     nodes: int
     name: str = ""
+    part: int = -1
+    """In a grid, the part that has them, numbered from 0 as the clusters name them; -1 elsewhere."""
 
     def __post_init__(self) -> None:
         if self.end_s <= self.start_s or self.nodes < 1:

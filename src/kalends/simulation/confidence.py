@@ -1,4 +1,4 @@
-"""How sure a mean of few independent runs is: Student's t."""
+"""How sure a mean of few independent values is: Student's t."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from kalends.core.errors import InvalidInput
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """A mean, and how far to both sides of it the interval goes that holds the true one in 95 of 100 cases.
+    """A mean, and how far to both sides of it its confidence interval goes.
 
-    `half_width` is None where there is only one run: nobody knows.
+    `half_width` is None where there is only one value: nobody knows.
     """
 
     mean: float
     half_width: float | None
 
 
-def estimate(values: Sequence[float]) -> Estimate:
-    """The mean of independent `values`, one or more, with its 95 % confidence interval."""
+def estimate(values: Sequence[float], level: float = 0.95) -> Estimate:
+    """The mean of independent `values`, one or more, with the interval that holds the true one in a share
+    `level` of all cases."""
     mean = fmean(values)
     if len(values) < 2:
         return Estimate(mean, None)
-    half_width = students_t(0.95, len(values) - 1) * stdev(values, mean) / sqrt(len(values))
+    half_width = students_t(level, len(values) - 1) * stdev(values, mean) / sqrt(len(values))
     return Estimate(mean, half_width)
 
 

@@ -19,11 +19,10 @@ class Curve(msgspec.Struct, frozen=True):
 
 def busy_nodes(schedule: Schedule) -> Curve:
     """Nodes that jobs run on."""
-    widths = schedule.widths
     return _steps(
         change
-        for index, start_s, end_s in schedule.stretches()
-        for change in ((start_s, widths[index]), (end_s, -widths[index]))
+        for _, start_s, end_s, nodes in schedule.stretches()
+        for change in ((start_s, nodes), (end_s, -nodes))
     )
 
 

@@ -10,14 +10,16 @@ Intervals = tuple[tuple[int, int], ...]
 
 
 class FreeNodes:
-    """The free ones of nodes 0 to ``nodes - 1``, as runs without a gap."""
+    """The free ones of `nodes` nodes, numbered from `first` on, as runs without a gap."""
 
-    def __init__(self, nodes: int) -> None:
-        self._runs: list[tuple[int, int]] = [(0, nodes - 1)] if nodes > 0 else []
+    def __init__(self, nodes: int, first: int = 0) -> None:
+        self._runs: list[tuple[int, int]] = [(first, first + nodes - 1)] if nodes > 0 else []
 
     def take(self, count: int) -> Intervals | None:
-        """The `count` lowest numbers, 1 or more; None, and nothing is taken, if fewer are free."""
+        """The `count` lowest numbers; None, and nothing is taken, if fewer are free."""
         taken: list[tuple[int, int]] = []
+        if not count:
+            return ()
         for first, last in self._runs:
             taken.append((first, min(last, first + count - 1)))
             count -= last - first + 1

@@ -19,11 +19,11 @@ def write_jobs(stream: TextIO, schedule: Schedule, nodes: int) -> None:
     """All jobs of `schedule`, of a machine of `nodes` nodes, in order of submission, with a head line.
 
     ``stretch`` is turnaround / execution time (0 for a run of no time), to 6 digits;
-    ``allocated_resources`` are runs of node numbers, such as ``0-3 5``.
+    ``allocated_resources`` are runs of node numbers, such as ``0-3 5``. Of a job that was preempted, or
+    changed its size (its ``profile`` is ``malleable``), they are those that it had in the end.
     """
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(COLUMNS)
-    # Of a preempted job, where it ended.
     ran_on = {index: taken for index, _, _, taken in schedule.on_nodes(nodes)}
     for index in schedule.by_submission():
         submit_s, start_s, end_s = (
@@ -32,8 +32,10 @@ def write_jobs(stream: TextIO, schedule: Schedule, nodes: int) -> None:
         run_s, turnaround_s = end_s - start_s, end_s - submit_s
         writer.writerow(
             (
-                schedule.ids[index], schedule.name, "rigid", submit_s, schedule.widths[index],
-                schedule.requested[index], 1, "COMPLETED_SUCCESSFULLY", start_s, run_s, end_s,
+                schedule.ids[index], schedule.name,
+                "malleable" if schedule.sized(index) else "rigid", submit_s,
+                schedule.widths[index], schedule.requested[index], 1,
+                "COMPLETED_SUCCESSFULLY", start_s, run_s, end_s,
                 start_s - submit_s, turnaround_s, f"{turnaround_s / run_s if run_s else 0:.6f}",
                 _as_text(ran_on[index]),
             )

@@ -22,19 +22,23 @@ def cluster_from(
     """The empty cluster that `machine` names: ``mesh2d:32x32:4x4``, ``grid:64+32``, and so on.
 
     Raises `InvalidInput` for a text that cannot be read, other `nodes` than the machine has, a `crossing`
-    where there is only one cluster, and reservations on a grid, which would not say where.
+    where there is only one cluster, and reservations that name a part where there are none, or none in
+    a grid.
     """
     # Imported here: most replays only count nodes.
     if machine.startswith("grid"):
         from kalends.scheduling.grid_spec import grid_from
 
-        if reservations:
-            raise InvalidInput(
-                "on a grid they would have to say on which cluster",
-                where="reservations",
-                remedy="reserve on one machine, or make the Grid in Python",
-            )
-        cluster: Cluster = grid_from(machine, crossing=crossing)
+        kept: dict[int, list[Reservation]] = {}
+        for each in reservations:
+            if each.part < 0:
+                raise InvalidInput(
+                    "in a grid they must say of which part the nodes are",
+                    where="reservations",
+                    remedy="add a column part, with numbers from 0 as the clusters name them",
+                )
+            kept.setdefault(each.part, []).append(each)
+        cluster: Cluster = grid_from(machine, crossing=crossing, reservations=kept)
     else:
         from kalends.machines.spec import machine_from
         from kalends.scheduling.mapped import MappedCluster
@@ -43,7 +47,7 @@ def cluster_from(
             raise InvalidInput(
                 "there is only one cluster", where="crossing", remedy="give a grid, as grid:64+32"
             )
-        cluster = MappedCluster(machine_from(machine), reservations)
+        cluster = MappedCluster(machine_from(machine), without_parts(reservations))
     if nodes is not None and nodes != cluster.nodes:
         raise InvalidInput(
             f"{nodes} nodes, but the machine has {cluster.nodes}",
@@ -51,6 +55,27 @@ def cluster_from(
             remedy="leave them out where a machine is given",
         )
     return cluster
+
+
+def without_parts(reservations: Sequence[Reservation]) -> Sequence[Reservation]:
+    """`reservations` as they are. Raises `InvalidInput` if one names a part, and this is no grid."""
+    named = next((each for each in reservations if each.part >= 0), None)
+    if named is not None:
+        raise InvalidInput(
+            f"part {named.part} of a machine that has no parts",
+            where="reservations",
+            remedy="leave out the column part, or give a grid, as grid:64+32",
+        )
+    return reservations
+
+
+def parts_of(machine: str) -> tuple[int, ...]:
+    """How many nodes each part of the grid `machine` has; none for any other machine."""
+    if not machine.startswith("grid"):
+        return ()
+    from kalends.scheduling.grid_spec import grid_from
+
+    return tuple(part.nodes for part in grid_from(machine).parts)
 
 
 def split_by(components: str, machine: str) -> Change:

@@ -133,23 +133,20 @@ class MalleableJob(SimulatedJob, eq=False):
     """Iterations done when it began to compute on that size."""
     since_s: int = 0
     """When that was, or will be."""
-    stopped_s: int = -1
-    """While it is preempted: since when."""
-    held: int = 0
-    """Nodes that it holds, as far as counted in `node_s`."""
-    held_since_s: int = 0
-    node_s: int = 0
-    """Nodes times seconds that it held, until `held_since_s`."""
+    held: list[tuple[int, int]] = []
+    """``(since_s, nodes)``: how many nodes it had, from when on; 0 while it was preempted."""
 
     def resume(self, now: int) -> None:
-        self._count(now)
+        # Whole units, where only they are given, count as what was asked for: as with rigid jobs.
+        held = self.granted if self.target else self.nodes
+        self._hold(now, held if self.granted else 0)
         if not self.granted:
             self._pause(now)
         elif self.at < 0:
             self._begin(now)
-        elif self.stopped_s >= 0:
-            self.since_s += now - self.stopped_s
-            self.stopped_s = -1
+        elif self.pauses and self.pauses[-1][1] < 0:
+            self.since_s += now - self.pauses[-1][0]
+            self.unpause(now)
             self.end_s = self._end_s(self.at, self.done, self.since_s)
         else:
             self._turn(now)
@@ -164,18 +161,32 @@ class MalleableJob(SimulatedJob, eq=False):
         self.since_s = now - course.redistribution_s + course.reconfiguration_s
         self.change_s = -1
         self.changes += 1
-        self._count(now, self.target)
+        self._hold(now, self.target)
         return self.end_s + molds.requested_s[self.at] - course.total_s(self.at)
 
     def node_seconds(self) -> int:
-        """Nodes times seconds that an ended job held."""
-        return self.node_s + self.held * (self.end_s - self.held_since_s)
+        """Nodes times seconds that it had, now that it has ended."""
+        return sum(nodes * (end_s - start_s) for start_s, end_s, nodes in self.stretches())
+
+    def stretches(self) -> list[tuple[int, int, int]]:
+        """``(start_s, end_s, nodes)`` of each time in which an ended job had that many nodes."""
+        return [
+            (since_s, until_s, nodes)
+            for (since_s, nodes), (until_s, _) in pairwise([*self.held, (self.end_s, 0)])
+            if nodes and until_s > since_s
+        ]
+
+    def mean_nodes(self) -> int:
+        """How many nodes an ended job had on average while it had any, to the nearest whole number."""
+        length_s = sum(end_s - start_s for start_s, end_s, _ in self.stretches())
+        return (2 * self.node_seconds() + length_s) // (2 * length_s) if length_s else self.nodes
 
     def _begin(self, now: int) -> None:
         assert self.course is not None
+        self.unpause(now)
         if self.stretch != 1.0:
             self.course = self.course.stretched(self.stretch)
-        self.at = self.course.sizes.index(self.granted)
+        self.at = self.course.sizes.index(self.nodes)
         self.since_s = now + self.course.before_s(self.at)
         self.run_s = self.course.total_s(self.at)
         self.end_s = now + self.run_s
@@ -204,14 +215,14 @@ class MalleableJob(SimulatedJob, eq=False):
         assert course is not None
         if self.change_s >= 0 and now > self.change_s - course.redistribution_s:
             self.done, self.since_s = self.turns_before, now
-        self.stopped_s, self.end_s, self.change_s = now, -1, -1
+        self.end_s = self.change_s = -1
+        self.pause(now)
 
     def _end_s(self, at: int, done: int, since_s: int) -> int:
         course = self.course
         assert course is not None
         return since_s + course.iterations_s(course.iterations - done, at) + course.after_s(at)
 
-    def _count(self, now: int, held: int = -1) -> None:
-        self.node_s += self.held * (now - self.held_since_s)
-        self.held = self.granted if held < 0 else held
-        self.held_since_s = now
+    def _hold(self, now: int, nodes: int) -> None:
+        if not self.held or self.held[-1][1] != nodes:
+            self.held.append((now, nodes))

@@ -10,7 +10,8 @@ For a job submitted at s, begun at b and ended at e:
 For all jobs on n nodes, from the first submission to the last end:
 
 - makespan = last end - first submission;
-- utilization = sum of nodes x (run - time in which it was preempted) / (n x makespan);
+- utilization = sum of nodes x (run - time in which it was preempted) / (n x makespan), where a job that
+  changed its size counts with the nodes that it had at each time;
 - throughput = jobs / makespan;
 - queue depth at an instant = jobs with s <= instant < b. Its mean over the makespan is the sum of all
   waits / makespan: Little's law, exact here because nobody waits before or after.
@@ -32,6 +33,7 @@ import msgspec
 
 from kalends.scheduling.cluster import NEVER
 from kalends.simulation.job import SimulatedJob
+from kalends.simulation.malleable import MalleableJob
 
 TAU_S: Final = 10
 """Runs shorter than this count as this long in the bounded slowdown."""
@@ -57,6 +59,8 @@ class Summary(msgspec.Struct, frozen=True):
     mean_queue_depth: float = 0.0
     max_queue_depth: int = 0
     throughput_per_s: float = 0.0
+    reconfigurations: int = 0
+    """How often running jobs changed their size."""
 
 
 class Metrics:
@@ -73,6 +77,7 @@ class Metrics:
         self._wait_s = 0
         self._response_s = 0
         self._node_s = 0
+        self._changes = 0
         self._slowdown = 0.0
         self._bounded = 0.0
         # By order of submission; 4 bytes each as long as the times allow. A wait of -1: not ended yet.
@@ -104,7 +109,7 @@ class Metrics:
     def _count(self, jobs: Sequence[SimulatedJob]) -> None:
         """All of `jobs` or, where it raises `OverflowError`, nothing that a second call would not redo."""
         submits, waits = self._submits, self._waits
-        wait_s = response_s = node_s = 0
+        wait_s = response_s = node_s = changes = 0
         slowdown, bounded, last_s = self._slowdown, self._bounded, self._last_s
         for job in jobs:
             submit_s, start_s, end_s, order = job.submit_s, job.start_s, job.end_s, job.order
@@ -112,9 +117,12 @@ class Metrics:
             submits[order], waits[order] = submit_s, wait
             wait_s += wait
             response_s += response
-            node_s += job.nodes * run
-            if job.pauses:
-                node_s -= job.nodes * sum(end - start for start, end in job.pauses)
+            if job.pauses or job.molds is not None:
+                node_s += job.node_seconds()
+                if isinstance(job, MalleableJob):
+                    changes += job.changes
+            else:
+                node_s += job.nodes * run
             slowdown += response / run if run else response
             if run >= TAU_S:
                 bounded += response / run
@@ -127,6 +135,7 @@ class Metrics:
         self._wait_s += wait_s
         self._response_s += response_s
         self._node_s += node_s
+        self._changes += changes
         self._slowdown, self._bounded, self._last_s = slowdown, bounded, last_s
         self.jobs += len(jobs)
 
@@ -156,6 +165,7 @@ class Metrics:
             mean_queue_depth=self._wait_s / span_s,
             max_queue_depth=self._deepest(),
             throughput_per_s=jobs / span_s,
+            reconfigurations=self._changes,
         )
 
     def _first_submission(self) -> int:

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
+from pathlib import Path
 from time import process_time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import Cluster
+from kalends.scheduling.molding import molding
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
-from kalends.simulation.machine_text import cluster_from, split_by
+from kalends.simulation.machine_text import Change, cluster_from, split_by, without_parts
 from kalends.simulation.metrics import Metrics, Summary
 from kalends.simulation.source import Source, Workload
 from kalends.simulation.workloads.swf import Damaged, Estimates, Unsorted
 from kalends.simulation.workloads.tally import Tally
+
+if TYPE_CHECKING:
+    from kalends.simulation.workloads.speedups import SpeedUps
 
 Watcher = Callable[[SimulatedJob], object]
 Progress = Callable[[int, int | None], object]
@@ -55,6 +61,7 @@ def simulate(
     machine: str = "",
     crossing: str = "",
     components: str = "",
+    speedups: SpeedUps | Path | str | None = None,
     reservations: Sequence[Reservation] = (),
     estimates: Estimates = "user",
     damaged: Damaged = "refuse",
@@ -78,7 +85,11 @@ def simulate(
     `nodes` are the machine's, any of which will do; without them, as many as the log's header says. A
     `machine` such as ``mesh2d:32x32:4x4`` decides itself which nodes go together; one such as
     ``grid:64+32`` is several clusters, with a penalty for `crossing` them (``once:0.2``), and jobs
-    split into `components` (``unordered:16``: of at most 16 nodes). `reservations` are kept free of jobs.
+    split into `components` (``unordered:16``: of at most 16 nodes). `reservations` are kept free of jobs;
+    in a grid each must name its part.
+
+    `speedups`, or the path of a file of them (see `kalends.simulation.workloads.speedups`), say which jobs
+    can run on several numbers of nodes; policies that know only one are given one by `molding`.
 
     `estimates` is what the policy believes that a job takes: ``user`` what was requested, ``exact`` how
     long it really runs, ``filled`` that only where nothing was requested. `damaged` lines and an
@@ -104,15 +115,20 @@ def simulate(
         workload, nodes=cluster.nodes if cluster else nodes, estimates=estimates,
         damaged=damaged, unsorted=unsorted, keep_lines=keep_lines,
     )  # fmt: skip
-    cluster = cluster or Cluster(source.nodes, reservations)
-    jobs = source.jobs(cluster, split_by(components, machine) if components else None)
+    cluster = cluster or Cluster(source.nodes, without_parts(reservations))
+    made = make(cluster)
+    change = split_by(components, machine) if components else None
+    if speedups is not None:
+        change = _molded(speedups, components)
+        made = molding(made)
+    jobs = source.jobs(cluster, change)
     if load != 1 or shake_s:
         # Imported here: chance takes longer to load than thousands of jobs to replay.
         from kalends.simulation.shaking import loaded, shaken
 
         jobs = shaken(loaded(jobs, load), shake_s, seed)
     metrics = Metrics(source.nodes)
-    ended = replay(jobs, Scheduler(make(cluster)))
+    ended = replay(jobs, Scheduler(made))
     while chunk := list(islice(ended, _CHUNK)):
         metrics.extend(chunk)
         for watch in watchers:
@@ -132,3 +148,17 @@ def simulate(
         seconds=seconds,
         jobs_per_second=summary.jobs / seconds if seconds else 0.0,
     )
+
+
+def _molded(speedups: SpeedUps | Path | str, components: str) -> Change:
+    """What makes those jobs moldable or malleable that `speedups` name."""
+    if components:
+        raise InvalidInput(
+            "components are of one size, and speed-ups give jobs several",
+            where="speedups",
+            remedy="leave out one of both",
+        )
+    # Imported here: most workloads are rigid.
+    from kalends.simulation.workloads.speedups import SpeedUps, read_speed_ups
+
+    return (speedups if isinstance(speedups, SpeedUps) else read_speed_ups(speedups)).apply

@@ -12,6 +12,7 @@ from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import Cluster
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.machine_text import Change
+from kalends.simulation.malleable import MalleableJob
 from kalends.simulation.workloads.swf import (
     Damaged,
     Estimates,
@@ -101,7 +102,7 @@ class Source:
         `change` makes them as they are to run, before that is looked at. Raises `InvalidInput` while it
         streams, at the first job that makes no sense.
         """
-        if self.log is not None and type(cluster) is Cluster:
+        if self.log is not None and type(cluster) is Cluster and change is None:
             # Counted nodes are all the same: the reader has seen to it that every job fits.
             return iter(self.log)
         jobs = iter(self.log) if self.log is not None else self._checked(self._given)
@@ -110,7 +111,8 @@ class Source:
     def _checked(self, jobs: Iterable[SimulatedJob]) -> Iterator[SimulatedJob]:
         last_s: int | None = None
         for number, job in enumerate(jobs, start=1):
-            if job.nodes < 1 or job.run_s < 1 or job.requested_s < 1 or job.start_s >= 0:
+            timeless = job.run_s < 1 and not isinstance(job, MalleableJob)
+            if job.nodes < 1 or timeless or job.requested_s < 1 or job.start_s >= 0:
                 what = (
                     "was simulated already"
                     if job.start_s >= 0

@@ -12,7 +12,7 @@ from kalends.simulation.source import Workload
 
 
 @contextmanager
-def job_file(path: Path, workload: Workload, nodes: int) -> Iterator[Watcher]:
+def job_file(path: Path, workload: Workload, nodes: int, machine: str) -> Iterator[Watcher]:
     """What is to be called with each job that has ended; the file is whole after the block."""
     with new_file(path) as stream:
         if path.suffix == ".swf":
@@ -24,8 +24,10 @@ def job_file(path: Path, workload: Workload, nodes: int) -> Iterator[Watcher]:
             writer.close()
         else:
             from kalends.simulation.job_table import write_jobs
+            from kalends.simulation.machine_text import parts_of
             from kalends.simulation.schedule import Schedule
 
-            schedule = Schedule(workload.name if isinstance(workload, Path) else "generated")
+            name = workload.name if isinstance(workload, Path) else "generated"
+            schedule = Schedule(name, parts_of(machine))
             yield schedule.add
             write_jobs(stream, schedule, nodes)

@@ -20,15 +20,18 @@ COLUMNS: Mapping[str, tuple[str, Callable[[Any], str], int]] = {
     "MAKESPAN": ("makespan_s", lambda value: f"{value:,}", -1),
     "QUEUE": ("mean_queue_depth", lambda value: f"{value:,.1f}", -1),
     "MAX": ("max_queue_depth", lambda value: f"{value:,}", -1),
+    "CHANGES": ("reconfigurations", lambda value: f"{value:,}", 0),
 }
-"""Heading: the field of `Result`, how it is shown, and whether more (1) or less (-1) is better."""
+"""Heading: the field of `Result`, how it is shown, and whether more (1) or less (-1) is better, or
+neither (0)."""
 
 
 def lines(results: Sequence[Result]) -> Iterator[str]:
     """The table, a result a row; above it what was replayed."""
     first = results[0]
     yield f"{first.jobs:,} jobs on {first.nodes:,} nodes; times in seconds"
-    columns = [_column(heading, results) for heading in COLUMNS]
+    shown = [heading for heading in COLUMNS if heading != "CHANGES" or _resized(results)]
+    columns = [_column(heading, results) for heading in shown]
     headings = [column[0] for column in columns]
     body = [
         (result.policy, *(column[row] for column in columns))
@@ -37,13 +40,17 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
     yield from rows(("POLICY", *headings), body, right=headings)
 
 
+def _resized(results: Sequence[Result]) -> bool:
+    return any(result.reconfigurations for result in results)
+
+
 def _column(heading: str, results: Sequence[Result]) -> list[str]:
     """The heading and the values as shown; what looks as good as the best is marked, unless all does."""
     field, shown, sign = COLUMNS[heading]
     values = [getattr(result, field) for result in results]
     best = shown(max(values, key=lambda value: value * sign))
     texts = [shown(value) for value in values]
-    if len(texts) == 1:
+    if len(texts) == 1 or not sign:
         return [heading, *texts]
     marks = set(texts) != {best}
     return [f"{heading} ", *(f"{text}{'*' if marks and text == best else ' '}" for text in texts)]

@@ -101,6 +101,7 @@ def run(
     """Replay the workload under each policy, on `nodes` nodes, and write the files."""
     results: list[Result] = []
     schedules: list[Schedule] = []
+    machine = options.get("machine", "")
     with Bar(len(names)) as bar:
         for name in names:
             bar.begin(name)
@@ -109,11 +110,12 @@ def run(
                 if path := files.of_jobs(name):
                     from kalends.client.cli._job_files import job_file
 
-                    watchers.append(stack.enter_context(job_file(path, workload, nodes)))
+                    watchers.append(stack.enter_context(job_file(path, workload, nodes, machine)))
                 if files.plot is not None:
+                    from kalends.simulation.machine_text import parts_of
                     from kalends.simulation.schedule import Schedule
 
-                    schedules.append(Schedule(name))
+                    schedules.append(Schedule(name, parts_of(machine)))
                     watchers.append(schedules[-1].add)
                 results.append(
                     simulate(

@@ -24,6 +24,7 @@ class Simulated(TypedDict):
     machine: str
     crossing: str
     components: str
+    speedups: Path | None
     reservations: Path | None
     estimates: Literal["user", "exact", "filled"]
     damaged: Literal["refuse", "skip"]
@@ -52,6 +53,10 @@ workload_options = _options(
         "--damaged", type=click.Choice(["refuse", "skip"]), default="refuse", show_default=True,
         help="What to do about lines that are no jobs.",
     ),
+    click.option(
+        "--speedups", type=FILE, metavar="FILE",
+        help="Which jobs can run on several numbers of nodes, and how fast: JSON.",
+    ),
     click.option("--sort", is_flag=True, help="Sort a log that is not in order of submission."),
     click.option(
         "--generate", metavar="SPEC",
@@ -76,7 +81,10 @@ machine_options = _options(
         "--components", default="", metavar="KIND:LARGEST",
         help="Split jobs over a grid: ordered, unordered or total, as unordered:16.",
     ),
-    click.option("--reservations", type=FILE, metavar="FILE", help="Kept free: start,end,nodes a line."),
+    click.option(
+        "--reservations", type=FILE, metavar="FILE",
+        help="Kept free: start,end,nodes a line; in a grid with a column part.",
+    ),
 )  # fmt: skip
 
 sweep_options = _options(
@@ -148,9 +156,26 @@ def replay_options(log: Path | None, nodes: int, options: Simulated) -> dict[str
     given |= {
         name: options[name] for name in ("machine", "crossing", "components") if options[name]
     }
+    if options["speedups"] is not None:
+        from kalends.simulation.workloads.speedups import read_speed_ups
+
+        given["speedups"] = read_speed_ups(options["speedups"])
     if options["reservations"] is not None:
         given["reservations"] = _reservations(options["reservations"], log)
     return given
+
+
+def check_single(options: Simulated) -> None:
+    """Raise `InvalidInput` for options that only a sweep has, where there is none."""
+    from kalends.core.errors import InvalidInput
+
+    for name, value in (("--cores", options["cores"]), ("--dask", options["dask"])):
+        if value is not None:
+            raise InvalidInput(
+                "is for a sweep, and this is a single replay",
+                where=name,
+                remedy="leave it out, or add --loads or --repeat",
+            )
 
 
 def shake_s(options: Simulated) -> int:

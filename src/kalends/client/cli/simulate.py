@@ -68,6 +68,7 @@ def command(
         _say_left_out(cells[0].results[0])
         _output.answer(settings, "swept", _sweeping.as_cells(cells), lambda: _sweeping.lines(cells))
         return
+    _simulated.check_single(options)
     given |= {"shake_s": _simulated.shake_s(options), "seed": options["seed"]}
     files = _replays.Files(names, out, plot)
     results = _replays.run(names, workload, files, nodes, given)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kalends.scheduling.cluster import Cluster
+from kalends.scheduling.cluster import NEVER, Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.profile import Profile
 
@@ -17,9 +17,10 @@ from kalends.scheduling.profile import Profile
 class Conservative:
     """Nobody is ever delayed by anybody who came later. `promised` tells each waiting job's start.
 
-    The plan counts nodes. Where a start is refused at its time although enough nodes are free (they do
-    not form what the job needs, or are slow and still busy), the promise is broken: the job moves to the
-    next time at which the plan changes.
+    The plan counts nodes. Where a start is refused at its time although enough nodes are free, for they
+    do not form what the job needs, the promise is broken: the job moves to the next time at which the
+    plan changes. So it is when nodes leave service or come back: then all are
+    promised anew, in their order. Who needs nodes that are out of service holds nothing back.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -31,6 +32,8 @@ class Conservative:
         """The reserved start of each waiting job, in order of submission."""
         self._running: dict[Job, tuple[int, int]] = {}
         """What the plan holds for each running job: nodes, and until when."""
+        self._out_of_service = cluster.out_of_service
+        """Nodes out of service that the plan knows of."""
         self._fresh: Job | None = None
 
     def submitted(self, job: Job, now: int) -> None:
@@ -42,11 +45,18 @@ class Conservative:
 
     def withdrawn(self, job: Job, now: int) -> None:
         start_s = self._starts.pop(job)
-        self._planned(now).take(-self.cluster.width(job), start_s, start_s + job.requested_s)
+        if start_s < NEVER:
+            self._planned(now).take(-self.cluster.width(job), start_s, start_s + job.requested_s)
 
     def schedule(self, now: int) -> None:
         plan = self._planned(now)
         fresh, self._fresh = self._fresh, None
+        if self._out_of_service != self.cluster.out_of_service:
+            self._out_of_service = self.cluster.out_of_service
+            self._plan = plan = self.cluster.plan(now)
+            for job in self._starts if fresh is None else (*self._starts, fresh):
+                self._reserve(job, plan, now)
+            fresh = None
         if fresh is None:
             for job in list(self._starts):
                 self._move(job, plan, now)
@@ -59,23 +69,30 @@ class Conservative:
         return iter(self._starts)
 
     def wake_at(self, now: int) -> int | None:
-        return min(self._starts.values(), default=None)
+        wake_s = min(self._starts.values(), default=NEVER)
+        return wake_s if wake_s < NEVER else None
 
     def promised(self, job: Job) -> int:
-        """The start reserved for a waiting job; it can only get earlier. Raises `KeyError` of others."""
+        """The start reserved for a waiting job; it only gets later where a promise is broken, see above.
+
+        `NEVER` while it needs nodes that are out of service. Raises `KeyError` of jobs that do not wait.
+        """
         return self._starts[job]
 
     def _reserve(self, job: Job, plan: Profile, not_before: int) -> None:
         width = self.cluster.width(job)
-        start_s = plan.earliest(width, job.requested_s, not_before)
-        plan.take(width, start_s, start_s + job.requested_s)
+        start_s = NEVER
+        if width <= plan.free[-1]:
+            start_s = plan.earliest(width, job.requested_s, not_before)
+            plan.take(width, start_s, start_s + job.requested_s)
         self._starts[job] = start_s
 
     def _move(self, job: Job, plan: Profile, now: int) -> None:
         start_s, width = self._starts[job], self.cluster.width(job)
         earlier_s = plan.earlier(width, job.requested_s, now, start_s)
         if earlier_s < start_s:
-            plan.take(-width, start_s, start_s + job.requested_s)
+            if start_s < NEVER:
+                plan.take(-width, start_s, start_s + job.requested_s)
             plan.take(width, earlier_s, earlier_s + job.requested_s)
             self._starts[job] = earlier_s
         if earlier_s <= now:
@@ -91,7 +108,11 @@ class Conservative:
                 plan.take(job.granted, now, job.until_s)
             return
         plan.take(-width, now, now + job.requested_s)
-        self._reserve(job, plan, plan.next_border(now))
+        if plan.times[-1] > now:
+            self._reserve(job, plan, plan.next_border(now))
+        else:
+            # All is free that is in service, and that does not do: only other nodes would help.
+            self._starts[job] = NEVER
 
     def _planned(self, now: int) -> Profile:
         if self._plan is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from typing import ClassVar
 
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
@@ -13,6 +14,8 @@ from kalends.scheduling.policies.queue import QueuePolicy
 
 class SizingPolicy(QueuePolicy):
     """What they share: jobs with several sizes in one queue. A rigid job is one with a single size."""
+
+    chooses_sizes: ClassVar[bool] = True
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)

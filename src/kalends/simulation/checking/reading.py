@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from kalends.core.errors import InvalidInput
 from kalends.core.limits import TIME_S_MAX
 from kalends.simulation.checking.findings import Blocked, Placement, Request
 
-TEXT_BYTES_MAX: Final = 4 * 1024**3
+TEXT_BYTES_MAX: Final = 512 * 1024**2
 """A log is held in memory; what unpacks to more than this is no log."""
 
 _FIELDS: Final = 18
@@ -37,10 +38,18 @@ _COLUMNS: Final = {
 def read_requests(path: Path, nodes: int, estimates: str) -> list[Request]:
     """The jobs of a log that can be simulated on `nodes` nodes, in order of submission (SC'15 filter)."""
     found = []
+    known: set[int] = set()
     for line, words in _swf_lines(path):
         job, submit_s, run_s, allocated, requested, time_s = (
             _whole(words[at], path, line) for at in (0, 1, 3, 4, 7, 8)
         )
+        if job in known:
+            raise InvalidInput(
+                f"there is a job {job} already",
+                where=f"{path}, line {line}",
+                remedy="give each job a number of its own, or leave the line out",
+            )
+        known.add(job)
         if max(allocated, requested) > nodes or max(allocated, requested) <= 0 or run_s <= 0:
             continue
         if time_s <= 0:
@@ -64,7 +73,7 @@ def read_requests(path: Path, nodes: int, estimates: str) -> list[Request]:
 def read_placements(path: Path) -> list[Placement]:
     """The jobs of a result, in the order of the file: SWF if its lines have 18 fields, CSV otherwise."""
     text = _text(path)
-    first = next((line for line in text.split("\n") if line.strip() and line[:1] != ";"), "")
+    first = next((line for line in io.StringIO(text) if line.strip() and line[:1] != ";"), "")
     placements = _from_csv(path, text) if "," in first else _from_swf(path)
     if not placements:
         raise InvalidInput("has no job", where=str(path), remedy="give a schedule as SWF or CSV")
@@ -78,14 +87,20 @@ def read_blocked(path: Path, log: Path) -> list[Blocked]:
     ``UnixStartTime``.
     """
     begun = _header_number(log, "UnixStartTime")
-    return [
-        Blocked(
-            _moment(row.get("start", ""), begun, path, line),
-            _moment(row.get("end", ""), begun, path, line),
-            _seconds(row.get("nodes", ""), path, line),
+    found = []
+    for line, row in _rows(path, _text(path)):
+        start_s, end_s = (
+            _moment(row.get(name, ""), begun, path, line) for name in ("start", "end")
         )
-        for line, row in _rows(path, _text(path))
-    ]
+        nodes = _seconds(row.get("nodes", ""), path, line)
+        if start_s >= end_s or nodes < 1:
+            raise InvalidInput(
+                f"{nodes} nodes from {start_s} to {end_s}",
+                where=f"{path}, line {line}",
+                remedy="give 1 node or more, and an end after the start",
+            )
+        found.append(Blocked(start_s, end_s, nodes))
+    return found
 
 
 def read_nodes(log: Path) -> int:
@@ -188,7 +203,7 @@ def _places(text: str, path: Path, line: int) -> Iterator[range]:
 
 
 def _swf_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    for line, text in enumerate(_text(path).split("\n"), 1):
+    for line, text in enumerate(io.StringIO(_text(path)), 1):
         words = text.split()
         if not words or words[0].startswith(";"):
             continue
@@ -227,12 +242,18 @@ def _text(path: Path) -> str:
         with path.open("rb") as stream:
             packed = stream.read(2) == b"\x1f\x8b"
         with gzip.open(path) if packed else path.open("rb") as stream:
-            content = stream.read(TEXT_BYTES_MAX)
+            content = stream.read(TEXT_BYTES_MAX + 1)
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InvalidInput(
             reason, where=str(path), remedy="give a file that can be read"
         ) from error
+    if len(content) > TEXT_BYTES_MAX:
+        raise InvalidInput(
+            f"unpacks to more than {TEXT_BYTES_MAX} bytes",
+            where=str(path),
+            remedy="give a part of it",
+        )
     if b"\0" in content:
         raise InvalidInput("is no text", where=str(path), remedy="give a schedule as SWF or CSV")
     return content.decode("utf-8", "replace")

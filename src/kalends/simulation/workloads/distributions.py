@@ -140,7 +140,7 @@ def _hyperexponential(share: float, mean: float, other_mean: float) -> Distribut
 
 def _choice(*numbers: float) -> Distribution | None:
     values, weights = numbers[::2], numbers[1::2]
-    total = sum(weights)
+    total = math.fsum(weights)
     if len(values) != len(weights) or total == 0:
         return None
 

@@ -151,7 +151,7 @@ def cycle(parameters: LublinParameters) -> list[float]:
         weights[(slot - 1) % SLOTS] = _gamma_share(
             slot - 0.5, slot + 0.5, parameters.alpha_cycle, parameters.beta_cycle
         )
-    mean = sum(weights) / SLOTS
+    mean = math.fsum(weights) / SLOTS
     return [weight / mean for weight in weights]
 
 
@@ -165,6 +165,6 @@ def _gamma_share(low: float, high: float, shape: float, scale: float) -> float:
         ) / scale
         for x in (low + width * step for step in range(steps + 1))
     ]  # fmt: skip
-    return (
-        width / 3 * (density[0] + density[-1] + 4 * sum(density[1:-1:2]) + 2 * sum(density[2:-1:2]))
-    )
+    # Not sum, which adds floats otherwise since Python 3.12.
+    inside = 4 * math.fsum(density[1:-1:2]) + 2 * math.fsum(density[2:-1:2])
+    return width / 3 * (density[0] + density[-1] + inside)

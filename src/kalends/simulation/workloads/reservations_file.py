@@ -15,14 +15,15 @@ from kalends.scheduling.reservations import Reservation
 RESERVATIONS_MAX: Final = 100_000
 BYTES_MAX: Final = 16 * 1024 * 1024
 
-_COLUMNS: Final = ("start", "end", "nodes", "name")
+_COLUMNS: Final = ("start", "end", "nodes", "name", "part")
 _NEEDED: Final = _COLUMNS[:3]
 _WHOLE: Final = re.compile(r"[0-9]{1,12}")
 
 
 def read_reservations(path: Path | str, *, unix_start_s: int | None = None) -> list[Reservation]:
-    """The reservations of a file whose first line is ``start,end,nodes`` or ``start,end,nodes,name``.
+    """The reservations of a file whose first line is ``start,end,nodes``, with ``name`` or ``part`` too.
 
+    ``part`` is for a grid: which part the nodes are of, from 0 as its clusters name them.
     Times are seconds of the log, or dates such as ``1998-05-01T08:00``, in UTC where no offset is
     written; for dates, `unix_start_s` says when the log began (``UnixStartTime`` in its header). Empty
     lines and lines that begin with ``#`` are passed over.
@@ -53,7 +54,7 @@ def read_reservations(path: Path | str, *, unix_start_s: int | None = None) -> l
         raise InvalidInput(
             "the first line does not name the columns",
             where=str(file),
-            remedy="begin it with start,end,nodes or start,end,nodes,name",
+            remedy="begin it with start,end,nodes; name and part may follow",
         )
     return [
         _reservation(line, columns, f"{file}, line {number}", unix_start_s)
@@ -84,10 +85,21 @@ def _reservation(
             where=f"{where}, nodes",
             remedy=f"write 1 to {UNITS_MAX}",
         )
+    part = _part(values["part"], f"{where}, part") if "part" in values else -1
     try:
-        return Reservation(start_s, end_s, int(nodes), values.get("name", ""))
+        return Reservation(start_s, end_s, int(nodes), values.get("name", ""), part)
     except InvalidInput as error:
         raise InvalidInput(error.detail, where=where, remedy=error.remedy) from None
+
+
+def _part(word: str, where: str) -> int:
+    if not _WHOLE.fullmatch(word):
+        raise InvalidInput(
+            f"{word[:40]!r} is no part of a grid",
+            where=where,
+            remedy="write its number, from 0 as the clusters name them",
+        )
+    return int(word)
 
 
 def _time_s(word: str, where: str, unix_start_s: int | None) -> int:
