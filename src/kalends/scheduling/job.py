@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -77,6 +78,11 @@ class Job(msgspec.Struct, eq=False):
     """How many nodes of each part of a grid it has, or had when it ran last; empty elsewhere."""
     target: int = 0
     """To how many nodes it has been asked to change while it runs, until it has done so; 0: not asked."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # A frozen scheduler is copied for every prediction. All that a job holds is immutable.
+        return copy(self)
+
 
 
 def stretched(length_s: int, stretch: float) -> int:
