@@ -98,6 +98,8 @@ class Future:
         self._valid = {job.order: at for at, job in enumerate(begun)}
         self._begun = len(begun)
         heapify(self._ends)
+        # One that is due now may still be to come: it comes after all other events of its second.
+        self._wake_s = self._scheduler.wake_at(now - 1)
 
     def copy_of(self, job: Job) -> Job:
         """What stands for a job of the original scheduler."""
@@ -110,12 +112,11 @@ class Future:
 
     def step(self) -> bool:
         """Go on to the next event; False if there is none."""
-        wake_s = self._scheduler.wake_at(self.now) if self._wakes else None
-        ends = self._ends
+        wake_s, ends = self._wake_s, self._ends
         while ends and self._valid.get(ends[0][2].order) != ends[0][1]:
             heappop(ends)
         if wake_s is not None and (not ends or wake_s < ends[0][0]):
-            self.now = max(wake_s, self.now)
+            self.now, self._wake_s = max(wake_s, self.now), None
             self.touched = self._scheduler.wake(self.now)
         elif ends:
             end_s, _, job = heappop(ends)
@@ -126,6 +127,8 @@ class Future:
             return False
         for job in self.touched:
             self._resume(job)
+        if self._wakes and self._wake_s != self.now:
+            self._wake_s = self._scheduler.wake_at(self.now)
         return True
 
     def _resume(self, job: Job) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kalends.scheduling.job import Job
+from kalends.scheduling.job import Job, stretched
 
 KEPT_MAX: Final = 100_000
 """Users, and their requested times, that are remembered; the longest unseen are forgotten."""
@@ -46,7 +46,7 @@ class RunTimes:
     def expected_end(self, job: Job, now: int) -> int:
         """When a running job is expected to end; later, step by step, once it has outrun its guess."""
         spared_s = job.requested_s - self.guess(job)
-        end_s = job.until_s - int(spared_s * job.stretch)
+        end_s = job.until_s - stretched(spared_s, job.stretch)
         if end_s > now:
             return end_s
         over_s = now - end_s
