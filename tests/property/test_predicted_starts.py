@@ -5,19 +5,19 @@ from __future__ import annotations
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import effort
 
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.policies.conservative import Conservative
 from kalends.scheduling.prediction.frozen import predicted_start, predicted_starts
-from kalends.scheduling.prediction.predicting import Prediction, PredictingScheduler
+from kalends.scheduling.prediction.predicting import PredictingScheduler, Prediction
 from kalends.scheduling.registry import POLICIES, policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
-from kalends.simulation.predicting import Predicted
-from tests import effort
+from kalends.simulation.predicting import Accounts, Predicted
 
 NODES = 6
 Row = tuple[int, int, int, int, int]
@@ -130,7 +130,7 @@ def test_predicting_changes_nothing(
 ) -> None:
     plain = Scheduler(policy_maker(name)(Cluster(NODES, blocks)))
     before = [(job.id, job.start_s, job.end_s) for job in replay(jobs_of(rows), plain)]
-    predicted = Predicted(policy_maker(name)(Cluster(NODES, blocks)), updates=True)
+    predicted = Predicted(policy_maker(name)(Cluster(NODES, blocks)), Accounts(), Accounts())
     after = [(job.id, job.start_s, job.end_s) for job in replay(jobs_of(rows), predicted)]
     assert msgspec.json.encode(before) == msgspec.json.encode(after)
     assert not predicted.predictions

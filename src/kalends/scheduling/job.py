@@ -84,7 +84,6 @@ class Job(msgspec.Struct, eq=False):
         return copy(self)
 
 
-
 def stretched(length_s: int, stretch: float) -> int:
     """How long something takes where everything takes `stretch` times as long, in whole seconds."""
     # 70 s that take 1.1 times as long are 77 s, though their product is a little above it.

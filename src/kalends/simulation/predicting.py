@@ -1,8 +1,8 @@
 """How good predicted starts are: a workload is replayed by a scheduler that predicts and keeps accounts.
 
-    scheduler = Predicted(policy)
-    for job in replay(jobs, scheduler): ...
-    scheduler.accounts.summary()
+    accounts = Accounts()
+    kalends.simulate(log, policy="easy", accounts=accounts)
+    accounts.summary()["p90_coverage"]
 
 The schedule is the same as without. Methods are told apart by name: ``requested`` is the naive one, the
 frozen scheduler with requested times taken as they are; ``expected`` the same with learned run times;
@@ -12,11 +12,12 @@ frozen scheduler with requested times taken as they are; ``expected`` the same w
 from __future__ import annotations
 
 from array import array
+from itertools import pairwise
 from typing import Final
 
 from kalends.scheduling.job import Job
 from kalends.scheduling.policy import Policy
-from kalends.scheduling.prediction.predicting import Prediction, PredictingScheduler
+from kalends.scheduling.prediction.predicting import PredictingScheduler, Prediction
 
 METHODS: Final = ("requested", "expected", "p50", "p90")
 SHARES: Final = {"p50": 0.5, "p90": 0.9}
@@ -46,8 +47,8 @@ class Accounts:
 
         - ``jobs``, ``predicted``: submitted, and told a prediction because they had to wait;
         - ``mean_wait_s`` of the predicted;
-        - ``METHOD_mean_error_s``: mean absolute error; ``METHOD_relative_error``: the same divided by the mean
-          wait (Smith, Taylor and Foster 1999); ``METHOD_exact``, ``_late``, ``_early``: shares of the jobs
+        - ``METHOD_mean_error_s``: mean absolute error; ``METHOD_relative_error``: the same divided by the
+          mean wait (Smith, Taylor and Foster 1999); ``METHOD_exact``, ``_late``, ``_early``: shares of the jobs
           that started then, later, earlier; ``METHOD_coverage``: exact and early together;
         - ``p50_pinball_s``, ``p90_pinball_s``: mean pinball loss; ``requested_pinball_s``: the same of the
           naive prediction, taken for a P90;
@@ -79,18 +80,19 @@ class Accounts:
         found["width_s"] = (sum(p50) - sum(p90)) / count
         return found
 
+    def coverage(self, first: int, last: int) -> tuple[float, float]:
+        """The shares of jobs that started by P50 and by P90, those with these places in order of starts."""
+        p50, p90 = (
+            sum(error_s <= 0 for error_s in part) / max(len(part), 1)
+            for part in (self.errors_s[name][first:last] for name in SHARES)
+        )
+        return p50, p90
+
     def thirds(self) -> list[tuple[float, float]]:
         """The coverage of P50 and P90 in each third of the predicted jobs, in order of their starts."""
         count = len(self.errors_s["p50"])
         cuts = [count * part // 3 for part in range(4)]
-        return [
-            tuple(  # type: ignore[misc]  # two methods, two shares
-                sum(error_s <= 0 for error_s in self.errors_s[name][first:last]) / (last - first)
-                for name in SHARES
-            )
-            for first, last in zip(cuts, cuts[1:], strict=False)
-            if last > first
-        ]
+        return [self.coverage(*ends) for ends in pairwise(cuts)]
 
 
 def pinball(errors_s: array[int], share: float) -> float:
@@ -101,22 +103,20 @@ def pinball(errors_s: array[int], share: float) -> float:
 
 
 class Predicted(PredictingScheduler):
-    """Predicts at submission and keeps `accounts`; with `updates`, at every event for all who wait.
+    """Predicts at submission and keeps `accounts`; with `updated`, at every event for all who wait.
 
-    `updated` then has the accounts of those: each counts as a prediction of its own. That costs two
-    replays of the queue for every event.
+    Each of those counts as a prediction of its own. That costs two replays of the queue for every event.
     """
 
-    def __init__(self, policy: Policy, *, updates: bool = False) -> None:
+    def __init__(self, policy: Policy, accounts: Accounts, updated: Accounts | None = None) -> None:
         super().__init__(policy)
-        self.accounts = Accounts()
-        self.updated = Accounts()
-        self._updates = updates
+        self._accounts = accounts
+        self._updated = updated
         self._told: dict[Job, list[Prediction]] = {}
 
     def submit(self, job: Job, now: int) -> list[Job]:
         touched = super().submit(job, now)
-        self.accounts.jobs += 1
+        self._accounts.jobs += 1
         self._update(now)
         return touched
 
@@ -131,16 +131,17 @@ class Predicted(PredictingScheduler):
         return touched
 
     def started(self, job: Job, prediction: Prediction, now: int) -> None:
-        self.accounts.add(prediction, now)
-        for told in self._told.pop(job, ()):
-            self.updated.add(told, now)
+        self._accounts.add(prediction, now)
+        if self._updated is not None:
+            for told in self._told.pop(job, ()):
+                self._updated.add(told, now)
 
     def history(self, job: Job) -> list[Prediction]:
-        """What a waiting job was told at each event since its submission, if `updates` are kept."""
+        """What a waiting job was told at each event since its submission, if these are accounted for."""
         return self._told.get(job, [])
 
     def _update(self, now: int) -> None:
-        if self._updates:
+        if self._updated is not None:
             for job, prediction in self.predict_all(now).items():
                 if job in self.predictions:
                     self._told.setdefault(job, []).append(prediction)

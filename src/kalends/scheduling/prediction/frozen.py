@@ -12,7 +12,6 @@ from copy import copy, deepcopy
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
-from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.job import Job
 from kalends.scheduling.scheduler import Scheduler
 

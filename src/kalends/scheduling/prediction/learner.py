@@ -87,9 +87,7 @@ class Learner:
         if found is None or len(found.ascending) < KNOWN_MIN:
             longer_s = max(waits.expected_s, waits.requested_s)
             return now + waits.expected_s, now + longer_s
-        at_least = sorted(
-            [each.waits.score(now - each.made_s) for each in found.open.values()]
-        )
+        at_least = sorted([each.waits.score(now - each.made_s) for each in found.open.values()])
         bounds: list[int] = []
         for level in self.levels:
             score = censored_quantile(found.ascending, at_least, level.level)
