@@ -48,8 +48,8 @@ class Accounts:
         - ``jobs``, ``predicted``: submitted, and told a prediction because they had to wait;
         - ``mean_wait_s`` of the predicted;
         - ``METHOD_mean_error_s``: mean absolute error; ``METHOD_relative_error``: the same divided by the
-          mean wait (Smith, Taylor and Foster 1999); ``METHOD_exact``, ``_late``, ``_early``: shares of the jobs
-          that started then, later, earlier; ``METHOD_coverage``: exact and early together;
+          mean wait (Smith, Taylor and Foster 1999); ``METHOD_exact``, ``_late``, ``_early``: shares of the
+          jobs that started then, later, earlier; ``METHOD_coverage``: exact and early together;
         - ``p50_pinball_s``, ``p90_pinball_s``: mean pinball loss; ``requested_pinball_s``: the same of the
           naive prediction, taken for a P90;
         - ``width_s``: mean of P90 less P50;

@@ -34,7 +34,7 @@ FLOOR_S: Final = 60
 DOUBT_MIN: Final = 0.4
 """The least logarithmic distance of the two predictions that is taken for a scale of scores."""
 
-RATIO_MAX: Final = 8
+RATIO_MAX: Final = 2
 """No bound is more than so many times the longer of the two predictions."""
 
 
