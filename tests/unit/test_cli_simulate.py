@@ -259,3 +259,24 @@ def test_a_replay_loads_nothing_of_servers_and_no_numpy(log: Path) -> None:
     )
     loaded = set(run.stdout.splitlines()[-1].split())
     assert not loaded & {"numpy", "aiohttp", "asyncio", "matplotlib", "rich", "random", "sqlite3"}
+
+
+def test_predict_says_how_good_the_predicted_starts_were_and_changes_nothing(run: Run) -> None:
+    [before] = data(run(str(EXCERPT), "--json"))
+    [after] = data(run(str(EXCERPT), "--json", "--predict"))
+    assert before["predictions"] == {}
+    found = after["predictions"]
+    assert found["jobs"] == after["jobs"] and 0 < found["predicted"] < found["jobs"]
+    assert 0 <= found["p50_coverage"] <= found["p90_coverage"] <= 1
+    assert found["p90_late"] + found["p90_exact"] + found["p90_early"] == pytest.approx(1)
+    for name in ("predictions", "seconds", "jobs_per_second"):
+        del before[name], after[name]
+    assert before == after
+    shown = run("--predict", str(EXCERPT)).stdout
+    assert f"easy: of {found['predicted']:,} jobs that had to wait, " in shown
+
+
+def test_a_sweep_predicts_nothing_and_says_so(run: Run) -> None:
+    refused = run("--predict", "--repeat", "2", str(EXCERPT))
+    assert refused.exit_code != 0
+    assert "a sweep predicts no starts" in refused.output
