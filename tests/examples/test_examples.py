@@ -33,6 +33,10 @@ def test_a_replay_in_python_prints_what_is_stored() -> None:
     check("simulate", run_script(EXAMPLES / "simulate.py", {}))
 
 
+def test_predicted_starts_print_what_is_stored() -> None:
+    check("predictions", run_script(EXAMPLES / "predictions.py", {}))
+
+
 def test_the_session_of_replays_prints_what_is_stored(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES / "data", tmp_path / "examples" / "data")
     variables = {"KALENDS_FACILITY": str(tmp_path)}
@@ -86,7 +90,7 @@ def test_the_tour_of_agents_prints_what_is_stored(own_facility: Facility) -> Non
 def test_no_example_is_left_out() -> None:
     present = {path.stem for path in _programs(EXAMPLES) if path.stem != "my_policy"}
     sessions = {"cli-session", "mistakes", "reclaim", "simulate-session", "waiting-session"}
-    alone = {"calendars", "grid", "machines", "own_policy", "simulate"}
+    alone = {"calendars", "grid", "machines", "own_policy", "predictions", "simulate"}
     assert present == {*SCRIPTS, *alone, *sessions}
     of_agents = {f"agents-{path.stem}" for path in _programs(AGENTS)}
     assert of_agents == {"agents-prefer_mornings", "agents-tour"}

@@ -330,3 +330,24 @@ def test_a_log_without_a_header_or_requested_times_is_told_to_lack_a_number_of_n
     run = CliRunner().invoke(cli, ["simulate", str(log), "--estimates", "filled"])
     assert run.exit_code == 2
     assert "--nodes N" in run.stderr
+
+
+def test_predict_says_how_good_the_predicted_starts_were_and_changes_nothing(run: Run) -> None:
+    [before] = data(run(str(EXCERPT), "--json"))
+    [after] = data(run(str(EXCERPT), "--json", "--predict"))
+    assert before["predictions"] == {}
+    found = after["predictions"]
+    assert found["jobs"] == after["jobs"] and 0 < found["predicted"] < found["jobs"]
+    assert 0 <= found["p50_coverage"] <= found["p90_coverage"] <= 1
+    assert found["p90_late"] + found["p90_exact"] + found["p90_early"] == pytest.approx(1)
+    for name in ("predictions", "seconds", "jobs_per_second"):
+        del before[name], after[name]
+    assert before == after
+    shown = run("--predict", str(EXCERPT)).stdout
+    assert f"easy: of {found['predicted']:,} jobs that had to wait, " in shown
+
+
+def test_a_sweep_predicts_nothing_and_says_so(run: Run) -> None:
+    refused = run("--predict", "--repeat", "2", str(EXCERPT))
+    assert refused.exit_code != 0
+    assert "a sweep predicts no starts" in refused.output

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -80,6 +81,10 @@ class Job(msgspec.Struct, eq=False, gc=False):
     """What the user asked for at first, if a preemption has left less of it; else 0."""
     target: int = 0
     """To how many nodes it has been asked to change while it runs, until it has done so; 0: not asked."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # A frozen scheduler is copied for every prediction. All that a job holds is immutable.
+        return copy(self)
 
 
 def stretched(length_s: int, stretch: float) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from typing import Any, Final
 
 from kalends.scheduling.job import Job
@@ -39,6 +40,16 @@ class Line:
         self._shortest_s: list[int] = []
         self._stale: list[bool] = []
         """Where a job has left, and the two bounds may be too low: true bounds, but not the best."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Line:
+        # A frozen scheduler is copied for every prediction: keys and bounds never change and are shared.
+        copied = Line(self._key)
+        copied._blocks = deepcopy(self._blocks, memo)
+        copied._firsts = self._firsts.copy()
+        copied._least_nodes = self._least_nodes.copy()
+        copied._shortest_s = self._shortest_s.copy()
+        copied._stale = self._stale.copy()
+        return copied
 
     def __bool__(self) -> bool:
         return bool(self._blocks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from typing import Any, Self
 
 import msgspec
 
@@ -44,6 +45,10 @@ class Reservations:
                     where=f"reservation {each.name}".strip(),
                     remedy="make it smaller or move it",
                 )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # They never change: a frozen scheduler shares them.
+        return self
 
     def __bool__(self) -> bool:
         return bool(self._sorted)

@@ -168,4 +168,7 @@ class _WatchedCluster:
         self._watch.refuse(f"ends job {job.id}, which only the one who runs it may do")
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            # A copy is asked for such names before it has a cluster.
+            raise AttributeError(name)
         return getattr(self._cluster, name)

@@ -52,13 +52,22 @@ _STYLE: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
-def overview(schedule: Schedule, result: Result) -> Figure:
+def overview(
+    schedule: Schedule, result: Result, errors_s: Mapping[str, Sequence[float]] | None = None
+) -> Figure:
     """One schedule: who ran where and when, busy nodes, waiting jobs, and how long jobs waited.
+
+    `errors_s` of predicted starts by method, if there are any, are drawn below.
 
     Raises `KalendsError` where matplotlib is missing; so does everything here.
     """
     with _style():
-        figure, axes = _figure("aa\nbb\ncc\nde", (11, 11), (3.4, 1.3, 1.3, 1.7))
+        rows, heights = "aa\nbb\ncc\nde", (3.4, 1.3, 1.3, 1.7)
+        if errors_s and any(errors_s.values()):
+            figure, axes = _figure(f"{rows}\nff", (11, 13.5), (*heights, 1.7))
+            error_curves(axes["f"], errors_s)
+        else:
+            figure, axes = _figure(rows, (11, 11), heights)
         gantt(axes["a"], schedule, result.nodes)
         utilization(axes["b"], [schedule], result.nodes)
         depth(axes["c"], [schedule])

@@ -26,6 +26,7 @@ from kalends.simulation.workloads.swf import Damaged, Estimates, Unsorted
 from kalends.simulation.workloads.tally import Tally
 
 if TYPE_CHECKING:
+    from kalends.simulation.predicting import Accounts
     from kalends.simulation.workloads.speedups import SpeedUps
 
 Watcher = Callable[[SimulatedJob], object]
@@ -71,6 +72,7 @@ def simulate(
     seed: int = 0,
     watchers: Sequence[Watcher] = (),
     keep_lines: bool = False,
+    accounts: Accounts | None = None,
     progress: Progress | None = None,
 ) -> Result:
     """Replay a workload on a machine under a policy, and measure the schedule.
@@ -103,6 +105,9 @@ def simulate(
     has its line of the log); `progress` now and then with the number of jobs that have ended and how
     many there are, None if nobody knows. The same input gives the same result, but for its times.
 
+    With `accounts`, the start of every job that must wait is predicted, and they tell how good that was;
+    so does `Result.predictions`. The schedule is the same, but takes much longer.
+
     Raises `InvalidInput` for a log, a job, a policy or a machine that makes no sense.
     """
     before_s = process_time()
@@ -128,7 +133,13 @@ def simulate(
 
         jobs = shaken(loaded(jobs, load), shake_s, seed)
     metrics = Metrics(source.nodes)
-    ended = replay(jobs, Scheduler(made))
+    scheduler = Scheduler(made)
+    if accounts is not None:
+        # Imported here: few replays predict.
+        from kalends.simulation.predicting import Predicted
+
+        scheduler = Predicted(scheduler.policy, accounts)
+    ended = replay(jobs, scheduler)
     while chunk := list(islice(ended, _CHUNK)):
         metrics.extend(chunk)
         for watch in watchers:
@@ -142,6 +153,7 @@ def simulate(
         **msgspec.structs.asdict(summary),
         policy=name,
         nodes=source.nodes,
+        predictions={} if accounts is None else accounts.summary(),
         dropped=source.dropped,
         cut=source.cut,
         damaged=source.damaged,

@@ -38,6 +38,8 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
         for row, result in enumerate(results, start=1)
     ]
     yield from rows(("POLICY", *headings), body, right=headings)
+    for result in results:
+        yield from _predictions(result.policy, result.predictions)
 
 
 def _resized(results: Sequence[Result]) -> bool:
@@ -54,6 +56,19 @@ def _column(heading: str, results: Sequence[Result]) -> list[str]:
         return [heading, *texts]
     marks = set(texts) != {best}
     return [f"{heading} ", *(f"{text}{'*' if marks and text == best else ' '}" for text in texts)]
+
+
+def _predictions(policy: str, found: Mapping[str, float]) -> Iterator[str]:
+    """How good the predicted starts were, if any were asked for."""
+    if found.get("predicted"):
+        yield (
+            f"{policy}: of {found['predicted']:,} jobs that had to wait, {found['p50_coverage']:.1%} started "
+            f"by P50, {found['p90_coverage']:.1%} by P90; P50 is off by "
+            f"{found['p50_relative_error']:.0%} of their mean wait (requested times: "
+            f"{found['requested_relative_error']:.0%})"
+        )
+    elif found:
+        yield f"{policy}: no job had to wait"
 
 
 def left_out(result: Result) -> Iterator[str]:

@@ -18,6 +18,7 @@ from kalends.simulation.running import Result, Watcher, simulate
 from kalends.simulation.source import Workload
 
 if TYPE_CHECKING:
+    from kalends.simulation.predicting import Accounts
     from kalends.simulation.schedule import Schedule
 
 POLICIES_MAX: Final = 64
@@ -75,8 +76,13 @@ class Files:
             return None
         return _new_files.beside(self.out, name) if self._several else self.out
 
-    def write(self, results: Sequence[Result], schedules: Sequence[Schedule]) -> None:
-        """The metrics and the picture, now that all is known."""
+    def write(
+        self,
+        results: Sequence[Result],
+        schedules: Sequence[Schedule],
+        accounts: Accounts | None,
+    ) -> None:
+        """The metrics and the picture, now that all is known; `accounts` are of the last policy."""
         if self.out is not None and self.out.suffix == ".json":
             with _new_files.new_file(self.out) as stream:
                 stream.write(_output.json_text("simulated", as_data(results)) + "\n")
@@ -86,7 +92,7 @@ class Files:
             figure = (
                 plots.comparison(schedules, results)
                 if len(results) > 1
-                else plots.overview(schedules[0], results[0])
+                else plots.overview(schedules[0], results[0], accounts and accounts.errors_s)
             )
             plots.save(figure, self.plot)
 
@@ -97,14 +103,21 @@ def run(
     files: Files,
     nodes: int,
     options: dict[str, Any],
+    *,
+    predict: bool = False,
 ) -> list[Result]:
     """Replay the workload under each policy, on `nodes` nodes, and write the files."""
     results: list[Result] = []
     schedules: list[Schedule] = []
     machine = options.get("machine", "")
+    accounts: Accounts | None = None
     with Bar(len(names)) as bar:
         for name in names:
             bar.begin(name)
+            if predict:
+                from kalends.simulation.predicting import Accounts
+
+                accounts = Accounts()
             with ExitStack() as stack:
                 watchers: list[Watcher] = []
                 if path := files.of_jobs(name):
@@ -123,12 +136,13 @@ def run(
                         policy=name,
                         watchers=watchers,
                         keep_lines=path is not None and path.suffix == ".swf",
+                        accounts=accounts,
                         progress=bar,
                         **options,
                     )
                 )
             bar.finish()
-    files.write(results, schedules)
+    files.write(results, schedules, accounts)
     return results
 
 

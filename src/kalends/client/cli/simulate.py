@@ -9,6 +9,7 @@ import click
 
 from kalends.client.cli import _output, _simulated
 from kalends.client.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from kalends.simulation.running import Result
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
     type=_simulated.FILE,
     help="Draw the schedule there, or a comparison of several policies: .png, .svg or .pdf.",
 )
+@click.option(
+    "--predict",
+    is_flag=True,
+    help="Also predict the start of every job that must wait, and say how good that was.",
+)
 @pass_settings
 def command(
     settings: Settings,
@@ -47,6 +53,7 @@ def command(
     policies: str,
     out: Path | None,
     plot: Path | None,
+    predict: bool,
     **options: Unpack[_simulated.Simulated],
 ) -> None:
     """Replay a workload under policies, and measure the schedules.
@@ -64,6 +71,12 @@ def command(
     if options["loads"] is not None or options["repeat"] > 1:
         from kalends.client.cli import _sweeping
 
+        if predict:
+            raise InvalidInput(
+                "a sweep predicts no starts",
+                where="--predict",
+                remedy="leave it out, or --loads and --repeat",
+            )
         cells = _sweeping.run(workload, names, out, plot, options, given)
         _say_left_out(cells[0].results[0])
         _output.answer(settings, "swept", _sweeping.as_cells(cells), lambda: _sweeping.lines(cells))
@@ -71,7 +84,7 @@ def command(
     _simulated.check_single(options)
     given |= {"shake_s": _simulated.shake_s(options), "seed": options["seed"]}
     files = _replays.Files(names, out, plot)
-    results = _replays.run(names, workload, files, nodes, given)
+    results = _replays.run(names, workload, files, nodes, given, predict=predict)
     _say_left_out(results[0])
     _output.answer(
         settings, "simulated", _replays.as_data(results), lambda: _metrics_table.lines(results)

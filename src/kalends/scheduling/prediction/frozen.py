@@ -1,0 +1,156 @@
+"""The start of every waiting job under any policy: the scheduler is frozen and run on without newcomers.
+
+Gehring and Ramme 1996 (section 4.1) freeze the waiting room; Smith, Taylor and Foster 1999 simulate the
+scheduler forward with predicted run times. Here the policy itself is copied and run, so a prediction is
+exact for every policy if the run times are right and nobody comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import copy, deepcopy
+from heapq import heapify, heappop, heappush
+from typing import Any, Final
+
+from kalends.scheduling.job import Job
+from kalends.scheduling.scheduler import Scheduler
+
+EVENTS_MAX: Final = 50_000
+"""A prediction looks no further ahead than so many ends and wakes."""
+
+ExpectedEnd = Callable[[Job, int], int]
+"""When a running job will end, as believed now: after now, and at `Job.until_s` at the latest."""
+
+
+def requested_end(job: Job, now: int) -> int:
+    """A job takes all the time that it requested."""
+    return job.until_s
+
+
+def predicted_starts(
+    scheduler: Scheduler,
+    now: int,
+    *,
+    expected_end: ExpectedEnd = requested_end,
+    events_max: int = EVENTS_MAX,
+) -> dict[Job, int]:
+    """When each waiting job starts if nothing more is submitted and all run as expected.
+
+    `now` is the time of the last event. Exact if run times are the requested ones, and otherwise exact
+    for a machine on which the expected ends come true. The scheduler is not changed. Jobs that do not
+    start within `events_max` events, or never, are left out; those predicted are in order of submission.
+    """
+    if expected_end is requested_end:
+        known = _known_starts(scheduler, now)
+        if known is not None:
+            return known
+    future = Future(scheduler, now, expected_end)
+    waiting = list(scheduler.policy.waiting())
+    unknown = {future.copy_of(job) for job in waiting}
+    for _ in range(events_max):
+        if not unknown or not future.step():
+            break
+        unknown.difference_update(future.touched)
+    starts = [(job, future.start_of(job)) for job in waiting]
+    return {job: start_s for job, start_s in starts if start_s is not None}
+
+
+def predicted_start(
+    scheduler: Scheduler,
+    job: Job,
+    now: int,
+    *,
+    expected_end: ExpectedEnd = requested_end,
+    events_max: int = EVENTS_MAX,
+) -> int | None:
+    """The same for one waiting job: stops as soon as it starts. None: not within `events_max` events."""
+    if expected_end is requested_end:
+        known = _known_starts(scheduler, now)
+        if known is not None:
+            return known[job]
+    future = Future(scheduler, now, expected_end)
+    copied = future.copy_of(job)
+    for _ in range(events_max):
+        if not future.step():
+            return None
+        if copied.granted:
+            return future.now
+    return None
+
+
+class Future:
+    """A copy of a scheduler that is run on, event by event; the original is never touched."""
+
+    def __init__(self, scheduler: Scheduler, now: int, expected_end: ExpectedEnd) -> None:
+        self.now = now
+        self.touched: list[Job] = []
+        """Jobs that started, stopped or changed at the last event."""
+        self._copies = _copied_jobs(scheduler)
+        self._scheduler = Scheduler(deepcopy(scheduler.policy, self._copies))
+        self._wakes = self._scheduler.policy.wakes
+        self._expected_end = expected_end
+        self._began: dict[Job, int] = {}
+        running = self._scheduler.cluster.ends
+        # Ends of the same second come in the order in which the runs began.
+        begun = sorted((job for _, _, job in running), key=lambda job: (job.start_s, job.order))
+        self._ends = [(expected_end(job, now), at, job) for at, job in enumerate(begun)]
+        self._valid = {job.order: at for at, job in enumerate(begun)}
+        self._begun = len(begun)
+        heapify(self._ends)
+        # One that is due now may still be to come: it comes after all other events of its second.
+        self._wake_s = self._scheduler.wake_at(now - 1)
+
+    def copy_of(self, job: Job) -> Job:
+        """What stands for a job of the original scheduler."""
+        copied: Job = self._copies[id(job)]
+        return copied
+
+    def start_of(self, job: Job) -> int | None:
+        """When a job that waits in the original starts again; None if it did not so far."""
+        return self._began.get(self.copy_of(job))
+
+    def step(self) -> bool:
+        """Go on to the next event; False if there is none."""
+        wake_s, ends = self._wake_s, self._ends
+        while ends and self._valid.get(ends[0][2].order) != ends[0][1]:
+            heappop(ends)
+        if wake_s is not None and (not ends or wake_s < ends[0][0]):
+            self.now, self._wake_s = max(wake_s, self.now), None
+            self.touched = self._scheduler.wake(self.now)
+        elif ends:
+            end_s, _, job = heappop(ends)
+            del self._valid[job.order]
+            self.now = max(end_s, self.now)
+            self.touched = self._scheduler.end(job, self.now)
+        else:
+            return False
+        for job in self.touched:
+            self._resume(job)
+        if self._wakes and self._wake_s != self.now:
+            self._wake_s = self._scheduler.wake_at(self.now)
+        return True
+
+    def _resume(self, job: Job) -> None:
+        if not job.granted:
+            self._valid.pop(job.order, None)
+            return
+        self._began.setdefault(job, self.now)
+        self._begun += 1
+        self._valid[job.order] = self._begun
+        heappush(self._ends, (self._expected_end(job, self.now), self._begun, job))
+
+
+def _copied_jobs(scheduler: Scheduler) -> dict[int, Any]:
+    """What `deepcopy` need not work out: most of what a scheduler holds are jobs, known in advance."""
+    running = scheduler.cluster.ends
+    copies: dict[int, Any] = {id(job): copy(job) for job in scheduler.policy.waiting()}
+    copies.update((id(job), copy(job)) for _, _, job in running)
+    copies[id(running)] = [(until_s, order, copies[id(job)]) for until_s, order, job in running]
+    return copies
+
+
+def _known_starts(scheduler: Scheduler, now: int) -> dict[Job, int] | None:
+    """What the policy itself knows, by its method ``known_starts(now)``, if it has one."""
+    ask = getattr(scheduler.policy, "known_starts", None)
+    known: Iterator[tuple[Job, int]] | None = None if ask is None else ask(now)
+    return None if known is None else dict(known)

@@ -1,0 +1,156 @@
+"""P50 and P90 of waits: what became of earlier predictions tells how far to trust the next.
+
+Two predicted waits are given: one with requested times as run times, one with learned ones. What
+really came is written as a *score*: 0 is the learned prediction and 1 the requested one, on a
+logarithmic scale. Predictions of about the same length and the same doubt share one distribution of
+scores (as QBETS does by size: Nurmi, Brevik and Wolski 2008); those of waiting jobs are open, and known to
+exceed what they have waited so far. Only the past is ever used.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from heapq import heappop, heappush
+from math import exp, log
+from typing import Final
+
+import msgspec
+
+from kalends.scheduling.prediction.quantiles import AdaptiveLevel, censored_quantile
+
+SHARES: Final = (0.5, 0.9)
+"""What the bounds promise: so many of the jobs that wait start by then."""
+
+WINDOW: Final = 200
+"""So many of the last scores of a class count."""
+
+KNOWN_MIN: Final = 20
+"""With fewer, nothing is learned from a class: the bounds are the two predicted waits."""
+
+FLOOR_S: Final = 60
+"""Added to waits before ratios are taken, so that seconds do not count as much as hours."""
+
+DOUBT_MIN: Final = 0.4
+"""The least logarithmic distance of the two predictions that is taken for a scale of scores."""
+
+RATIO_MAX: Final = 2
+"""No bound is more than so many times the longer of the two predictions."""
+
+
+class Waits(msgspec.Struct, frozen=True):
+    """What the frozen scheduler says of one job: how long it waits from now on."""
+
+    expected_s: int
+    """With learned run times."""
+    requested_s: int
+    """With requested ones."""
+
+    @property
+    def kind(self) -> tuple[int, int]:
+        """The class: how long (in powers of 4), and how far the two predictions lie apart."""
+        expected, requested = self.expected_s + FLOOR_S, self.requested_s + FLOOR_S
+        doubt = (4 * requested > 5 * expected) + (requested > 2 * expected)
+        return (expected // FLOOR_S).bit_length() // 2, doubt + (requested > 5 * expected)
+
+    def score(self, wait_s: int) -> float:
+        """Where a wait lies: 0 at the expected one, 1 at the requested one."""
+        return log((wait_s + FLOOR_S) / (self.expected_s + FLOOR_S)) / self._doubt()
+
+    def wait_s(self, score: float) -> int:
+        """The wait of a score, to the second below; at least 0, at most `RATIO_MAX` times the longer."""
+        most = RATIO_MAX * (max(self.expected_s, self.requested_s) + FLOOR_S)
+        reach = score * self._doubt() + log(self.expected_s + FLOOR_S)
+        return max(int(exp(min(reach, log(most)))) - FLOOR_S, 0)
+
+    def _doubt(self) -> float:
+        ratio = (self.requested_s + FLOOR_S) / (self.expected_s + FLOOR_S)
+        return max(abs(log(ratio)), DOUBT_MIN)
+
+
+class Learner:
+    """Takes predictions and what became of them, and gives bounds that hold as often as they promise.
+
+    Times never go back. What is unknown at a time is not used at it.
+    """
+
+    def __init__(self) -> None:
+        self.levels = tuple(AdaptiveLevel(share) for share in SHARES)
+        self._classes: dict[tuple[int, int], _Class] = {}
+        self._open: dict[int, _Open] = {}
+        self._bounds: list[tuple[int, int, int]] = []
+        """``(bound_s, number, which share)``, a heap."""
+
+    def bounds(self, waits: Waits, now: int) -> tuple[int, ...]:
+        """A start for each of `SHARES`, as far as is known now, ascending. Changes nothing."""
+        found = self._classes.get(waits.kind)
+        if found is None or len(found.ascending) < KNOWN_MIN:
+            longer_s = max(waits.expected_s, waits.requested_s)
+            return now + waits.expected_s, now + longer_s
+        at_least = sorted([each.waits.score(now - each.made_s) for each in found.open.values()])
+        bounds: list[int] = []
+        for level in self.levels:
+            score = censored_quantile(found.ascending, at_least, level.level)
+            bounds.append(max([now + waits.wait_s(score), *bounds]))
+        return tuple(bounds)
+
+    def predict(self, number: int, waits: Waits, now: int) -> tuple[int, ...]:
+        """The bounds for a job that begins to wait; what becomes of them will be learned."""
+        self.advance(now)
+        bounds = self.bounds(waits, now)
+        kept = _Open(now, waits, bounds)
+        self._open[number] = kept
+        self._classes.setdefault(waits.kind, _Class()).open[number] = kept
+        for which, bound_s in enumerate(bounds):
+            heappush(self._bounds, (bound_s, number, which))
+        return bounds
+
+    def started(self, number: int, now: int) -> None:
+        """A job has started: bounds that have not been passed have held."""
+        self.advance(now)
+        kept = self._open.get(number)
+        if kept is None:
+            return
+        for which, bound_s in enumerate(kept.bounds):
+            if bound_s >= now:
+                self.levels[which].learn(True)
+        self.withdrawn(number)
+        self._classes[kept.waits.kind].learn(kept.waits.score(now - kept.made_s))
+
+    def withdrawn(self, number: int) -> None:
+        """A job waits no more: nothing is learned from it any more."""
+        kept = self._open.pop(number, None)
+        if kept is not None:
+            del self._classes[kept.waits.kind].open[number]
+
+    def advance(self, now: int) -> None:
+        """All bounds before `now` of jobs that still wait have not held."""
+        while self._bounds and self._bounds[0][0] < now:
+            _, number, which = heappop(self._bounds)
+            if number in self._open:
+                self.levels[which].learn(False)
+
+
+class _Open(msgspec.Struct, frozen=True):
+    """A prediction of which the end is not known."""
+
+    made_s: int
+    waits: Waits
+    bounds: tuple[int, ...]
+
+
+class _Class:
+    """The last scores of one class, and its open predictions."""
+
+    __slots__ = ("_recent", "ascending", "open")
+
+    def __init__(self) -> None:
+        self.open: dict[int, _Open] = {}
+        self.ascending: list[float] = []
+        self._recent: deque[float] = deque()
+
+    def learn(self, score: float) -> None:
+        self._recent.append(score)
+        insort(self.ascending, score)
+        if len(self._recent) > WINDOW:
+            del self.ascending[bisect_left(self.ascending, self._recent.popleft())]

@@ -1,0 +1,103 @@
+"""A scheduler that tells every job that must wait when it will start, and learns from what came of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kalends.scheduling.job import Job
+from kalends.scheduling.policy import Policy
+from kalends.scheduling.prediction.frozen import predicted_start, predicted_starts
+from kalends.scheduling.prediction.learner import Learner, Waits
+from kalends.scheduling.prediction.run_times import RunTimes
+from kalends.scheduling.scheduler import Scheduler
+
+
+class Prediction(msgspec.Struct, frozen=True):
+    """When a waiting job will start, as known at `made_s`."""
+
+    made_s: int
+    requested_s: int
+    """If all run as long as they requested, and nobody comes."""
+    expected_s: int
+    """If all run as long as such jobs did before, and nobody comes."""
+    p50_s: int
+    """As likely before as after it."""
+    p90_s: int
+    """By then, in nine cases of ten."""
+
+
+class PredictingScheduler(Scheduler):
+    """Decides as any `Scheduler` does, and predicts. Used live and simulated alike.
+
+    `predictions` has what was told to each waiting job at its submission. Jobs that started at once, and
+    jobs beyond the reach of a prediction, have none.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__(policy)
+        self.predictions: dict[Job, Prediction] = {}
+        self.run_times = RunTimes()
+        self.learner = Learner()
+
+    def submit(self, job: Job, now: int) -> list[Job]:
+        touched = super().submit(job, now)
+        self._begun(touched, now)
+        if job.start_s < 0:
+            waits = self._waits(job, now)
+            if waits is not None:
+                bounds = self.learner.predict(job.order, waits, now)
+                self.predictions[job] = _prediction(waits, bounds, now)
+        return touched
+
+    def end(self, job: Job, now: int) -> list[Job]:
+        self.run_times.ended(job, now)
+        touched = super().end(job, now)
+        self._begun(touched, now)
+        return touched
+
+    def withdraw(self, job: Job, now: int) -> list[Job]:
+        touched = super().withdraw(job, now)
+        self.predictions.pop(job, None)
+        self.learner.withdrawn(job.order)
+        self._begun(touched, now)
+        return touched
+
+    def wake(self, now: int) -> list[Job]:
+        touched = super().wake(now)
+        self._begun(touched, now)
+        return touched
+
+    def started(self, job: Job, prediction: Prediction, now: int) -> None:
+        """A job that was told `prediction` starts now. For subclasses that keep accounts."""
+
+    def predict_all(self, now: int) -> dict[Job, Prediction]:
+        """The predictions of all that wait, as things stand at the last event. Nothing is learned from them.
+
+        Bounds are those of a job that is submitted now and has the same prospects: they were not adapted to
+        jobs that have waited a while.
+        """
+        requested = predicted_starts(self, now)
+        expected = predicted_starts(self, now, expected_end=self.run_times.expected_end)
+        found = {}
+        for job, start_s in expected.items():
+            if job in requested:
+                waits = Waits(start_s - now, requested[job] - now)
+                found[job] = _prediction(waits, self.learner.bounds(waits, now), now)
+        return found
+
+    def _waits(self, job: Job, now: int) -> Waits | None:
+        requested_s = predicted_start(self, job, now)
+        expected_s = predicted_start(self, job, now, expected_end=self.run_times.expected_end)
+        if requested_s is None or expected_s is None:
+            return None
+        return Waits(expected_s - now, requested_s - now)
+
+    def _begun(self, touched: list[Job], now: int) -> None:
+        for job in touched:
+            if job.granted and job in self.predictions:
+                self.learner.started(job.order, now)
+                self.started(job, self.predictions.pop(job), now)
+
+
+def _prediction(waits: Waits, bounds: tuple[int, ...], now: int) -> Prediction:
+    return Prediction(now, now + waits.requested_s, now + waits.expected_s, *bounds)

@@ -1,0 +1,56 @@
+"""How long jobs will really run, learned from those that have ended.
+
+Tsafrir, Etzion and Feitelson 2007 (section 3): the mean of the user's last two run times is a better
+guess than what the user requests. Here, first of those that requested the same time.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kalends.scheduling.job import Job, stretched
+
+KEPT_MAX: Final = 100_000
+"""Users, and their requested times, that are remembered; the longest unseen are forgotten."""
+
+STEPS_S: Final = (60, 300, 900, 1800, 3600, 7200, 18_000, 36_000, 86_400)
+"""A job that has outrun its guess by less than one of these is taken to run on until then."""
+
+Key = tuple[int, int]
+
+
+class RunTimes:
+    """Guesses from what has ended so far. Jobs without a user count as of one user."""
+
+    def __init__(self) -> None:
+        self._last_two: dict[Key, tuple[int, int]] = {}
+
+    def ended(self, job: Job, now: int) -> None:
+        """A job has ended: `now` less its first start is its run time."""
+        run_s = now - job.start_s
+        for key in ((job.user, job.requested_s), (job.user, -1)):
+            before = self._last_two.pop(key, None)
+            self._last_two[key] = (run_s if before is None else before[1], run_s)
+        while len(self._last_two) > KEPT_MAX:
+            del self._last_two[next(iter(self._last_two))]
+
+    def guess(self, job: Job) -> int:
+        """How long a job is expected to run: what it requested at most."""
+        last_two = self._last_two.get((job.user, job.requested_s))
+        if last_two is None:
+            last_two = self._last_two.get((job.user, -1))
+            if last_two is None:
+                return job.requested_s
+        return min(max(sum(last_two) // 2, 1), job.requested_s)
+
+    def expected_end(self, job: Job, now: int) -> int:
+        """When a running job is expected to end; later, step by step, once it has outrun its guess."""
+        spared_s = job.requested_s - self.guess(job)
+        end_s = job.until_s - stretched(spared_s, job.stretch)
+        if end_s > now:
+            return end_s
+        over_s = now - end_s
+        for step_s in STEPS_S:
+            if step_s > over_s:
+                return min(end_s + step_s, job.until_s)
+        return job.until_s
