@@ -337,7 +337,8 @@ def test_predict_says_how_good_the_predicted_starts_were_and_changes_nothing(run
     [after] = data(run(str(EXCERPT), "--json", "--predict"))
     assert before["predictions"] == {}
     found = after["predictions"]
-    assert found["jobs"] == after["jobs"] and 0 < found["predicted"] < found["jobs"]
+    assert found["jobs"] == after["jobs"]
+    assert 0 < found["predicted"] < found["jobs"]
     assert 0 <= found["p50_coverage"] <= found["p90_coverage"] <= 1
     assert found["p90_late"] + found["p90_exact"] + found["p90_early"] == pytest.approx(1)
     for name in ("predictions", "seconds", "jobs_per_second"):

@@ -92,7 +92,9 @@ class Files:
             figure = (
                 plots.comparison(schedules, results)
                 if len(results) > 1
-                else plots.overview(schedules[0], results[0], accounts and accounts.errors_s)
+                else plots.overview(
+                    schedules[0], results[0], accounts.errors_s if accounts else None
+                )
             )
             plots.save(figure, self.plot)
 
