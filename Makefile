@@ -67,7 +67,7 @@ attacks: setup-test ## Hostile scripts, each followed by an honest one that must
 
 # One at a time: these kill, starve and cut off real processes, and must not disturb one another.
 ALONE := $(patsubst %,tests/processes/test_%.py, \
-	kill graceful_stop cut_network full_disk damaged_store contention_live reclaim replicas)
+	kill graceful_stop cut_network full_disk damaged_store contention_live reclaim replicas dask_sweep)
 
 processes: setup-test ## Real processes and the examples
 	$(PYTEST) -p no:xdist $(ALONE) $(ARGS)
