@@ -115,7 +115,7 @@ def test_jobs_that_are_left_out_are_counted_and_named(run: Run, log: Path) -> No
         (["tiny.swf", "--plot", "out.gif"], "ends in .png, .svg, .pdf"),
         (["tiny.swf", "--machine", "grid:4+x"], "is not a number of nodes"),
         (["tiny.swf", "--machine", "grid:2+2", "--nodes", "5"], "the machine has 4"),
-        (["tiny.swf", "--components", "total:2"], "only one cluster"),
+        (["tiny.swf", "--components", "total:2"], "means nothing without --machine grid"),
         (["tiny.swf", "--machine", "grid:2+2", "--components", "total"], "KIND:LARGEST"),
         (["tiny.swf", "--reservations", "nothing.csv"], "No such file"),
         (["tiny.swf", "--speedups", "nothing.json"], "No such file"),

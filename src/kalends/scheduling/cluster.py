@@ -203,7 +203,7 @@ class Cluster:
         return fits
 
     def room(self, now: int) -> int:
-        """Nodes that a short job could have now: those that are free and not reserved."""
+        """Nodes that a job could have now at most: those that are free and not reserved."""
         free = self.free_at(now)
         return free - self.reservations.nodes_at(now) if self.reserved else free
 

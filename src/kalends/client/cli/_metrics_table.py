@@ -26,10 +26,11 @@ COLUMNS: Mapping[str, tuple[str, Callable[[Any], str], int]] = {
 neither (0)."""
 
 
-def lines(results: Sequence[Result]) -> Iterator[str]:
-    """The table, a result a row; above it what was replayed."""
+def lines(results: Sequence[Result], conditions: str = "") -> Iterator[str]:
+    """The table, a result a row; above it what was replayed, and under which `conditions`."""
     first = results[0]
-    yield f"{first.jobs:,} jobs on {first.nodes:,} nodes; times in seconds"
+    also = f" ({conditions})" if conditions else ""
+    yield f"{_jobs(first.jobs)} on {first.nodes:,} nodes{also}; times in seconds"
     shown = [heading for heading in COLUMNS if heading != "CHANGES" or _resized(results)]
     columns = [_column(heading, results) for heading in shown]
     headings = [column[0] for column in columns]
@@ -77,8 +78,9 @@ def left_out(result: Result) -> Iterator[str]:
         yield from _tally_lines(f"{_jobs(tally.count)} dropped, {reason}", tally)
     if result.cut.count:
         yield from _tally_lines(f"{_jobs(result.cut.count)} cut to the requested time", result.cut)
-    if result.damaged.count:
-        yield from _tally_lines(f"{result.damaged.count:,} damaged lines skipped", result.damaged)
+    if count := result.damaged.count:
+        skipped = "1 damaged line" if count == 1 else f"{count:,} damaged lines"
+        yield from _tally_lines(f"{skipped} skipped", result.damaged)
 
 
 def _jobs(count: int) -> str:

@@ -16,6 +16,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FILE = click.Path(path_type=Path)
 
+JOBS = 10_000
+"""So many are generated where nothing else is said."""
+
 
 class Simulated(TypedDict):
     """The options; passed on as they were typed."""
@@ -30,7 +33,7 @@ class Simulated(TypedDict):
     damaged: Literal["refuse", "skip"]
     sort: bool
     generate: str | None
-    jobs: int
+    jobs: int | None
     seed: int
     loads: str | None
     repeat: int
@@ -64,7 +67,7 @@ workload_options = _options(
         "poisson:interarrival=100,run=exp(170).",
     ),
     click.option(
-        "--jobs", type=click.IntRange(1), default=10_000, show_default=True, help="How many to generate."
+        "--jobs", type=click.IntRange(1), help="How many to generate.  [default: 10000]"
     ),
     click.option("--seed", type=int, default=0, show_default=True, help="Of all chance."),
 )  # fmt: skip
@@ -141,8 +144,45 @@ def workload_of(log: Path | None, nodes: int, options: Simulated) -> Workload:
 
     assert options["generate"] is not None
     return partial(
-        generate, options["generate"], jobs=options["jobs"], nodes=nodes, seed=options["seed"]
+        generate,
+        options["generate"],
+        jobs=options["jobs"] or JOBS,
+        nodes=nodes,
+        seed=options["seed"],
     )
+
+
+def check_pairs(log: Path | None, options: Simulated) -> None:
+    """Raise `InvalidInput` for options that mean nothing without another one, which is not there."""
+    from kalends.core.errors import InvalidInput
+
+    grid = options["machine"].startswith("grid:")
+    for name, given, needed, there in (
+        ("--jobs", options["jobs"] is not None, "--generate", log is None),
+        ("--crossing", bool(options["crossing"]), "--machine grid:...", grid),
+        ("--components", bool(options["components"]), "--machine grid:...", grid),
+    ):
+        if given and not there:
+            raise InvalidInput(
+                f"means nothing without {needed}",
+                where=name,
+                remedy=f"leave it out, or give {needed}",
+            )
+
+
+def conditions(options: Simulated) -> str:
+    """What else makes the results what they are, for the head of a table; empty if nothing does."""
+    said = [options["machine"]] if options["machine"] else []
+    if options["estimates"] != "user":
+        said.append(f"{options['estimates']} estimates")
+    said += [
+        name
+        for name in ("crossing", "components", "reservations", "speedups")
+        if options[name] not in (None, "")
+    ]
+    if options["shake"] is not None:
+        said.append(f"shaken by up to {options['shake']}")
+    return ", ".join(said)
 
 
 def replay_options(log: Path | None, nodes: int, options: Simulated) -> dict[str, Any]:

@@ -65,6 +65,7 @@ def command(
     from kalends.client.cli import _metrics_table, _replays
 
     names = _replays.policy_names(policies)
+    _simulated.check_pairs(log, options)
     nodes = _simulated.nodes_of(log, options)
     workload = _simulated.workload_of(log, nodes, options)
     given = _simulated.replay_options(log, nodes, options)
@@ -87,7 +88,10 @@ def command(
     results = _replays.run(names, workload, files, nodes, given, predict=predict)
     _say_left_out(results[0])
     _output.answer(
-        settings, "simulated", _replays.as_data(results), lambda: _metrics_table.lines(results)
+        settings,
+        "simulated",
+        _replays.as_data(results),
+        lambda: _metrics_table.lines(results, _simulated.conditions(options)),
     )
 
 

@@ -94,7 +94,7 @@ class Easy:
 
     def _backfill(self, head: Job, now: int) -> None:
         cluster = self.cluster
-        free = cluster.free_at(now)
+        free = cluster.room(now)
         if self.line.least_nodes() > free:
             return
         self._promise = promise = cluster.promise(head, now)

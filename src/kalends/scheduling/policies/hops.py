@@ -37,7 +37,7 @@ class NoStarvation(FcfsScan):
         self._forget_before(head)
         if head is not None and len(self._overtakers) < self.hops:
             line.first_fit(
-                cluster.free_at(now), lambda job: job is not head and self._overtakes(job, now)
+                cluster.room(now), lambda job: job is not head and self._overtakes(job, now)
             )
 
     def _overtakes(self, job: Job, now: int) -> bool:

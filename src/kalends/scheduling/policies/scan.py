@@ -36,7 +36,7 @@ class Scan(Ranked):
             if cluster.start(fresh, now):
                 line.remove(fresh)
             return
-        line.first_fit(cluster.free_at(now), lambda job: cluster.start(job, now))
+        line.first_fit(cluster.room(now), lambda job: cluster.start(job, now))
 
 
 class FcfsScan(BySubmission, Scan):

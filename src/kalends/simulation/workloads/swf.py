@@ -137,7 +137,7 @@ class Log:
             InvalidInput(
                 f"submitted at {submits[at]}, before a job above it ({submits[at - 1]})",
                 where=f"line {columns.lines[at - 1]}, submit_s",
-                remedy="sort the log by its second field, or ask for it to be sorted",
+                remedy="sort the log by its second field, or have it sorted: --sort, unsorted='sort'",
             )
         )
 
@@ -181,7 +181,9 @@ class Log:
 
     def _refuse_or_skip(self, line: int, error: InvalidInput) -> None:
         if not self._skips:
-            raise self._located(error)
+            located = self._located(error)
+            located.remedy += ", or have such lines passed over: --damaged skip, damaged='skip'"
+            raise located
         self.damaged.add(line, str(error))
 
     def _nothing(self) -> InvalidInput:
@@ -190,7 +192,7 @@ class Log:
             reasons.append(f"{self.damaged.count} damaged")
         remedy = "give a log with a job a line"
         if NO_REQUESTED_TIME in self.dropped:
-            remedy = "take the run times where none are requested: estimates filled"
+            remedy = "take the run times where none are requested: --estimates filled, estimates='filled'"
         elif TOO_WIDE in self.dropped:
             remedy = "give the machine more nodes"
         said = f" that can be simulated: {', '.join(reasons)}" if reasons else ""
