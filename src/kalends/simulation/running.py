@@ -87,8 +87,8 @@ def simulate(
     `nodes` are the machine's, any of which will do; without them, as many as the log's header says. A
     `machine` such as ``mesh2d:32x32:4x4`` decides itself which nodes go together; one such as
     ``grid:64+32`` is several clusters, with a penalty for `crossing` them (``once:0.2``), and jobs
-    split into `components` (``unordered:16``: of at most 16 nodes). `reservations` are kept free of jobs;
-    in a grid each must name its part.
+    split into `components` (``unordered:16``: of 16 nodes, more where clusters are too few).
+    `reservations` are kept free of jobs; in a grid each must name its part.
 
     `speedups`, or the path of a file of them (see `kalends.simulation.workloads.speedups`), say which jobs
     can run on several numbers of nodes; policies that know only one are given one by `molding`.
