@@ -75,10 +75,10 @@ VICTIMS = {
 
 @pytest.mark.parametrize(("policy", "starves"), TABLE)
 def test_what_can_starve_a_job_does_and_what_cannot_does_not(policy: str, starves: str) -> None:
-    """Two of the stream come every 10 s, for 2,000 of them; a job starves that the last one overtakes."""
+    """Two of the stream come every 10 s, for 800 of them; a job starves that the last one overtakes."""
     overtaken = []
     for victim, (one, others) in VICTIMS.items():
-        shapes = [others, one] + [others] * 2000
+        shapes = [others, one] + [others] * 800
         jobs = [
             SimulatedJob(
                 id=number, submit_s=number // 2 * 10, nodes=nodes, requested_s=length, run_s=length,
