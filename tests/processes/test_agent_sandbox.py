@@ -148,14 +148,19 @@ async def test_a_user_who_has_used_up_their_budget_waits_and_no_one_else() -> No
 
 
 async def test_the_queue_is_bounded_for_each_user() -> None:
-    limits = AMPLE._replace(waiting_per_user_max=3, running_max=1)
+    limits = AMPLE._replace(waiting_per_user_max=3, running_max=1, cpu_s_max=0.3)
     async with sandbox(limits) as box:
         await box.check(HONEST, "ada")
+        # The first runs to its limit, so that nobody's place is free before all have asked for one.
         outcomes = await asyncio.gather(
-            *(box.run(job(HONEST, user="eve")) for _ in range(10)), box.run(job(HONEST))
+            box.run(job(choosing("while True: pass"), user="eve")),
+            *(box.run(job(HONEST, user="eve")) for _ in range(9)),
+            box.run(job(HONEST)),
         )
-    assert sorted(outcome.code for outcome in outcomes[:-1]) == ["busy"] * 6 + ["ok"] * 4
-    assert outcomes[-1].code == "ok"
+    codes = [outcome.code for outcome in outcomes]
+    assert codes[0] == "limit-cpu"
+    assert sorted(codes[1:-1]) == ["busy"] * 6 + ["ok"] * 3
+    assert codes[-1] == "ok"
 
 
 async def test_who_gives_up_waiting_leaves_the_place_to_others() -> None:
