@@ -108,7 +108,7 @@ bench-placement: setup-test ## Best fit and first fit of partitions, on random s
 bench-simulate: setup-test ## What replays cost: CPU, memory, layers, long queues, beside AccaSim
 	@$(IN_VENV)/python benchmarks/simulate.py $(ARGS)
 
-papers: setup-test ## The papers' figures at full length: an hour and more
+papers: setup-test ## The papers' figures at full length: hours
 	$(IN_VENV)/python examples/papers/ccs_packing.py
 	$(IN_VENV)/python examples/papers/ccs_waiting_times.py
 	$(IN_VENV)/python examples/papers/beosim_mmm.py --jobs 1000000
