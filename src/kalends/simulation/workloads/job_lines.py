@@ -1,90 +1,85 @@
-"""Job lines of a log as columns of numbers, a block of lines at once.
+"""Job lines of a log as rows of numbers, a block of lines at once.
 
-What a line is, `kalends.core.swf` says. Only the fields that a simulation needs are read. The others may
-hold anything: there are logs with decimals in them.
+What a line is, `kalends.core.swf` says. Only the fields that a simulation needs are looked at. The others
+may hold anything: there are logs with decimals in them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from types import GenericAlias
+from typing import Annotated, Any, Final
+
+import msgspec
 
 from kalends.core.errors import InvalidInput
 from kalends.core.limits import TIME_S_MAX
-from kalends.core.swf import FIELDS, SwfJob, fields_of
-
-NAMES: Final = ("job", "submit_s", "run_s", "processors_allocated", "processors_requested",
-                "time_requested_s", "user")  # fmt: skip
-"""The fields that are read, in the order of the columns."""
+from kalends.core.swf import SwfJob, fields_of
 
 NUMBER_MAX: Final = TIME_S_MAX
 """The year 3000 in seconds, and more than any machine has of anything."""
 
-_AT: Final = tuple(SwfJob.__struct_fields__.index(name) for name in NAMES)
-_LEAST: Final = (0, 0, *[-1] * 5)
-_NEW_EACH_LINE: Final = 3
-"""The first columns differ from line to line; the others repeat themselves."""
+_LEAST: Final = {
+    "job": 0, "submit_s": 0, "run_s": -1, "processors_allocated": -1, "processors_requested": -1,
+    "time_requested_s": -1, "user": -1,
+}  # fmt: skip
+"""The fields that are looked at, and the least that each may hold."""
 
+_NAMES: Final = SwfJob.__struct_fields__
 _CLEAN: Final = b"0123456789-. \t\r\n"
+_COMMAS_FOR_SPACES: Final = bytes.maketrans(b" \t\r", b",,,")
 _WHOLE_NUMBER: Final = re.compile(r"-?[0-9]+")
 
+Row = tuple[Any, ...]
+"""The 18 fields of a line, in its order; those that are looked at are whole numbers."""
 
-class Columns:
-    """Job lines by column.
+_FIELD_TYPES: Final = tuple(
+    Annotated[int, msgspec.Meta(ge=_LEAST[name], le=NUMBER_MAX)] if name in _LEAST else Any
+    for name in _NAMES
+)
+_ROWS: Any = GenericAlias(list, (GenericAlias(tuple, _FIELD_TYPES),))
+_rows_of: Final = msgspec.json.Decoder(_ROWS).decode
 
-    `numbers` are the fields of `NAMES`, `lines` the numbers of the lines, `texts` the lines themselves.
+
+class Block:
+    """Some job lines: their `rows`, and for each its number in `lines` and itself in `texts`.
+
+    `texts` is empty where nobody wants them.
     """
 
-    __slots__ = ("lines", "numbers", "texts")
+    __slots__ = ("lines", "rows", "texts")
 
-    def __init__(self, lines: list[int], numbers: list[list[int]], texts: list[str]) -> None:
+    def __init__(self, lines: Sequence[int], rows: list[Row], texts: list[str]) -> None:
         self.lines = lines
-        self.numbers = numbers
+        self.rows = rows
         self.texts = texts
 
     def remove(self, at: int) -> None:
         """Take out one line."""
-        del self.lines[at], self.texts[at]
-        for column in self.numbers:
-            del column[at]
+        self.lines = [*self.lines[:at], *self.lines[at + 1 :]]
+        del self.rows[at], self.texts[at : at + 1]
 
 
-class Repeated(dict[str, int]):
-    """Numbers that come again and again: making one is slower than looking it up."""
-
-    def __missing__(self, word: str) -> int:
-        number = int(word)
-        if not -1 <= number <= NUMBER_MAX:
-            raise ValueError(word)
-        if len(self) == 1 << 14:
-            self.clear()
-        self[word] = number
-        return number
-
-
-def whole_block(first_line: int, block: bytes, repeated: Repeated) -> Columns | None:
-    """The columns of a block in which every line is a job; None: it must be read line by line."""
-    if block.translate(None, _CLEAN):
-        return None
-    text = block.decode("ascii").removesuffix("\n")
-    texts = text.split("\n")
-    # A mark at the end of each line stands in place 19, 38, ... if every line has 18 fields.
-    words = text.replace("\n", " ; ").split()
-    words.append(";")
-    step = FIELDS + 1
-    if len(words) != step * len(texts) or words[FIELDS::step].count(";") != len(texts):
+def whole_block(first_line: int, text: bytes, *, keep_texts: bool) -> Block | None:
+    """A block in which every line is a job; None: it must be read line by line."""
+    if text.translate(None, _CLEAN):
         return None
     try:
-        numbers = [list(map(int, words[at::step])) for at in _AT[:_NEW_EACH_LINE]]
-        for column, least in zip(numbers, _LEAST, strict=False):
-            if min(column) < least or max(column) > NUMBER_MAX:
-                return None
-        lookup = repeated.__getitem__
-        numbers += [list(map(lookup, words[at::step])) for at in _AT[_NEW_EACH_LINE:]]
-    except ValueError:
+        # No reader of numbers at hand is as fast as that of JSON, so they are made a list of lists.
+        rows = _rows_of(_as_json(text))
+    except msgspec.MsgspecError:
         return None
-    return Columns(list(range(first_line, first_line + len(texts))), numbers, texts)
+    texts = text.decode("ascii").split("\n") if keep_texts else []
+    return Block(range(first_line, first_line + len(rows)), rows, texts)
+
+
+def _as_json(text: bytes) -> bytes:
+    listed = text.translate(_COMMAS_FOR_SPACES)
+    while b",," in listed:
+        listed = listed.replace(b",,", b",")
+    listed = listed.replace(b",\n", b"\n").replace(b"\n,", b"\n").lstrip(b",").rstrip(b",\n")
+    return b"[[%b]]" % listed.replace(b"\n", b"],[")
 
 
 def job_lines(first_line: int, block: bytes) -> Iterator[tuple[int, str]]:
@@ -95,28 +90,29 @@ def job_lines(first_line: int, block: bytes) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
-def numbers_of(text: str, line: int) -> list[int]:
-    """The fields of `NAMES` of one line. Raises `InvalidInput` with line and field if it is damaged."""
-    words = fields_of(text, line)
-    return [
-        _number(words[at], name, least, line)
-        for at, name, least in zip(_AT, NAMES, _LEAST, strict=True)
-    ]
+def row_of(text: str, line: int) -> Row:
+    """The fields of one line. Raises `InvalidInput` with line and field if it is damaged."""
+    return tuple(
+        _number(word, name, line) if name in _LEAST else word
+        for name, word in zip(_NAMES, fields_of(text, line), strict=True)
+    )
 
 
-def columns_of(rows: Iterable[tuple[int, str, list[int]]]) -> Columns:
-    """Columns of ``(line number, text, numbers)``, which were read line by line."""
-    columns = Columns([], [[] for _ in NAMES], [])
-    for line, text, numbers in rows:
-        columns.lines.append(line)
-        columns.texts.append(text)
-        for column, number in zip(columns.numbers, numbers, strict=True):
-            column.append(number)
-    return columns
+def block_of(lines: Iterable[tuple[int, str, Row]]) -> Block:
+    """A block of ``(line number, text, row)``, which were read line by line."""
+    block = Block([], [], [])
+    numbers: list[int] = []
+    for line, text, row in lines:
+        numbers.append(line)
+        block.texts.append(text)
+        block.rows.append(row)
+    block.lines = numbers
+    return block
 
 
-def _number(word: str, name: str, least: int, line: int) -> int:
+def _number(word: str, name: str, line: int) -> int:
     number = int(word) if _WHOLE_NUMBER.fullmatch(word) else None
+    least = _LEAST[name]
     if number is not None and least <= number <= NUMBER_MAX:
         return number
     unknown = "" if least == 0 else ", nor -1 for not known"

@@ -14,11 +14,11 @@ from kalends.core.swf import read_header
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.malleable import MalleableJob
 from kalends.simulation.workloads.job_lines import (
-    Columns,
-    Repeated,
-    columns_of,
+    Block,
+    Row,
+    block_of,
     job_lines,
-    numbers_of,
+    row_of,
     whole_block,
 )
 from kalends.simulation.workloads.job_numbers import JobNumbers
@@ -83,39 +83,38 @@ class Log:
         self.cut = Tally()
         self.damaged = Tally()
         self._numbers = JobNumbers()
-        self._repeated = Repeated()
         self._last_submit_s = 0
 
     def _stream(self) -> Iterator[SimulatedJob]:
         self._begin()
         with closing(read_log_file(self.path)) as blocks:
             next(blocks)
-            for first_line, block in blocks:
-                columns = whole_block(first_line, block, self._repeated)
-                if columns is None:
-                    columns = columns_of(self._line_by_line(first_line, block))
-                self._check_numbers(columns)
-                self._check_order(columns)
-                self.jobs += len(columns.lines)
-                yield from self._filtered(columns)
+            for first_line, text in blocks:
+                block = whole_block(first_line, text, keep_texts=self._keeps_lines)
+                if block is None:
+                    block = block_of(self._line_by_line(first_line, text))
+                self._check_numbers(block)
+                self._check_order(block)
+                self.jobs += len(block.rows)
+                yield from self._filtered(block)
         if not self.jobs:
             raise self._nothing()
 
-    def _line_by_line(self, first_line: int, block: bytes) -> Iterator[tuple[int, str, list[int]]]:
+    def _line_by_line(self, first_line: int, block: bytes) -> Iterator[tuple[int, str, Row]]:
         for line, text in job_lines(first_line, block):
             try:
-                numbers = numbers_of(text, line)
+                row = row_of(text, line)
             except InvalidInput as error:
                 self._refuse_or_skip(line, error)
             else:
-                yield line, text, numbers
+                yield line, text, row
 
-    def _check_numbers(self, columns: Columns) -> None:
+    def _check_numbers(self, block: Block) -> None:
         """Refuse, or take out, jobs with the number of another one."""
-        numbers = columns.numbers[0]
+        numbers = [row[0] for row in block.rows]
         start = 0
         while (at := start + self._numbers.add(numbers[start:])) < len(numbers):
-            line = columns.lines[at]
+            line = block.lines[at]
             self._refuse_or_skip(
                 line,
                 InvalidInput(
@@ -124,11 +123,12 @@ class Log:
                     remedy="give each job a number of its own, or leave the line out",
                 ),
             )
-            columns.remove(at)
+            block.remove(at)
+            del numbers[at]
             start = at
 
-    def _check_order(self, columns: Columns) -> None:
-        submits = [self._last_submit_s, *columns.numbers[1]]
+    def _check_order(self, block: Block) -> None:
+        submits = [self._last_submit_s, *[row[1] for row in block.rows]]
         if self._sorts or submits == sorted(submits):
             self._last_submit_s = submits[-1]
             return
@@ -136,19 +136,20 @@ class Log:
         raise self._located(
             InvalidInput(
                 f"submitted at {submits[at]}, before a job above it ({submits[at - 1]})",
-                where=f"line {columns.lines[at - 1]}, submit_s",
+                where=f"line {block.lines[at - 1]}, submit_s",
                 remedy="sort the log by its second field, or have it sorted: --sort, unsorted='sort'",
             )
         )
 
-    def _filtered(self, columns: Columns) -> Iterator[SimulatedJob]:
+    def _filtered(self, block: Block) -> Iterator[SimulatedJob]:
         """The jobs that can be simulated, by the rules of Gaussier et al., SC'15."""
         machine = self.nodes
         fills, exact = self._estimates == "filled", self._estimates == "exact"
-        texts: Iterable[str] = columns.texts if self._keeps_lines else repeat("")
-        for number, submit_s, run_s, allocated, nodes, requested_s, user, line, text in zip(
-            *columns.numbers, columns.lines, texts, strict=False
-        ):
+        texts: Iterable[str] = block.texts if self._keeps_lines else repeat("")
+        for (
+            number, submit_s, _, run_s, allocated, _, _, nodes, requested_s, _, _, user,
+            _, _, _, _, _, _,
+        ), line, text in zip(block.rows, block.lines, texts, strict=False):  # fmt: skip
             if nodes <= 0:
                 nodes = allocated
             if fills and requested_s <= 0:
