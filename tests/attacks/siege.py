@@ -177,18 +177,3 @@ def resident_bytes(pid: int) -> int:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
     raise AssertionError(f"process {pid} has no resident memory")
-
-
-def descendants(pid: int) -> set[int]:
-    """Processes below `pid` (Linux); one that ends meanwhile may be missing."""
-    found: set[int] = set()
-    waiting = [pid]
-    while waiting:
-        for listing in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            try:
-                fresh = {int(child) for child in listing.read_text().split()} - found
-            except OSError:
-                continue
-            found |= fresh
-            waiting += fresh
-    return found

@@ -20,6 +20,7 @@ from kalends.core import limits
 from kalends.core import messages as m
 from kalends.core.resources import ResourceInfo
 from kalends.core.scripts import Ask, Starts
+from tests.process_tree import descendants
 from tests.processes.servers import until
 from tests.processes.site_process import SECRET, Broker, SiteProcess, connected, new_rid
 
@@ -31,7 +32,6 @@ from .siege import (
     HOUR_S,
     START,
     attacked,
-    descendants,
     dispatch,
     hash_of,
     honest_visit,

@@ -11,6 +11,9 @@ from typing import Any, Final
 from kalends.agents.runs import Job
 from kalends.agents.sandbox import Sandbox, SandboxLimits
 from kalends.agents.sandbox.sandbox import Language
+from tests.process_tree import descendants
+
+from .servers import until
 
 ANYTHING: Final = Language(
     "tests.processes.unrestricted:perform", "tests.processes.unrestricted:ENGINE"
@@ -45,22 +48,19 @@ def descriptors() -> set[str]:
 
 def processes() -> dict[int, int]:
     """All zygotes and workers that stem from this process, with the parent of each."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            words = (entry / "stat").read_text().rpartition(")")[2].split()
-            parents[int(entry.name)] = int(words[1])
-    mine = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
-        mine |= more
-    return {pid: parents[pid] for pid in mine - {os.getpid()}}
+    return descendants(os.getpid())
 
 
 async def no_processes() -> bool:
     return not processes()
 
 
-def zygote() -> int:
-    found = [pid for pid, parent in processes().items() if parent == os.getpid()]
-    assert len(found) == 1
-    return found[0]
+async def zygote() -> int:
+    """The zygote, as soon as there is exactly one: while it is replaced there may be none, or two."""
+
+    async def alone() -> list[int]:
+        found = [pid for pid, parent in processes().items() if parent == os.getpid()]
+        return found if len(found) == 1 else []
+
+    (only,) = await until(alone, "there is one zygote", within_s=20)
+    return only

@@ -111,13 +111,13 @@ async def test_neither_zygote_nor_workers_are_ever_root() -> None:
     async with sandbox() as box:
         await box.run(job(HONEST))
         users = {pid: users_of(pid) for pid in processes()}
-        assert users[zygote()]
+        assert users[await zygote()]
     assert all("0" not in of_one for of_one in users.values())
 
 
 def users_of(pid: int) -> list[str]:
     """Real, effective, saved and file system user of a process; none when it has just ended."""
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(OSError):
         status = Path(f"/proc/{pid}/status").read_text()
         return next(line for line in status.splitlines() if line.startswith("Uid:")).split()[1:]
     return []
@@ -202,14 +202,14 @@ async def test_a_zygote_that_is_killed_is_replaced_and_no_job_is_lost() -> None:
             ]
             await running[3]
             with contextlib.suppress(ProcessLookupError):
-                os.kill(zygote(), signal.SIGKILL)
+                os.kill(await zygote(), signal.SIGKILL)
             assert {outcome.code for outcome in await asyncio.gather(*running)} == {"ok"}
 
 
 async def test_a_zygote_is_replaced_before_it_is_old_and_no_job_notices() -> None:
     limits = AMPLE._replace(zygote_workers_max=20)
     async with sandbox(limits) as box:
-        first = zygote()
+        first = await zygote()
         outcomes = await asyncio.gather(
             *(box.run(job(HONEST, user=f"user {number % 5}")) for number in range(100))
         )
@@ -247,7 +247,7 @@ async def test_closing_leaves_no_process_and_no_descriptor_and_ends_runs_as_kill
 async def test_closing_while_a_zygote_gets_ready_leaves_no_process_and_no_descriptor() -> None:
     before = descriptors()
     async with sandbox() as box:
-        first = zygote()
+        first = await zygote()
         os.kill(first, signal.SIGKILL)
 
         async def succeeded() -> bool:
@@ -262,7 +262,7 @@ async def test_closing_while_a_zygote_gets_ready_leaves_no_process_and_no_descri
 async def test_a_host_without_descriptors_runs_scripts_again_once_it_has_some() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     async with sandbox(AMPLE._replace(wait_s_max=1.0)) as box:
-        first = zygote()
+        first = await zygote()
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
         try:
             os.kill(first, signal.SIGKILL)

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from client_broker import NOW_S, Broker, serving_broker
+from tests.process_tree import descendants
 
 from kalends.agents import ready, records
 from kalends.agents.language.engine import LanguageOnly
@@ -290,17 +291,11 @@ def test_a_calendar_that_is_given_twice_is_refused_with_its_file(
 
 
 def test_no_process_is_left_behind(script: Callable[[str], str], sp2: str) -> None:
-    before = children()
+    before = set(descendants(os.getpid()))
     assert run("agent", "check", script(LATEST)).exit_code == 0
     words = ["agent", "run", script(LATEST), "sdsc/sp2:32", *WHEN, "--calendar", sp2]
     assert run(*words).exit_code == 0
-    assert children() <= before
-
-
-def children() -> set[str]:
-    """Processes that this one has started, see proc_pid_task(5)."""
-    tasks = Path("/proc/self/task").iterdir()
-    return {pid for task in tasks for pid in (task / "children").read_text().split()}
+    assert set(descendants(os.getpid())) <= before
 
 
 def test_a_script_that_breaks_rules_is_not_run(script: Callable[[str], str], sp2: str) -> None:
