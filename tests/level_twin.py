@@ -44,6 +44,7 @@ class Twin:
     begun: int = -1
     level: Level | None = None
     shifted: bool = False
+    turn: int = 0
     place: Any = None
 
 
@@ -65,6 +66,7 @@ class LevelTwin:
     levels: list[Level] = field(default_factory=list)
     early: bool = False
     begun: int = 0
+    turns: int = 0
 
     def run(self, jobs: list[Twin]) -> None:
         """Every second: submissions, then ends in the order of the starts, then time alone."""
@@ -138,7 +140,7 @@ class LevelTwin:
                 if not self.levels:
                     self.levels.append(Level(now, self.over(now)))
                 job.start, job.level = now, self.levels[0]
-                self.planned.append(job)
+                self.plan(job)
                 return
         if self.rule in STACKED:
             for level in self.levels:
@@ -148,7 +150,7 @@ class LevelTwin:
                         place = self.mapped(job, start, self.planned) if self.asks else None
                         if not self.asks or place is not None:
                             job.start, job.level, job.place = start, level, place
-                            self.planned.append(job)
+                            self.plan(job)
                             return
         self.room.append(job)
 
@@ -220,7 +222,7 @@ class LevelTwin:
             block = sorted(block, key=lambda job: job.requested)
         for job in block:
             self.put(rule, job, first, now, now)
-            self.planned.append(job)
+            self.plan(job)
         unsettled = block if self.asks else []
         while unsettled:
             settled = [job for job in self.planned if job not in unsettled]
@@ -260,8 +262,13 @@ class LevelTwin:
 
     # What does not go as planned.
 
+    def plan(self, job: Twin) -> None:
+        self.turns += 1
+        job.turn = self.turns
+        self.planned.append(job)
+
     def in_order(self) -> list[Twin]:
-        return sorted(self.planned, key=lambda job: (job.start, not job.shifted))
+        return sorted(self.planned, key=lambda job: (job.start, not job.shifted, job.turn))
 
     def tidy(self, now: int) -> None:
         """Levels that are over, or that nothing is left of, are forgotten."""
@@ -288,7 +295,7 @@ class LevelTwin:
             following = Level(start, start)
             self.levels.insert(behind, following)
         job.start, job.level, job.shifted, job.place = following.start, following, True, None
-        self.planned.insert(0, job)
+        self.plan(job)
         self.reach(following, job.start + job.requested)
 
     def reach(self, level: Level, end: int) -> None:

@@ -4,6 +4,7 @@ mapped machines, with and without the handshake, thresholds and advance reservat
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -32,6 +33,8 @@ from kalends.simulation.kernel import replay
 POLICIES: dict[str, type[LevelPolicy]] = {
     "ffdh": Ffdh, "ffih": Ffih, "ffdh*": FfdhStar, "ffih*": FfihStar, "fcfs*": FcfsStar, "ivs": Ivs,
 }  # fmt: skip
+Drawn = tuple[int, int, int, int, int, bool]
+"""Submitted, nodes, requested, run, priority, interactive."""
 MACHINES = ["mesh2d:4x4", "mesh2d:6x2", "hypercube:3", "mesh2d:4x4:2x2:io=border"]
 
 
@@ -53,8 +56,8 @@ def mapper_of(machine_text: str) -> Mapper:
     return ask
 
 
-def random_jobs(draw: random.Random, nodes: int) -> list[tuple[int, int, int, int, int, bool]]:
-    """Submitted, nodes, requested, run, priority, interactive: a crowd now and then."""
+def random_jobs(draw: random.Random, nodes: int) -> list[Drawn]:
+    """A few, a crowd now and then."""
     exact, now, jobs = draw.random() < 0.4, 0, []
     widest, longest = draw.choice((nodes, nodes // 2)), draw.choice((3, 9))
     for _ in range(draw.randint(2, 14)):
@@ -66,7 +69,25 @@ def random_jobs(draw: random.Random, nodes: int) -> list[tuple[int, int, int, in
     return jobs
 
 
-def compare(rule: str, seed: int, *, mapped: bool, reserved: bool = False) -> None:
+def early_crowd(draw: random.Random, nodes: int) -> list[Drawn]:
+    """Many, none of them wide, that mostly end before their time."""
+    now, jobs = 0, []
+    for _ in range(draw.randint(25, 45)):
+        now += draw.choice((0, 0, 1, 2))
+        requested = draw.randint(1, 12)
+        run = draw.randint(1, requested)
+        jobs.append((now, draw.randint(1, nodes // 2), requested, run, 0, draw.random() < 0.5))
+    return jobs
+
+
+def compare(
+    rule: str,
+    seed: int,
+    *,
+    mapped: bool,
+    reserved: bool = False,
+    log_of: Callable[[random.Random, int], list[Drawn]] = random_jobs,
+) -> None:
     draw = random.Random(seed)
     machine_text = draw.choice(MACHINES)
     verified, threshold = draw.random() < 0.5, draw.choice((0, 0, 4, 30))
@@ -80,7 +101,7 @@ def compare(rule: str, seed: int, *, mapped: bool, reserved: bool = False) -> No
         if mapped
         else Cluster(nodes, reservations)
     )
-    log = random_jobs(draw, nodes)
+    log = log_of(draw, nodes)
     log = [job for job in log if not mapped or cluster.could_ever_fit(as_job(0, job))]
     twin = LevelTwin(rule, nodes, mapper_of(machine_text) if mapped else None, verified, threshold)
     rooms = cluster.rooms if isinstance(cluster, MappedCluster) else []
@@ -111,7 +132,7 @@ def compare(rule: str, seed: int, *, mapped: bool, reserved: bool = False) -> No
         ], seed
 
 
-def as_job(number: int, job: tuple[int, int, int, int, int, bool]) -> SimulatedJob:
+def as_job(number: int, job: Drawn) -> SimulatedJob:
     submit, nodes, requested, run, priority, interactive = job
     return SimulatedJob(
         id=number, submit_s=submit, nodes=nodes, requested_s=requested, run_s=run,
@@ -135,6 +156,16 @@ def test_jobs_start_where_and_when_the_slow_twin_says_beside_a_mapper(rule: str)
     for seed in seeds(60):
         compare(rule, seed, mapped=True)
         effort.steps[f"logs {rule}, mapped"] += 1
+
+
+@pytest.mark.parametrize("rule", POLICIES)
+def test_who_is_moved_to_the_start_of_others_takes_its_turn_in_the_order_of_packing(
+    rule: str,
+) -> None:
+    """Only where many wait and all end early does it matter."""
+    for seed in range(effort.examples(14)):
+        compare(rule, seed, mapped=False, log_of=early_crowd)
+        effort.steps[f"logs {rule}, early ends"] += 1
 
 
 @pytest.mark.parametrize("mapped", [False, True])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import takewhile
+from itertools import count, takewhile
 from typing import Final
 
 from kalends.machines.machine import Partition, Planned
@@ -20,7 +20,7 @@ PLANNED: Final = 1
 class Booking:
     """A job that is planned and does not run yet."""
 
-    __slots__ = ("job", "level", "nodes", "partition", "rank", "start_s")
+    __slots__ = ("job", "level", "nodes", "partition", "rank", "start_s", "turn")
 
     def __init__(self, job: Job, nodes: int, start_s: int, level: Level) -> None:
         self.job = job
@@ -28,6 +28,8 @@ class Booking:
         self.start_s = start_s
         self.level = level
         self.rank = PLANNED
+        self.turn = 0
+        """Of those on one start and rank, who entered the plan first is started, and asked for, first."""
         self.partition: Partition | None = None
         """Where it will run, if the mapper has verified it."""
 
@@ -52,7 +54,8 @@ class Plan:
         self.cluster = cluster
         self.levels: list[Level] = []
         self.bookings: list[Booking] = []
-        """By start; on one start, those that were shifted before the others."""
+        """By start; on one start, those that were shifted before the others; then as they were added."""
+        self._turns = count()
 
     def end_s(self, now: int) -> int:
         """The scheduling point behind all that runs and is planned."""
@@ -88,7 +91,9 @@ class Plan:
         return self.levels[0]
 
     def add(self, bookings: Iterable[Booking]) -> None:
+        """Take them in, in the order in which they were packed."""
         for booking in bookings:
+            booking.turn = next(self._turns)
             booking.level.pending += 1
             self.bookings.append(booking)
         self._sort()
@@ -247,4 +252,4 @@ class Plan:
         booking.level.pending -= 1
 
     def _sort(self) -> None:
-        self.bookings.sort(key=lambda booking: (booking.start_s, booking.rank))
+        self.bookings.sort(key=lambda booking: (booking.start_s, booking.rank, booking.turn))
