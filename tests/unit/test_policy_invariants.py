@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,28 @@ def test_a_waiting_job_can_be_withdrawn_and_the_others_do_as_if_it_had_not_been(
     assert list(scheduler.end(first, 4)) == [third]
     assert third.start_s == 4
     assert scheduler.waiting == 0
+
+
+@every_policy
+def test_withdrawing_who_does_not_wait_is_a_conflict_and_changes_nothing(policy: str) -> None:
+    cluster = Cluster(4)
+    scheduler = Scheduler(policy_maker(policy)(cluster))
+    running, waiting, gone, over, stranger = (
+        Job(id=number, submit_s=0, nodes=4, requested_s=10) for number in range(5)
+    )
+    scheduler.submit(over, 0)
+    scheduler.end(over, 1)
+    for job in (running, waiting, gone):
+        scheduler.submit(job, 1)
+    scheduler.withdraw(gone, 2)
+    before = deepcopy((scheduler.waiting, list(scheduler.policy.waiting()), cluster.ends))
+    for job in (running, gone, over, stranger):
+        with pytest.raises(Conflict, match=f"job {job.id} does not wait"):
+            scheduler.withdraw(job, 3)
+        after = (scheduler.waiting, list(scheduler.policy.waiting()), cluster.ends)
+        assert str(after) == str(before)
+    assert scheduler.end(running, 4) == [waiting]
+    assert (waiting.start_s, scheduler.waiting, gone.start_s) == (4, 0, -1)
 
 
 @every_policy

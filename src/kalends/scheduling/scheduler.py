@@ -51,9 +51,14 @@ class Scheduler:
         return touched
 
     def withdraw(self, job: Job, now: int) -> list[Job]:
-        """A waiting job is not wanted any more. Raises `Conflict` if it runs or has ended."""
-        if job.granted or job.until_s >= 0:
-            raise Conflict(f"job {job.id} does not wait", where="job", remedy="end it instead")
+        """A waiting job is not wanted any more.
+
+        Raises `Conflict`, and nothing has changed, if it does not wait here: it runs, is over, was
+        withdrawn before or never submitted.
+        """
+        if job not in self.policy.waiting():
+            remedy = "end it instead" if job.granted else "withdraw only who waits"
+            raise Conflict(f"job {job.id} does not wait", where="job", remedy=remedy)
         self.policy.withdrawn(job, now)
         self._withdrawals += 1
         return self.wake(now)
