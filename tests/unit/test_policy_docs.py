@@ -35,11 +35,18 @@ def test_no_section_is_about_a_policy_that_is_not_there() -> None:
     assert names == {info.shown for info in POLICIES}
 
 
-def test_the_command_lists_the_registry() -> None:
-    lines = CliRunner().invoke(cli, ["policies"]).stdout.splitlines()
-    assert len(lines) == len(POLICIES) + 1
-    for line, info in zip(lines[1:], POLICIES, strict=True):
-        assert line.split() == f"{info.shown} {info.summary} {info.paper}".split()
+@pytest.mark.parametrize("columns", [80, 100, 300])
+def test_the_command_lists_the_registry_within_the_columns_of_the_terminal(columns: int) -> None:
+    run = CliRunner().invoke(cli, ["policies"], env={"COLUMNS": str(columns)})
+    lines = run.stdout.splitlines()
+    assert max(map(len, lines)) <= columns
+    told = [f"{info.shown} {info.summary} ({info.paper})" for info in POLICIES]
+    assert run.stdout.split() == " ".join(["POLICY WHAT IT DOES (FROM)", *told]).split()
+    assert len([line for line in lines if line[0] != " "]) == len(POLICIES) + 1
+    assert len(lines) == len(POLICIES) + 1 or columns < 300
+
+
+def test_the_command_lists_the_registry_as_json() -> None:
     answer = json.loads(CliRunner().invoke(cli, ["policies", "--json"]).stdout)
     assert (answer["version"], answer["kind"]) == (1, "policies")
     assert [each["shown"] for each in answer["data"]] == [info.shown for info in POLICIES]
