@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from kalends.client.cli import _output
+from kalends.client.cli import _output, _standard_input
 from kalends.client.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.core.errors import InvalidInput
 from kalends.simulation.checking import POLICIES, Report, check
 
 SHOWN_MAX = 20
@@ -41,11 +42,18 @@ def command(
 ) -> int:
     """Check a schedule, whoever made it, against its log and policy.
 
-    LOG is a workload log (SWF), RESULT the schedule: SWF, or CSV in Batsim's columns. Every job must be
-    there once and as in the log, no node taken twice, and the promises of the policy kept. The exit
-    code is 1 if anything is wrong.
+    LOG is a workload log (SWF), RESULT the schedule: SWF, or CSV in Batsim's columns; one of them may be
+    -, standard input. Every job must be there once and as in the log, no node taken twice, and the
+    promises of the policy kept. The exit code is 1 if anything is wrong.
     """
-    report = check(log, result, policy, nodes, reservations=reservations, estimates=estimates)
+    if log == result == _standard_input.DASH:
+        raise InvalidInput(
+            "is one file, not two", where="standard input", remedy="give LOG or RESULT as a file"
+        )
+    with _standard_input.kept(log) as log_file, _standard_input.kept(result) as result_file:
+        report = check(
+            log_file, result_file, policy, nodes, reservations=reservations, estimates=estimates
+        )
     _output.answer(settings, "schedule-check", report, lambda: report_lines(report))
     return 1 if report.findings else 0
 

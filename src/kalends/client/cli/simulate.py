@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from kalends.client.cli import _output, _simulated
+from kalends.client.cli import _output, _simulated, _standard_input
 from kalends.client.cli._settings import LocalCommand, Settings, pass_settings
 from kalends.core.errors import InvalidInput
 
@@ -58,14 +60,31 @@ def command(
 ) -> None:
     """Replay a workload under policies, and measure the schedules.
 
-    LOG is in the Standard Workload Format, plain or gzip. The jobs run under each policy in turn; the
-    best value of each column is marked with *. With --loads or --repeat it becomes a sweep: many
-    replays on all cores, and their means.
+    LOG is in the Standard Workload Format, plain or gzip; - is standard input. The jobs run under each
+    policy in turn; the best value of each column is marked with *. With --loads or --repeat it becomes
+    a sweep: many replays on all cores, and their means.
     """
-    from kalends.client.cli import _metrics_table, _replays
+    from kalends.client.cli import _replays
 
     names = _replays.policy_names(policies)
     _simulated.check_pairs(log, options)
+    with ExitStack() as stack:
+        file = stack.enter_context(_standard_input.kept(log)) if log is not None else None
+        _simulate(settings, file, names, out, plot, options, predict=predict)
+
+
+def _simulate(
+    settings: Settings,
+    log: Path | None,
+    names: Sequence[str],
+    out: Path | None,
+    plot: Path | None,
+    options: _simulated.Simulated,
+    *,
+    predict: bool,
+) -> None:
+    from kalends.client.cli import _metrics_table, _replays
+
     nodes = _simulated.nodes_of(log, options)
     workload = _simulated.workload_of(log, nodes, options)
     given = _simulated.replay_options(log, nodes, options)

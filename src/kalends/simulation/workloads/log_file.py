@@ -33,7 +33,9 @@ def read_log_file(path: Path) -> Generator[tuple[int, bytes]]:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise _refused(
-                path, "is not a regular file", "give a log on disk: it is read anew each time"
+                path,
+                "is not a regular file",
+                "give a log on disk, for it is read anew each time; a command reads - from a pipe",
             )
         with _opened(path) as stream:
             header, rest = _header(path, stream)
