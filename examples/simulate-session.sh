@@ -5,6 +5,9 @@ kalends simulate examples/data/sdsc-sp2-excerpt.swf
 # Several policies at once: the best value of each column is marked.
 kalends simulate examples/data/sdsc-sp2-excerpt.swf --policy fcfs,easy,easy-sjbf 2> dropped.txt
 
+# Who pays for a shorter mean wait? By size, and by the queue that the log names. The log comes by a pipe here.
+cat examples/data/sdsc-sp2-excerpt.swf | kalends simulate - --policy fcfs,easy-sjbf --by nodes,queue 2> dropped.txt
+
 # If users knew how long their jobs run.
 kalends simulate examples/data/sdsc-sp2-excerpt.swf --policy easy,easy-sjbf --estimates exact 2> dropped.txt
 

@@ -36,6 +36,10 @@ print(
     f"job {schedule.ids[longest]} waited longest: {waits[longest]:,} s for {schedule.widths[longest]} nodes"
 )
 
+# By class of job: whose jobs they are, how wide or how long.
+for users in kalends.simulate(LOG, policy="easy", by=["user"]).by["user"][:3]:
+    print(f"user {users.name:3} {users.jobs:3} jobs, mean wait {users.mean_wait_s:9,.1f} s")
+
 # Jobs of one's own: three at once, on two nodes.
 jobs = [
     kalends.SimulatedJob(id=number, submit_s=0, nodes=1, requested_s=60, run_s=60)

@@ -26,7 +26,7 @@ LOG = """; MaxProcs: 4
 METRICS = {
     "policy", "jobs", "nodes", "mean_wait_s", "median_wait_s", "p95_wait_s", "mean_response_s",
     "mean_bounded_slowdown", "utilization", "makespan_s", "mean_queue_depth", "max_queue_depth",
-    "throughput_per_s", "predictions", "seconds", "jobs_per_second", "dropped", "cut", "damaged",
+    "throughput_per_s", "predictions", "by", "seconds", "jobs_per_second", "dropped", "cut", "damaged",
 }  # fmt: skip
 Run = Callable[..., Result]
 
@@ -307,6 +307,50 @@ def test_a_sweep_gives_means_and_how_sure_they_are(run: Run, log: Path) -> None:
     assert cells[0]["estimates"]["mean_wait_s"]["mean"] == pytest.approx(sum(waits) / 3)
 
 
+def test_metrics_by_class_are_tables_and_in_the_json(run: Run) -> None:
+    lines = run("tiny.swf", "--by", "nodes, user,nodes").stdout.splitlines()
+    assert lines[3:] == [
+        "",
+        "BY NODES  JOBS  SHARE  WAIT  MEDIAN  P95  SLOWDOWN",
+        "1            1   1.0%    80      80   80      8.50",
+        "2            1  19.8%    90      90   90      2.80",
+        "3-4          1  79.2%     0       0    0      1.00",
+        "",
+        "BY USER  JOBS  SHARE  WAIT  MEDIAN  P95  SLOWDOWN",
+        "7           2  99.0%    45      45   90      1.90",
+        "8           1   1.0%    80      80   80      8.50",
+    ]
+    found = data(run("tiny.swf", "--by", "queue", "--json"))[0]["by"]
+    assert [(each["name"], each["jobs"]) for each in found["queue"]] == [("unknown", 3)]
+    assert found["queue"][0]["node_seconds"] == 505
+
+
+def test_policies_stand_side_by_side_in_each_class_and_the_best_is_marked(
+    run: Run, log: Path
+) -> None:
+    (log.parent / "wide.swf").write_text(
+        LOG.replace(" 2 -1 -1 2 ", " 4 -1 -1 4 ").replace(" 1 -1 -1 1 ", " 4 -1 -1 4 ")
+    )
+    lines = run("wide.swf", "--by", "user", "--policy", "ljf,sjf").stdout.splitlines()
+    assert lines[5:] == [
+        "BY USER  JOBS  SHARE  POLICY  WAIT   MEDIAN   P95   SLOWDOWN",
+        "7           2  96.8%  ljf       45*      45*   90*      1.90*",
+        "                      sjf       48       48    95       1.95",
+        "8           1   3.2%  ljf      130      130   130      13.50",
+        "                      sjf       80*      80*   80*      8.50*",
+    ]
+
+
+def test_of_many_users_those_that_had_the_most_are_shown(run: Run, log: Path) -> None:
+    rest = "-1 -1 -1 -1 -1 -1"
+    (log.parent / "many.swf").write_text(
+        "".join(f"{n} {n} -1 {n} 1 -1 -1 1 99 -1 1 {n} {rest}\n" for n in range(1, 24))
+    )
+    lines = run("many.swf", "--nodes", "4", "--by", "user").stdout.splitlines()
+    assert [line.split()[0] for line in lines[5:25]] == [str(n) for n in range(23, 3, -1)]
+    assert lines[25:] == ["and 3 more with less: --json has them all"]
+
+
 def test_a_replay_loads_nothing_of_servers_and_no_numpy(log: Path) -> None:
     program = (
         "import sys\nfrom kalends.client.cli import main\n"
@@ -352,3 +396,5 @@ def test_a_sweep_predicts_nothing_and_says_so(run: Run) -> None:
     refused = run("--predict", "--repeat", "2", str(EXCERPT))
     assert refused.exit_code != 0
     assert "a sweep predicts no starts" in refused.output
+    refused = run("--by", "user", "--repeat", "2", str(EXCERPT))
+    assert (refused.exit_code, "a sweep tells no jobs apart" in refused.output) == (2, True)

@@ -26,6 +26,7 @@ from kalends.simulation.workloads.swf import Damaged, Estimates, Unsorted
 from kalends.simulation.workloads.tally import Tally
 
 if TYPE_CHECKING:
+    from kalends.simulation.classes import Breakdown, ClassMetrics
     from kalends.simulation.predicting import Accounts
     from kalends.simulation.workloads.speedups import SpeedUps
 
@@ -43,6 +44,8 @@ class Result(Summary, frozen=True, kw_only=True):
     nodes: int
     predictions: dict[str, float] = {}
     """How good the predicted starts were; empty where none were asked for."""
+    by: dict[str, list[ClassMetrics]] = {}
+    """The metrics of every class of jobs, by what tells them apart; empty where none was asked for."""
     dropped: dict[str, Tally] = {}
     """Jobs that could not be simulated, by reason."""
     cut: Tally = msgspec.field(default_factory=Tally)
@@ -73,6 +76,7 @@ def simulate(
     watchers: Sequence[Watcher] = (),
     keep_lines: bool = False,
     accounts: Accounts | None = None,
+    by: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Result:
     """Replay a workload on a machine under a policy, and measure the schedule.
@@ -108,11 +112,22 @@ def simulate(
     With `accounts`, the start of every job that must wait is predicted, and they tell how good that was;
     so does `Result.predictions`. The schedule is the same, but takes much longer.
 
+    `by` names what `Result.by` tells jobs apart by: some of `kalends.simulation.classes.KINDS`, such as
+    ``user`` or ``nodes``.
+
     Raises `InvalidInput` for a log, a job, a policy or a machine that makes no sense.
     """
     before_s = process_time()
     name = policy if isinstance(policy, str) else getattr(policy, "__name__", repr(policy))
     make = policy_maker(policy) if isinstance(policy, str) else policy
+    breakdown: Breakdown | None = None
+    if by:
+        # Imported here: few replays ask for it.
+        from kalends.simulation.classes import Breakdown
+
+        breakdown = Breakdown(by)
+        watchers = (*watchers, breakdown.add)
+        keep_lines = keep_lines or breakdown.lined
     cluster = None
     if machine:
         cluster = cluster_from(machine, nodes=nodes, crossing=crossing, reservations=reservations)
@@ -154,6 +169,7 @@ def simulate(
         policy=name,
         nodes=source.nodes,
         predictions={} if accounts is None else accounts.summary(),
+        by=breakdown.metrics(source.nodes, summary.makespan_s) if breakdown else {},
         dropped=source.dropped,
         cut=source.cut,
         damaged=source.damaged,

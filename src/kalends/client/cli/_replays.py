@@ -43,6 +43,17 @@ def policy_names(text: str) -> list[str]:
     return names
 
 
+def kinds(text: str) -> list[str]:
+    """What tells jobs apart, of ``KIND[,KIND...]``, each once. Raises `InvalidInput` for others."""
+    if not text:
+        return []
+    from kalends.simulation.classes import check_kinds
+
+    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
+    check_kinds(names)
+    return names
+
+
 class Files:
     """What is written beside the answer: jobs or metrics in `out`, a picture in `plot`; None for neither.
 

@@ -48,6 +48,13 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Also predict the start of every job that must wait, and say how good that was.",
 )
+@click.option(
+    "--by",
+    default="",
+    metavar="KIND[,KIND...]",
+    help="Also the metrics by class of job: nodes, run_time, requested_time, priority, user, or the "
+    "log's group, queue or partition.",
+)
 @pass_settings
 def command(
     settings: Settings,
@@ -56,6 +63,7 @@ def command(
     out: Path | None,
     plot: Path | None,
     predict: bool,
+    by: str,
     **options: Unpack[_simulated.Simulated],
 ) -> None:
     """Replay a workload under policies, and measure the schedules.
@@ -67,10 +75,11 @@ def command(
     from kalends.client.cli import _replays
 
     names = _replays.policy_names(policies)
+    kinds = _replays.kinds(by)
     _simulated.check_pairs(log, options)
     with ExitStack() as stack:
         file = stack.enter_context(_standard_input.kept(log)) if log is not None else None
-        _simulate(settings, file, names, out, plot, options, predict=predict)
+        _simulate(settings, file, names, out, plot, options, predict=predict, by=kinds)
 
 
 def _simulate(
@@ -82,8 +91,9 @@ def _simulate(
     options: _simulated.Simulated,
     *,
     predict: bool,
+    by: Sequence[str],
 ) -> None:
-    from kalends.client.cli import _metrics_table, _replays
+    from kalends.client.cli import _class_tables, _metrics_table, _replays
 
     nodes = _simulated.nodes_of(log, options)
     workload = _simulated.workload_of(log, nodes, options)
@@ -91,18 +101,20 @@ def _simulate(
     if options["loads"] is not None or options["repeat"] > 1:
         from kalends.client.cli import _sweeping
 
-        if predict:
-            raise InvalidInput(
-                "a sweep predicts no starts",
-                where="--predict",
-                remedy="leave it out, or --loads and --repeat",
-            )
+        for name, given_there, said in (
+            ("--predict", predict, "predicts no starts"),
+            ("--by", by, "tells no jobs apart"),
+        ):
+            if given_there:
+                raise InvalidInput(
+                    f"a sweep {said}", where=name, remedy="leave it out, or --loads and --repeat"
+                )
         cells = _sweeping.run(workload, names, out, plot, options, given)
         _say_left_out(cells[0].results[0])
         _output.answer(settings, "swept", _sweeping.as_cells(cells), lambda: _sweeping.lines(cells))
         return
     _simulated.check_single(options)
-    given |= {"shake_s": _simulated.shake_s(options), "seed": options["seed"]}
+    given |= {"shake_s": _simulated.shake_s(options), "seed": options["seed"], "by": by}
     files = _replays.Files(names, out, plot)
     results = _replays.run(names, workload, files, nodes, given, predict=predict)
     _say_left_out(results[0])
@@ -110,7 +122,10 @@ def _simulate(
         settings,
         "simulated",
         _replays.as_data(results),
-        lambda: _metrics_table.lines(results, _simulated.conditions(options)),
+        lambda: [
+            *_metrics_table.lines(results, _simulated.conditions(options)),
+            *_class_tables.lines(results),
+        ],
     )
 
 
