@@ -128,6 +128,18 @@ def test_a_head_starts_when_a_reservation_ends_though_a_job_is_submitted_in_that
     assert checked(rows, rows, "easy", reservations).findings == []
 
 
+def shadow_of(head: Row, running: list[Row], now: int) -> int:
+    """When the head could start, if all that runs takes its requested time."""
+    shadow = now
+    while (
+        sum(row.nodes for row in running if max(row.start + row.requested, now) > shadow)
+        + head.nodes
+        > NODES
+    ):
+        shadow += 1
+    return shadow
+
+
 def broken_rules(rows: list[Row], policy: str) -> set[str]:
     """The slow twin: looks at every second, and knows no running totals and no sorted lists."""
     found = set()
@@ -144,13 +156,7 @@ def broken_rules(rows: list[Row], policy: str) -> set[str]:
         if not waiting:
             continue
         head = waiting[0]
-        shadow = now
-        while (
-            sum(row.nodes for row in running if max(row.start + row.requested, now) > shadow)
-            + head.nodes
-            > NODES
-        ):
-            shadow += 1
+        shadow = shadow_of(head, running, now)
         if shadow == now:
             found.add("idle")
             if head.id in promised:
@@ -161,6 +167,11 @@ def broken_rules(rows: list[Row], policy: str) -> set[str]:
             if shadow > promised.get(head.id, shadow):
                 found.add("delayed")
             promised[head.id] = shadow
+            for row in waiting[1:]:
+                started = row._replace(start=now)
+                fits = sum(each.nodes for each in [*running, started]) <= NODES
+                if fits and shadow_of(head, [*running, started], now) == shadow:
+                    found.add("held-back")
     if policy == "fcfs" and any(
         later.start < row.start for at, row in enumerate(rows) for later in rows[at:]
     ):
@@ -243,6 +254,7 @@ def test_a_delay_in_the_second_in_which_the_head_came_to_wait_is_found() -> None
     rows = [*log[:2], log[2]._replace(start=150, end=159), log[3]._replace(start=50, end=150)]
     report = checked(log, rows, "easy")
     assert [(found.kind, found.job, found.by) for found in report.findings] == [
+        ("held-back", 4, 47),
         ("delayed", 3, 60),
         ("promise", 3, 60),
     ]
@@ -254,6 +266,51 @@ def test_a_conservative_promise_that_is_broken_is_found_with_its_amount(random: 
     rows = scheduled(workload(random), "conservative")
     late = rows[-1]._replace(start=rows[-1].start + 500, end=rows[-1].end + 500)
     report = checked(rows, [*rows[:-1], late], "conservative")
-    assert report.kinds == {"promise": 1}
-    assert report.findings[0].job == late.id
-    assert 0 < report.findings[0].by <= 500
+    # Its place stays empty, and those behind it do not move up into it.
+    assert set(report.kinds) <= {"promise", "held-back"}
+    [promise] = [found for found in report.findings if found.kind == "promise"]
+    assert promise.job == late.id
+    assert 0 < promise.by <= 500
+
+
+def test_who_could_backfill_and_does_not_is_named_with_what_was_free() -> None:
+    log = [Row(1, 0, 0, 60, 6, 100), Row(2, 1, 60, 110, 8, 50), Row(3, 2, 2, 90, 2, 98)]
+    easy = [log[0], log[1]._replace(start=90, end=140), log[2]]
+    assert checked(log, easy, "easy").findings == []
+    log.append(Row(4, 5, 198, 208, 8, 10))
+    rows = [log[0], log[1], log[2]._replace(start=110, end=198), log[3]]
+    for policy in ("easy", "easy-sjbf"):
+        [found] = checked(log, rows, policy).findings
+        assert (found.kind, found.job, found.at_s, found.by) == ("held-back", 3, 2, 108)
+        assert (
+            found.detail == "2 nodes are free for its 2; job 2, the first, could still start at 100"
+        )
+    assert checked(log, rows, "fcfs").findings == []
+
+
+@pytest.mark.parametrize(("requested", "free"), [(98, True), (99, False)])
+def test_who_would_delay_the_head_by_a_second_is_not_held_back(requested: int, free: bool) -> None:
+    rows = [
+        Row(1, 0, 0, 100, 6, 100),
+        Row(2, 1, 100, 150, 8, 50),
+        Row(3, 2, 150, 160, 2, requested),
+    ]
+    assert checked(rows, rows, "easy").kinds == ({"held-back": 1} if free else {})
+
+
+@pytest.mark.parametrize(("begin", "free"), [(12, True), (11, False)])
+def test_who_would_run_into_a_reservation_is_not_held_back(begin: int, free: bool) -> None:
+    rows = [Row(1, 0, 0, 100, 5, 100), Row(2, 1, 100, 150, 8, 50), Row(3, 2, 150, 160, 2, 10)]
+    report = checked(rows, rows, "easy", (Reservation(begin, 100, 3),))
+    assert report.kinds == ({"held-back": 1} if free else {})
+
+
+def test_who_does_not_move_up_when_others_end_early_is_held_back_under_conservative() -> None:
+    log = [Row(1, 0, 0, 40, 8, 100), Row(2, 1, 100, 150, 8, 50)]
+    report = checked(log, log, "conservative")
+    assert [(found.kind, found.job, found.at_s, found.by) for found in report.findings] == [
+        ("held-back", 2, 40, 60)
+    ]
+    assert (report.waited, report.broken_promises) == (1, 0)
+    right = [log[0], log[1]._replace(start=40, end=90)]
+    assert checked(log, right, "conservative").findings == []

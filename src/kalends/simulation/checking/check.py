@@ -23,9 +23,9 @@ from kalends.simulation.checking.reading import (
 POLICIES: Final = {
     "any": "All jobs once and as in the log, never more nodes than there are.",
     "fcfs": "Also: starts in order of submission, and the first one never idles.",
-    "easy": "Also: the head of the queue never idles, and starts as promised.",
+    "easy": "Also: the head of the queue never idles, and starts as promised; who can go before it, does.",
     "easy-sjbf": "As easy.",
-    "conservative": "Also: every job starts when promised at its submission, or before.",
+    "conservative": "Also: every job starts when promised at its submission, or earlier where it can.",
 }
 """The policies whose rules are known, and what is checked."""
 

@@ -7,58 +7,22 @@ takes the earliest room there is for it, if that is not later than what it has.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from kalends.simulation.checking.findings import Blocked, Finding, Run
+from kalends.simulation.checking.room import Room
 
 _SUBMISSION, _END, _START = 0, 1, 2
 
 
-class Room:
-    """Free nodes as steps over time; the last one never ends."""
-
-    def __init__(self, nodes: int) -> None:
-        self.times = [-1]
-        self.free = [nodes]
-
-    def add(self, start_s: int, end_s: int, nodes: int) -> None:
-        """Give back `nodes` during ``[start_s, end_s)``; negative ones are taken."""
-        if start_s < end_s:
-            first, last = self._step(start_s), self._step(end_s)
-            for at in range(first, last):
-                self.free[at] += nodes
-
-    def forget_before(self, now: int) -> None:
-        """What is over need not be kept."""
-        at = bisect_right(self.times, now) - 1
-        if at > 0:
-            del self.times[:at], self.free[:at]
-
-    def earliest_s(self, nodes: int, length_s: int, now: int) -> int:
-        """The first time from which `nodes` are free for `length_s`."""
-        times, free = self.times, self.free
-        start_s = now
-        at = bisect_right(times, now) - 1
-        while at < len(times) and times[at] < start_s + length_s:
-            at += 1
-            if free[at - 1] < nodes:
-                start_s = times[at]
-        return start_s
-
-    def _step(self, time_s: int) -> int:
-        at = bisect_right(self.times, time_s) - 1
-        if self.times[at] == time_s:
-            return at
-        self.times.insert(at + 1, time_s)
-        self.free.insert(at + 1, self.free[at])
-        return at + 1
-
-
-def first_promises(
+def promises(
     runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int
 ) -> Iterator[tuple[Run, int]]:
-    """Every job with the time it was promised when it was submitted; replays the starts that were."""
+    """Jobs with the time at which they are to start; replays the starts that were.
+
+    Each job when it is submitted, and once more if a second is over in which it was to start and did not.
+    """
     room = Room(nodes)
     for each in blocked:
         room.add(each.start_s, each.end_s, -each.nodes)
@@ -70,34 +34,47 @@ def first_promises(
     for run in runs:
         starts.setdefault(run.start_s, []).append(run)
     planned: dict[int, tuple[Run, int]] = {}
-    for now, kind, _, _, run in events:
+    held_back: set[int] = set()
+    for now, second in groupby(events, key=lambda event: event[0]):
         room.forget_before(now)
-        wanted = run.request
-        if kind == _SUBMISSION:
-            start_s = room.earliest_s(wanted.nodes, wanted.requested_s, now)
-            yield run, start_s
-            planned[run.order] = run, start_s
-            room.add(start_s, start_s + wanted.requested_s, -wanted.nodes)
-        elif kind == _END:
-            room.add(now, run.until_s, wanted.nodes)
-            _replace(room, planned, now)
-        # Whoever starts otherwise than planned is taken note of when the second is over.
-        overdue = kind == _START or run.start_s < now
-        for starting in [run] if overdue else starts.get(now, ()):
-            if starting.order in planned and (overdue or planned[starting.order][1] == now):
-                _begin(room, planned, starting)
+        for _, kind, _, _, run in second:
+            wanted = run.request
+            if kind == _SUBMISSION:
+                start_s = room.earliest_s(wanted.nodes, wanted.requested_s, now)
+                yield run, start_s
+                planned[run.order] = run, start_s
+                room.add(start_s, start_s + wanted.requested_s, -wanted.nodes)
+            elif kind == _END:
+                room.add(now, run.until_s, wanted.nodes)
+                _replace(room, planned, now)
+            # Whoever starts otherwise than planned is taken note of when the second is over.
+            overdue = kind == _START or run.start_s < now
+            for starting in [run] if overdue else starts.get(now, ()):
+                if starting.order in planned and (overdue or planned[starting.order][1] == now):
+                    _begin(room, planned, starting)
+        for order, (run, start_s) in planned.items():
+            if start_s <= now and order not in held_back:
+                held_back.add(order)
+                yield run, start_s
 
 
 def late(runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int) -> tuple[int, list[Finding]]:
     """How many jobs were promised a later time than their submission, and those that started too late."""
-    waited = 0
     findings = []
-    for run, promised_s in first_promises(runs, blocked, nodes):
-        waited += promised_s > run.request.submit_s
-        if run.start_s > promised_s:
-            said = f"was promised {promised_s} when submitted, starts at {run.start_s}"
-            late_s = run.start_s - promised_s
-            findings.append(Finding("promise", run.request.id, run.request.submit_s, late_s, said))
+    promised: dict[int, int] = {}
+    for run, start_s in promises(runs, blocked, nodes):
+        late_s = run.start_s - start_s
+        if run.order not in promised:
+            promised[run.order] = start_s
+            if late_s > 0:
+                said = f"was promised {start_s} when submitted, starts at {run.start_s}"
+                findings.append(
+                    Finding("promise", run.request.id, run.request.submit_s, late_s, said)
+                )
+        elif start_s < promised[run.order]:
+            said = f"others ended early, and its place was moved up to {start_s}; starts at {run.start_s}"
+            findings.append(Finding("held-back", run.request.id, start_s, late_s, said))
+    waited = sum(promised[run.order] > run.request.submit_s for run in runs)
     return waited, findings
 
 

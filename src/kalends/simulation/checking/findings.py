@@ -56,7 +56,7 @@ class Finding(msgspec.Struct, frozen=True):
 
     kind: str
     """missing, invented, twice, submit, nodes, early, run-time, capacity, shared, outside, reservation,
-    order, idle, delayed or promise: docs/check-schedule.md explains each."""
+    order, idle, delayed, held-back or promise: docs/check-schedule.md explains each."""
     job: int
     at_s: int
     by: int

@@ -3,7 +3,8 @@
 When a job is at the head and cannot start, EASY promises it the first time at which enough nodes are
 free if all that runs takes its requested time (Lifka 1995). Later the promise may only become earlier. It
 is taken at the end of a second, when all its ends and starts are done: so it does not matter in which
-order a simulator takes them.
+order a simulator takes them. Nor can anybody be left then who fits and leaves the head its promise: EASY
+starts them all.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 
-from kalends.simulation.checking.findings import Blocked, Finding, Run
+from kalends.simulation.checking.findings import Blocked, Finding, Request, Run
+from kalends.simulation.checking.room import Room
 
 Running = list[tuple[int, int, Run]]
 """``(until_s, order, run)``, sorted."""
@@ -32,6 +34,8 @@ class Heads:
         self._nodes = nodes
         self._promises = promises
         self._running: Running = []
+        self._waiting: dict[int, Run] = {}
+        """In order of submission, those that were found to be held back left out."""
 
     def findings(self) -> Iterator[Finding]:
         runs, running = self._runs, self._running
@@ -48,8 +52,12 @@ class Heads:
                 place = bisect_left(running, (run.until_s, run.order))
                 if place < len(running) and running[place][2] is run:
                     del running[place]
+            for run in arrivals.get(now, ()):
+                if run.start_s >= now:
+                    self._waiting[run.order] = run
             for run in starts.get(now, ()):
                 insort(running, (run.until_s, run.order, run))
+                self._waiting.pop(run.order, None)
             while at < len(runs) and runs[at].start_s <= now:
                 at += 1
             if at == len(runs) or runs[at].request.submit_s > now:
@@ -75,7 +83,40 @@ class Heads:
                 if started and events <= 1:
                     due_s = min(due_s, self._shadow_s(head, now, started))
                 yield from _broken(head, now, due_s, shadow_s, started, first)
+                yield from self._held_back(head, now, shadow_s)
             promise_s = shadow_s
+
+    def _held_back(self, head: Run, now: int, shadow_s: int) -> Iterator[Finding]:
+        """Who could start and leave the head its promise, and does not."""
+        free = self._nodes - sum(each[2].request.nodes for each in self._running)
+        free -= sum(each.nodes for each in self._blocked if each.start_s <= now < each.end_s)
+        if free <= 0:
+            return
+        narrow = [run for run in self._waiting.values() if run.request.nodes <= free]
+        allowed = self._beside(head, now, shadow_s)
+        for run in narrow:
+            wanted = run.request
+            if allowed(wanted):
+                del self._waiting[run.order]
+                said = f"{free} nodes are free for its {wanted.nodes}; job {head.request.id}, the first, "
+                said += f"could still start at {shadow_s}"
+                yield Finding("held-back", wanted.id, now, run.start_s - now, said)
+
+    def _beside(self, head: Run, now: int, shadow_s: int) -> Callable[[Request], bool]:
+        """Says of a job for which there are nodes now whether the head could still start at `shadow_s`."""
+        if not self._blocked:
+            later = sum(
+                run.request.nodes for until_s, _, run in self._running if until_s > shadow_s
+            )
+            extra = self._nodes - later - head.request.nodes
+            return lambda wanted: now + wanted.requested_s <= shadow_s or wanted.nodes <= extra
+        room = Room(self._nodes)
+        for until_s, _, run in self._running:
+            room.add(now, until_s, -run.request.nodes)
+        for each in self._blocked:
+            room.add(each.start_s, each.end_s, -each.nodes)
+        room.add(shadow_s, shadow_s + head.request.requested_s, -head.request.nodes)
+        return lambda wanted: room.earliest_s(wanted.nodes, wanted.requested_s, now) == now
 
     def _shadow_s(self, head: Run, now: int, without: Sequence[Run]) -> int:
         """When the head could start if nothing else were started; `without` some of what runs."""

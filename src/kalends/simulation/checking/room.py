@@ -1,0 +1,45 @@
+"""What is free when, as the checker counts it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+
+class Room:
+    """Free nodes as steps over time; the last one never ends."""
+
+    def __init__(self, nodes: int) -> None:
+        self.times = [-1]
+        self.free = [nodes]
+
+    def add(self, start_s: int, end_s: int, nodes: int) -> None:
+        """Give back `nodes` during ``[start_s, end_s)``; negative ones are taken."""
+        if start_s < end_s:
+            first, last = self._step(start_s), self._step(end_s)
+            for at in range(first, last):
+                self.free[at] += nodes
+
+    def forget_before(self, now: int) -> None:
+        """What is over need not be kept."""
+        at = bisect_right(self.times, now) - 1
+        if at > 0:
+            del self.times[:at], self.free[:at]
+
+    def earliest_s(self, nodes: int, length_s: int, now: int) -> int:
+        """The first time from which `nodes` are free for `length_s`."""
+        times, free = self.times, self.free
+        start_s = now
+        at = bisect_right(times, now) - 1
+        while at < len(times) and times[at] < start_s + length_s:
+            at += 1
+            if free[at - 1] < nodes:
+                start_s = times[at]
+        return start_s
+
+    def _step(self, time_s: int) -> int:
+        at = bisect_right(self.times, time_s) - 1
+        if self.times[at] == time_s:
+            return at
+        self.times.insert(at + 1, time_s)
+        self.free.insert(at + 1, self.free[at])
+        return at + 1
