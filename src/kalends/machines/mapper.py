@@ -41,6 +41,25 @@ class Mapper:
     def out_of_service(self) -> int:
         return self._out.bit_count() * self.topology.unit_nodes
 
+    @property
+    def interchangeable(self) -> bool:
+        return self.topology.interchangeable
+
+    @property
+    def unit_nodes(self) -> int:
+        return self.topology.unit_nodes
+
+    @property
+    def units_out(self) -> int:
+        return self._out
+
+    def units_of(self, partition: Partition) -> int:
+        return self.topology.units_of(partition)
+
+    def find_beside(self, busy: int, nodes: int, shape: Sequence[int] = ()) -> Partition | None:
+        site = self.topology.search(busy, nodes, tuple(shape))
+        return None if site is None else self.topology.partition(site)
+
     def granted(self, nodes: int, shape: Sequence[int] = ()) -> int:
         return self.topology.granted(nodes, tuple(shape))
 

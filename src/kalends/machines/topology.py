@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from kalends.core.errors import InvalidInput
 from kalends.machines.machine import Partition
@@ -39,6 +39,9 @@ class Topology(ABC):
     `nodes_of` and `unit_of`.
     """
 
+    interchangeable: ClassVar[bool] = False
+    """Whether any free nodes make a partition."""
+
     def __init__(self, spec: str, units: int, unit_nodes: int = 1) -> None:
         if not 1 <= units * unit_nodes <= MOST_NODES:
             raise InvalidInput(
@@ -50,6 +53,10 @@ class Topology(ABC):
         self.units = units
         self.unit_nodes = unit_nodes
         self.nodes = units * unit_nodes
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # It never changes: a frozen scheduler shares it, and what it has listed.
+        return self
 
     @abstractmethod
     def granted(self, nodes: int, shape: tuple[int, ...]) -> int:

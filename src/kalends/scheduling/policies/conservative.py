@@ -11,7 +11,27 @@ from collections.abc import Iterator
 
 from kalends.scheduling.cluster import NEVER, Cluster
 from kalends.scheduling.job import Job
+from kalends.scheduling.policy import Policy
 from kalends.scheduling.profile import Profile
+
+
+def conservative(cluster: Cluster) -> Policy:
+    """The policy for what `cluster` has: nodes to be counted, parts of a grid, or nodes with names."""
+    if cluster.counts:
+        return Conservative(cluster)
+    # Imported here: most replays only count nodes.
+    from kalends.scheduling.grid import Grid
+    from kalends.scheduling.mapped import MappedCluster
+
+    if isinstance(cluster, Grid):
+        from kalends.scheduling.policies.conservative_grid import GridConservative
+
+        return GridConservative(cluster)
+    if isinstance(cluster, MappedCluster) and not cluster.as_counted:
+        from kalends.scheduling.policies.conservative_mapped import MappedConservative
+
+        return MappedConservative(cluster)
+    return Conservative(cluster)
 
 
 class Conservative:
