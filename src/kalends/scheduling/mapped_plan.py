@@ -9,6 +9,9 @@ from kalends.machines.machine import Machine, Partition
 from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.job import Job
 
+Booked = tuple[int, Partition]
+"""A start, and the nodes from then on."""
+
 
 class MappedPlan:
     """Like `Profile`, with the very units that are busy in place of a number of free nodes.
@@ -33,16 +36,17 @@ class MappedPlan:
             self.take(partition, max(begin, start), end)
 
     def earliest(
-        self, job: Job, not_before: int, before: int = NEVER
-    ) -> tuple[int, Partition] | None:
+        self, job: Job, not_before: int, before: int = NEVER, booked: Booked | None = None
+    ) -> Booked | None:
         """The first start in ``[not_before, before)`` at which the job has a place, and its partition.
 
         It is free for all of the requested time; of those that are, it is the one that the mapper likes
-        best. None: there is no such start; without `before`, not even on what is free in the end.
+        best. What the job has `booked` itself, from `before` or later on, is free to it. None: there is
+        no such start; without `before`, not even on what is free in the end.
         """
-        machine, times, busy = self._machine, self.times, self.busy
-        needed = machine.granted(job.nodes, job.shape) // machine.unit_nodes
-        most = self._units - needed
+        machine, times = self._machine, self.times
+        busy = self.busy if booked is None else self._busy_beside(booked, before + job.requested_s)
+        most = self._units - machine.granted(job.nodes, job.shape) // machine.unit_nodes
         first = max(bisect_right(times, not_before) - 1, 0)
         start = not_before
         while start < before:
@@ -57,10 +61,18 @@ class MappedPlan:
                     at = first
                     break
                 taken |= busy[at]
-            next_start = self._next_end(self._last_in_the_way(first, at, most) + 1)
-            if next_start is None:
+            # Whatever begins before the last step that is too much with `at` meets both of them.
+            taken = self._out | busy[at]
+            while at > first and taken.bit_count() <= most:
+                at -= 1
+                taken |= busy[at]
+            # Only where a unit becomes free can something begin that could not a little earlier.
+            first = at + 1
+            while first < len(times) and not busy[first - 1] & ~busy[first]:
+                first += 1
+            if first == len(times):
                 return None
-            first, start = next_start, times[next_start]
+            start = times[first]
         return None
 
     def take(self, partition: Partition, start: int, end: int) -> None:
@@ -87,29 +99,14 @@ class MappedPlan:
             del self.times[:past], self.busy[:past]
         self.times[0] = max(self.times[0], now)
 
-    def _last_in_the_way(self, first: int, at: int, most: int) -> int:
-        """The last step such that from it to step `at` more than `most` units are busy; `first` at least.
-
-        Whatever begins in it, or before, and lasts until step `at`, has no place.
-        """
-        taken = self._out
-        while at > first:
-            taken |= self.busy[at]
-            if taken.bit_count() > most:
-                break
-            at -= 1
-        return at
-
-    def _next_end(self, index: int) -> int | None:
-        """The first step, `index` or later, at whose beginning a unit becomes free; None: there is none.
-
-        Only there can something begin that could not begin a little earlier.
-        """
-        busy = self.busy
-        for at in range(index, len(busy)):
-            if busy[at - 1] & ~busy[at]:
-                return at
-        return None
+    def _busy_beside(self, booked: Booked, until: int) -> list[int]:
+        """What is busy in each step, but for what is booked so; right up to `until`, its end or earlier."""
+        start, partition = booked
+        busy = self.busy[:]
+        units = self._machine.units_of(partition)
+        for index in range(bisect_left(self.times, start), bisect_left(self.times, until)):
+            busy[index] &= ~units
+        return busy
 
     def _borders(self, start: int, end: int) -> tuple[int, int]:
         """The indices of the steps that begin at `start` and `end`, made if need be; equal if it is empty."""
