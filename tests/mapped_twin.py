@@ -137,7 +137,8 @@ class MachineTwin:
                 self._look(now)
             if any(job.start_s == now for job in self.waiting):
                 self._look(now)
-        assert not self.waiting and not self.running
+        assert not self.waiting
+        assert not self.running
         return self.starts
 
     def _look(self, now: int) -> None:

@@ -11,6 +11,7 @@ from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.policies.conservative import Conservative
 from kalends.scheduling.policies.conservative_mapped import MappedConservative
+from kalends.scheduling.prediction.frozen import predicted_starts
 from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler
@@ -158,7 +159,7 @@ def test_a_shorter_job_goes_before_only_on_nodes_that_leave_the_promise_standing
         scheduler.submit(job, 0)
     assert long.partition.nodes == (0, 1)
     assert scheduler.policy.promised(wide) == 10
-    assert narrow.partition.nodes == (3,), "the mapper would have liked node 2 better"
+    assert narrow.partition.nodes == (3,), "node 2 is reserved from 10 on"
 
 
 def test_named_nodes_are_reserved_where_counting_them_would_not_do() -> None:
@@ -189,3 +190,34 @@ def test_a_job_that_waits_for_nodes_to_come_back_is_promised_nothing_and_holds_n
     assert scheduler.submit(single, 0) == [single]
     cluster.restore([1])
     assert scheduler.wake(1) == [pair]
+
+
+def test_after_an_end_that_was_told_too_late_all_are_promised_anew() -> None:
+    scheduler = Scheduler(policy_maker("conservative")(MappedCluster(machine_from("mesh2d:3x1"))))
+    first, second, third = (
+        SimulatedJob(id=at, submit_s=0, nodes=3, requested_s=10, run_s=10) for at in range(3)
+    )
+    for job in (first, second, third):
+        scheduler.submit(job, 0)
+    assert scheduler.policy.promised(third) == 20
+    assert scheduler.end(first, 12) == [second]
+    assert scheduler.policy.promised(third) == 22
+    assert not scheduler.withdraw(third, 30)
+    assert not scheduler.end(second, 31)
+
+
+class Predicting(Driven):
+    def told(self, touched: list[SimulatedJob], now: int) -> None:
+        super().told(touched, now)
+        predicted = predicted_starts(self.scheduler, now)
+        assert predicted.keys() == self.promised.keys()
+        assert all(start_s <= self.promised[job] for job, start_s in predicted.items())
+
+
+@pytest.mark.parametrize("spec", ["mesh2d:4x3", "hypercube:3"])
+def test_a_frozen_copy_starts_everybody_when_promised_or_before_and_changes_nothing(
+    spec: str,
+) -> None:
+    for seed in LOGS:
+        log = crowded_machine_log(spec, 3 * seed)
+        assert Predicting(log).run() == Driven(log).run()

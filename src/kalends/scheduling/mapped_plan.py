@@ -87,7 +87,7 @@ class MappedPlan:
     def give_back(self, partition: Partition, start: int, end: int) -> None:
         """Undo `take`, or what is left of it."""
         units = self._machine.units_of(partition)
-        first, last = self._borders(start, end)
+        first, last = self._borders(max(start, self.times[0]), end)
         for index in range(first, last):
             self.busy[index] &= ~units
         self._merge(first, last)

@@ -37,10 +37,10 @@ def conservative(cluster: Cluster) -> Policy:
 class Conservative:
     """Nobody is ever delayed by anybody who came later. `promised` tells each waiting job's start.
 
-    The plan counts nodes. Where a start is refused at its time although enough nodes are free, for they
-    do not form what the job needs, the promise is broken: the job moves to the next time at which the
-    plan changes. So it is when nodes leave service or come back: then all are
-    promised anew, in their order. Who needs nodes that are out of service holds nothing back.
+    The plan counts nodes. When nodes leave service or come back, all are promised anew, in their order;
+    who needs nodes that are out of service holds nothing back. Over a cluster where enough free nodes may
+    be refused, which `conservative` sees to that it never is, the job moves to the next time at which the
+    plan changes.
     """
 
     def __init__(self, cluster: Cluster) -> None:

@@ -50,13 +50,15 @@ class MappedConservative:
     def withdrawn(self, job: Job, now: int) -> None:
         booked = self._booked.pop(job)
         if booked is not None:
-            self._give_back(job, booked, now)
+            self._plan.forget_before(now)
+            self._give_back(job, booked)
 
     def schedule(self, now: int) -> None:
         fresh, self._fresh = self._fresh, None
         self._plan.forget_before(now)
-        if self._services != self.mapped.services:
-            # What was promised cannot be kept, or more can.
+        wake_s = self.wake_at(now)
+        if self._services != self.mapped.services or (wake_s is not None and wake_s < now):
+            # What was promised cannot be kept, or more can; or the scheduler was told of a time too late.
             self._services, fresh = self.mapped.services, None
             self._plan = self.mapped.plan_of_units(now)
             self._booked = dict.fromkeys(self._booked)
@@ -91,15 +93,12 @@ class MappedConservative:
     def _move(self, job: Job, now: int, freed_until: int) -> None:
         """Reserve an earlier start, if there is one; what is free from `freed_until` on was so before."""
         booked = self._booked[job]
-        if booked is None or booked[0] < now:
-            # Nothing was found for it yet, or the end of what it waited for was told too late.
-            if booked is not None:
-                self._give_back(job, booked, now)
+        if booked is None:
             self._reserve(job, now)
         elif freed_until > now:
             earlier = self._plan.earliest(job, now, min(booked[0], freed_until), booked)
             if earlier is not None:
-                self._give_back(job, booked, now)
+                self._give_back(job, booked)
                 self._take(job, earlier)
                 self._booked[job] = earlier
 
@@ -114,8 +113,8 @@ class MappedConservative:
         start_s, partition = booked
         self._plan.take(partition, start_s, start_s + job.requested_s)
 
-    def _give_back(self, job: Job, booked: Booked, now: int) -> None:
+    def _give_back(self, job: Job, booked: Booked) -> None:
         start_s, partition = booked
         end_s = start_s + job.requested_s
-        self._plan.give_back(partition, max(start_s, now), end_s)
+        self._plan.give_back(partition, start_s, end_s)
         self._freed_until = max(self._freed_until, end_s)
