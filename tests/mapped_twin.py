@@ -62,7 +62,7 @@ def crowded_machine_log(spec: str, seed: int, jobs_max: int = 16) -> MachineLog:
         now += draw.choice((0, 0, 0, 1, 1, 2, 5))
         nodes, shape = draw.randint(1, draw.choice((whole, whole // 2, 1))), ()
         if spec.startswith("mesh2d") and draw.random() < 0.2:
-            nodes, shape = 2, (1, 2)
+            nodes, shape = 3, (4, 1)
         run_s, requested_s = sorted((draw.randint(1, 9), draw.randint(1, 9)))
         if machine.could_ever_fit(nodes, shape):
             run_s = draw.choice((run_s, requested_s))
