@@ -21,6 +21,9 @@ SHOWN_MAX = 20
     "--nodes", type=int, help="The nodes of the machine.  [default: what the log's header says]"
 )
 @click.option(
+    "--machine", default="", help="A machine with a topology in their place: mesh2d:32x32:4x4."
+)
+@click.option(
     "--reservations", type=click.Path(path_type=Path), help="Advance reservations: start,end,nodes."
 )
 @click.option(
@@ -36,6 +39,7 @@ def command(
     result: Path,
     policy: str,
     nodes: int | None,
+    machine: str,
     reservations: Path | None,
     estimates: str,
 ) -> int:
@@ -45,7 +49,9 @@ def command(
     there once and as in the log, no node taken twice, and the promises of the policy kept. The exit
     code is 1 if anything is wrong.
     """
-    report = check(log, result, policy, nodes, reservations=reservations, estimates=estimates)
+    report = check(
+        log, result, policy, nodes, machine=machine, reservations=reservations, estimates=estimates
+    )
     _output.answer(settings, "schedule-check", report, lambda: report_lines(report))
     return 1 if report.findings else 0
 

@@ -3,7 +3,9 @@
 When a job is at the head and cannot start, EASY promises it the first time at which enough nodes are
 free if all that runs takes its requested time (Lifka 1995). Later the promise may only become earlier. It
 is taken at the end of a second, when all its ends and starts are done: so it does not matter in which
-order a simulator takes them.
+order a simulator takes them. On a machine with a topology it is the first time at which a partition is
+free for it, among the nodes that the others really have: so it does not matter which free nodes a mapper
+would take.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 
 from kalends.simulation.checking.findings import Blocked, Finding, Run
+from kalends.simulation.checking.topologies import Topology
 
 Running = list[tuple[int, int, Run]]
 """``(until_s, order, run)``, sorted."""
@@ -24,13 +27,20 @@ class Heads:
     """
 
     def __init__(
-        self, runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int, *, promises: bool
+        self,
+        runs: Sequence[Run],
+        blocked: Sequence[Blocked],
+        nodes: int,
+        *,
+        promises: bool,
+        topology: Topology | None = None,
     ) -> None:
         self.waited = 0
         self._runs = runs
         self._blocked = blocked
         self._nodes = nodes
         self._promises = promises
+        self._topology = topology
         self._running: Running = []
 
     def findings(self) -> Iterator[Finding]:
@@ -85,6 +95,8 @@ class Heads:
             if without
             else self._running
         )
+        if self._topology is not None:
+            return _shadow_on_topology_s(self._topology, head, now, running)
         if self._blocked:
             return self._shadow_among_reservations_s(head, now, running)
         free = self._nodes - sum(each[2].request.nodes for each in running)
@@ -115,6 +127,18 @@ class Heads:
             ):
                 return start_s
         raise AssertionError("after all ends everything is free")
+
+
+def _shadow_on_topology_s(topology: Topology, head: Run, now: int, running: Running) -> int:
+    shadow_s = now
+    for at, (until_s, _, _) in enumerate(running):
+        busy = 0
+        for _, _, run in running[at:]:
+            busy |= run.mask
+        if topology.fits(head.request.nodes, busy):
+            return shadow_s
+        shadow_s = max(until_s, now)
+    return shadow_s
 
 
 def _by_second(runs: Sequence[Run], second: Callable[[Run], int]) -> dict[int, list[Run]]:
