@@ -102,6 +102,8 @@ class MappedPlan:
     def _busy_beside(self, booked: Booked, until: int) -> list[int]:
         """What is busy in each step, but for what is booked so; right up to `until`, its end or earlier."""
         start, partition = booked
+        if until <= start:
+            return self.busy
         busy = self.busy[:]
         units = self._machine.units_of(partition)
         for index in range(bisect_left(self.times, start), bisect_left(self.times, until)):
