@@ -1,4 +1,4 @@
-"""Machines with a topology: where partitions go, nodes that fail, a schedule verified, a new machine."""
+"""Machines with a topology: where partitions go, nodes that fail, schedules, promises, a new machine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kalends.machines.machine import Partition, Planned
 from kalends.machines.mapper import Mapper
 from kalends.machines.spec import machine_from
 from kalends.scheduling.mapped import MappedCluster
+from kalends.scheduling.policies.conservative_mapped import MappedConservative
 from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
@@ -105,6 +106,19 @@ def replayed() -> None:
         print(f"{spec:<26} mean wait {sum(waits) / len(waits):6.1f} s")
 
 
+def promised() -> None:
+    policy = MappedConservative(MappedCluster(machine_from("mesh2d:3x1")))
+    scheduler = Scheduler(policy)
+    for number, length_s in enumerate((5, 10, 5)):
+        job = SimulatedJob(id=number, submit_s=0, nodes=1, requested_s=length_s, run_s=length_s)
+        scheduler.submit(job, 0)
+        assert job.partition is not None
+        print(f"node {job.partition.nodes[0]} is taken until {job.until_s}")
+    pair = SimulatedJob(id=3, submit_s=1, nodes=2, requested_s=5, run_s=5)
+    scheduler.submit(pair, 1)
+    print(f"two neighbours are promised from {policy.promised(pair)} on")
+
+
 def another_architecture() -> None:
     machine = Mapper(Racks(racks=3, rack_nodes=4))
     for nodes in (3, 5, 1, 2):
@@ -117,4 +131,5 @@ if __name__ == "__main__":
     failing_nodes()
     verified_schedule()
     replayed()
+    promised()
     another_architecture()

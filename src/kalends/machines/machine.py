@@ -88,6 +88,29 @@ class Machine(Protocol):
         """The text that makes the same machine again, such as ``mesh2d:32x32:4x4``."""
         ...
 
+    @property
+    def interchangeable(self) -> bool:
+        """Whether any free nodes will do: then counting them says all, unless some are kept by name."""
+        ...
+
+    @property
+    def unit_nodes(self) -> int:
+        """How many nodes a unit has: what can only be had together."""
+        ...
+
+    @property
+    def units_out(self) -> int:
+        """The units out of service, or that will be when they are released: bit i for unit i."""
+        ...
+
+    def units_of(self, partition: Partition) -> int:
+        """The units of a partition. Raises `InvalidInput` unless it is whole units of this machine."""
+        ...
+
+    def find_beside(self, busy: int, nodes: int, shape: Sequence[int] = ()) -> Partition | None:
+        """What `place` would take if just the units `busy` could not be had; no state is asked."""
+        ...
+
     def granted(self, nodes: int, shape: Sequence[int] = ()) -> int:
         """The fewest nodes that a request for `nodes` takes: whole units, whole subcubes; no state asked.
 

@@ -26,8 +26,6 @@ class Mapper:
         self._given: dict[int, tuple[int, Partition]] = {}
         """The units and the partition of every job, by the partition's first node."""
         self._out_nodes: frozenset[int] = frozenset()
-        self._found: dict[tuple[int, tuple[int, ...]], Site | None] = {}
-        """What searches found since the board last changed."""
 
     @property
     def spec(self) -> str:
@@ -40,6 +38,25 @@ class Mapper:
     @property
     def out_of_service(self) -> int:
         return self._out.bit_count() * self.topology.unit_nodes
+
+    @property
+    def interchangeable(self) -> bool:
+        return self.topology.interchangeable
+
+    @property
+    def unit_nodes(self) -> int:
+        return self.topology.unit_nodes
+
+    @property
+    def units_out(self) -> int:
+        return self._out
+
+    def units_of(self, partition: Partition) -> int:
+        return self.topology.units_of(partition)
+
+    def find_beside(self, busy: int, nodes: int, shape: Sequence[int] = ()) -> Partition | None:
+        site = self.topology.best(busy, nodes, tuple(shape))
+        return None if site is None else self.topology.partition(site)
 
     def granted(self, nodes: int, shape: Sequence[int] = ()) -> int:
         return self.topology.granted(nodes, tuple(shape))
@@ -99,7 +116,6 @@ class Mapper:
         twin._taken, twin._out, twin._busy = self._taken, self._out, self._busy
         twin._given = self._given.copy()
         twin._out_nodes = self._out_nodes
-        twin._found = self._found
         return twin
 
     def without(self, partitions: Iterable[Partition]) -> Mapper:
@@ -116,16 +132,11 @@ class Mapper:
     def _search(self, nodes: int, shape: tuple[int, ...]) -> Site | None:
         if nodes > self.free:
             return None
-        request = nodes, shape
-        if request not in self._found:
-            self._found[request] = self.topology.search(self._busy, nodes, shape)
-        return self._found[request]
+        return self.topology.best(self._busy, nodes, shape)
 
     def _changed(self, taken: int) -> None:
         self._taken = taken
         self._busy = taken | self._out
-        # Not cleared: a copy in the state of before may still use it.
-        self._found = {}
 
     def _first_node(self, units: int) -> int:
         return min(self.topology.nodes_of(next(bits(units))))

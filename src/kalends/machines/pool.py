@@ -8,6 +8,8 @@ from kalends.machines.topology import Site, Topology, bits
 class Pool(Topology):
     """`nodes` nodes without a topology; the lowest free numbers are given first."""
 
+    interchangeable = True
+
     def __init__(self, nodes: int) -> None:
         super().__init__(f"pool:{nodes}", nodes)
 

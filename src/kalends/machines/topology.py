@@ -9,12 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from kalends.core.errors import InvalidInput
 from kalends.machines.machine import Partition
 
 MOST_NODES: Final = 65_536
+MOST_ANSWERS: Final = 10_000
+"""Answers that are remembered; at most 5 MB of them."""
 
 
 class Site(NamedTuple):
@@ -39,6 +41,9 @@ class Topology(ABC):
     `nodes_of` and `unit_of`.
     """
 
+    interchangeable: ClassVar[bool] = False
+    """Whether any free nodes make a partition."""
+
     def __init__(self, spec: str, units: int, unit_nodes: int = 1) -> None:
         if not 1 <= units * unit_nodes <= MOST_NODES:
             raise InvalidInput(
@@ -50,6 +55,11 @@ class Topology(ABC):
         self.units = units
         self.unit_nodes = unit_nodes
         self.nodes = units * unit_nodes
+        self._answers: dict[tuple[int, int, tuple[int, ...]], Site | None] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # It never changes: a frozen scheduler shares it, and what it has listed.
+        return self
 
     @abstractmethod
     def granted(self, nodes: int, shape: tuple[int, ...]) -> int:
@@ -58,6 +68,16 @@ class Topology(ABC):
     @abstractmethod
     def search(self, busy: int, nodes: int, shape: tuple[int, ...]) -> Site | None:
         """The best site for the request among the units that are not `busy`; None: there is none."""
+
+    def best(self, busy: int, nodes: int, shape: tuple[int, ...]) -> Site | None:
+        """What `search` answers, remembered: plans ask the same thing again and again."""
+        question = busy, nodes, shape
+        answers = self._answers
+        if question not in answers:
+            if len(answers) >= MOST_ANSWERS:
+                answers.clear()
+            answers[question] = self.search(busy, nodes, shape)
+        return answers[question]
 
     def nodes_of(self, unit: int) -> Sequence[int]:
         """The nodes of a unit."""

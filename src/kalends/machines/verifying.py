@@ -43,7 +43,7 @@ def verify(topology: Topology, taken: int, out: int, schedule: Sequence[Planned]
                 site = None
         else:
             busy = board.during(planned.start_s, planned.end_s)
-            site = topology.search(busy, planned.nodes, planned.shape)
+            site = topology.best(busy, planned.nodes, planned.shape)
         if site is None:
             refused.append(planned)
         else:
@@ -88,7 +88,7 @@ def _suggested(
         if units is not None:
             if not units & busy:
                 return start_s
-        elif topology.search(busy, planned.nodes, planned.shape) is not None:
+        elif topology.best(busy, planned.nodes, planned.shape) is not None:
             return start_s
     return None
 

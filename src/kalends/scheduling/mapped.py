@@ -8,6 +8,7 @@ from kalends.core.errors import Conflict, InvalidInput
 from kalends.machines.machine import Machine, Partition, Planned
 from kalends.scheduling.cluster import NEVER, Cluster, Promise
 from kalends.scheduling.job import Job
+from kalends.scheduling.mapped_plan import MappedPlan
 from kalends.scheduling.reservations import Reservation
 
 
@@ -48,6 +49,11 @@ class MappedCluster(Cluster):
         self.free = in_service
         self._vacated: set[int] = set()
         """Running jobs, by their order, that no longer have their nodes: their time is over."""
+
+    @property
+    def as_counted(self) -> bool:
+        """Whether a job fits wherever enough nodes are free: any will do, and none are kept by name."""
+        return self.machine.interchangeable and not self.reserved
 
     def could_ever_fit(self, job: Job) -> bool:
         return self.machine.could_ever_fit(job.nodes, job.shape)
@@ -158,6 +164,14 @@ class MappedCluster(Cluster):
                 if then.can_place(job.nodes, job.shape):
                     return MappedPromise(time_s, then.free - granted, self, job, then)
         return Promise(NEVER, NEVER)
+
+    def plan_of_units(self, now: int) -> MappedPlan:
+        """Busy units from `now` on, if all that runs takes its requested time."""
+        taken = [(room.start_s, room.end_s, partition) for room, partition in self.rooms]
+        for until_s, _, job in self.ends:
+            assert job.partition is not None
+            taken.append((now, until_s, job.partition))
+        return MappedPlan(now, self.machine, taken)
 
     def _board(self, now: int, until_s: int) -> Machine:
         """The machine as a job sees it that would run during ``[now, until_s)``."""

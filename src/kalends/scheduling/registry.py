@@ -101,7 +101,7 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
     ),
     PolicyInfo(
         "conservative",
-        f"{_HERE}.conservative_grid:conservative",
+        f"{_HERE}.conservative:conservative",
         "Every job is promised a start when it is submitted, which never gets later.",
         "Mu'alem, Feitelson 2001",
     ),

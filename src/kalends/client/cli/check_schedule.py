@@ -22,6 +22,9 @@ SHOWN_MAX = 20
     "--nodes", type=int, help="The nodes of the machine.  [default: what the log's header says]"
 )
 @click.option(
+    "--machine", default="", help="A machine with a topology in their place: mesh2d:32x32:4x4."
+)
+@click.option(
     "--reservations", type=click.Path(path_type=Path), help="Advance reservations: start,end,nodes."
 )
 @click.option(
@@ -37,6 +40,7 @@ def command(
     result: Path,
     policy: str,
     nodes: int | None,
+    machine: str,
     reservations: Path | None,
     estimates: str,
 ) -> int:
@@ -52,7 +56,13 @@ def command(
         )
     with _standard_input.kept(log) as log_file, _standard_input.kept(result) as result_file:
         report = check(
-            log_file, result_file, policy, nodes, reservations=reservations, estimates=estimates
+            log_file,
+            result_file,
+            policy,
+            nodes,
+            machine=machine,
+            reservations=reservations,
+            estimates=estimates,
         )
     _output.answer(settings, "schedule-check", report, lambda: report_lines(report))
     return 1 if report.findings else 0

@@ -11,16 +11,36 @@ from collections.abc import Iterator
 
 from kalends.scheduling.cluster import NEVER, Cluster
 from kalends.scheduling.job import Job
+from kalends.scheduling.policy import Policy
 from kalends.scheduling.profile import Profile
+
+
+def conservative(cluster: Cluster) -> Policy:
+    """The policy for what `cluster` has: nodes to be counted, parts of a grid, or nodes with names."""
+    if cluster.counts:
+        return Conservative(cluster)
+    # Imported here: most replays only count nodes.
+    from kalends.scheduling.grid import Grid
+    from kalends.scheduling.mapped import MappedCluster
+
+    if isinstance(cluster, Grid):
+        from kalends.scheduling.policies.conservative_grid import GridConservative
+
+        return GridConservative(cluster)
+    if isinstance(cluster, MappedCluster) and not cluster.as_counted:
+        from kalends.scheduling.policies.conservative_mapped import MappedConservative
+
+        return MappedConservative(cluster)
+    return Conservative(cluster)
 
 
 class Conservative:
     """Nobody is ever delayed by anybody who came later. `promised` tells each waiting job's start.
 
-    The plan counts nodes. Where a start is refused at its time although enough nodes are free, for they
-    do not form what the job needs, the promise is broken: the job moves to the next time at which the
-    plan changes. So it is when nodes leave service or come back: then all are
-    promised anew, in their order. Who needs nodes that are out of service holds nothing back.
+    The plan counts nodes. When nodes leave service or come back, all are promised anew, in their order;
+    who needs nodes that are out of service holds nothing back. Over a cluster where enough free nodes may
+    be refused, which `conservative` sees to that it never is, the job moves to the next time at which the
+    plan changes.
     """
 
     def __init__(self, cluster: Cluster) -> None:

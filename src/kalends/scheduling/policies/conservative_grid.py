@@ -12,13 +12,6 @@ from kalends.scheduling.cluster import NEVER, Cluster
 from kalends.scheduling.grid import Grid
 from kalends.scheduling.job import Job
 from kalends.scheduling.placing import Placed
-from kalends.scheduling.policies.conservative import Conservative
-from kalends.scheduling.policy import Policy
-
-
-def conservative(cluster: Cluster) -> Policy:
-    """The policy for what `cluster` counts: nodes, or nodes of each part of a grid."""
-    return GridConservative(cluster) if isinstance(cluster, Grid) else Conservative(cluster)
 
 
 class GridConservative:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kalends.simulation.checking.findings import Blocked, Finding, Placement, Request, Run
+from kalends.simulation.checking.topologies import Topology
 
 
 def matched(
@@ -146,6 +147,14 @@ def places(runs: Sequence[Run], nodes: int) -> Iterator[Finding]:
             said = f"node {shared[0]} belongs to job {holders[shared[0]]}"
             yield Finding("shared", job, time_s, len(shared), said)
         holders.update(dict.fromkeys(numbers, job))
+
+
+def configured(runs: Sequence[Run], topology: Topology) -> Iterator[Finding]:
+    """Every job whose nodes the machine cannot cut off for it. The machine numbers them from 0."""
+    for run in runs:
+        if run.mask not in topology.partitions(run.request.nodes):
+            said = f"its nodes are no partition for {run.request.nodes}"
+            yield Finding("partition", run.request.id, run.start_s, 0, said)
 
 
 def in_order(runs: Sequence[Run]) -> Iterator[Finding]:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kalends.core.errors import InvalidInput
-from kalends.simulation.checking.any_policy import capacity, in_order, matched, places
+from kalends.simulation.checking.any_policy import (
+    capacity,
+    configured,
+    in_order,
+    matched,
+    places,
+)
 from kalends.simulation.checking.conservative import late
-from kalends.simulation.checking.findings import Finding
+from kalends.simulation.checking.findings import Finding, Run
 from kalends.simulation.checking.heads import Heads
 from kalends.simulation.checking.reading import (
     read_blocked,
@@ -19,6 +27,7 @@ from kalends.simulation.checking.reading import (
     read_placements,
     read_requests,
 )
+from kalends.simulation.checking.topologies import topology_from
 
 POLICIES: Final = {
     "any": "All jobs once and as in the log, never more nodes than there are.",
@@ -54,12 +63,16 @@ def check(
     policy: str,
     nodes: int | None = None,
     *,
+    machine: str = "",
     reservations: Path | str | None = None,
     estimates: str = "user",
 ) -> Report:
     """Check the schedule in `result` (SWF or CSV) against the jobs of `log` (SWF) on `nodes` nodes.
 
-    None takes the number of nodes from the log's header. `policy` is a key of `POLICIES`.
+    None takes the number of nodes from the log's header. `policy` is a key of `POLICIES`. Without them, a
+    `machine` such as ``mesh2d:32x32:4x4`` has a topology: the result must then name the nodes of every
+    job. What conservative backfilling promises there hangs on which nodes the mapper would have given, and
+    which are kept for reservations is in no result: neither is checked, but refused.
     `reservations` is a CSV file with columns start, end and nodes, in seconds of the log or as dates.
     `estimates` says what policies took for requested times: ``user`` those of the log, ``exact`` the
     run times, ``filled`` the run times where the log has none. Raises `InvalidInput` for files that
@@ -75,17 +88,31 @@ def check(
         raise InvalidInput(
             f"{estimates!r}", where="estimates", remedy=f"write {' or '.join(ESTIMATES)}"
         )
+    topology = None
+    if machine:
+        if nodes is not None:
+            raise InvalidInput(
+                f"{nodes} nodes beside a machine", where="nodes", remedy="leave out one of both"
+            )
+        nodes, topology = topology_from(machine)
+    if topology is not None:
+        _refuse_what_a_result_does_not_say(policy, reservations)
     nodes = read_nodes(Path(log)) if nodes is None else nodes
     if nodes < 1:
         raise InvalidInput(f"{nodes} nodes", where="nodes", remedy="give 1 or more")
     requests = read_requests(Path(log), nodes, estimates)
+    if topology is not None:
+        requests = [replace(each, nodes=topology.granted(each.nodes)) for each in requests]
     runs, findings = matched(requests, read_placements(Path(result)))
     blocked = read_blocked(Path(reservations), Path(log)) if reservations is not None else []
     findings += capacity(runs, blocked, nodes)
     findings += places(runs, nodes)
+    if topology is not None:
+        _refuse_unnamed(runs, Path(result))
+        findings += configured(runs, topology)
     waited = 0
     if runs and policy in ("fcfs", "easy", "easy-sjbf"):
-        heads = Heads(runs, blocked, nodes, promises=policy != "fcfs")
+        heads = Heads(runs, blocked, nodes, promises=policy != "fcfs", topology=topology)
         findings += heads.findings()
         waited = heads.waited
     if runs and policy == "fcfs":
@@ -104,3 +131,28 @@ def check(
         kinds=dict(Counter(finding.kind for finding in findings)),
         findings=findings,
     )
+
+
+def _refuse_what_a_result_does_not_say(policy: str, reservations: Path | str | None) -> None:
+    if policy == "conservative":
+        raise InvalidInput(
+            "on a machine, its promises hang on which nodes the mapper would have given",
+            where="policy",
+            remedy="check any, or count nodes",
+        )
+    if reservations is not None:
+        raise InvalidInput(
+            "on a machine, a result does not say which nodes they have",
+            where="reservations",
+            remedy="leave them out, or count nodes",
+        )
+
+
+def _refuse_unnamed(runs: Sequence[Run], result: Path) -> None:
+    unnamed = next((run for run in runs if not run.places), None)
+    if unnamed is not None:
+        raise InvalidInput(
+            f"job {unnamed.request.id} has no nodes by name",
+            where=str(result),
+            remedy="give a CSV with a column allocated_resources",
+        )

@@ -42,6 +42,11 @@ class Run(msgspec.Struct, frozen=True):
         """When its requested time is over."""
         return self.start_s + self.request.requested_s
 
+    @property
+    def mask(self) -> int:
+        """The numbers of its nodes, as bits."""
+        return sum((1 << len(each)) - 1 << each.start for each in self.places)
+
 
 class Blocked(msgspec.Struct, frozen=True):
     """Nodes taken during ``[start_s, end_s)`` by no job: an advance reservation."""
@@ -55,8 +60,8 @@ class Finding(msgspec.Struct, frozen=True):
     """One broken rule: which job, when, and by how much."""
 
     kind: str
-    """missing, invented, twice, submit, nodes, early, run-time, capacity, shared, outside, reservation,
-    order, idle, delayed, held-back or promise: docs/check-schedule.md explains each."""
+    """missing, invented, twice, submit, nodes, early, run-time, capacity, shared, outside, partition,
+    reservation, order, idle, delayed, held-back or promise: docs/check-schedule.md explains each."""
     job: int
     at_s: int
     by: int

@@ -4,7 +4,9 @@ When a job is at the head and cannot start, EASY promises it the first time at w
 free if all that runs takes its requested time (Lifka 1995). Later the promise may only become earlier. It
 is taken at the end of a second, when all its ends and starts are done: so it does not matter in which
 order a simulator takes them. Nor can anybody be left then who fits and leaves the head its promise: EASY
-starts them all.
+starts them all. On a machine with a topology the promise is the first time at which a partition is free
+for it, among the nodes that the others really have: so it does not matter which free nodes a mapper would
+take. Whom the mapper could have placed beside it is not asked there.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kalends.simulation.checking.findings import Blocked, Finding, Request, Run
 from kalends.simulation.checking.room import Room
+from kalends.simulation.checking.topologies import Topology
 
 Running = list[tuple[int, int, Run]]
 """``(until_s, order, run)``, sorted."""
@@ -26,13 +29,20 @@ class Heads:
     """
 
     def __init__(
-        self, runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int, *, promises: bool
+        self,
+        runs: Sequence[Run],
+        blocked: Sequence[Blocked],
+        nodes: int,
+        *,
+        promises: bool,
+        topology: Topology | None = None,
     ) -> None:
         self.waited = 0
         self._runs = runs
         self._blocked = blocked
         self._nodes = nodes
         self._promises = promises
+        self._topology = topology
         self._running: Running = []
         self._waiting: dict[int, Run] = {}
         """In order of submission, those that were found to be held back left out."""
@@ -83,7 +93,8 @@ class Heads:
                 if started and events <= 1:
                     due_s = min(due_s, self._shadow_s(head, now, started))
                 yield from _broken(head, now, due_s, shadow_s, started, first)
-                yield from self._held_back(head, now, shadow_s)
+                if self._topology is None:
+                    yield from self._held_back(head, now, shadow_s)
             promise_s = shadow_s
 
     def _held_back(self, head: Run, now: int, shadow_s: int) -> Iterator[Finding]:
@@ -126,6 +137,8 @@ class Heads:
             if without
             else self._running
         )
+        if self._topology is not None:
+            return _shadow_on_topology_s(self._topology, head, now, running)
         if self._blocked:
             return self._shadow_among_reservations_s(head, now, running)
         free = self._nodes - sum(each[2].request.nodes for each in running)
@@ -156,6 +169,18 @@ class Heads:
             ):
                 return start_s
         raise AssertionError("after all ends everything is free")
+
+
+def _shadow_on_topology_s(topology: Topology, head: Run, now: int, running: Running) -> int:
+    shadow_s = now
+    for at, (until_s, _, _) in enumerate(running):
+        busy = 0
+        for _, _, run in running[at:]:
+            busy |= run.mask
+        if topology.fits(head.request.nodes, busy):
+            return shadow_s
+        shadow_s = max(until_s, now)
+    return shadow_s
 
 
 def _by_second(runs: Sequence[Run], second: Callable[[Run], int]) -> dict[int, list[Run]]:

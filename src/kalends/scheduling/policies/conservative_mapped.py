@@ -1,0 +1,120 @@
+"""Conservative backfilling on a machine with a topology: a start and a partition are reserved for each job.
+
+The rules are those of `conservative`: reserve at submission; after every end move each waiting job, in
+order of submission, to the earliest time that the others leave it, never to a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kalends.scheduling.cluster import NEVER, Cluster
+from kalends.scheduling.job import Job
+from kalends.scheduling.mapped import MappedCluster
+from kalends.scheduling.mapped_plan import Booked
+
+
+class MappedConservative:
+    """Nobody is ever delayed by anybody who came later. `promised` tells each waiting job's start.
+
+    Enough free nodes need not make a partition, so the very nodes are reserved. A job gives them up for
+    an earlier start only. When nodes leave service or come back, all are promised anew, in their order;
+    who needs nodes that are out of service holds nothing back.
+    """
+
+    def __init__(self, cluster: MappedCluster) -> None:
+        self.cluster: Cluster = cluster
+        self.mapped = cluster
+        self.wakes = True
+        self._plan = cluster.plan_of_units(0)
+        """What is taken by all that runs, waits and is reserved; from the last event on."""
+        self._services = cluster.services
+        """How often nodes had left service or come back when the plan was made."""
+        self._booked: dict[Job, Booked | None] = {}
+        """The reserved start and nodes of each waiting job, in order of submission; None: nodes that it
+        needs are out of service."""
+        self._freed_until = 0
+        """The latest time until which anything was given back since all were looked at, or then."""
+        self._fresh: Job | None = None
+
+    def submitted(self, job: Job, now: int) -> None:
+        self._booked[job] = None
+        self._fresh = job
+
+    def ended(self, job: Job, now: int) -> None:
+        assert job.partition is not None
+        self._plan.forget_before(now)
+        self._plan.give_back(job.partition, now, job.until_s)
+        self._freed_until = max(self._freed_until, job.until_s)
+
+    def withdrawn(self, job: Job, now: int) -> None:
+        booked = self._booked.pop(job)
+        if booked is not None:
+            self._plan.forget_before(now)
+            self._give_back(job, booked)
+
+    def schedule(self, now: int) -> None:
+        fresh, self._fresh = self._fresh, None
+        self._plan.forget_before(now)
+        wake_s = self.wake_at(now)
+        if self._services != self.mapped.services or (wake_s is not None and wake_s < now):
+            # What was promised cannot be kept, or more can; or the scheduler was told of a time too late.
+            self._services, fresh = self.mapped.services, None
+            self._plan = self.mapped.plan_of_units(now)
+            self._booked = dict.fromkeys(self._booked)
+        if fresh is not None:
+            self._reserve(fresh, now)
+            self._start_if_due(fresh, now)
+            return
+        freed_until, self._freed_until = self._freed_until, now
+        for job in list(self._booked):
+            self._move(job, now, max(freed_until, self._freed_until))
+            self._start_if_due(job, now)
+
+    def waiting(self) -> Iterator[Job]:
+        return iter(self._booked)
+
+    def wake_at(self, now: int) -> int | None:
+        return min((booked[0] for booked in self._booked.values() if booked), default=None)
+
+    def promised(self, job: Job) -> int:
+        """The start reserved for a waiting job; it only gets later when nodes leave service.
+
+        `NEVER` while it needs nodes that are out of service. Raises `KeyError` of jobs that do not wait.
+        """
+        booked = self._booked[job]
+        return booked[0] if booked else NEVER
+
+    def _reserve(self, job: Job, not_before: int) -> None:
+        self._booked[job] = found = self._plan.earliest(job, not_before)
+        if found is not None:
+            self._take(job, found)
+
+    def _move(self, job: Job, now: int, freed_until: int) -> None:
+        """Reserve an earlier start, if there is one; what is free from `freed_until` on was so before."""
+        booked = self._booked[job]
+        if booked is None:
+            self._reserve(job, now)
+        elif freed_until > now:
+            earlier = self._plan.earliest(job, now, min(booked[0], freed_until), booked)
+            if earlier is not None:
+                self._give_back(job, booked)
+                self._take(job, earlier)
+                self._booked[job] = earlier
+
+    def _start_if_due(self, job: Job, now: int) -> None:
+        booked = self._booked[job]
+        if booked is not None and booked[0] == now:
+            started = self.mapped.start_on(job, booked[1], now)
+            assert started, f"job {job.id} has its nodes reserved from now on"
+            del self._booked[job]
+
+    def _take(self, job: Job, booked: Booked) -> None:
+        start_s, partition = booked
+        self._plan.take(partition, start_s, start_s + job.requested_s)
+
+    def _give_back(self, job: Job, booked: Booked) -> None:
+        start_s, partition = booked
+        end_s = start_s + job.requested_s
+        self._plan.give_back(partition, start_s, end_s)
+        self._freed_until = max(self._freed_until, end_s)
