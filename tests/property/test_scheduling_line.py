@@ -52,7 +52,7 @@ def test_a_line_answers_like_a_sorted_list(
     assert len(line) == len(twin)
     assert line.head() is (twin[0] if twin else None)
     if twin:
-        assert line.least_nodes() <= min(job.nodes for job in twin)
+        assert line.least_nodes <= min(job.nodes for job in twin)
 
 
 def test_a_long_line_is_kept_in_blocks_of_bounded_length() -> None:

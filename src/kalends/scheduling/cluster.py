@@ -132,11 +132,9 @@ class Cluster:
         return True
 
     def end(self, job: Job) -> None:
-        """A running job has ended, at whatever time; its nodes are free."""
+        """A job that runs here has ended, at whatever time; its nodes are free."""
         ends = self.ends
-        at = bisect_left(ends, (job.until_s, job.order))
-        assert ends[at][2] is job, f"job {job.id} does not run here"
-        del ends[at]
+        del ends[bisect_left(ends, (job.until_s, job.order))]
         self.free += job.granted
         job.granted = 0
 
@@ -204,7 +202,8 @@ class Cluster:
 
     def room(self, now: int) -> int:
         """Nodes that a job could have now at most: those that are free and not reserved."""
-        free = self.free_at(now)
+        ends = self.ends
+        free = self.free if not ends or ends[0][0] > now else self.free_at(now)
         return free - self.reservations.nodes_at(now) if self.reserved else free
 
     def resize(self, job: Job, nodes: int, now: int) -> bool:
@@ -248,11 +247,16 @@ class Cluster:
             plan.take(job.nodes, shadow_s, shadow_s + job.requested_s)
             return ReservedPromise(shadow_s, NEVER, plan)
         free, nodes, shadow_s = self.free, job.nodes, now
-        for until_s, _, running in self.ends:
-            if until_s > shadow_s:
+        later = iter(self.ends)
+        if free < nodes:
+            for until_s, _, running in later:
+                free += running.granted
                 if free >= nodes:
+                    shadow_s = max(until_s, now)
                     break
-                shadow_s = until_s
+        for until_s, _, running in later:
+            if until_s > shadow_s:
+                break
             free += running.granted
         return Promise(shadow_s, free - nodes)
 

@@ -12,6 +12,8 @@ from kalends.scheduling.job import Job
 BLOCK_JOBS_MAX: Final = 64
 """Beyond it a block is split: small enough to be passed over often, large enough to be few."""
 
+_NOBODY: Final = 1 << 62
+
 
 def by_order(job: Job) -> int:
     """In order of submission."""
@@ -30,10 +32,20 @@ class Line:
     few hundred. Adding and removing cost a bisection and a move within one block.
     """
 
-    __slots__ = ("_blocks", "_firsts", "_key", "_least_nodes", "_shortest_s", "_stale")
+    __slots__ = (
+        "_blocks",
+        "_firsts",
+        "_key",
+        "_least_nodes",
+        "_shortest_s",
+        "_stale",
+        "least_nodes",
+    )
 
     def __init__(self, key: Callable[[Job], Any] = by_order) -> None:
         self._key = key
+        self.least_nodes = _NOBODY
+        """A lower bound of what any of them takes; more than any machine has, of an empty line."""
         self._blocks: list[list[Job]] = []
         self._firsts: list[Any] = []
         self._least_nodes: list[int] = []
@@ -49,6 +61,7 @@ class Line:
         copied._least_nodes = self._least_nodes.copy()
         copied._shortest_s = self._shortest_s.copy()
         copied._stale = self._stale.copy()
+        copied.least_nodes = self.least_nodes
         return copied
 
     def __bool__(self) -> bool:
@@ -64,10 +77,6 @@ class Line:
     def head(self) -> Job | None:
         """The first; None of an empty line."""
         return self._blocks[0][0] if self._blocks else None
-
-    def least_nodes(self) -> int:
-        """A lower bound of what any of them takes. There must be one."""
-        return self._least_nodes[0] if len(self._blocks) == 1 else min(self._least_nodes)
 
     def append(self, job: Job) -> None:
         """Put a job last. Its key must be greater than all others: this is `add` without a search."""
@@ -175,11 +184,14 @@ class Line:
         self._least_nodes[at] = min([job.nodes for job in self._blocks[at]])
         self._shortest_s[at] = min([job.requested_s for job in self._blocks[at]])
         self._stale[at] = False
+        self.least_nodes = min(self._least_nodes)
 
     def _note(self, at: int, job: Job) -> None:
         """A job has come into a block."""
         if job.nodes < self._least_nodes[at]:
             self._least_nodes[at] = job.nodes
+            if job.nodes < self.least_nodes:
+                self.least_nodes = job.nodes
         if job.requested_s < self._shortest_s[at]:
             self._shortest_s[at] = job.requested_s
         if len(self._blocks[at]) > BLOCK_JOBS_MAX:
@@ -198,7 +210,9 @@ class Line:
         self._least_nodes.insert(at, min([job.nodes for job in block]))
         self._shortest_s.insert(at, min([job.requested_s for job in block]))
         self._stale.insert(at, False)
+        self.least_nodes = min(self._least_nodes)
 
     def _delete_block(self, at: int) -> None:
         del self._blocks[at], self._firsts[at], self._stale[at]
         del self._least_nodes[at], self._shortest_s[at]
+        self.least_nodes = min(self._least_nodes, default=_NOBODY)

@@ -42,7 +42,14 @@ class Scheduler:
         return touched
 
     def end(self, job: Job, now: int) -> list[Job]:
-        """A running job has ended: by itself, at its limit, or killed."""
+        """A running job has ended: by itself, at its limit, or killed.
+
+        Raises `Conflict`, and nothing has changed, if it does not run.
+        """
+        if not job.granted:
+            raise Conflict(
+                f"job {job.id} does not run", where="job", remedy="end it once, when it runs"
+            )
         cluster, policy = self.cluster, self.policy
         cluster.end(job)
         policy.ended(job, now)

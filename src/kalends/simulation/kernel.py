@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
+from typing import cast
 
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import NEVER
@@ -24,23 +25,17 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
     """
     ends: list[tuple[int, int, SimulatedJob]] = []
     begun = 0
-    submit, end = scheduler.submit, scheduler.end
+    # What a scheduler gives back are jobs that it was given.
+    submit = cast(Callable[[SimulatedJob, int], list[SimulatedJob]], scheduler.submit)
+    end = cast(Callable[[SimulatedJob, int], list[SimulatedJob]], scheduler.end)
     wakes = scheduler.policy.wakes
+    wake_s = NEVER
     arrivals = iter(jobs)
     arrival = next(arrivals, None)
-    arrival_s = NEVER if arrival is None else arrival.submit_s
-    wake_s: int | None = None
+    # Ends before this time come before anything else.
+    limit_s = arrival_s = NEVER if arrival is None else arrival.submit_s
     while True:
-        end_s = ends[0][0] if ends else NEVER
-        if wake_s is not None and wake_s < arrival_s and wake_s < end_s:
-            now = wake_s
-            touched = scheduler.wake(now)
-        elif arrival is not None and arrival_s <= end_s:
-            now = arrival_s
-            touched = submit(arrival, now)
-            arrival = next(arrivals, None)
-            arrival_s = NEVER if arrival is None else arrival.submit_s
-        elif ends:
+        if ends and ends[0][0] < limit_s:
             now, run, job = heappop(ends)
             if run != job.run:
                 continue
@@ -48,21 +43,41 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
                 touched = end(job, now)
                 yield job
             else:
-                assert isinstance(job, MalleableJob)
-                touched = scheduler.resized(job, now, job.changed(now))
+                touched = _resized(job, now, scheduler)
+        elif wake_s < arrival_s:
+            now = wake_s
+            touched = cast(list[SimulatedJob], scheduler.wake(now))
+        elif arrival is not None:
+            now = arrival_s
+            touched = submit(arrival, now)
+            arrival = next(arrivals, None)
+            limit_s = arrival_s = NEVER if arrival is None else arrival.submit_s
         else:
             _all_started(scheduler)
             return
         for each in touched:
-            assert isinstance(each, SimulatedJob)
             each.resume(now)
             each.run = begun = begun + 1
             if each.end_s >= 0:
                 heappush(ends, (each.end_s, begun, each))
-            if each.target and isinstance(each, MalleableJob) and each.change_s >= 0:
-                heappush(ends, (each.change_s, begun, each))
+            if each.target:
+                _expect_change(each, ends)
         if wakes:
-            wake_s = scheduler.wake_at(now)
+            next_s = scheduler.wake_at(now)
+            wake_s = NEVER if next_s is None else next_s
+            limit_s = min(arrival_s, wake_s + 1)
+
+
+def _expect_change(job: SimulatedJob, ends: list[tuple[int, int, SimulatedJob]]) -> None:
+    """A job was asked to change its size: note when it will have done so, if it will."""
+    if isinstance(job, MalleableJob) and job.change_s >= 0:
+        heappush(ends, (job.change_s, job.run, job))
+
+
+def _resized(job: SimulatedJob, now: int, scheduler: Scheduler) -> list[SimulatedJob]:
+    """A job has changed its size."""
+    assert isinstance(job, MalleableJob)
+    return cast(list[SimulatedJob], scheduler.resized(job, now, job.changed(now)))
 
 
 def _all_started(scheduler: Scheduler) -> None:

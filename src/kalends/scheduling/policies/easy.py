@@ -82,22 +82,23 @@ class Easy:
 
     def _pass(self, head: Job, now: int) -> None:
         """Look at everybody who waits, the head first."""
-        start = self.cluster.start
+        cluster = self.cluster
+        free = cluster.room(now)
         self._promise = None
-        while start(head, now):
+        while head.nodes <= free and cluster.start(head, now):
+            free -= head.granted
             self.leave(head)
             if self._first is None:
                 return
             head = self._first
         self._blocked = True
-        self._backfill(head, now)
+        self._backfill(head, free, now)
 
-    def _backfill(self, head: Job, now: int) -> None:
-        cluster = self.cluster
-        free = cluster.room(now)
-        if self.line.least_nodes() > free:
+    def _backfill(self, head: Job, free: int, now: int) -> None:
+        """Start who may go before the head, on at most so many free nodes."""
+        if self.line.least_nodes > free:
             return
-        self._promise = promise = cluster.promise(head, now)
+        self._promise = promise = self.cluster.promise(head, now)
         started = []
         for job in self.startable(free, promise.shadow_s - now, promise.extra):
             if job.nodes <= free and job is not head and self._start_before(head, job, now):

@@ -27,12 +27,12 @@ class EasySlack(Easy):
         self._too_late: set[tuple[int, int, tuple[int, ...], Components | None]] = set()
         """What delays it by more: nodes, time and kind of jobs that need not be tried again."""
 
-    def _backfill(self, head: Job, now: int) -> None:
+    def _backfill(self, head: Job, free: int, now: int) -> None:
         if head is not self._head:
             self._head = head
             self._allowance_s = head.requested_s * self.percent // 100
         self._too_late.clear()
-        super()._backfill(head, now)
+        super()._backfill(head, free, now)
 
     def _startable(self, nodes: int, time_s: int, extra: int) -> Iterable[Job]:
         if self._allowance_s:
