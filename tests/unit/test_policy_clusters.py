@@ -42,11 +42,21 @@ def one_cluster(log: SmallLog) -> Cluster:
     return Grid([ClusterSpec.of(log.nodes)], {0: log.reserved()})
 
 
-@pytest.mark.parametrize("policy", [policy for policy in ALL if policy not in VERIFIED])
+NAMED: Final = {*VERIFIED, "conservative"}
+"""`conservative` does so too, where nodes are reserved by name."""
+
+
+@pytest.mark.parametrize("policy", [policy for policy in ALL if policy not in NAMED])
 def test_any_nodes_of_a_pool_are_as_good_as_counted_ones(policy: str) -> None:
     for seed in range(effort.examples(30)):
         log = crowded_log(seed)
         assert decided(log, policy, pool) == decided(log, policy)
+
+
+def test_so_they_are_to_conservative_backfilling_where_none_are_reserved_by_name() -> None:
+    for seed in range(effort.examples(30)):
+        log = msgspec.structs.replace(crowded_log(seed), reservations=())
+        assert decided(log, "conservative", pool) == decided(log, "conservative")
 
 
 @pytest.mark.parametrize("policy", VERIFIED)
