@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 
 import aiohttp
 
-START_S_MAX: Final = 30.0
+START_S_MAX: Final = 60.0
 STOP_S_MAX: Final = 20.0
 LOOK_EVERY_S: Final = 0.02
 
