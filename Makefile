@@ -4,9 +4,13 @@ PYTHON_CODE := src tests tools examples benchmarks
 IN_VENV := .venv/bin
 PYTEST := $(IN_VENV)/python -m pytest
 WORKERS := 2
+IN_PARALLEL := -n $(WORKERS) --dist worksteal
 SECONDS := 600
 EFFORT := 20
 PAIRS := 1000000
+
+# The tests start hundreds of processes: none shall have to compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # ARGS is handed on: make demo ARGS=--help, make unit ARGS='-k calendar'.
 ARGS :=
@@ -34,9 +38,7 @@ demo: setup-server ## Three sites, a broker, sample bookings and one co-allocati
 # Cheapest first: a slip in style is known within seconds, a lost promise within minutes.
 test: setup-test ## Everything CI checks
 	@tools/setup-root-tests
-	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory types
-	@$(MAKE) --no-print-directory layers
+	@$(MAKE) --no-print-directory --jobs $(WORKERS) --output-sync=target lint types layers
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory published
 	@$(MAKE) --no-print-directory simulation
@@ -54,25 +56,20 @@ layers: setup-test ## Lower floors import nothing of the higher; pure modules do
 	$(IN_VENV)/lint-imports
 
 unit: setup-test ## Unit and property tests
-	$(PYTEST) -n $(WORKERS) tests/unit tests/property $(ARGS)
+	$(PYTEST) $(IN_PARALLEL) tests/unit tests/property $(ARGS)
 
 published: setup-test ## Published figures of policies on real logs, to the last digit
-	$(PYTEST) -n $(WORKERS) tests/published $(ARGS)
+	$(PYTEST) $(IN_PARALLEL) tests/published $(ARGS)
 
 simulation: setup-test ## Simulated networks with faults, and fuzzing of everything that takes input
-	$(PYTEST) -n $(WORKERS) tests/simulation tests/fuzz $(ARGS)
+	$(PYTEST) $(IN_PARALLEL) tests/simulation tests/fuzz $(ARGS)
 
 attacks: setup-test ## Hostile scripts, each followed by an honest one that must not notice
-	$(PYTEST) -n $(WORKERS) tests/attacks $(ARGS)
+	$(PYTEST) $(IN_PARALLEL) tests/attacks $(ARGS)
 
-# One at a time: these kill, starve and cut off real processes, and must not disturb one another.
-ALONE := $(patsubst %,tests/processes/test_%.py, \
-	kill graceful_stop cut_network full_disk damaged_store contention_live reclaim replicas dask_sweep)
-
+# Those that kill, starve and cut off whole facilities are a group, and run one at a time.
 processes: setup-test ## Real processes and the examples
-	$(PYTEST) -p no:xdist $(ALONE) $(ARGS)
-	$(PYTEST) -n $(WORKERS) --dist loadfile tests/processes tests/examples \
-		$(patsubst %,--ignore=%,$(ALONE)) $(ARGS)
+	$(PYTEST) -n $(WORKERS) --dist loadgroup tests/processes tests/examples $(ARGS)
 
 soak: soak-faults soak-calendars ## Both soaks: about half an hour
 
@@ -80,7 +77,7 @@ soak-faults: setup-test ## Simulated faults with fresh seeds for SECONDS=600
 	$(IN_VENV)/python -m tests.simulation.soak --seconds $(SECONDS) $(ARGS)
 
 soak-calendars: setup-test ## Calendars against their slow twins, EFFORT=20 times as hard; PAIRS=1000000 of rules
-	KALENDS_EFFORT=$(EFFORT) $(PYTEST) -n $(WORKERS) -o timeout=0 tests/property/test_calendars_*.py
+	KALENDS_EFFORT=$(EFFORT) $(PYTEST) $(IN_PARALLEL) -o timeout=0 tests/property/test_calendars_*.py
 	$(IN_VENV)/python -m tests.property.clash_soak --pairs $(PAIRS)
 
 bench: setup-test ## Bookings a second, beside what the line and the stores could do

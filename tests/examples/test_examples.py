@@ -15,9 +15,11 @@ from transcripts import EXAMPLES, OUTPUT, check, comparable, run_script, run_ses
 from kalends.client.demo.facility import Facility
 
 AGENTS = EXAMPLES / "agents"
+together = pytest.mark.xdist_group("everyones-facility")
 SCRIPTS = ["async_many", "first_booking", "move_and_cancel", "waiting"]
 
 
+@together
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_the_script_prints_what_is_stored(name: str, empty_facility: Facility) -> None:
     variables = empty_facility.environment()
@@ -75,6 +77,7 @@ def test_the_session_of_an_owner_prints_what_is_stored(own_facility: Facility) -
     check("reclaim", comparable(printed, str(own_facility.directory)))
 
 
+@together
 def test_an_agent_from_a_string_prints_what_is_stored(empty_facility: Facility) -> None:
     printed = run_script(AGENTS / "prefer_mornings.py", empty_facility.environment())
     check("agents-prefer_mornings", comparable(printed, str(empty_facility.directory)))

@@ -23,6 +23,9 @@ from kalends.serving.tokens import mint
 
 LISTENING = re.compile(r"listening (?:site|broker) \S+ http://127\.0\.0\.1:(\d+)")
 STOP_WAIT_S = 20
+HELD_S = 86_400
+"""Holds outlast the tests, however slow the machine."""
+
 SITES = ("alpha", "beta")
 SCOPES = ("use", "audit", "admin", "broker")
 PROBLEM_TYPES = ("application/problem+json", "application/problem+msgpack")
@@ -211,6 +214,7 @@ class Facility:
         body = {
             "key": f"seed-{user}-{resource.replace('/', '-')}-{start}",
             "hold": hold,
+            "hold_s": HELD_S,
             "request": {
                 "alternatives": [{"terms": [term]}], "duration_s": 600,
                 "not_before": start, "not_after": start + 600,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import re
 import signal
@@ -19,14 +20,18 @@ from typing import Final, TypeVar
 
 import aiohttp
 
-START_S_MAX: Final = 30.0
+START_S_MAX: Final = 60.0
 STOP_S_MAX: Final = 20.0
 LOOK_EVERY_S: Final = 0.02
 
 LISTENING: Final = re.compile(r"listening (?:site|broker) \S+ (http://\S+)")
 
-PORTS: Final = range(20_000, 32_000)
-"""Below the ports that outgoing connections take: none of them can sit on a port between two lives."""
+WORKER: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 4
+PORTS: Final = range(20_000 + WORKER, 32_000, 4)
+"""Below the ports that outgoing connections take: none of them can sit on a port between two lives.
+
+No two of the processes that run tests beside one another have a port in common.
+"""
 
 T = TypeVar("T")
 

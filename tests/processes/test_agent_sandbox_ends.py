@@ -14,6 +14,8 @@ from kalends.core.scripts import RunCode
 
 from .sandboxes import AMPLE, ANYTHING, HONEST, choosing, job
 
+pytestmark = pytest.mark.xdist_group("one-sandbox")
+
 WALL_S_MAX: Final = 1.5
 
 

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.xdist_group("one-at-a-time")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

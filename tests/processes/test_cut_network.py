@@ -24,7 +24,7 @@ from .kill_loop import while_working
 from .servers import Server, running
 from .wide_area import WideArea, inside, wide_area
 
-pytestmark = pytest.mark.needs_root
+pytestmark = [pytest.mark.needs_root, pytest.mark.xdist_group("one-at-a-time")]
 
 DELAY_MS = 25
 LOSS = 0.02

@@ -18,6 +18,8 @@ from .customers import Customer, base_now_s
 from .facility import GRAIN_S, Facility, make_facility
 from .servers import Server, StartFailed, running
 
+pytestmark = pytest.mark.xdist_group("one-at-a-time")
+
 BASE_S = base_now_s()
 RESOURCE = "site0/cluster"
 

@@ -17,6 +17,8 @@ from kalends.core.errors import InvalidInput
 from kalends.simulation.running import Result
 from kalends.simulation.sweeps import Cell, sweep
 
+pytestmark = pytest.mark.xdist_group("one-at-a-time")
+
 DATA = Path(__file__).parents[2] / "examples" / "data"
 LOG = DATA / "sdsc-sp2-excerpt.swf"
 

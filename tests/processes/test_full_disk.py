@@ -21,7 +21,7 @@ from .facility import Facility, make_facility
 from .kill_loop import while_working
 from .servers import LOOK_EVERY_S, Server, health, running, until
 
-pytestmark = pytest.mark.needs_root
+pytestmark = [pytest.mark.needs_root, pytest.mark.xdist_group("one-at-a-time")]
 
 DISK_BYTES = 64 * 1024 * 1024
 """Room for a log at its longest: once it is free again, the disk must not fill by work alone."""

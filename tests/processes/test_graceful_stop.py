@@ -15,6 +15,8 @@ from .facility import Facility, make_facility, site_text, write
 from .kill_loop import while_working
 from .servers import Server, StartFailed, free_urls, running
 
+pytestmark = pytest.mark.xdist_group("one-at-a-time")
+
 BOOKINGS_BETWEEN = 4
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from .kill_loop import kill_loop
 
+pytestmark = pytest.mark.xdist_group("one-at-a-time")
+
 KILLS = 25
 
 

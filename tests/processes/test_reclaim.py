@@ -14,6 +14,8 @@ from .customers import base_now_s
 from .facility import GRAIN_S, Facility, connected, make_facility
 from .servers import running, until
 
+pytestmark = pytest.mark.xdist_group("one-at-a-time")
+
 TERMS = "site0/cluster:8 + site1/cluster:3"
 LENGTH_S = 3 * GRAIN_S
 

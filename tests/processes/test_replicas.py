@@ -14,6 +14,8 @@ from .customers import base_now_s
 from .facility import GRAIN_S, connected, make_facility
 from .servers import running
 
+pytestmark = pytest.mark.xdist_group("one-at-a-time")
+
 TERMS = "site0/cluster:2 + site1/cluster:3"
 
 

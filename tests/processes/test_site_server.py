@@ -32,6 +32,8 @@ from tests.processes.site_process import (
     write_configuration,
 )
 
+pytestmark = pytest.mark.xdist_group("one-site")
+
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[SiteProcess]:

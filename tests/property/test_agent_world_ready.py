@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -166,7 +166,7 @@ def check(name: str, arguments: dict[str, Any], rank: Rank, visited: Visit) -> N
 
 
 @given(visits())
-@settings(max_examples=effort.examples(12), deadline=timedelta(seconds=5))
+@settings(max_examples=effort.examples(12))
 def test_agents_rank_common_starts_as_a_plain_ranking_does(visited: Visit) -> None:
     check("earliest", {}, by_earliest, visited)
     check("latest", {}, by_latest, visited)
@@ -179,7 +179,7 @@ def test_agents_rank_common_starts_as_a_plain_ranking_does(visited: Visit) -> No
 
 
 @given(visits(), st.booleans())
-@settings(max_examples=effort.examples(12), deadline=timedelta(seconds=5))
+@settings(max_examples=effort.examples(12))
 def test_spread_orders_the_resources_of_a_time_by_their_use(visited: Visit, mine: bool) -> None:
     found = asyncio.run(chosen(ready.source("spread"), visited, {"of": "mine"} if mine else {}))
 
@@ -197,7 +197,7 @@ def test_spread_orders_the_resources_of_a_time_by_their_use(visited: Visit, mine
 
 
 @given(visits())
-@settings(max_examples=effort.examples(15), deadline=timedelta(seconds=5))
+@settings(max_examples=effort.examples(15))
 def test_cheapest_orders_the_resources_of_a_time_by_their_cost(visited: Visit) -> None:
     found = asyncio.run(chosen(ready.source("cheapest"), visited))
 

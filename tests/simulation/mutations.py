@@ -39,18 +39,20 @@ class Mutation(NamedTuple):
 CROWD: Final = Size(sites=3, clients=8, sagas=4, hours=5, pause_ms=600, kinds=(0, 0, 60, 40, 0, 0))
 """So many for so little that most attempts are refused, and tried again."""
 
-SOON: Final = Size(sites=3, clients=4, sagas=3, hours=3, begin_s=120, slot_s=120)
+WINDOWS: Final = CROWD._replace(kinds=(0, 0, 100, 0, 0, 0))
+"""The same, and each refusal leads to another attempt of the same request at another time."""
+
+SOON: Final = Size(sites=3, clients=8, sagas=3, hours=3, begin_s=120, slot_s=120, pause_ms=6_000)
 """Slots that end while the schedule runs, so that records are dropped."""
 
 SILENCE_MS: Final = 120_000
 
 
 def late_answers(world: World) -> None:
-    """Most messages arrive twice, half of them some attempts later."""
+    """Most messages arrive twice, half of them some attempts later; nothing else goes wrong."""
+    calm(world)
     world.network.stream = False
-    world.network.weather = Weather(
-        loss=0.05, duplicate=0.6, late=0.5, late_ms_max=20_000, delay_ms_max=200
-    )
+    world.network.weather = Weather(duplicate=0.9, late=0.5, late_ms_max=6_000, delay_ms_max=1_000)
 
 
 def brokers_silent(world: World) -> None:
@@ -388,6 +390,11 @@ TRAVELLERS: Final = Size(sites=3, clients=8, sagas=4, hours=3, pause_ms=2_000,
                          kinds=(10, 10, 0, 0, 80, 0))  # fmt: skip
 """Agents everywhere, for the same few slots."""
 
+RECALLED: Final = TRAVELLERS._replace(
+    sagas=3, pause_ms=600, kinds=(30, 0, 0, 0, 70, 0), patience=(0, 100, 0)
+)
+"""Agents and bookings in quick succession; all of them wait for what others hold."""
+
 MUTATIONS: Final = (
     _brokers("an inquiry aborts without raising", InquiryAbortsWithoutRaising),
     _brokers("holds count as votes", HoldsCountAsVotes),
@@ -395,7 +402,11 @@ MUTATIONS: Final = (
     _sites("promises are given back", PromisesAreReleased),
     _brokers("a commit is forgotten after the first Done", CommitForgottenAfterFirstDone),
     Mutation(
-        "votes without attempt", world_with(coordinator=VotesWithoutAttempt), CROWD, late_answers
+        "votes without attempt",
+        world_with(coordinator=VotesWithoutAttempt),
+        WINDOWS,
+        late_answers,
+        hard=0.0,
     ),
     Mutation("commit without condition", world_with(register=RegisterWithoutCondition)),
     _sites("a promise is not stored", PromiseNotStored),
@@ -425,7 +436,7 @@ MUTATIONS: Final = (
     Mutation(
         "a recall takes promises",
         world_with(participant=RecallTakesPromises),
-        TRAVELLERS,
+        RECALLED,
         slow_lines,
     ),
     _travelling("choices are not checked anew", world_with(participant=ChoicesAreNotChecked)),

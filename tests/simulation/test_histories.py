@@ -14,6 +14,7 @@ from tests.simulation.histories import Numbers, Recorder
 from tests.simulation.line_oracle import LineOracle
 from tests.simulation.mutations import world_with
 from tests.simulation.mutations_of_waiting import (
+    RIVALS,
     LostWakeUp,
     NobodyAnswersRecalls,
     NothingIsTakenBack,
@@ -136,6 +137,6 @@ def test_the_oracle_of_waiting_catches_recalls_that_site_and_broker_ignore() -> 
     complaints = (
         complaint
         for seed in range(1, 120)
-        for complaint in listened(seed, world_type, CROWD, hard=0.3)[3]
+        for complaint in listened(seed, world_type, RIVALS, hard=0.3)[3]
     )
     assert any("lets it be held" in complaint for complaint in complaints)
