@@ -32,6 +32,11 @@ SHOWN_MAX = 20
     show_default=True,
     help="Requested times: user, exact (run times), filled (run times where there are none).",
 )
+@click.option(
+    "--as-run",
+    is_flag=True,
+    help="Jobs may have other nodes and run times than in the log: take those of the result.",
+)
 @pass_settings
 def command(
     settings: Settings,
@@ -42,6 +47,7 @@ def command(
     machine: str,
     reservations: Path | None,
     estimates: str,
+    as_run: bool,
 ) -> int:
     """Check a schedule, whoever made it, against its log and policy.
 
@@ -62,6 +68,7 @@ def command(
             machine=machine,
             reservations=reservations,
             estimates=estimates,
+            as_run=as_run,
         )
     _output.answer(settings, "schedule-check", report, lambda: report_lines(report))
     return 1 if report.findings else 0
@@ -76,6 +83,10 @@ def report_lines(report: Report) -> list[str]:
         told.append(
             f"{_counted(report.waited, 'job')} had to wait; promises broken: {report.broken_promises:,}"
             + (f", the worst by {report.worst_s:,} s" if report.broken_promises else "")
+        )
+    if report.resized:
+        told.append(
+            f"{_counted(report.resized, 'job')} changed size while running, and had nodes that are not known"
         )
     told += [f"{count:,} x {kind}" for kind, count in report.kinds.items()]
     for finding in report.findings[:SHOWN_MAX]:
