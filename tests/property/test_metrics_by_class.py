@@ -132,3 +132,12 @@ def test_there_is_an_end_to_the_number_of_classes(monkeypatch: pytest.MonkeyPatc
         breakdown.add(ended(user, (0, 0, 1, 1, user, 0, 0)))
     with pytest.raises(InvalidInput, match="more than 3 classes of jobs by user"):
         breakdown.add(ended(9, (0, 0, 1, 1, 4, 0, 0)))
+
+
+@pytest.mark.parametrize("border_s", [60, 600, 3600, 14_400, 43_200, 86_400, 259_200])
+def test_a_class_of_time_begins_at_its_border(border_s: int) -> None:
+    breakdown = Breakdown(["run_time"])
+    for order, run_s in enumerate((border_s - 1, border_s)):
+        breakdown.add(ended(order, (0, 0, run_s, 1, 1, 1, 1)))
+    found = breakdown.metrics(1, 1)["run_time"]
+    assert [each.name for each in found] == [slow_time(border_s - 1), slow_time(border_s)]

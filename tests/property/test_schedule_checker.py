@@ -167,10 +167,11 @@ def broken_rules(rows: list[Row], policy: str) -> set[str]:
             if shadow > promised.get(head.id, shadow):
                 found.add("delayed")
             promised[head.id] = shadow
+            free = NODES - sum(row.nodes for row in running)
             for row in waiting[1:]:
-                started = row._replace(start=now)
-                fits = sum(each.nodes for each in [*running, started]) <= NODES
-                if fits and shadow_of(head, [*running, started], now) == shadow:
+                if row.nodes > free or "held-back" in found:
+                    continue
+                if shadow_of(head, [*running, row._replace(start=now)], now) == shadow:
                     found.add("held-back")
     if policy == "fcfs" and any(
         later.start < row.start for at, row in enumerate(rows) for later in rows[at:]

@@ -16,6 +16,7 @@ from kalends.simulation.checking import POLICIES, check
 from kalends.simulation.workloads.reservations_file import read_reservations
 
 ROOT = Path(__file__).parents[2]
+DATA = ROOT / "examples" / "data"
 CHECKING = ROOT / "src" / "kalends" / "simulation" / "checking"
 REST = "-1 1 1 1 1 1 1 -1 -1"
 LOG = f"1 0 -1 100 6 -1 -1 6 100 {REST}\n2 1 -1 50 8 -1 -1 8 50 {REST}\n3 2 -1 200 2 -1 -1 2 200 {REST}\n"
@@ -132,7 +133,7 @@ def test_the_page_explains_every_kind_and_every_policy() -> None:
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Finding":
                 assert isinstance(node.args[0], ast.Constant)
                 kinds.add(str(node.args[0].value))
-    assert len(kinds) == 16
+    assert len(kinds) == 17
     for word in kinds:
         assert "`" + word + "`" in page
     assert all(policy.split("-")[0] in page for policy in POLICIES if policy != "any")
@@ -174,6 +175,40 @@ def test_a_node_that_two_jobs_have_and_one_that_is_not_there_are_found(
         [(kind, 2)] if kind else []
     )
     assert report.nodes == 8
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "resized"),
+    [
+        ("easy", ("--machine", "mesh2d:8x16:2x2"), 0),
+        ("easy", ("--machine", "grid:64+32,32@0.5", "--crossing", "once:0.2"), 0),
+        ("easy", ("--speedups", str(DATA / "speedups.json")), 0),
+        ("adaptive", ("--speedups", str(DATA / "speedups.json")), 0),
+        ("reconfigurable", ("--speedups", str(DATA / "speedups.json")), 30),
+    ],
+)
+def test_jobs_that_run_otherwise_than_the_log_says_are_checked_as_they_ran(
+    policy: str, options: tuple[str, ...], resized: int, tmp_path: Path
+) -> None:
+    log, result = DATA / "sdsc-sp2-excerpt.swf", tmp_path / "result.csv"
+    words = ["simulate", str(log), "--policy", policy, *options, "--out", str(result)]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    assert set(check(log, result, "any").kinds) & {"nodes", "run-time"}
+    report = check(log, result, "any", as_run=True)
+    assert (report.findings, report.resized) == ([], resized)
+    if options[0] == "--speedups":
+        at_once = re.sub(
+            r"(?m)^(([^,]*,){8})\d+,\d+,\d+", r"\g<1>48900000,100,48900100", result.read_text()
+        )
+        result.write_text(at_once)
+        assert set(check(log, result, "any", as_run=True).kinds) >= {"capacity", "shared"}
+
+
+def test_the_rules_of_a_policy_are_for_jobs_as_the_log_has_them(folder: Path) -> None:
+    words = ["check-schedule", "log.swf", "right.swf", "--nodes", "8", "--as-run"]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    done = CliRunner().invoke(cli, [*words, "--policy", "easy"])
+    assert (done.exit_code, "as they are in the log" in done.stderr) == (2, True)
 
 
 def test_reservations_may_be_dates_and_nodes_may_come_from_the_header(tmp_path: Path) -> None:

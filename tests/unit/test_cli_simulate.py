@@ -122,6 +122,13 @@ def test_jobs_that_are_left_out_are_counted_and_named(run: Run, log: Path) -> No
         (["tiny.swf", "--speedups", "tiny.swf"], "JSON is malformed"),
         (["tiny.swf", "--loads", "1,x"], "no list of numbers"),
         (["tiny.swf", "--loads", "0", "--cores", "1"], "a number above 0"),
+        (["tiny.swf", "--loads", ""], "no list of numbers"),
+        (["tiny.swf", "--loads", "1e-300", "--cores", "1"], "after the year 3000"),
+        (["tiny.swf", "--loads", "1e-308", "--cores", "1"], "after the year 3000"),
+        (["--generate", "uniform", "--nodes", "4"], "such as uniform:nodes=uniform(1,4)"),
+        (["tiny.swf", "--by", "nodes,"], "cannot be told apart by ''"),
+        ([""], "the name of the file is empty"),
+        (["tiny.swf", "--out", ""], "the name of the file is empty"),
         (["tiny.swf", "--repeat", "3"], "shake the submissions"),
         (["tiny.swf", "--shake", "5"], "has no unit"),
         (["tiny.swf", "--cores", "2"], "is for a sweep"),
@@ -129,6 +136,8 @@ def test_jobs_that_are_left_out_are_counted_and_named(run: Run, log: Path) -> No
         (["tiny.swf", "--nodes", "9" * 20], "give 1 to"),
         (["tiny.swf", "--policy", ","], "there is no policy ''"),
         (["tiny.swf", "--policy", "easy-slack:²"], "is not a whole number"),
+        (["tiny.swf", "--policy", "easy-slack"], "easy-slack needs a number"),
+        (["tiny.swf", "--policy", "EASY-SJBF"], "did you mean easy-sjbf"),
         (["tiny.swf", "--policy", "os:system"], "system raised TypeError"),
         (["tiny.swf", "--machine", "gridlock"], "is not a grid"),
         (["tiny.swf", "--machine", "mesh2d:99999x99999"], "are more than"),
@@ -305,6 +314,19 @@ def test_a_sweep_gives_means_and_how_sure_they_are(run: Run, log: Path) -> None:
     assert cells == written
     waits = [each["mean_wait_s"] for each in cells[0]["results"]]
     assert cells[0]["estimates"]["mean_wait_s"]["mean"] == pytest.approx(sum(waits) / 3)
+
+
+@pytest.mark.parametrize("words", [["tiny.swf"], ["tiny.swf", "--json"], ["none.swf", "--json"]])
+def test_an_answer_that_cannot_be_written_is_told_and_ends_with_an_error(
+    log: Path, words: list[str]
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "kalends", "simulate", *words], cwd=log.parent,
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr == "kalends: the answer cannot be written: No space left on device\n"
 
 
 def test_metrics_by_class_are_tables_and_in_the_json(run: Run) -> None:

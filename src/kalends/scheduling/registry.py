@@ -199,7 +199,7 @@ def policy_maker(text: str) -> Callable[[Cluster], Policy]:
         return make
     if not (rest.isascii() and rest.isdecimal()) or len(rest) > 9:
         raise InvalidInput(
-            f"{rest[:40]!r} is not a whole number",
+            f"{rest[:40]!r} is not a whole number" if colon else f"{name} needs a number",
             where=f"policy {text[:60]}",
             remedy=f"write {name}:{info.number} with a number, such as {name}:10",
         )
@@ -229,7 +229,7 @@ def _unknown(name: str) -> InvalidInput:
     # Imported here: a right name, which is what nearly everybody writes, needs no near ones.
     from difflib import get_close_matches
 
-    near = get_close_matches(name, BY_NAME, n=3)
+    near = get_close_matches(name.lower(), BY_NAME, n=3)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     return InvalidInput(
         f"there is no policy {name[:40]!r}",

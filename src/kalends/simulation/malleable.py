@@ -169,12 +169,18 @@ class MalleableJob(SimulatedJob, eq=False):
         return sum(nodes * (end_s - start_s) for start_s, end_s, nodes in self.stretches())
 
     def stretches(self) -> list[tuple[int, int, int]]:
-        """``(start_s, end_s, nodes)`` of each time in which an ended job had that many nodes."""
-        return [
-            (since_s, until_s, nodes)
-            for (since_s, nodes), (until_s, _) in pairwise([*self.held, (self.end_s, 0)])
-            if nodes and until_s > since_s
-        ]
+        """``(start_s, end_s, nodes)`` of each time in which an ended job had that many nodes.
+
+        Who changes and changes back within one second has kept its nodes.
+        """
+        found: list[tuple[int, int, int]] = []
+        for (since_s, nodes), (until_s, _) in pairwise([*self.held, (self.end_s, 0)]):
+            if not nodes or until_s == since_s:
+                continue
+            if found and found[-1][1:] == (since_s, nodes):
+                since_s = found.pop()[0]
+            found.append((since_s, until_s, nodes))
+        return found
 
     def mean_nodes(self) -> int:
         """How many nodes an ended job had on average while it had any, to the nearest whole number."""

@@ -12,13 +12,15 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 from kalends.core.errors import InvalidInput
+from kalends.core.limits import TIME_S_MAX
 from kalends.simulation.job import SimulatedJob
 
 
 def loaded(jobs: Iterable[SimulatedJob], load: float) -> Iterator[SimulatedJob]:
     """`jobs` with `load` times as many of them a second: the times between submissions are divided by it.
 
-    The first submission stays where it is. Raises `InvalidInput` for a load that is not above 0.
+    The first submission stays where it is. Raises `InvalidInput` for a load that is not above 0, and, at
+    the job, for one so small that a job would be submitted after `TIME_S_MAX`.
     """
     if not 0 < load < float("inf"):
         raise InvalidInput(
@@ -32,7 +34,14 @@ def _at_load(jobs: Iterable[SimulatedJob], load: float) -> Iterator[SimulatedJob
     for job in jobs:
         if first_s is None:
             first_s = job.submit_s
-        job.submit_s = first_s + int((job.submit_s - first_s) / load)
+        after_s = (job.submit_s - first_s) / load
+        if after_s > TIME_S_MAX:
+            raise InvalidInput(
+                f"under a load of {load} job {job.id} would be submitted after the year 3000",
+                where="load",
+                remedy="give a greater one",
+            )
+        job.submit_s = first_s + int(after_s)
         yield job
 
 

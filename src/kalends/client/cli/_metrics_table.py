@@ -30,7 +30,7 @@ def lines(results: Sequence[Result], conditions: str = "") -> Iterator[str]:
     """The table, a result a row; above it what was replayed, and under which `conditions`."""
     first = results[0]
     also = f" ({conditions})" if conditions else ""
-    yield f"{_jobs(first.jobs)} on {first.nodes:,} nodes{also}; times in seconds"
+    yield f"{_jobs(first.jobs)} on {_nodes(first.nodes)}{also}; times in seconds"
     shown = [heading for heading in COLUMNS if heading != "CHANGES" or _resized(results)]
     columns = [_column(heading, results) for heading in shown]
     headings = [column[0] for column in columns]
@@ -85,6 +85,10 @@ def left_out(result: Result) -> Iterator[str]:
 
 def _jobs(count: int) -> str:
     return "1 job" if count == 1 else f"{count:,} jobs"
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count:,} nodes"
 
 
 def _tally_lines(said: str, tally: Tally) -> Iterable[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
@@ -24,7 +26,23 @@ def answer(settings: Settings, kind: str, data: object, lines: Callable[[], Iter
 
 def say(line: str, *, error: bool = False) -> None:
     """Print one line of text; what others wrote into it cannot steer the terminal."""
-    click.echo(plain_line(line), err=error)
+    if error:
+        click.echo(plain_line(line), err=True)
+    else:
+        _echo(plain_line(line))
+
+
+def _echo(text: str) -> None:
+    """Print on standard output; where that fails, as on a full disk, say so and end the program."""
+    try:
+        click.echo(text)
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        # What is left in the buffer would fail again when the program ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        say(f"kalends: the answer cannot be written: {error.strerror}", error=True)
+        raise SystemExit(1) from error
 
 
 def say_loudly(line: str) -> None:
@@ -48,7 +66,7 @@ def say_script(source: str) -> None:
 
 def print_json(kind: str, data: object, *, one_line: bool = False) -> None:
     """``{"version": 1, "kind": ..., "data": ...}``; every field of `data` is there, defaults too."""
-    click.echo(json_text(kind, data, one_line=one_line))
+    _echo(json_text(kind, data, one_line=one_line))
 
 
 def json_text(kind: str, data: object, *, one_line: bool = False) -> str:

@@ -14,7 +14,17 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-FILE = click.Path(path_type=Path)
+
+class _File(click.Path):
+    """A path that is not empty, as it is where a shell has no value for a variable."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the name of the file is empty.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE = _File(path_type=Path)
 
 JOBS = 10_000
 """So many are generated where nothing else is said."""

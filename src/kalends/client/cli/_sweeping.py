@@ -53,7 +53,7 @@ def run(
         cells = sweep(
             workload,
             policies=names,
-            loads=_loads(options["loads"] or "1"),
+            loads=_loads("1" if options["loads"] is None else options["loads"]),
             repeats=options["repeat"],
             shake_s=shake_s(options),
             seed=options["seed"],

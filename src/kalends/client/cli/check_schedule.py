@@ -8,6 +8,7 @@ import click
 
 from kalends.client.cli import _output, _standard_input
 from kalends.client.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.client.cli._simulated import FILE
 from kalends.core.errors import InvalidInput
 from kalends.simulation.checking import POLICIES, Report, check
 
@@ -15,8 +16,8 @@ SHOWN_MAX = 20
 
 
 @click.command("check-schedule", cls=LocalCommand)
-@click.argument("log", type=click.Path(path_type=Path))
-@click.argument("result", type=click.Path(path_type=Path))
+@click.argument("log", type=FILE)
+@click.argument("result", type=FILE)
 @click.option("--policy", default="any", show_default=True, help=f"One of {', '.join(POLICIES)}.")
 @click.option(
     "--nodes", type=int, help="The nodes of the machine.  [default: what the log's header says]"
@@ -24,14 +25,17 @@ SHOWN_MAX = 20
 @click.option(
     "--machine", default="", help="A machine with a topology in their place: mesh2d:32x32:4x4."
 )
-@click.option(
-    "--reservations", type=click.Path(path_type=Path), help="Advance reservations: start,end,nodes."
-)
+@click.option("--reservations", type=FILE, help="Advance reservations: start,end,nodes.")
 @click.option(
     "--estimates",
     default="user",
     show_default=True,
     help="Requested times: user, exact (run times), filled (run times where there are none).",
+)
+@click.option(
+    "--as-run",
+    is_flag=True,
+    help="Jobs may have other nodes and run times than in the log: take those of the result.",
 )
 @pass_settings
 def command(
@@ -43,6 +47,7 @@ def command(
     machine: str,
     reservations: Path | None,
     estimates: str,
+    as_run: bool,
 ) -> int:
     """Check a schedule, whoever made it, against its log and policy.
 
@@ -63,6 +68,7 @@ def command(
             machine=machine,
             reservations=reservations,
             estimates=estimates,
+            as_run=as_run,
         )
     _output.answer(settings, "schedule-check", report, lambda: report_lines(report))
     return 1 if report.findings else 0
@@ -70,13 +76,19 @@ def command(
 
 def report_lines(report: Report) -> list[str]:
     """The verdict, how many findings of each kind there are, and the first ones."""
-    told = [f"{report.jobs} jobs on {report.nodes} nodes, policy {report.policy}"]
+    told = [
+        f"{_counted(report.jobs, 'job')} on {_counted(report.nodes, 'node')}, policy {report.policy}"
+    ]
     if report.waited:
         told.append(
-            f"{report.waited} jobs had to wait; promises to them: {report.broken_promises} broken"
-            + (f", the worst by {report.worst_s} s" if report.broken_promises else "")
+            f"{_counted(report.waited, 'job')} had to wait; promises broken: {report.broken_promises:,}"
+            + (f", the worst by {report.worst_s:,} s" if report.broken_promises else "")
         )
-    told += [f"{count} x {kind}" for kind, count in report.kinds.items()]
+    if report.resized:
+        told.append(
+            f"{_counted(report.resized, 'job')} changed size while running, and had nodes that are not known"
+        )
+    told += [f"{count:,} x {kind}" for kind, count in report.kinds.items()]
     for finding in report.findings[:SHOWN_MAX]:
         told.append(
             f"  {finding.kind}: job {finding.job} at {finding.at_s}"
@@ -84,7 +96,11 @@ def report_lines(report: Report) -> list[str]:
             + f": {finding.detail}"
         )
     if len(report.findings) > SHOWN_MAX:
-        told.append(f"  and {len(report.findings) - SHOWN_MAX} more: --json has them all")
+        told.append(f"  and {len(report.findings) - SHOWN_MAX:,} more: --json has them all")
     if not report.findings:
         told.append("nothing is wrong")
     return told
+
+
+def _counted(count: int, what: str) -> str:
+    return f"1 {what}" if count == 1 else f"{count:,} {what}s"

@@ -9,12 +9,13 @@ from kalends.simulation.checking.topologies import Topology
 
 
 def matched(
-    requests: Sequence[Request], placements: Sequence[Placement]
+    requests: Sequence[Request], placements: Sequence[Placement], *, as_run: bool
 ) -> tuple[list[Run], list[Finding]]:
     """Every job of the log with its start, and what does not match.
 
-    A result whose times all begin later or earlier than the log's is shifted: many simulators begin at
-    the first submission.
+    `as_run` takes the nodes and the run times from the result, whatever the log says. A result whose
+    times all begin later or earlier than the log's is shifted: many simulators begin at the first
+    submission.
     """
     findings = []
     known = {request.id: request for request in requests}
@@ -43,9 +44,16 @@ def matched(
             continue
         start_s = found.start_s + shift_s
         end_s = start_s + request.run_s if found.end_s is None else found.end_s + shift_s
+        if as_run:
+            request = _as_run(request, found, end_s - start_s)
         findings += _mismatches(request, found, start_s, end_s, shift_s)
-        runs.append(Run(order, request, start_s, end_s, found.places))
+        runs.append(Run(order, request, start_s, end_s, found.places, found.resized))
     return runs, findings
+
+
+def _as_run(request: Request, found: Placement, run_s: int) -> Request:
+    nodes = request.nodes if found.nodes is None else found.nodes
+    return Request(request.id, request.submit_s, nodes, request.requested_s, run_s)
 
 
 def _shift_s(requests: Sequence[Request], placed: dict[int, Placement]) -> int:

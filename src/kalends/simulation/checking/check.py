@@ -55,6 +55,8 @@ class Report(msgspec.Struct, frozen=True):
     kinds: dict[str, int]
     """How many findings there are of each kind."""
     findings: list[Finding]
+    resized: int = 0
+    """Jobs that changed their nodes while they ran: it is not known which they had when, nor looked at."""
 
 
 def check(
@@ -66,6 +68,7 @@ def check(
     machine: str = "",
     reservations: Path | str | None = None,
     estimates: str = "user",
+    as_run: bool = False,
 ) -> Report:
     """Check the schedule in `result` (SWF or CSV) against the jobs of `log` (SWF) on `nodes` nodes.
 
@@ -75,8 +78,12 @@ def check(
     which are kept for reservations is in no result: neither is checked, but refused.
     `reservations` is a CSV file with columns start, end and nodes, in seconds of the log or as dates.
     `estimates` says what policies took for requested times: ``user`` those of the log, ``exact`` the
-    run times, ``filled`` the run times where the log has none. Raises `InvalidInput` for files that
-    cannot be read and for an unknown policy.
+    run times, ``filled`` the run times where the log has none.
+
+    `as_run` takes the nodes and run times of the result instead of the log's: for jobs that run on several
+    sizes, and nodes of several speeds. Then only the rules of ``any`` can be checked.
+
+    Raises `InvalidInput` for files that cannot be read and for an unknown policy.
     """
     if policy not in POLICIES:
         raise InvalidInput(
@@ -87,6 +94,12 @@ def check(
     if estimates not in ESTIMATES:
         raise InvalidInput(
             f"{estimates!r}", where="estimates", remedy=f"write {' or '.join(ESTIMATES)}"
+        )
+    if as_run and policy != "any":
+        raise InvalidInput(
+            f"the rules of {policy} hold for jobs as they are in the log",
+            where="policy",
+            remedy="write any, or leave out what takes jobs as they ran",
         )
     topology = None
     if machine:
@@ -103,13 +116,14 @@ def check(
     requests = read_requests(Path(log), nodes, estimates)
     if topology is not None:
         requests = [replace(each, nodes=topology.granted(each.nodes)) for each in requests]
-    runs, findings = matched(requests, read_placements(Path(result)))
+    runs, findings = matched(requests, read_placements(Path(result)), as_run=as_run)
     blocked = read_blocked(Path(reservations), Path(log)) if reservations is not None else []
-    findings += capacity(runs, blocked, nodes)
-    findings += places(runs, nodes)
+    constant = [run for run in runs if not (as_run and run.resized)]
+    findings += capacity(constant, blocked, nodes)
+    findings += places(constant, nodes)
     if topology is not None:
         _refuse_unnamed(runs, Path(result))
-        findings += configured(runs, topology)
+        findings += configured(constant, topology)
     waited = 0
     if runs and policy in ("fcfs", "easy", "easy-sjbf"):
         heads = Heads(runs, blocked, nodes, promises=policy != "fcfs", topology=topology)
@@ -130,6 +144,7 @@ def check(
         worst_s=max(broken, default=0),
         kinds=dict(Counter(finding.kind for finding in findings)),
         findings=findings,
+        resized=len(runs) - len(constant),
     )
 
 

@@ -22,22 +22,29 @@ def promises(
     """Jobs with the time at which they are to start; replays the starts that were.
 
     Each job when it is submitted, and once more if a second is over in which it was to start and did not.
+    In a second submissions come first, then ends, in the order in which the runs began.
     """
     room = Room(nodes)
     for each in blocked:
         room.add(each.start_s, each.end_s, -each.nodes)
-    events = [(run.request.submit_s, _SUBMISSION, run.order, run.order, run) for run in runs]
-    events += [(run.end_s, _END, run.start_s, run.order, run) for run in runs]
-    events += [(run.start_s, _START, run.order, run.order, run) for run in runs]
-    events.sort(key=lambda event: event[:4])
+    events = [(run.request.submit_s, _SUBMISSION, run) for run in runs]
+    events += [(run.end_s, _END, run) for run in runs]
+    events += [(run.start_s, _START, run) for run in runs]
+    events.sort(key=lambda event: event[0])
     starts: dict[int, list[Run]] = {}
     for run in runs:
         starts.setdefault(run.start_s, []).append(run)
     planned: dict[int, tuple[Run, int]] = {}
     held_back: set[int] = set()
+    begun: dict[int, int] = {}
+
+    def turn(event: tuple[int, int, Run]) -> tuple[int, int]:
+        _, kind, run = event
+        return kind, begun.get(run.order, len(runs)) if kind == _END else run.order
+
     for now, second in groupby(events, key=lambda event: event[0]):
         room.forget_before(now)
-        for _, kind, _, _, run in second:
+        for _, kind, run in sorted(second, key=turn):
             wanted = run.request
             if kind == _SUBMISSION:
                 start_s = room.earliest_s(wanted.nodes, wanted.requested_s, now)
@@ -48,10 +55,12 @@ def promises(
                 room.add(now, run.until_s, wanted.nodes)
                 _replace(room, planned, now)
             # Whoever starts otherwise than planned is taken note of when the second is over.
-            overdue = kind == _START or run.start_s < now
-            for starting in [run] if overdue else starts.get(now, ()):
-                if starting.order in planned and (overdue or planned[starting.order][1] == now):
-                    _begin(room, planned, starting)
+            for starting in starts.get(now, ()) if kind == _END else [run]:
+                _, start_s = planned.get(starting.order, (starting, -1))
+                if kind == _START or start_s == now == starting.start_s or starting.start_s < now:
+                    begun.setdefault(starting.order, len(begun))
+                    if starting.order in planned:
+                        _begin(room, planned, starting)
         for order, (run, start_s) in planned.items():
             if start_s <= now and order not in held_back:
                 held_back.add(order)

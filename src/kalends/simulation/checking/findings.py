@@ -26,6 +26,8 @@ class Placement(msgspec.Struct, frozen=True):
     nodes: int | None
     places: tuple[range, ...] = ()
     """The numbers of its nodes; empty where the result names none."""
+    resized: bool = False
+    """Whether it changed its nodes while it ran; the result says only those that it had in the end."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -36,6 +38,7 @@ class Run(msgspec.Struct, frozen=True):
     start_s: int
     end_s: int
     places: tuple[range, ...] = ()
+    resized: bool = False
 
     @property
     def until_s(self) -> int:

@@ -169,7 +169,10 @@ def _from_csv(path: Path, text: str) -> list[Placement]:
         if places:
             nodes = sum(map(len, places))
         start_s = _seconds(words["start"], path, line)
-        placements.append(Placement(int(job[1]), line, start_s, end_s, submit_s, nodes, places))
+        resized = row.get("profile") == "malleable"
+        placements.append(
+            Placement(int(job[1]), line, start_s, end_s, submit_s, nodes, places, resized)
+        )
     return placements
 
 

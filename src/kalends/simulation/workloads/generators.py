@@ -117,7 +117,7 @@ def _drawing(name: str, options: dict[str, str], nodes: int) -> Callable[[Random
         raise InvalidInput(
             f"{options['nodes']} on {nodes} nodes",
             where=f"{where}, nodes",
-            remedy="draw no more nodes than the machine has",
+            remedy=f"draw no more than the machine has, such as {name}:nodes=uniform(1,{nodes})",
         )
     poisson = name == "poisson"
     return lambda random: _simple(poisson, mean_s, run, size, nodes, random)
