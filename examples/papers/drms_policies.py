@@ -5,7 +5,7 @@
 
 Prints Fig. 2, the ratios of the mean response times and their curves, beside what the paper says of it;
 ``--sensitivity`` its four additional experiments. At each point all policies get the same arrivals, until
-the standard errors of the ratios and of the mean responses of all jobs are at most ``--share`` of them.
+the standard errors of the ratios of the mean responses of all jobs are at most ``--share`` of them.
 ``--limit`` and ``--minutes`` end it earlier: the error that was reached is told. What was simulated is
 kept in the file ``--save``, and the next command goes on from there.
 """
@@ -167,6 +167,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print figures for machines")
     parser.add_argument("--plot", metavar="FILE", help="draw Fig. 2 (needs matplotlib)")
     arguments = parser.parse_args()
+    if arguments.limit <= BATCHES:
+        parser.error(f"--limit: {BATCHES + 1} jobs or more make a run")
     limit = 3000 if arguments.quick else arguments.limit
     workloads = (WORKLOADS[0], MIDDLE, WORKLOADS[-1]) if arguments.quick else WORKLOADS
     utilizations = (0.3, 0.6) if arguments.quick else arguments.utilizations

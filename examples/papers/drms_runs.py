@@ -63,16 +63,15 @@ class Known:
         return next((each["saturated"] for each in self.runs.values() if each["saturated"]), "")
 
     @property
-    def sought(self) -> list[Ratio]:
-        """The mean responses of all jobs, and their ratios to the baseline."""
+    def ratios(self) -> list[Ratio]:
+        """The mean responses of all jobs, over that under the baseline."""
         labels, baseline = self.point.labels, self.point.baseline
-        ratios = [self.means.ratio(each, baseline) for each in labels if each != baseline]
-        return [*map(self.means.mean, labels), *ratios]
+        return [self.means.ratio(each, baseline) for each in labels if each != baseline]
 
     @property
     def error(self) -> float:
-        """The largest standard error of what is sought, as a share of it."""
-        return max(each.relative_error for each in self.sought)
+        """The largest standard error of a ratio, as a share of it."""
+        return max(each.relative_error for each in self.ratios)
 
     @property
     def missing(self) -> int:
@@ -82,7 +81,7 @@ class Known:
             return 0
         if not made:
             return min(RUNS_MIN, self.runs_max)
-        if made >= RUNS_MIN and all(each.settled(self.share) for each in self.sought):
+        if made >= RUNS_MIN and all(each.settled(self.share) for each in self.ratios):
             return 0
         # The error falls with the root of the runs.
         needed = max(ceil(made * (self.error / self.share) ** 2), made + 1)

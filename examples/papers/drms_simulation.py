@@ -107,10 +107,14 @@ def run(point: Point, seed: int) -> dict[str, Any]:
         ended = replay(contender.mix.jobs(point.utilization, seed), scheduler)
         changes = watch_responses(contender.label, ended, scheduler, point.jobs, means)
         if changes is None:
-            return {**told, "saturated": contender.label}
+            told["saturated"] = contender.label
+            break
         told["changes_per_job"][contender.label] = changes
-    means.close(point.jobs)
-    return {**told, "seconds": process_time() - before_s, "batches": means.batches}
+    told["seconds"] = process_time() - before_s
+    if not told["saturated"]:
+        means.close(point.jobs)
+        told["batches"] = means.batches
+    return told
 
 
 SETTINGS: Final = ("workload", "utilization", "contenders", "batch")

@@ -82,7 +82,7 @@ def multi_server(arrival_rate: float, service_rate: float, servers: int) -> Mult
 def single_server_wait(arrival_rate: float, mean: float, mean_square: float) -> float:
     """The mean wait in M/G/1, in order of arrival: Poisson arrivals, service times of any distribution.
 
-    That of Pollaczek and Khinchine (Asmussen and Glynn 2007, section I.5), from the `mean` service time
+    That of Pollaczek and Khinchine (Law and Kelton 2000, appendix 1B), from the `mean` service time
     and the mean of its square. Raises `InvalidInput` where the queue would grow for ever, and for
     moments that no service times have.
     """
