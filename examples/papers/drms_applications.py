@@ -140,27 +140,35 @@ class Mix:
             rates.append(utilization * share * PROCESSORS / work_ms)
         return rates
 
-    def jobs(self, utilization: float, seed: int) -> Iterator[tuple[MalleableJob, str]]:
-        """Jobs without end, each with its category, as they arrive: exponential times between."""
+    def arrivals(self, utilization: float, seed: int) -> Iterator[tuple[float, int]]:
+        """When jobs arrive, in milliseconds, and of which row of Table 1: exponential times between.
+
+        The same whatever may be changed and at what cost.
+        """
         rates = self.rates(utilization)
-        kinds: list[tuple[Course, Moldability, str]] = []
+        rows = range(len(rates))
+        draw = random.Random(seed)
+        whole, now = sum(rates), 0.0
+        while True:
+            for row in draw.choices(rows, rates, k=1000):
+                now += draw.expovariate(whole)
+                yield now, row
+
+    def jobs(self, utilization: float, seed: int) -> Iterator[MalleableJob]:
+        """Jobs without end, as they arrive; `user` is the index of their category."""
+        kinds: list[tuple[Course, Moldability, int]] = []
         for each in TABLE_1:
             course = each.course(self.sizes[each.category], free_changes=self.free_changes)
             molds = course.molds(malleable=each.category in self.malleable)
-            kinds.append((course, molds, each.category))
-        draw = random.Random(seed)
-        whole, now, number = sum(rates), 0.0, 0
-        while True:
-            chosen = draw.choices(kinds, rates, k=1000)
-            for course, molds, category in chosen:
-                now += draw.expovariate(whole)
-                number += 1
-                job = MalleableJob(
-                    number,
-                    int(now),
-                    course.sizes[0],
-                    molds.requested_s[0],
-                    molds=molds,
-                    course=course,
-                )
-                yield job, category
+            kinds.append((course, molds, CATEGORIES.index(each.category)))
+        for number, (now, row) in enumerate(self.arrivals(utilization, seed), 1):
+            course, molds, category = kinds[row]
+            yield MalleableJob(
+                number,
+                int(now),
+                course.sizes[0],
+                molds.requested_s[0],
+                user=category,
+                molds=molds,
+                course=course,
+            )

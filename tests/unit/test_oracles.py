@@ -20,6 +20,7 @@ from kalends.simulation.oracles import (
     jobs_in_order,
     multi_server,
     saturated_utilization,
+    single_server_wait,
     total,
 )  # fmt: skip
 from kalends.simulation.saturation import all_at_once, utilization_while_waiting
@@ -45,6 +46,27 @@ def test_eight_servers_wait_as_erlang_says() -> None:
     found = multi_server(6.8, 1.0, 8)
     assert found.must_wait == pytest.approx(0.57257, abs=5e-6)
     assert found.mean_wait == pytest.approx(0.47714, abs=5e-6)
+
+
+def test_one_server_with_any_service_times_waits_as_pollaczek_and_khinchine_say() -> None:
+    exponential = single_server_wait(0.6, 1.0, 2.0)
+    assert exponential == pytest.approx(multi_server(0.6, 1.0, 1).mean_wait)
+    assert single_server_wait(0.6, 1.0, 1.0) == pytest.approx(exponential / 2)
+    draw, wait_s, waited_s = Random(3), 0.0, 0.0
+    for _ in range(200_000):
+        waited_s += wait_s
+        wait_s = max(wait_s + draw.choice((0.5, 2.5)) - draw.expovariate(0.4), 0.0)
+    assert waited_s / 200_000 == pytest.approx(single_server_wait(0.4, 1.5, 3.25), rel=0.04)
+
+
+@pytest.mark.parametrize(
+    ("rate", "mean", "square"), [(1.0, 1.0, 2.0), (0.0, 1.0, 2.0), (0.5, 0.0, 0.0), (0.5, 1.0, 0.9)]
+)
+def test_no_wait_is_told_where_the_queue_grows_for_ever_or_no_times_are_like_that(
+    rate: float, mean: float, square: float
+) -> None:
+    with pytest.raises(InvalidInput, match="a load of"):
+        single_server_wait(rate, mean, square)
 
 
 @pytest.mark.parametrize("servers", [1, 2, 3, 7, 40])

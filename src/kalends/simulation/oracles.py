@@ -1,6 +1,7 @@
 """Exact answers from queueing theory, to hold the simulator against.
 
-`multi_server` is the M/M/m queue (Jones and Pang 2003, section 2). `saturated_utilization` is the most
+`multi_server` is the M/M/m queue (Jones and Pang 2003, section 2), `single_server_wait` the mean wait of
+M/G/1. `saturated_utilization` is the most
 that first come, first served gets out of nodes when parallel jobs never stop coming, with exponential
 service times independent of the sizes (Bucur and Epema, IPDPS 2003); co-allocated jobs that name the
 cluster of each component are covered too. All pure arithmetic; times in whatever unit the rates have.
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from math import fsum, isfinite, lcm, prod
+from math import fsum, inf, isfinite, lcm, prod
 
 import msgspec
 
@@ -76,6 +77,23 @@ def multi_server(arrival_rate: float, service_rate: float, servers: int) -> Mult
         busy_servers=offered,
         utilization=load,
     )
+
+
+def single_server_wait(arrival_rate: float, mean: float, mean_square: float) -> float:
+    """The mean wait in M/G/1, in order of arrival: Poisson arrivals, service times of any distribution.
+
+    That of Pollaczek and Khinchine (Law and Kelton 2000, appendix 1B), from the `mean` service time
+    and the mean of its square. Raises `InvalidInput` where the queue would grow for ever, and for
+    moments that no service times have.
+    """
+    load = arrival_rate * mean
+    if not (arrival_rate > 0 and mean > 0 and mean * mean <= mean_square < inf and load < 1):
+        raise InvalidInput(
+            f"a load of {load:g}, service times of mean {mean:g} and mean square {mean_square:g}",
+            where="queue",
+            remedy="give a load between 0 and 1, and a mean square of at least the mean's square",
+        )
+    return arrival_rate * mean_square / (2 * (1 - load))
 
 
 def even(first: int, last: int) -> dict[int, Fraction]:

@@ -44,7 +44,7 @@ class SizingPolicy(QueuePolicy):
 
     def forget_started(self) -> None:
         """Take out of the queue what has been started."""
-        self.queue = deque(job for job in self.queue if not job.granted)
+        self.queue = deque([job for job in self.queue if not job.granted])
 
 
 class Lazy(SizingPolicy):
@@ -80,6 +80,8 @@ class Adaptive(SizingPolicy):
         for job in self.queue:
             if spare < 1:
                 break
+            if sizes_of(job)[0] > spare:
+                continue
             sizes = self.startable(job, room, now)
             if sizes and sizes[0] <= spare:
                 spare -= sizes[0]

@@ -5,7 +5,6 @@ Konuru, Moreira and Naik 1996, section 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from kalends.scheduling.cluster import Cluster
@@ -30,11 +29,11 @@ class Reconfigurable(Adaptive):
         super().__init__(cluster)
         self.wakes = True
         self.interval = interval
-        self._asked_s: dict[int, int] = {}
-        """When each running job was last asked to change, by its order."""
+        self._rests_until_s: dict[int, int] = {}
+        """Until when each running job that was asked to change must not be asked again, by its order."""
 
     def ended(self, job: Job, now: int) -> None:
-        self._asked_s.pop(job.order, None)
+        self._rests_until_s.pop(job.order, None)
 
     def schedule(self, now: int) -> None:
         super().schedule(now)
@@ -45,25 +44,23 @@ class Reconfigurable(Adaptive):
 
     def wake_at(self, now: int) -> int | None:
         """When the next job may be changed again that is wanted for it."""
-        wakes = [super().wake_at(now)]
-        if self.queue or self.cluster.free > 0:
-            wakes += [
-                self._allowed_s(job, molds)
-                for job, molds in self._malleable(now)
-                if (job.granted > molds.sizes[0] if self.queue else job.granted < molds.sizes[-1])
-            ]
-        return min((wake for wake in wakes if wake is not None and wake > now), default=None)
+        wake_s = super().wake_at(now)
+        for allowed_s, _, _ in self._wanted(now):
+            if allowed_s > now and (wake_s is None or allowed_s < wake_s):
+                wake_s = allowed_s
+        return wake_s
 
     def _shrink(self, now: int) -> None:
-        coming = 0
-        for _, _, job in self.cluster.ends:
-            if job.target:
-                coming += job.granted - job.target
-        room = self.cluster.room(now) + coming
         givers = self._changeable(now)
+        if not givers:
+            return
         givers.sort(key=lambda each: (each[1].sizes[0] - each[0].granted, -each[0].order))
         excess = sum(job.granted - molds.sizes[0] for job, molds in givers)
+        coming = sum(job.granted - job.target for _, _, job in self.cluster.ends if job.target)
+        room = self.cluster.room(now) + coming
         for waiting in self.queue:
+            if not givers:
+                return
             needed = waiting.molds.sizes[0] if waiting.molds is not None else waiting.nodes
             if needed > room + excess:
                 continue
@@ -73,7 +70,7 @@ class Reconfigurable(Adaptive):
                 excess -= before - molds.sizes[0]
                 enough = [nodes for nodes in molds.sizes if nodes <= before - (needed - room)]
                 smaller = enough[-1] if enough else molds.sizes[0]
-                if smaller < before and self._ask(job, smaller, now):
+                if self._ask(job, smaller, now):
                     room += before - smaller
             room = max(room - needed, 0)
 
@@ -90,25 +87,31 @@ class Reconfigurable(Adaptive):
             if best is None or not self._ask(*best, now):
                 return
 
-    def _malleable(self, now: int) -> Iterator[tuple[Job, Moldability]]:
-        """Those that run and are not changing, nor over."""
-        for until_s, _, job in self.cluster.ends:
-            if job.molds is not None and job.molds.malleable and not job.target and until_s > now:
-                yield job, job.molds
-
     def _changeable(self, now: int) -> list[tuple[Job, Moldability]]:
-        """The running jobs that may be asked to change now."""
-        return [each for each in self._malleable(now) if self._allowed_s(*each) <= now]
+        """The running jobs that may be asked now to change as it is wanted."""
+        return [(job, molds) for allowed_s, job, molds in self._wanted(now) if allowed_s <= now]
 
-    def _allowed_s(self, job: Job, molds: Moldability) -> int:
-        """When it may be asked: not in the second in which it began, nor within the interval."""
-        asked_s = self._asked_s.get(job.order)
-        if asked_s is None:
-            return job.start_s + 1
-        return asked_s + max(self.interval * molds.reconfiguration_s, 1)
+    def _wanted(self, now: int) -> list[tuple[int, Job, Moldability]]:
+        """From when on each running job may be asked that could shrink, if any wait, or expand, if none.
+
+        Left out is who is changing or over. Nobody is asked in the second in which he began.
+        """
+        shrink, wanted = bool(self.queue), []
+        if shrink or self.cluster.free > 0:
+            rests_until_s = self._rests_until_s
+            for until_s, order, job in self.cluster.ends:
+                molds = job.molds
+                if molds is None or not molds.malleable or job.target or until_s <= now:
+                    continue
+                sizes = molds.sizes
+                if job.granted > sizes[0] if shrink else job.granted < sizes[-1]:
+                    wanted.append((rests_until_s.get(order, job.start_s + 1), job, molds))
+        return wanted
 
     def _ask(self, job: Job, nodes: int, now: int) -> bool:
+        assert job.molds is not None
         asked = self.cluster.resize(job, nodes, now)
         if asked:
-            self._asked_s[job.order] = now
+            rest_s = max(self.interval * job.molds.reconfiguration_s, 1)
+            self._rests_until_s[job.order] = now + rest_s
         return asked
