@@ -124,7 +124,7 @@ class MachineTwin:
                     self.out = self.out | set(service.nodes) if service.nodes else set()
                     self._promise_anew(now)
             for job in list(self.waiting):
-                if job.wanted.leaves_s == now:
+                if job.wanted.leaves_s == now and job in self.waiting:
                     self.waiting.remove(job)
                     self._look(now)
             for job in jobs:

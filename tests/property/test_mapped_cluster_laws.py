@@ -167,6 +167,23 @@ def test_nodes_that_leave_service_get_no_new_job_until_they_are_back(
     assert cluster.free == 0
 
 
+@pytest.mark.parametrize("policy", ["easy", "easy-sjbf", "easy-slack:0", "no-starvation:10"])
+def test_a_node_that_is_to_leave_with_its_job_takes_no_free_node_from_others(policy: str) -> None:
+    cluster = MappedCluster(machine_from("mesh2d:4x1"))
+    scheduler = Scheduler(policy_maker(policy)(cluster))
+    first, second, head, other = (
+        SimulatedJob(id=at, submit_s=0, nodes=2, requested_s=length_s, run_s=length_s)
+        for at, length_s in enumerate((20, 5, 9, 9))
+    )
+    for job in (first, second, head, other):
+        scheduler.submit(job, 0)
+    cluster.withdraw([0])
+    assert not scheduler.wake(1)
+    assert cluster.promise(head, 1).shadow_s == 5
+    assert scheduler.end(second, 5) == [head]
+    assert head.partition.nodes == (2, 3)
+
+
 @pytest.mark.parametrize("cluster", [Cluster(4), MappedCluster(machine_from("mesh2d:2x2"))])
 def test_a_cluster_knows_its_nodes_by_number(cluster: Cluster) -> None:
     for wrong in ([4], [0, -1]):

@@ -132,6 +132,10 @@ class MappedCluster(Cluster):
         self.machine = machine
         return fits
 
+    def room(self, now: int) -> int:
+        """Nodes that are free, in service and not reserved now: here a node is never counted out twice."""
+        return self._board(now, now + 1).free
+
     def resize(self, job: Job, nodes: int, now: int) -> bool:
         """Never: a partition stays as it is until its job has ended."""
         return False
