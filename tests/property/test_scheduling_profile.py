@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import effort
 
+from kalends.scheduling.indexed_profile import IndexedProfile
 from kalends.scheduling.profile import Profile
 
 NODES = 10
@@ -68,7 +69,7 @@ def _moves_as_if_taken_out(profile: Profile, free: list[int], now: int) -> None:
         start = profile.earliest(nodes, length, now + 4)
         profile.take(nodes, start, start + length)
         wanted = next(each for each in range(now, start + 1) if room(free, nodes, each, length))
-        assert profile.earlier(nodes, length, now, start) == min(wanted, start)
+        assert profile.earlier(nodes, length, start, END + 200) == min(wanted, start)
         profile.take(-nodes, start, start + length)
 
 
@@ -79,3 +80,47 @@ def _gives_all_back(
         profile.take(-taken, max(start, now), end)
     assert profile.times == [now]
     assert profile.free == [NODES]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(("book", "give back", "move")),
+        st.integers(0, 40), st.integers(1, 12), st.integers(1, NODES),
+    ),
+    max_size=60,
+)  # fmt: skip
+
+
+@given(bookings=BOOKINGS, steps=STEPS)
+@settings(max_examples=effort.examples(300), deadline=None)
+def test_an_index_moves_bookings_to_where_a_walk_does(
+    bookings: list[tuple[int, int, int]], steps: list[tuple[str, int, int, int]]
+) -> None:
+    plain, below = Profile(0, NODES), Profile(0, NODES)
+    kept = []
+    for start, length, nodes in bookings:
+        begin = plain.earliest(nodes, length, start)
+        kept.append((nodes, length, begin))
+        plain.take(nodes, begin, begin + length)
+        below.take(nodes, begin, begin + length)
+    indexed = IndexedProfile(below, stretch_steps=3)
+    for what, at, length, nodes in steps:
+        if what == "book":
+            begin = plain.earliest(nodes, length, at)
+            kept.append((nodes, length, begin))
+            plain.take(nodes, begin, begin + length)
+            indexed.take(nodes, begin, begin + length)
+        elif kept:
+            nodes, length, start = kept.pop(at % len(kept))
+            if what == "give back":
+                plain.take(-nodes, start, start + length)
+                indexed.take(-nodes, start, start + length)
+                continue
+            earlier = plain.earlier(nodes, length, start, END + 1_000)
+            assert indexed.earlier(nodes, length, start, END + 1_000) == earlier
+            if earlier < start:
+                plain.move(nodes, length, start, earlier)
+                indexed.move(nodes, length, start, earlier)
+            kept.append((nodes, length, earlier))
+        effort.steps["indexed profile"] += 1
+        assert (below.times, below.free) == (plain.times, plain.free)
