@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import effort
@@ -12,6 +14,7 @@ from kalends.scheduling.profile import Profile
 NODES = 10
 END = 60
 """All bookings end before; the profile is free from there on."""
+FAR = 10_000
 
 BOOKINGS = st.lists(
     st.tuples(st.integers(0, 40), st.integers(1, 19), st.integers(1, 6)), max_size=30
@@ -82,45 +85,37 @@ def _gives_all_back(
     assert profile.free == [NODES]
 
 
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(("book", "give back", "move")),
-        st.integers(0, 40), st.integers(1, 12), st.integers(1, NODES),
-    ),
-    max_size=60,
-)  # fmt: skip
+def test_an_index_moves_bookings_to_where_a_walk_does() -> None:
+    for seed in range(effort.examples(60)):
+        _moves_alike(random.Random(seed))
 
 
-@given(bookings=BOOKINGS, steps=STEPS)
-@settings(max_examples=effort.examples(300), deadline=None)
-def test_an_index_moves_bookings_to_where_a_walk_does(
-    bookings: list[tuple[int, int, int]], steps: list[tuple[str, int, int, int]]
-) -> None:
+def _moves_alike(draw: random.Random) -> None:
     plain, below = Profile(0, NODES), Profile(0, NODES)
     kept = []
-    for start, length, nodes in bookings:
-        begin = plain.earliest(nodes, length, start)
+
+    def book(profiles: tuple[Profile, Profile]) -> None:
+        nodes, length = draw.randint(1, NODES), draw.choice((1, 3, 9, 27, 80))
+        begin = plain.earliest(nodes, length, draw.randint(0, 100))
         kept.append((nodes, length, begin))
-        plain.take(nodes, begin, begin + length)
-        below.take(nodes, begin, begin + length)
-    indexed = IndexedProfile(below, stretch_steps=3)
-    for what, at, length, nodes in steps:
-        if what == "book":
-            begin = plain.earliest(nodes, length, at)
-            kept.append((nodes, length, begin))
-            plain.take(nodes, begin, begin + length)
-            indexed.take(nodes, begin, begin + length)
-        elif kept:
-            nodes, length, start = kept.pop(at % len(kept))
-            if what == "give back":
-                plain.take(-nodes, start, start + length)
-                indexed.take(-nodes, start, start + length)
-                continue
-            earlier = plain.earlier(nodes, length, start, END + 1_000)
-            assert indexed.earlier(nodes, length, start, END + 1_000) == earlier
-            if earlier < start:
-                plain.move(nodes, length, start, earlier)
-                indexed.move(nodes, length, start, earlier)
+        for profile in profiles:
+            profile.take(nodes, begin, begin + length)
+
+    for _ in range(40):
+        book((plain, below))
+    both = plain, IndexedProfile(below, stretch_steps=draw.randint(1, 4))
+    for _ in range(80):
+        nodes, length, start = kept.pop(draw.randrange(len(kept)))
+        if draw.random() < 0.2:
+            for profile in both:
+                profile.take(-nodes, start, start + length)
+            book(both)
+        else:
+            earlier, found = (profile.earlier(nodes, length, start, FAR) for profile in both)
+            assert found == earlier
+            for profile in both:
+                if earlier < start:
+                    profile.move(nodes, length, start, earlier)
             kept.append((nodes, length, earlier))
-        effort.steps["indexed profile"] += 1
         assert (below.times, below.free) == (plain.times, plain.free)
+        effort.steps["indexed profile"] += 1
