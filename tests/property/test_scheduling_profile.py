@@ -57,6 +57,9 @@ def test_a_profile_answers_like_one_number_a_second(
     assert seconds(Profile.of(0, NODES, kept), 0) == free[:END]
     earliest = next(start for start in range(at, END + 100) if room(free, nodes, start, length))
     assert profile.earliest(nodes, length, at) == earliest
+    for end in range(at, END, 7):
+        in_time = earliest + length <= end
+        assert profile.within(nodes, length, at, end) == (earliest if in_time else None)
     assert profile.fits(nodes, at, at + length) == room(free, nodes, at, length)
     profile.forget_before(at)
     assert seconds(profile, at) == free[at:END]

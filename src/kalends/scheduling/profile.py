@@ -66,6 +66,26 @@ class Profile:
             else:
                 return start
 
+    def within(self, nodes: int, length: int, start: int, end: int) -> int | None:
+        """The first time, `start` or later, from which `nodes` are free for `length`, and that until `end`."""
+        times, free = self.times, self.free
+        index = max(bisect_right(times, start) - 1, 0)
+        steps, latest = len(times), end - length
+        begin = start
+        while begin <= latest:
+            if free[index] >= nodes:
+                over = begin + length
+                index += 1
+                while index < steps and times[index] < over and free[index] >= nodes:
+                    index += 1
+                if index == steps or times[index] >= over:
+                    return begin
+            index += 1
+            if index == steps:
+                return None
+            begin = times[index]
+        return None
+
     def earlier(self, nodes: int, length: int, start: int, freed_until: int) -> int:
         """The earliest start of a booking that now begins at `start`, if it may move: maybe `start` itself.
 
