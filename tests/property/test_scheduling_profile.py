@@ -10,6 +10,7 @@ from tests import effort
 
 from kalends.scheduling.indexed_profile import IndexedProfile
 from kalends.scheduling.profile import Profile
+from kalends.scheduling.queued_plan import QueuedPlan
 
 NODES = 10
 END = 60
@@ -122,3 +123,20 @@ def _moves_alike(draw: random.Random) -> None:
             kept.append((nodes, length, earlier))
         assert (below.times, below.free) == (plain.times, plain.free)
         effort.steps["indexed profile"] += 1
+
+
+def test_a_queued_plan_books_where_a_walk_from_the_beginning_does() -> None:
+    for seed in range(effort.examples(60)):
+        draw = random.Random(seed)
+        running = [(0, draw.randint(1, 30), 1) for _ in range(draw.randint(0, NODES))]
+        plain, queued = (Profile.of(0, NODES, running) for _ in range(2))
+        plan = QueuedPlan(queued)
+        for _ in range(80):
+            nodes, length = draw.randint(1, NODES), draw.choice((1, 3, 9, 27, 80))
+            start = plain.earliest(nodes, length, 0)
+            assert plan.earliest(nodes, length) == start
+            if draw.random() < 0.8:
+                assert plan.book(nodes, length) == start
+                plain.take(nodes, start, start + length)
+            effort.steps["queued plan"] += 1
+        assert (queued.times, queued.free) == (plain.times, plain.free)

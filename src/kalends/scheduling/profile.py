@@ -67,7 +67,7 @@ class Profile:
                 return start
 
     def within(self, nodes: int, length: int, start: int, end: int) -> int | None:
-        """The first time, `start` or later, from which `nodes` are free for `length`, and that until `end`."""
+        """The first time from `start` on from which `nodes` are free for `length`; None if not by `end`."""
         times, free = self.times, self.free
         index = max(bisect_right(times, start) - 1, 0)
         steps, latest = len(times), end - length
