@@ -122,6 +122,10 @@ class Profile:
             self.take(nodes, earlier, earlier + length)
             self.take(-nodes, start, start + length)
 
+    def at(self, time: int) -> int:
+        """How many nodes are free at a time, the profile's start or later."""
+        return self.free[bisect_right(self.times, time) - 1]
+
     def fits(self, nodes: int, start: int, end: int) -> bool:
         """Whether `nodes` are free during all of ``[start, end)``."""
         times, free = self.times, self.free
