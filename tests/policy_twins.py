@@ -42,6 +42,8 @@ class World:
         self.decisions: list[tuple[int, int, int]] = []
         """Time, order of submission, nodes given; 0 for a job that was stopped."""
         self.begun = 0
+        self.next_start: int | None = None
+        """When somebody who waits is to start, for those that plan it; None: no policy has said so."""
 
     def free(self, time: int, running: Iterable[Twin]) -> int:
         reserved = sum(nodes for start, end, nodes in self.reservations if start <= time < end)
@@ -88,13 +90,18 @@ def simulate(
     jobs: list[Twin], nodes: int, reservations: list[Rectangle], schedule: Pass
 ) -> list[tuple[int, int, int]]:
     """All decisions. At one time first submissions, then ends in the order in which the runs began; if
-    there are neither, the end of a reservation counts. One pass after every single event."""
+    there are neither, the end of a reservation counts. One pass after every single event.
+
+    For who plans starts, the next of them counts in place of reservations, if nothing else is then."""
     world = World(nodes, reservations)
     coming = sorted(jobs, key=lambda job: job.order)
     now = -1
     while coming or world.running or world.waiting:
         times = [job.submit for job in coming] + [job.end for job in world.running]
-        times += [end for _, end, _ in reservations if end > now]
+        if world.next_start is None:
+            times += [end for _, end, _ in reservations if end > now]
+        elif world.waiting:
+            times.append(world.next_start)
         now = min(times)
         quiet = True
         while coming and coming[0].submit == now:
@@ -207,6 +214,37 @@ def preemptive(rank: Rank) -> Pass:
     return schedule
 
 
+def conservative() -> Pass:
+    """Everybody has a start from the submission on; at any other event each, in order, gets an earlier
+    one if the others, where they stand by then, leave it."""
+    starts: dict[Twin, int] = {}
+
+    def earliest(world: World, job: Twin, now: int) -> int:
+        def room(time: int) -> bool:
+            planned = [
+                other.nodes
+                for other, start in starts.items()
+                if other is not job and start <= time < start + other.requested
+            ]
+            return world.free(time, world.running) - sum(planned) >= job.nodes
+
+        start = now
+        while not all(room(time) for time in range(start, start + job.requested)):
+            start += 1
+        return start
+
+    def schedule(world: World, now: int) -> None:
+        fresh = [job for job in world.in_order() if job not in starts]
+        for job in fresh or world.in_order():
+            starts[job] = earliest(world, job, now)
+            if starts[job] == now:
+                del starts[job]
+                world.start(job, now)
+        world.next_start = min(starts.values(), default=now)
+
+    return schedule
+
+
 def urgency(age_s: int) -> Rank:
     """The level now of a job that gains one for each `age_s` waited; at any now, the order is this."""
     return lambda job: job.submit - age_s * job.priority if age_s else -job.priority
@@ -235,6 +273,7 @@ TWINS: dict[str, Callable[[], Pass]] = {
     "easy-slack:0": backfill,
     "easy-slack:50": lambda: backfill(percent=50),
     "easy-slack:200": lambda: backfill(percent=200),
+    "conservative": conservative,
     "no-starvation:0": lambda: overtaking(0),
     "no-starvation:1": lambda: overtaking(1),
     "no-starvation:3": lambda: overtaking(3),

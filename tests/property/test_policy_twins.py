@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import given, settings
 from tests import effort
 from tests.policy_logs import SmallLog, crowded_log, decided, decided_by_twin, small_logs
 from tests.policy_twins import TWINS
+
+from kalends.scheduling.indexed_profile import IndexedProfile
+from kalends.scheduling.policies import conservative
 
 
 def same(policy: str, log: SmallLog) -> None:
@@ -32,6 +37,15 @@ def test_a_policy_decides_as_its_slow_twin_among_reservations(policy: str, log: 
 def test_a_policy_decides_as_its_slow_twin_on_crowded_logs(policy: str) -> None:
     for seed in range(effort.examples(200)):
         same(policy, crowded_log(seed))
+
+
+def test_conservative_decides_as_its_slow_twin_in_plans_that_are_indexed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(conservative, "STEPS_MANY", 2)
+    monkeypatch.setattr(conservative, "IndexedProfile", partial(IndexedProfile, stretch_steps=3))
+    for seed in range(effort.examples(200)):
+        same("conservative", crowded_log(seed))
 
 
 @pytest.mark.parametrize("seed", [877, 2531])

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import random
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import effort
 
+from kalends.scheduling.indexed_profile import IndexedProfile
 from kalends.scheduling.profile import Profile
+from kalends.scheduling.queued_plan import QueuedPlan
 
 NODES = 10
 END = 60
 """All bookings end before; the profile is free from there on."""
+FAR = 10_000
 
 BOOKINGS = st.lists(
     st.tuples(st.integers(0, 40), st.integers(1, 19), st.integers(1, 6)), max_size=30
@@ -53,6 +58,9 @@ def test_a_profile_answers_like_one_number_a_second(
     assert seconds(Profile.of(0, NODES, kept), 0) == free[:END]
     earliest = next(start for start in range(at, END + 100) if room(free, nodes, start, length))
     assert profile.earliest(nodes, length, at) == earliest
+    for end in range(at, END, 7):
+        in_time = earliest + length <= end
+        assert profile.within(nodes, length, at, end) == (earliest if in_time else None)
     assert profile.fits(nodes, at, at + length) == room(free, nodes, at, length)
     profile.forget_before(at)
     assert seconds(profile, at) == free[at:END]
@@ -68,7 +76,7 @@ def _moves_as_if_taken_out(profile: Profile, free: list[int], now: int) -> None:
         start = profile.earliest(nodes, length, now + 4)
         profile.take(nodes, start, start + length)
         wanted = next(each for each in range(now, start + 1) if room(free, nodes, each, length))
-        assert profile.earlier(nodes, length, now, start) == min(wanted, start)
+        assert profile.earlier(nodes, length, start, END + 200) == min(wanted, start)
         profile.take(-nodes, start, start + length)
 
 
@@ -79,3 +87,56 @@ def _gives_all_back(
         profile.take(-taken, max(start, now), end)
     assert profile.times == [now]
     assert profile.free == [NODES]
+
+
+def test_an_index_moves_bookings_to_where_a_walk_does() -> None:
+    for seed in range(effort.examples(60)):
+        _moves_alike(random.Random(seed))
+
+
+def _moves_alike(draw: random.Random) -> None:
+    plain, below = Profile(0, NODES), Profile(0, NODES)
+    kept = []
+
+    def book(profiles: tuple[Profile, Profile]) -> None:
+        nodes, length = draw.randint(1, NODES), draw.choice((1, 3, 9, 27, 80))
+        begin = plain.earliest(nodes, length, draw.randint(0, 100))
+        kept.append((nodes, length, begin))
+        for profile in profiles:
+            profile.take(nodes, begin, begin + length)
+
+    for _ in range(40):
+        book((plain, below))
+    both = plain, IndexedProfile(below, stretch_steps=draw.randint(1, 4))
+    for _ in range(80):
+        nodes, length, start = kept.pop(draw.randrange(len(kept)))
+        if draw.random() < 0.2:
+            for profile in both:
+                profile.take(-nodes, start, start + length)
+            book(both)
+        else:
+            earlier, found = (profile.earlier(nodes, length, start, FAR) for profile in both)
+            assert found == earlier
+            for profile in both:
+                if earlier < start:
+                    profile.move(nodes, length, start, earlier)
+            kept.append((nodes, length, earlier))
+        assert (below.times, below.free) == (plain.times, plain.free)
+        effort.steps["indexed profile"] += 1
+
+
+def test_a_queued_plan_books_where_a_walk_from_the_beginning_does() -> None:
+    for seed in range(effort.examples(60)):
+        draw = random.Random(seed)
+        running = [(0, draw.randint(1, 30), 1) for _ in range(draw.randint(0, NODES))]
+        plain, queued = (Profile.of(0, NODES, running) for _ in range(2))
+        plan = QueuedPlan(queued)
+        for _ in range(80):
+            nodes, length = draw.randint(1, NODES), draw.choice((1, 3, 9, 27, 80))
+            start = plain.earliest(nodes, length, 0)
+            assert plan.earliest(nodes, length) == start
+            if draw.random() < 0.8:
+                assert plan.book(nodes, length) == start
+                plain.take(nodes, start, start + length)
+            effort.steps["queued plan"] += 1
+        assert (queued.times, queued.free) == (plain.times, plain.free)

@@ -245,7 +245,8 @@ class Cluster:
             plan = self.plan(now)
             shadow_s = plan.earliest(job.nodes, job.requested_s, now)
             plan.take(job.nodes, shadow_s, shadow_s + job.requested_s)
-            return ReservedPromise(shadow_s, NEVER, plan)
+            # Who is not over by then needs nodes that are free beside the head.
+            return ReservedPromise(shadow_s, plan.at(shadow_s), plan)
         free, nodes, shadow_s = self.free, job.nodes, now
         later = iter(self.ends)
         if free < nodes:

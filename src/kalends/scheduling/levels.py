@@ -105,10 +105,9 @@ class Packing:
         """The earliest time, and its level, at which a request fits and makes no level longer."""
         for level in self.levels[first:]:
             begin_s = max(level.start_s, not_before_s)
-            if begin_s + length_s <= level.end_s:
-                start_s = self.profile.earliest(nodes, length_s, begin_s)
-                if start_s + length_s <= level.end_s:
-                    return start_s, level
+            start_s = self.profile.within(nodes, length_s, begin_s, level.end_s)
+            if start_s is not None:
+                return start_s, level
         return None
 
     def put(self, level: Level, nodes: int, start_s: int, length_s: int) -> None:
@@ -124,8 +123,10 @@ class Packing:
         on_top = level is self.levels[-1]
         begin_s = max(level.start_s, not_before_s, self.profile.times[0])
         if rule.stacked:
-            start_s = self.profile.earliest(nodes, length_s, begin_s)
-            if start_s + length_s <= level.end_s or (on_top and rule.open_ended):
+            if on_top and rule.open_ended:
+                return self.profile.earliest(nodes, length_s, begin_s)
+            start_s = self.profile.within(nodes, length_s, begin_s, level.end_s)
+            if start_s is not None:
                 return start_s
         at_border = begin_s == level.start_s
         if at_border and (on_top or begin_s + length_s <= level.end_s):

@@ -8,6 +8,7 @@ from typing import Final
 from kalends.scheduling.cluster import NEVER, Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.policy import Policy
+from kalends.scheduling.queued_plan import QueuedPlan
 
 
 def sizes_of(job: Job) -> tuple[int, ...]:
@@ -63,16 +64,15 @@ class Molding:
 
     def chosen(self, job: Job, now: int) -> int:
         """The size on which a job that is submitted now is expected to be over first."""
-        plan = self.cluster.plan(now)
+        plan = QueuedPlan(self.cluster.plan(now))
         for other in self.policy.waiting():
-            if other.nodes <= plan.free[-1]:
-                start_s = plan.earliest(other.nodes, other.requested_s, now)
-                plan.take(other.nodes, start_s, start_s + other.requested_s)
+            if plan.has_room(other.nodes):
+                plan.book(other.nodes, other.requested_s)
         best, best_s = job.nodes, NEVER
         for nodes in sizes_of(job):
             mold(job, nodes)
-            if nodes <= plan.free[-1] and self.cluster.could_ever_fit(job):
-                over_s = plan.earliest(nodes, job.requested_s, now) + job.requested_s
+            if plan.has_room(nodes) and self.cluster.could_ever_fit(job):
+                over_s = plan.earliest(nodes, job.requested_s) + job.requested_s
                 if over_s < best_s:
                     best, best_s = nodes, over_s
         return best

@@ -66,26 +66,65 @@ class Profile:
             else:
                 return start
 
-    def earlier(self, nodes: int, length: int, not_before: int, start: int) -> int:
+    def within(self, nodes: int, length: int, start: int, end: int) -> int | None:
+        """The first time from `start` on from which `nodes` are free for `length`; None if not by `end`."""
+        times, free = self.times, self.free
+        index = max(bisect_right(times, start) - 1, 0)
+        steps, latest = len(times), end - length
+        begin = start
+        while begin <= latest:
+            if free[index] >= nodes:
+                over = begin + length
+                index += 1
+                while index < steps and times[index] < over and free[index] >= nodes:
+                    index += 1
+                if index == steps or times[index] >= over:
+                    return begin
+            index += 1
+            if index == steps:
+                return None
+            begin = times[index]
+        return None
+
+    def earlier(self, nodes: int, length: int, start: int, freed_until: int) -> int:
         """The earliest start of a booking that now begins at `start`, if it may move: maybe `start` itself.
 
         Its own `nodes` during ``[start, start + length)`` are taken in the profile, and would be given
-        back: so only the time before `start` must be looked at.
+        back: so only the time before `start` must be looked at. Nothing has become free at `freed_until`
+        or later since there was nothing earlier for it. The last step must have room.
         """
         times, free = self.times, self.free
-        index = max(bisect_right(times, not_before) - 1, 0)
-        begin, last = not_before, len(times) - 1
-        while begin < start:
-            if free[index] >= nodes:
-                index += 1
-                if index > last or times[index] >= start or times[index] >= begin + length:
-                    return begin
-                continue
-            index += 1
-            if index > last:
-                return start
-            begin = times[index]
-        return start
+        blocked = bisect_left(times, start) - 1
+        while blocked >= 0 and free[blocked] >= nodes:
+            start = times[blocked]
+            blocked -= 1
+        if blocked < 0:
+            return start
+        # Any other gap ends before the last step without room.
+        latest = times[blocked] - length
+        if latest >= freed_until:
+            latest = freed_until - 1
+        if latest < times[0]:
+            return start
+        begin = self._first_gap(nodes, length, latest, blocked)
+        return start if begin is None else begin
+
+    def most(self, before: int) -> int:
+        """The most nodes that are ever free before a time later than the profile's start."""
+        return max(self.free[: bisect_left(self.times, before)])
+
+    def move(self, nodes: int, length: int, start: int, earlier: int) -> None:
+        """Let a booking that begins at `start` begin at `earlier`."""
+        if earlier + length > start:
+            self.take(nodes, earlier, start)
+            self.take(-nodes, earlier + length, start + length)
+        else:
+            self.take(nodes, earlier, earlier + length)
+            self.take(-nodes, start, start + length)
+
+    def at(self, time: int) -> int:
+        """How many nodes are free at a time, the profile's start or later."""
+        return self.free[bisect_right(self.times, time) - 1]
 
     def fits(self, nodes: int, start: int, end: int) -> bool:
         """Whether `nodes` are free during all of ``[start, end)``."""
@@ -101,8 +140,16 @@ class Profile:
         """Book `nodes` during ``[start, end)``; negative `nodes` give back."""
         if end <= start:
             return
-        first, last = self._border(start), self._border(end)
         times, free = self.times, self.free
+        first = bisect_left(times, start)
+        if first == len(times) or times[first] != start:
+            assert first > 0, "a profile knows nothing of the time before it"
+            times.insert(first, start)
+            free.insert(first, free[first - 1])
+        last = bisect_left(times, end, first)
+        if last == len(times) or times[last] != end:
+            times.insert(last, end)
+            free.insert(last, free[last - 1])
         for index in range(first, last):
             free[index] -= nodes
         if free[last] == free[last - 1]:
@@ -123,12 +170,26 @@ class Profile:
                 del times[:at], self.free[:at]
             times[0] = now
 
-    def _border(self, time: int) -> int:
-        """The index of a step that begins at `time`, made if need be."""
-        times = self.times
-        index = bisect_left(times, time)
-        if index == len(times) or times[index] != time:
-            assert index > 0, "a profile knows nothing of the time before it"
-            times.insert(index, time)
-            self.free.insert(index, self.free[index - 1])
-        return index
+    def _first_gap(self, nodes: int, length: int, latest: int, blocked: int) -> int | None:
+        """When the first gap of `length` begins that ends before the step `blocked`, which has no room.
+
+        None if that is later than `latest`.
+        """
+        return self._gap_within(nodes, length, latest, 0, blocked)
+
+    def _gap_within(
+        self, nodes: int, length: int, latest: int, index: int, blocked: int
+    ) -> int | None:
+        """The same of gaps that begin with the step `index` or a later one before `blocked`."""
+        times, free = self.times, self.free
+        while index < blocked:
+            while free[index] < nodes:
+                index += 1
+            begin = times[index]
+            if begin > latest:
+                return None
+            while free[index] >= nodes:
+                index += 1
+            if times[index] - begin >= length:
+                return begin
+        return None

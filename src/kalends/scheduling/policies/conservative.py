@@ -8,11 +8,16 @@ others, where they stand by then, leave it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from kalends.scheduling.cluster import NEVER, Cluster
+from kalends.scheduling.indexed_profile import IndexedProfile
 from kalends.scheduling.job import Job
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.profile import Profile
+
+STEPS_MANY: Final = 200
+"""A plan of more steps is worth an index when all who wait are looked at."""
 
 
 def conservative(cluster: Cluster) -> Policy:
@@ -50,8 +55,10 @@ class Conservative:
         """What is free beside all that runs, waits and is reserved; from the last event on."""
         self._starts: dict[Job, int] = {}
         """The reserved start of each waiting job, in order of submission."""
-        self._running: dict[Job, tuple[int, int]] = {}
-        """What the plan holds for each running job: nodes, and until when."""
+        self._next_s = NEVER
+        """The first of them."""
+        self._freed_until_s = 0
+        """Nothing has become free after this since each waiting job was last looked at."""
         self._out_of_service = cluster.out_of_service
         """Nodes out of service that the plan knows of."""
         self._fresh: Job | None = None
@@ -60,13 +67,12 @@ class Conservative:
         self._fresh = job
 
     def ended(self, job: Job, now: int) -> None:
-        nodes, until_s = self._running.pop(job)
-        self._planned(now).take(-nodes, now, until_s)
+        self._give_back(job, now, job.until_s, now)
 
     def withdrawn(self, job: Job, now: int) -> None:
         start_s = self._starts.pop(job)
         if start_s < NEVER:
-            self._planned(now).take(-self.cluster.width(job), start_s, start_s + job.requested_s)
+            self._give_back(job, start_s, start_s + job.requested_s, now)
 
     def schedule(self, now: int) -> None:
         plan = self._planned(now)
@@ -76,21 +82,23 @@ class Conservative:
             self._plan = plan = self.cluster.plan(now)
             for job in self._starts if fresh is None else (*self._starts, fresh):
                 self._reserve(job, plan, now)
+            self._next_s = self._freed_until_s = now
             fresh = None
         if fresh is None:
-            for job in list(self._starts):
-                self._move(job, plan, now)
+            self._move_all(plan, now)
             return
         self._reserve(fresh, plan, now)
         if self._starts[fresh] == now:
             self._start(fresh, plan, now)
+        start_s = self._starts.get(fresh, NEVER)
+        if start_s < self._next_s:
+            self._next_s = start_s
 
     def waiting(self) -> Iterator[Job]:
         return iter(self._starts)
 
     def wake_at(self, now: int) -> int | None:
-        wake_s = min(self._starts.values(), default=NEVER)
-        return wake_s if wake_s < NEVER else None
+        return self._next_s if self._next_s < NEVER else None
 
     def promised(self, job: Job) -> int:
         """The start reserved for a waiting job; it only gets later where a promise is broken, see above.
@@ -107,32 +115,55 @@ class Conservative:
             plan.take(width, start_s, start_s + job.requested_s)
         self._starts[job] = start_s
 
-    def _move(self, job: Job, plan: Profile, now: int) -> None:
-        start_s, width = self._starts[job], self.cluster.width(job)
-        earlier_s = plan.earlier(width, job.requested_s, now, start_s)
-        if earlier_s < start_s:
-            if start_s < NEVER:
-                plan.take(-width, start_s, start_s + job.requested_s)
-            plan.take(width, earlier_s, earlier_s + job.requested_s)
-            self._starts[job] = earlier_s
-        if earlier_s <= now:
-            self._start(job, plan, now)
+    def _move_all(self, plan: Profile, now: int) -> None:
+        """Look at each waiting job, in order of submission; start those that are due."""
+        starts, freed_until_s = self._starts, self._freed_until_s
+        if not self.cluster.counts:
+            # Who was refused is not where the plan has room for it.
+            freed_until_s = NEVER
+        if freed_until_s <= now < self._next_s:
+            return
+        if len(plan.times) > STEPS_MANY:
+            plan = IndexedProfile(plan)
+        width_of, moved_until_s = self.cluster.width, now
+        # Until somebody has moved, nobody can who needs more than that.
+        roof = plan.most(freed_until_s) if freed_until_s > now else 0
+        for job, start_s in list(starts.items()):
+            if job.nodes > roof and start_s > now:
+                continue
+            width, length_s = width_of(job), job.requested_s
+            if width > plan.free[-1]:
+                continue
+            earlier_s = plan.earlier(width, length_s, start_s, freed_until_s)
+            if earlier_s < start_s:
+                roof = self.cluster.nodes
+                starts[job] = earlier_s
+                if start_s == NEVER:
+                    plan.take(width, earlier_s, earlier_s + length_s)
+                else:
+                    plan.move(width, length_s, start_s, earlier_s)
+                    moved_until_s = max(moved_until_s, start_s + length_s)
+                    freed_until_s = max(freed_until_s, moved_until_s)
+            if earlier_s <= now:
+                self._start(job, plan, now)
+        self._freed_until_s = moved_until_s
+        self._next_s = min(starts.values(), default=NEVER)
 
     def _start(self, job: Job, plan: Profile, now: int) -> None:
-        width = self.cluster.width(job)
         if self.cluster.start(job, now):
             del self._starts[job]
-            self._running[job] = job.granted, job.until_s
-            if (job.granted, job.until_s) != (width, now + job.requested_s):
-                plan.take(-width, now, now + job.requested_s)
-                plan.take(job.granted, now, job.until_s)
             return
-        plan.take(-width, now, now + job.requested_s)
+        plan.take(-self.cluster.width(job), now, now + job.requested_s)
         if plan.times[-1] > now:
             self._reserve(job, plan, plan.next_border(now))
         else:
             # All is free that is in service, and that does not do: only other nodes would help.
             self._starts[job] = NEVER
+
+    def _give_back(self, job: Job, start_s: int, end_s: int, now: int) -> None:
+        if end_s > now:
+            self._planned(now).take(-self.cluster.width(job), start_s, end_s)
+            self._freed_until_s = max(self._freed_until_s, end_s)
 
     def _planned(self, now: int) -> Profile:
         if self._plan is None:
