@@ -11,7 +11,7 @@ from tests.simulation.mutations_of_waiting import MUTATIONS_OF_WAITING
 from tests.simulation.world import World
 
 SEEDS = 2_000
-SHIPPED_SEEDS = effort.examples(50)
+SHIPPED_SEEDS = effort.examples(60)
 """In each climate: more than any mutation needs to be caught there."""
 
 ALL = (*MUTATIONS, *MUTATIONS_OF_WAITING)
