@@ -7,7 +7,6 @@ is trusted as any Python that one runs, only not believed to be right.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from traceback import extract_tb
 from typing import Any, Final, NoReturn
 
 from kalends.core.errors import InvalidInput, KalendsError
@@ -139,6 +138,9 @@ class WatchedPolicy:
             Exception,
             SystemExit,
         ) as error:  # Whatever a user's class raises is its own fault, and told so.
+            # Imported here: most policies are not a user's.
+            from traceback import extract_tb
+
             at = extract_tb(error.__traceback__)[-1]
             about = next((f" for job {each.id}" for each in arguments if isinstance(each, Job)), "")
             called = getattr(call, "__name__", "it")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
@@ -48,7 +47,10 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in self._summaries and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], self._summaries, n=3)
+            # Imported here, for most commands are spelt right.
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], self._summaries, n=3)
             hint = f"Did you mean {' or '.join(near)}?" if near else f"See {ctx.command_path} -h."
             raise click.UsageError(f"There is no command {args[0]!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)
