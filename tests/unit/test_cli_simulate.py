@@ -127,6 +127,7 @@ def test_jobs_that_are_left_out_are_counted_and_named(run: Run, log: Path) -> No
         (["tiny.swf", "--loads", "1e-308", "--cores", "1"], "after the year 3000"),
         (["--generate", "uniform", "--nodes", "4"], "such as uniform:nodes=uniform(1,4)"),
         (["tiny.swf", "--by", "nodes,"], "cannot be told apart by ''"),
+        (["tiny.swf", "--by", ""], "cannot be told apart by ''"),
         ([""], "the name of the file is empty"),
         (["tiny.swf", "--out", ""], "the name of the file is empty"),
         (["tiny.swf", "--repeat", "3"], "shake the submissions"),

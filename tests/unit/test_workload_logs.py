@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kalends.core.errors import InvalidInput
+from kalends.simulation.checking.reading import read_requests
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.workloads.swf import (
     NO_COUNT,
@@ -43,6 +44,16 @@ def written(folder: Path, *lines: str) -> Path:
 
 def facts(job: SimulatedJob) -> tuple[int, ...]:
     return job.id, job.submit_s, job.nodes, job.requested_s, job.run_s, job.user
+
+
+def test_a_mark_of_the_encoding_before_the_first_line_is_no_part_of_it(tmp_path: Path) -> None:
+    header, job = "; MaxProcs: 4\n", line(1) + "\n"
+    for text in (header + job, job):
+        (tmp_path / "log.swf").write_text(text, "utf-8-sig")
+        log = open_log(tmp_path / "log.swf", nodes=4)
+        assert [each.id for each in log] == [1]
+        assert log.header == ({"MaxProcs": "4"} if text != job else {})
+        assert len(read_requests(tmp_path / "log.swf", 4, "user")) == 1
 
 
 def test_jobs_that_cannot_be_simulated_are_counted_and_named_by_reason(tmp_path: Path) -> None:

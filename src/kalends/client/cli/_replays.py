@@ -43,9 +43,9 @@ def policy_names(text: str) -> list[str]:
     return names
 
 
-def kinds(text: str) -> list[str]:
+def kinds(text: str | None) -> list[str]:
     """What tells jobs apart, of ``KIND[,KIND...]``, each once. Raises `InvalidInput` for others."""
-    if not text:
+    if text is None:
         return []
     from kalends.simulation.classes import check_kinds
 

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--by",
-    default="",
     metavar="KIND[,KIND...]",
     help="Also the metrics by class of job: nodes, run_time, requested_time, priority, user, or the "
     "log's group, queue or partition.",
@@ -63,7 +62,7 @@ def command(
     out: Path | None,
     plot: Path | None,
     predict: bool,
-    by: str,
+    by: str | None,
     **options: Unpack[_simulated.Simulated],
 ) -> None:
     """Replay a workload under policies, and measure the schedules.

@@ -259,4 +259,4 @@ def _text(path: Path) -> str:
         )
     if b"\0" in content:
         raise InvalidInput("is no text", where=str(path), remedy="give a schedule as SWF or CSV")
-    return content.decode("utf-8", "replace")
+    return content.decode("utf-8-sig", "replace")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import stat
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Generator
 from pathlib import Path
 from typing import BinaryIO, Final, cast
@@ -73,6 +74,9 @@ def _header(path: Path, stream: BinaryIO) -> tuple[list[bytes], bytes]:
     header: list[bytes] = []
     size = 0
     while line := stream.readline(LINE_BYTES_MAX + 1):
+        if not header:
+            # Some editors begin a file with a mark that nobody sees.
+            line = line.removeprefix(BOM_UTF8)
         _must_be_text(path, line, len(header))
         text = line.strip()
         if text and not text.startswith(b";"):
