@@ -118,6 +118,9 @@ class Conservative:
     def _move_all(self, plan: Profile, now: int) -> None:
         """Look at each waiting job, in order of submission; start those that are due."""
         starts, freed_until_s = self._starts, self._freed_until_s
+        if not starts:
+            self._freed_until_s, self._next_s = now, NEVER
+            return
         if not self.cluster.counts:
             # Who was refused is not where the plan has room for it.
             freed_until_s = NEVER
