@@ -5,6 +5,7 @@ Servers under test listen on port 0 and say which port they got, so there is no 
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -53,6 +54,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=privileged)
         config.stash[NOT_RUN] = [item.nodeid for item in privileged]
         config.stash[WHY_NOT] = reason
+
+
+def pytest_collection_finish() -> None:
+    """What is there by now stays to the end: no collection of garbage has to look at it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
