@@ -10,10 +10,11 @@ from tests import effort
 from tests.policy_logs import Recording, SmallLog, crowded_log, decided
 
 from kalends.machines.spec import machine_from
-from kalends.scheduling import Cluster, Job, policy_maker
+from kalends.scheduling import Cluster, Job, Reservation, Scheduler, policy_maker
 from kalends.scheduling.grid import Grid
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.placing import ClusterSpec
+from kalends.scheduling.policies.conservative import Conservative
 from kalends.scheduling.policies.levels import FcfsStar, Ffdh, FfdhStar, Ffih, FfihStar
 from kalends.scheduling.policies.voting import Ivs
 from kalends.scheduling.registry import POLICIES
@@ -112,3 +113,12 @@ class Distinct(Recording):
         taken = [node for job in running if job.partition for node in job.partition.nodes]
         assert len(taken) == len(set(taken)) == sum(job.granted for job in running)
         return touched
+
+
+def test_conservative_wants_no_wake_once_the_last_waiting_job_is_withdrawn() -> None:
+    scheduler = Scheduler(Conservative(Cluster(2, [Reservation(5, 9, 2)])))
+    job = Job(1, 0, 2, 7)
+    scheduler.submit(job, 0)
+    assert scheduler.wake_at(0) == 9
+    scheduler.withdraw(job, 1)
+    assert scheduler.wake_at(1) is None
