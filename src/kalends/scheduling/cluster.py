@@ -132,9 +132,11 @@ class Cluster:
         return True
 
     def end(self, job: Job) -> None:
-        """A job that runs here has ended, at whatever time; its nodes are free."""
+        """A running job has ended, at whatever time; its nodes are free."""
         ends = self.ends
-        del ends[bisect_left(ends, (job.until_s, job.order))]
+        at = bisect_left(ends, (job.until_s, job.order))
+        assert ends[at][2] is job, f"job {job.id} does not run here"
+        del ends[at]
         self.free += job.granted
         job.granted = 0
 
