@@ -43,9 +43,9 @@ class Conservative:
     """Nobody is ever delayed by anybody who came later. `promised` tells each waiting job's start.
 
     The plan counts nodes. When nodes leave service or come back, all are promised anew, in their order;
-    who needs nodes that are out of service holds nothing back. Over a cluster where enough free nodes may
-    be refused, which `conservative` sees to that it never is, the job moves to the next time at which the
-    plan changes.
+    who needs nodes that are out of service holds nothing back. `conservative` never puts it over a cluster
+    that may refuse enough free nodes, but a user's own may be one: a job that is refused there moves to the
+    next time at which the plan changes.
     """
 
     def __init__(self, cluster: Cluster) -> None:
