@@ -22,6 +22,7 @@ from kalends.core.errors import (
     Conflict,
     Expired,
     InvalidInput,
+    KalendsError,
     LostRace,
     NoCommonTime,
     NotFound,
@@ -39,8 +40,9 @@ STARTS: Final = 48
 SETTLE_S_MAX: Final = 100.0
 """Longer than any request stays open, and than the chain of restarts that a test makes."""
 
-_REFUSED: Final = (NoCommonTime, LostRace, Conflict, Expired)
-"""Ends of a booking or change that leave everything as it was."""
+REFUSALS: Final = (NoCommonTime, LostRace, Conflict, Expired)
+REFUSALS_WHERE_CLOCKS_ARE_WRONG: Final = (*REFUSALS, InvalidInput)
+"""To a broker whose clock is wrong, the times that are asked for may lie in the past."""
 
 Claim = tuple[str, int, int, int]
 """Resource, start, end, units."""
@@ -56,7 +58,10 @@ class Told(NamedTuple):
 
 
 class Customer:
-    """One user. `urls` are the replicas; `base_s` is when the time begins that is booked."""
+    """One user. `urls` are the replicas; `base_s` is when the time begins that is booked.
+
+    `refusals` are the ends of a booking or change that leave everything as it was.
+    """
 
     def __init__(
         self,
@@ -67,6 +72,7 @@ class Customer:
         chance: random.Random,
         *,
         token: str = "",
+        refusals: tuple[type[KalendsError], ...] = REFUSALS,
     ) -> None:
         self.user = user
         self.reserved: dict[str, tuple[Claim, ...]] = {}
@@ -79,6 +85,7 @@ class Customer:
         self.base_s = base_s
         self._chance = chance
         self._token = token
+        self._refusals = refusals
         self._booked = asyncio.Event()
         self._open = contextlib.AsyncExitStack()
         self._clients: list[kalends.Client] = []
@@ -232,7 +239,7 @@ class Customer:
             # Nothing was done: the auditor looks for this key among what is reserved.
             self.counts["unavailable"] += 1
             return None
-        except _REFUSED as error:
+        except self._refusals as error:
             self.counts[f"refused: {error.code}"] += 1
             return None
         if view.state == "open":
@@ -255,7 +262,7 @@ class Customer:
                 return ""
             try:
                 return await send(self._client())
-            except _REFUSED:
+            except self._refusals:
                 return "refused"
             except (OutcomeUnknown, Unavailable) as error:
                 errors.append(error)
@@ -292,7 +299,7 @@ class Customer:
             except (OutcomeUnknown, Unavailable) as error:
                 errors.append(error)
                 return "refused" if is_final(error) else None
-            except _REFUSED:
+            except self._refusals:
                 return "refused"
 
         answer = await until(
@@ -333,7 +340,7 @@ class Customer:
                 if not is_final(error):
                     return False
                 refused.append(error.code)
-            except (*_REFUSED, InvalidInput) as error:
+            except (*self._refusals, InvalidInput) as error:
                 refused.append(error.code)
             return True
 

@@ -14,8 +14,9 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 import aiohttp
@@ -48,15 +49,23 @@ class StartFailed(Exception):
 class Server:
     """One server by its configuration file; `url` and the store stay the same over its lives.
 
-    `inside` are the words of a command to run it under, such as ``ip netns exec NAME``.
+    `inside` are the words of a command to run it under, such as ``ip netns exec NAME``;
+    `environment` is added to that of the tests.
     """
 
     def __init__(
-        self, name: str, configuration: Path, url: str, *, inside: tuple[str, ...] = ()
+        self,
+        name: str,
+        configuration: Path,
+        url: str,
+        *,
+        inside: tuple[str, ...] = (),
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.name = name
         self.configuration = configuration
         self.url = url
+        self.environment = environment
         self._inside = inside
         self._process: asyncio.subprocess.Process | None = None
 
@@ -79,6 +88,7 @@ class Server:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
+                env={**os.environ, **self.environment},
             )  # fmt: skip
 
     async def listening(self) -> None:

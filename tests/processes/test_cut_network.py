@@ -20,7 +20,7 @@ from kalends.serving.tokens import mint
 from .auditing import audit
 from .customers import DAY_S, Customer, base_now_s
 from .facility import Facility, Keys, broker_text, site_text, write
-from .kill_loop import while_working
+from .ordeal import while_working
 from .servers import Server, running
 from .wide_area import WideArea, inside, wide_area
 

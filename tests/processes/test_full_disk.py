@@ -18,7 +18,7 @@ from kalends.core.errors import Unavailable
 from .auditing import audit
 from .customers import DAY_S, Customer, base_now_s
 from .facility import Facility, make_facility
-from .kill_loop import while_working
+from .ordeal import while_working
 from .servers import LOOK_EVERY_S, Server, health, running, until
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.xdist_group("one-at-a-time")]

@@ -12,7 +12,7 @@ import pytest
 from .auditing import audit
 from .customers import DAY_S, Customer, base_now_s
 from .facility import Facility, make_facility, site_text, write
-from .kill_loop import while_working
+from .ordeal import while_working
 from .servers import Server, StartFailed, free_urls, running
 
 pytestmark = pytest.mark.xdist_group("one-at-a-time")
