@@ -21,10 +21,12 @@ from kalends.core import messages as m
 from kalends.core.clock import LogicalClock
 from kalends.core.identifiers import request_id
 from kalends.core.resources import ResourceInfo
+from kalends.serving.outgoing import Proof
 
 RID = request_id(1_800_000_000_000, 7)
 HELLO = m.Hello(site="sdsc", epoch=3, resources=(ResourceInfo(name="sdsc/sp2"),))
 WAIT_S = 20.0
+OPEN = Proof("npaci-1", str)
 
 
 def frame(*messages: m.Message, source: str = "sdsc", lc: int = 0) -> bytes:
@@ -41,7 +43,7 @@ class Site:
         self.headers: list[str] = []
 
     async def session(self, request: web.Request) -> web.WebSocketResponse:
-        self.headers.append(request.headers["Kalends-User"])
+        self.headers.append(request.headers.get("Kalends-User", ""))
         socket = web.WebSocketResponse(max_msg_size=limits.FRAME_BYTES_MAX)
         await socket.prepare(request)
         await socket.send_bytes(self.greeting)
@@ -75,7 +77,7 @@ class User:
 
 
 @asynccontextmanager
-async def linked(site: Site) -> AsyncIterator[tuple[SiteLink, User]]:
+async def linked(site: Site, proof: Proof = OPEN) -> AsyncIterator[tuple[SiteLink, User]]:
     application = web.Application()
     application.router.add_get("/v1/session", site.session)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
@@ -89,7 +91,7 @@ async def linked(site: Site) -> AsyncIterator[tuple[SiteLink, User]]:
     async with aiohttp.ClientSession() as http:
         link = SiteLink(
             "sdsc", f"http://127.0.0.1:{runner.addresses[0][1]}/", source="npaci-1", http=http,
-            tls=True, headers=lambda: {"Kalends-User": "npaci-1"}, user=user, logger=logger,
+            tls=True, proof=proof, user=user, logger=logger,
             jitter=lambda: 0.0,
         )  # fmt: skip
         task = asyncio.create_task(link.run())

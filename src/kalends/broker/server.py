@@ -35,7 +35,7 @@ from kalends.serving.keys import load_trusted_keys
 from kalends.serving.limiting import ServingLimits
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
-from kalends.serving.outgoing import broker_headers, trust_in
+from kalends.serving.outgoing import broker_proofs, trust_in
 from kalends.serving.tokens import KeyRing
 
 QUIET_S_MAX: Final = 3.0
@@ -66,7 +66,7 @@ def build_broker(configuration: BrokerConfiguration, *, version: str) -> web.App
         logger=logger,
         measures=measures,
     )
-    headers = broker_headers(
+    proofs = broker_proofs(
         configuration.key, user=replica, issuer=configuration.name, now_s=clock.wall_s
     )
     trust = {
@@ -87,7 +87,7 @@ def build_broker(configuration: BrokerConfiguration, *, version: str) -> web.App
                         source=replica,
                         http=http,
                         tls=trust[site.name],
-                        headers=headers(site.name),
+                        proof=proofs(site.name),
                         user=service,
                         logger=logger,
                         jitter=random.random,

@@ -22,6 +22,8 @@ from kalends.core import limits, wire
 from kalends.core import messages as m
 from kalends.core.errors import InvalidInput, TooLarge
 from kalends.serving.logs import Logger
+from kalends.serving.outgoing import Proof
+from kalends.serving.proving import PROVE_EVERY_S
 
 SESSION_PATH: Final = "/v1/session"
 HEARTBEAT_S: Final = 10.0
@@ -48,13 +50,14 @@ IDLE_S_MAX: Final = 1.0
 _FRAME_HEAD_BYTES_MAX: Final = 128
 
 
-class _FrameOut(msgspec.Struct, frozen=True):
+class _FrameOut(msgspec.Struct, frozen=True, omit_defaults=True):
     """As `kalends.core.messages.FrameToSite`, of messages that are bytes already."""
 
     v: int
     source: str
     lc: int
     messages: list[msgspec.Raw]
+    proof: str = ""
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -84,8 +87,8 @@ class LinkUser(Protocol):
 class SiteLink:
     """The link to site `name` at `url`; `run` keeps it until it is cancelled.
 
-    `headers` makes what proves who we are, anew for each connection; `jitter` gives numbers in
-    [0, 1); `tls` is what to trust for https.
+    `proof` is made anew for each connection, and again and again while it lasts; `jitter` gives
+    numbers in [0, 1); `tls` is what to trust for https.
     """
 
     def __init__(
@@ -96,7 +99,7 @@ class SiteLink:
         source: str,
         http: aiohttp.ClientSession,
         tls: ssl.SSLContext | bool,
-        headers: Callable[[], dict[str, str]],
+        proof: Proof,
         user: LinkUser,
         logger: Logger,
         jitter: Callable[[], float],
@@ -107,7 +110,9 @@ class SiteLink:
         self._source = source
         self._http = http
         self._tls = tls
-        self._headers = headers
+        self._proof = proof
+        self._fresh_proof = ""
+        """To leave with the next frame."""
         self._user = user
         self._logger = logger
         self._jitter = jitter
@@ -160,6 +165,7 @@ class SiteLink:
         self.connected = False
         self._outbox.clear()
         self._outbox_bytes = 0
+        self._fresh_proof = ""
         self._to_write.clear()
         self._drop.clear()
         self._no_longer_idle()
@@ -175,7 +181,7 @@ class SiteLink:
             async with asyncio.timeout(CONNECT_S_MAX):
                 socket = await self._http.ws_connect(
                     self._address,
-                    headers=self._headers(),
+                    headers=self._proof.headers(),
                     heartbeat=HEARTBEAT_S,
                     max_msg_size=limits.FRAME_BYTES_MAX,
                     ssl=self._tls,
@@ -190,6 +196,7 @@ class SiteLink:
             asyncio.create_task(self._read(socket)),
             asyncio.create_task(self._write(socket)),
             asyncio.create_task(self._dropped()),
+            asyncio.create_task(self._prove()),
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -255,9 +262,10 @@ class SiteLink:
 
     def _frames(self) -> Iterator[bytes]:
         """All that waits, in as few frames as the limits allow."""
-        while self._outbox:
+        while self._outbox or self._fresh_proof:
             taken: list[msgspec.Raw] = []
-            size = _FRAME_HEAD_BYTES_MAX
+            proof, self._fresh_proof = self._fresh_proof, ""
+            size = _FRAME_HEAD_BYTES_MAX + len(proof)
             while self._outbox and len(taken) < limits.FRAME_MESSAGES_MAX:
                 size += len(self._outbox[0])
                 if taken and size > limits.FRAME_BYTES_MAX:
@@ -265,8 +273,16 @@ class SiteLink:
                 packed = self._outbox.popleft()
                 self._outbox_bytes -= len(packed)
                 taken.append(msgspec.Raw(packed))
-            frame = _FrameOut(m.WIRE_VERSION, self._source, self._user.clock(), taken)
+            frame = _FrameOut(m.WIRE_VERSION, self._source, self._user.clock(), taken, proof)
             yield _ENCODER.encode(frame)
+
+    async def _prove(self) -> None:
+        """Keep being believed for as long as the connection lasts."""
+        while True:
+            await asyncio.sleep(PROVE_EVERY_S)
+            self._fresh_proof = self._proof.token()
+            if self._fresh_proof:
+                self._to_write.set()
 
     async def _dropped(self) -> None:
         await self._drop.wait()

@@ -13,6 +13,9 @@ FRAME_BYTES_MAX: Final = 4 * 1024 * 1024
 FRAME_MESSAGES_MAX: Final = 2_000
 """Messages in one frame: bounds the time that one frame keeps the event loop."""
 
+TOKEN_CHARACTERS_MAX: Final = 8_000
+"""What fits into one header field of the HTTP parser; 64 long group names stay below it."""
+
 REQUEST_TEXT_MAX: Final = 4_096
 """Characters of a request's text form; people type far less, generators can use the Python form."""
 

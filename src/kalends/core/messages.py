@@ -507,12 +507,16 @@ BetweenSites = PeerAsk | PeerSays
 
 
 class FrameToSite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`lc` is the sender's logical clock at sending; receivers merge it."""
+    """`lc` is the sender's logical clock at sending; receivers merge it.
+
+    `proof` is a fresh token now and then: the session is believed for longer (`kalends.serving.proving`).
+    """
 
     v: Literal[1]
     source: SiteName
     lc: Count
     messages: Annotated[list[ToSite], Meta(max_length=limits.FRAME_MESSAGES_MAX)]
+    proof: Annotated[str, Meta(max_length=limits.TOKEN_CHARACTERS_MAX)] = ""
 
 
 class FrameToBroker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,8 +1,9 @@
 """The sessions of a site with its brokers: who is connected, and every frame that comes in.
 
 A frame is taken whole or not at all. One that cannot be understood ends its session with a close
-code: 1007 and the path of what is malformed, 1008 for who or when, 1009 for size, 1013 while the
-site's store does not work. The broker connects again, and repeats what was not answered.
+code: 1007 and the path of what is malformed, 1008 for who, 1009 for size, 1013 while the site's store
+does not work. The broker connects again, and repeats what was not answered. Who a broker is was looked
+at when it connected, and is looked at again whenever it sends a fresh token (`kalends.serving.proving`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Callable
 from typing import Final
 
 import msgspec
-from aiohttp import WSCloseCode, WSMsgType, web
+from aiohttp import WSCloseCode, WSMessage, WSMsgType, web
+from aiohttp.http import WS_CLOSED_MESSAGE
 
 from kalends.core import messages as m
 from kalends.core import wire
@@ -29,10 +31,11 @@ from kalends.core.errors import (
 from kalends.core.intervals import Moment
 from kalends.resource_servers.engine import SiteEngine
 from kalends.resource_servers.links import BrokerLink
-from kalends.serving.application import caller_of, open_socket
+from kalends.serving.application import caller_by, caller_of, open_socket
 from kalends.serving.callers import Caller
 from kalends.serving.limiting import ServingLimits
 from kalends.serving.logs import Logger
+from kalends.serving.proving import Belief
 
 SESSION_PATH: Final = "/v1/session"
 
@@ -83,7 +86,7 @@ class BrokerSessions:
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
         """The WebSocket of one broker replica, authenticated at the upgrade."""
-        caller = caller_of(request, "broker")
+        belief = Belief(caller_of(request, "broker"), self._moment().monotonic_ms)
         self._engine()
         if self._stopping:
             raise Unavailable("the site is stopping", retry_after_s=1.0)
@@ -103,7 +106,7 @@ class BrokerSessions:
         writer = asyncio.create_task(link.write())
         try:
             link.push(self._engine().participant.hello())
-            await self._read(link, caller)
+            await self._read(link, belief, lambda token: caller_by(request, token, "broker"))
         except Unavailable as error:
             await link.close(WSCloseCode.TRY_AGAIN_LATER, error.detail)
         finally:
@@ -121,17 +124,19 @@ class BrokerSessions:
         closing = [link.close(code, reason) for link in list(self._open)]
         await asyncio.gather(*closing, *self._replaced, return_exceptions=True)
 
-    async def _read(self, link: BrokerLink, caller: Caller) -> None:
+    async def _read(
+        self, link: BrokerLink, belief: Belief, caller_by: Callable[[str], Caller]
+    ) -> None:
         """Take frames until the session is over, whoever ends it."""
         while not link.closing:
-            message = await link.socket.receive()
+            message = await self._next(link, belief)
             if message.type is WSMsgType.TEXT:
                 await link.close(WSCloseCode.UNSUPPORTED_DATA, "frames are binary: MessagePack")
                 return
             if message.type is not WSMsgType.BINARY or link.closing:
                 return
             try:
-                self._accept(link, caller, message.data)
+                self._accept(link, belief, caller_by, message.data)
             except (InvalidInput, TooLarge, NotAllowed, NotAuthenticated) as error:
                 self._logger.warning("session_refused", broker=link.name, detail=str(error))
                 await link.close(_close_code(error), f"{error.where}: {error.detail}")
@@ -139,16 +144,42 @@ class BrokerSessions:
             if (engine := self._engine()).behind > BEHIND_MAX:
                 await engine.settle()
 
-    def _accept(self, link: BrokerLink, caller: Caller, packed: bytes) -> None:
+    async def _next(self, link: BrokerLink, belief: Belief) -> WSMessage:
+        """The next frame; none is waited for longer than the session is believed."""
+        try:
+            async with asyncio.timeout(belief.left_s(self._moment().monotonic_ms)):
+                return await link.socket.receive()
+        except TimeoutError:
+            await link.close(WSCloseCode.POLICY_VIOLATION, "the broker did not prove who it is")
+            return WS_CLOSED_MESSAGE
+
+    def _accept(
+        self, link: BrokerLink, belief: Belief, caller_by: Callable[[str], Caller], packed: bytes
+    ) -> None:
         """Take one frame, whole or not at all."""
         frame = wire.decode_frame(packed, _FRAMES)
         moment = self._moment()
-        caller.require("broker", moment.wall_s)
+        if frame.proof and belief.runs_out:
+            self._believe(link, belief, caller_by, frame.proof)
+        belief.check(moment.monotonic_ms)
         if frame.source != link.name:
-            self._identify(link, caller, frame.source)
+            self._identify(link, belief.caller, frame.source)
         self._clock.merge(frame.lc, moment.wall_ms)
         self._taken(len(frame.messages))
         self._engine().receive(link.name, frame.messages)
+
+    def _believe(
+        self, link: BrokerLink, belief: Belief, caller_by: Callable[[str], Caller], proof: str
+    ) -> None:
+        """Go on believing who `proof` names. One that is refused ends nothing: a clock may be wrong for
+        a moment, and the next proof comes soon.
+        """
+        try:
+            caller = caller_by(proof)
+        except (NotAuthenticated, NotAllowed) as error:
+            self._logger.warning("proof_refused", broker=link.name, detail=str(error))
+            return
+        belief.renew(caller, self._moment().monotonic_ms)
 
     def _identify(self, link: BrokerLink, caller: Caller, source: str) -> None:
         """The first frame says who the broker is, and its token must agree."""

@@ -15,7 +15,7 @@ from kalends.resource_servers.near_visits import VISITS_PATH
 from kalends.resource_servers.visiting import RELAY_MS_MAX
 from kalends.serving.configuration import NearConfiguration
 from kalends.serving.logs import Logger
-from kalends.serving.outgoing import broker_headers, trust_in
+from kalends.serving.outgoing import broker_proofs, trust_in
 
 
 class RelayCalls:
@@ -34,7 +34,7 @@ class RelayCalls:
         self._near = {
             each.name: (
                 each.url.rstrip("/") + VISITS_PATH,
-                broker_headers(each.key, user=site, issuer=site, now_s=lambda: moment().wall_s)(
+                broker_proofs(each.key, user=site, issuer=site, now_s=lambda: moment().wall_s)(
                     each.name
                 ),
                 trust_in(each.ca, f"site.near.{each.name}.ca"),
@@ -67,11 +67,11 @@ class RelayCalls:
     async def _post(self, relay: Relay) -> m.Report:
         if self._http is None or self._http.closed:
             raise Unavailable("the site is stopping")
-        url, headers, tls = self._near[relay.site]
+        url, proof, tls = self._near[relay.site]
         async with self._http.post(
             url,
             data=wire.encode_msgpack(relay.dispatch),
-            headers={"Content-Type": wire.MSGPACK, "Accept": wire.MSGPACK, **headers()},
+            headers={"Content-Type": wire.MSGPACK, "Accept": wire.MSGPACK, **proof.headers()},
             ssl=tls,
             allow_redirects=False,
         ) as response:

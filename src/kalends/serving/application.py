@@ -96,7 +96,13 @@ def caller_of(request: web.Request, scope: str) -> Caller:
     Raises `NotAuthenticated` or `NotAllowed`, which become problems.
     """
     server = request.app[_SERVER]
-    return server.caller(request, scope)
+    return server.caller(request.headers, scope)
+
+
+def caller_by(request: web.Request, token: str, scope: str) -> Caller:
+    """As `caller_of`, by another `token` than `request` came with."""
+    server = request.app[_SERVER]
+    return server.caller({"Authorization": f"Bearer {token}"}, scope)
 
 
 class _Server:
@@ -117,11 +123,11 @@ class _Server:
             "kalends_sessions", "Clients' sessions that are open.", value=lambda: len(self.sessions)
         )
 
-    def caller(self, request: web.Request, scope: str) -> Caller:
+    def caller(self, headers: Mapping[str, str], scope: str) -> Caller:
         if not scope:
             return ANYONE
         now_s = self.dispatcher.clock.wall_s()
-        caller = self.authenticator.authenticate(request.headers, now_s)
+        caller = self.authenticator.authenticate(headers, now_s)
         caller.require(scope, now_s)
         return caller
 
@@ -151,7 +157,7 @@ def _operation(server: _Server, entry: Entry) -> _Respond:
 
     async def respond(request: web.Request) -> web.Response:
         form = bodies.form_of_answer(request.headers.get("Accept", ""))
-        caller = server.caller(request, operation.scope)
+        caller = server.caller(request.headers, operation.scope)
         dispatcher.admit(caller, operation)
         fields = await read_fields(request, operation, dispatcher.limits)
         body = wire.convert(fields, operation.body, strict=operation.method != "GET")
@@ -170,7 +176,7 @@ def _sessions(server: _Server) -> _Respond:
     limits = server.dispatcher.limits
 
     async def respond(request: web.Request) -> web.StreamResponse:
-        caller = server.caller(request, "use")
+        caller = server.caller(request.headers, "use")
         if len(server.sessions) >= limits.sessions_max:
             raise LimitExceeded(
                 f"{limits.sessions_max} sessions are open, the most that this server keeps",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from kalends.core.errors import InvalidInput
 from kalends.serving.callers import USER_HEADER
@@ -13,26 +13,40 @@ from kalends.serving.keys import load_private_key
 from kalends.serving.tokens import mint
 
 TOKEN_S: Final = 300
-"""A token is made for one connection or call: its life only has to cover clocks that differ."""
+"""A token is made for one call, or one proof in a session: its life only has to cover clocks that
+differ."""
 
-Headers = Callable[[], dict[str, str]]
+
+class Proof(NamedTuple):
+    """What proves to one server who we are. `token` makes a fresh one each time, or is "" where access
+    is open and `user` is believed.
+    """
+
+    user: str
+    token: Callable[[], str]
+
+    def headers(self) -> dict[str, str]:
+        """For a call, or the opening of a session."""
+        token = self.token()
+        return {"Authorization": f"Bearer {token}"} if token else {USER_HEADER: self.user}
 
 
-def broker_headers(
+def broker_proofs(
     key: Path | None, *, user: str, issuer: str, now_s: Callable[[], int]
-) -> Callable[[str], Headers]:
+) -> Callable[[str], Proof]:
     """For each server called, what proves that `user` vouches for others: scope ``broker`` there.
 
-    A fresh token each time; without `key`, where access is open, just the name. Raises `InvalidInput`
-    for a key that cannot be used.
+    Without `key`, where access is open, just the name. Raises `InvalidInput` for a key that cannot be
+    used.
     """
     if key is None:
-        return lambda audience: lambda: {USER_HEADER: user}
+        return lambda audience: Proof(user, str)
     private = load_private_key(key)
 
-    def of_server(audience: str) -> Headers:
-        def headers() -> dict[str, str]:
-            token = mint(
+    def of_server(audience: str) -> Proof:
+        return Proof(
+            user,
+            lambda: mint(
                 private,
                 user=user,
                 groups=(),
@@ -41,10 +55,8 @@ def broker_headers(
                 issuer=issuer,
                 lifetime_s=TOKEN_S,
                 now_s=now_s(),
-            )
-            return {"Authorization": f"Bearer {token}"}
-
-        return headers
+            ),
+        )
 
     return of_server
 

@@ -18,6 +18,7 @@ import jwt
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from kalends.core import limits
 from kalends.core.errors import InvalidInput, NotAuthenticated
 from kalends.serving.callers import SCOPES, Caller, principal_of
 from kalends.serving.keys import TrustedKey, key_id
@@ -28,9 +29,6 @@ CLOCK_SKEW_S_MAX: Final = 60
 """A token may start this much in our future: the clock of the machine that made it runs ahead."""
 
 LIFETIME_S_MAX: Final = 366 * 86_400
-
-TOKEN_CHARACTERS_MAX: Final = 8_000
-"""What fits into one header field of the HTTP parser; 64 long group names stay below it."""
 
 VERIFIED_MAX: Final = 4_096
 """Verified tokens remembered: each saves a signature check of about 0.1 ms per call."""
@@ -96,7 +94,7 @@ def mint(
     )
     headers = {"kid": key_id(private_key.public_key())}
     token = _JWS.encode(msgspec.json.encode(claims), private_key, ALGORITHM, headers)
-    if len(token) > TOKEN_CHARACTERS_MAX:
+    if len(token) > limits.TOKEN_CHARACTERS_MAX:
         raise InvalidInput(
             f"a token of {len(token)} characters would not fit into a header field",
             where="groups",
@@ -199,8 +197,8 @@ class KeyRing:
 
     def _check_signature(self, token: str) -> tuple[TrustedKey, bytes]:
         """The listed key that signed `token`, and the signed payload."""
-        if len(token) > TOKEN_CHARACTERS_MAX:
-            raise _refused(f"it is longer than {TOKEN_CHARACTERS_MAX} characters")
+        if len(token) > limits.TOKEN_CHARACTERS_MAX:
+            raise _refused(f"it is longer than {limits.TOKEN_CHARACTERS_MAX} characters")
         if not token.isascii():
             raise _refused("it is malformed", remedy="send the token exactly as it was issued")
         try:
