@@ -84,15 +84,20 @@ class Recorder(Listener):
         self._log.append(Crash(site, moment))
 
     def _stale(self, site: str, stale: m.Stale) -> None:
-        """It had no effect. Of those that it may answer it answers the oldest."""
+        """It had no effect. Of those that it may answer it answers the oldest.
+
+        An agent's visit is not answered once another attempt has ended it: what is called stale then
+        may be a repeat, and the oldest may have had its effect.
+        """
         found = [
             waiting
             for kind in ("visit", "dispatch", "renew")
             if (waiting := self._open[site].get((kind, stale.rid, stale.att)))
         ]
         if found:
-            oldest = min(found, key=lambda waiting: waiting[0].invoked)
-            oldest.popleft().answer = stale
+            exchange = min(found, key=lambda waiting: waiting[0].invoked).popleft()
+            if not isinstance(exchange.message, m.Dispatch):
+                exchange.answer = stale
 
     # Judging
 

@@ -26,11 +26,14 @@ class LineHearing(Listener):
         """Site and number of every hold that was reported for an agent."""
         self._delivered: dict[tuple[str, str, int, str], int] = {}
         """When the first message of this kind, that is not answered yet, came."""
+        self._promised_since: dict[tuple[str, str, int], int] = {}
+        """When a promise was asked for that a crash left unanswered: it may have been stored."""
 
     def on_delivered(self, site: str, source: str, message: m.Message, moment: int) -> None:
         books = self._sites[site]
         if self._silent_since[site] == moment:
             books.aborted.clear()
+            books.unheard.clear()
         match message:
             case m.Visit() | m.Dispatch():
                 self._visited(site, message, moment)
@@ -115,8 +118,11 @@ class LineHearing(Listener):
             books.taken.pop(self._replaces[rid], None)
         if decision.outcome == "abort":
             self._delivered[site, rid, decision.att, "abort"] = moment
-            books.asked.pop(rid, None)
-            if taken is not None and taken.state == "promised" and taken.att <= decision.att:
+            asked = books.asked.pop(rid, None)
+            if asked is not None and wants_promise(asked):
+                books.unheard[rid] = asked
+            promised = taken is not None and (taken.state == "promised" or rid in books.unheard)
+            if taken is not None and promised and taken.att <= decision.att:
                 books.aborted[rid] = taken
             books.drop(rid, decision.att, "held", "promised")
         elif taken is not None and taken.att == decision.att:
@@ -131,7 +137,7 @@ class LineHearing(Listener):
         books.waiters.clear()
         books.listed.clear()
         for rid, asked in list(books.asked.items()):
-            if isinstance(asked, m.Visit) and asked.mode == "hold":
+            if not wants_promise(asked):
                 del books.asked[rid]
         for rid, taken in list(books.taken.items()):
             if taken.state == "held" and rid not in books.asked:
@@ -139,8 +145,36 @@ class LineHearing(Listener):
         for rid, taken in books.aborted.items():
             taken.sure = False
             books.taken.setdefault(rid, taken)
+        for rid, asked in books.unheard.items():
+            books.asked.setdefault(rid, asked)
         for key in [key for key in self._delivered if key[0] == site]:
-            del self._delivered[key]
+            came = self._delivered.pop(key)
+            asked = books.asked.get(key[1])
+            if asked is not None and asked.att == key[2]:
+                self._promised_since.setdefault(key[:3], came)
+
+    # What sites say of attempts that are over
+
+    def _over(self, site: str, stale: m.Stale, moment: int) -> None:
+        """Its attempt is over: a visit of it that came late does not wait either."""
+        books, rid = self._sites[site], stale.rid
+        asked = books.asked.get(rid)
+        if asked is not None and asked.att <= stale.att:
+            del books.asked[rid]
+        books.leave(rid, stale.att, moment)
+        self._delivered.pop((site, rid, stale.att, "visit"), None)
+
+    def _aborted(self, books: SiteBooks, site: str, done: m.Done) -> None:
+        """What was answered only after the abort had come, and is of before, is over as well."""
+        came = self._delivered.get((site, done.rid, done.att, "abort"), 0)
+        taken = books.taken.get(done.rid)
+        if taken is not None and taken.since <= came:
+            books.drop(done.rid, done.att, "held", "promised")
+
+
+def wants_promise(asked: m.Visit | m.Prepare) -> bool:
+    """What it asks for may be stored, and then survives a crash, though nobody has heard so."""
+    return isinstance(asked, m.Prepare) or asked.mode == "vote"
 
 
 def _as_visit(wish: m.Await) -> Any:

@@ -20,7 +20,6 @@ from kalends.core import messages as m
 from tests.simulation.line_books import (
     FASTEST,
     PAUSE_MS,
-    SiteBooks,
     Span,
     Taken,
     Waiter,
@@ -71,10 +70,13 @@ class LineOracle(LineHearing):
         self._turn_ms = turn_ms
         self._wake_ms = wake_ms
         self._settle_ms = settle_ms
+        self.exists: Callable[[str], bool] = lambda rid: True
+        """Whether the register ever took a request."""
 
     def attach(self, world: World) -> None:
         super().attach(world)
         self._order.capacities = world.auditor.capacities
+        self.exists = world.auditor.rows.__contains__
         changed, heal = world.auditor.register_changed, world.network.heal
 
         def register_changed(rids: Iterable[str]) -> None:
@@ -111,8 +113,10 @@ class LineOracle(LineHearing):
         now_ms = self._now_ms()
         for site in sorted(self._sites):
             self._look_around(site, now_ms)
-        for late in self._turns.unfinished(now_ms):
-            self._wrong(late)
+        for rid, late in self._turns.unfinished(now_ms):
+            # A request that the register never took has nobody who waits for it.
+            if self.exists(rid):
+                self._wrong(late)
         return self.complaints
 
     # What sites say
@@ -136,8 +140,7 @@ class LineOracle(LineHearing):
             case m.Done() if message.of == "abort":
                 self._aborted(books, site, message)
             case m.Stale():
-                books.asked.pop(rid, None)
-                self._delivered.pop((site, rid, message.att, "visit"), None)
+                self._over(site, message, moment)
             case m.Voted():
                 self._voted(site, message, moment)
             case m.Recall():
@@ -149,13 +152,6 @@ class LineOracle(LineHearing):
                 if rid not in books.listed and books.unlisted.get(rid, -1) < since:
                     self._wrong(f"{site} offers something to {rid}, which is not on its list")
         self._look_around(site, milliseconds(moment))
-
-    def _aborted(self, books: SiteBooks, site: str, done: m.Done) -> None:
-        """What was answered only after the abort had come, and is of before, is over as well."""
-        came = self._delivered.get((site, done.rid, done.att, "abort"), 0)
-        taken = books.taken.get(done.rid)
-        if taken is not None and taken.since <= came:
-            books.drop(done.rid, done.att, "held", "promised")
 
     def _answered(self, site: str, visited: m.Visited, moment: int) -> None:
         books, rid = self._sites[site], visited.rid
@@ -184,7 +180,8 @@ class LineOracle(LineHearing):
         state = "promised" if visited.vote == "yes" else "held"
         spans = {held.hold_id: _span(visit.wants[held.index]) for held in visited.held}
         if taken is None or taken.att != visited.att or taken.spans != spans:
-            self._nobody_before(site, visit, list(spans.values()), since, moment)
+            got = self._promised_since.get((site, rid, visited.att), since)
+            self._nobody_before(site, visit, list(spans.values()), got, moment)
         elif taken.state == state:
             return
         books.taken[rid] = Taken(

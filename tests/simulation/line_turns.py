@@ -43,11 +43,11 @@ class Turns:
         self._ended_ms[rid] = now_ms
         return self._late(rid, now_ms)
 
-    def unfinished(self, now_ms: int) -> Iterator[str]:
-        """What is wrong with those that have not ended."""
+    def unfinished(self, now_ms: int) -> Iterator[tuple[str, str]]:
+        """Those that have not ended, and what is wrong with that."""
         for rid in sorted(self._since_ms.keys() - self._ended_ms.keys()):
             if late := self._late(rid, now_ms):
-                yield late
+                yield rid, late
 
     def _late(self, rid: str, now_ms: int) -> str:
         since_ms = self._since_ms.get(rid)

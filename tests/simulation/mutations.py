@@ -6,7 +6,6 @@ the order of storing and saying, and drops an owner's rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -15,99 +14,29 @@ from kalends.broker import record as r
 from kalends.broker.coordinator import Coordinator
 from kalends.broker.effects import Send
 from kalends.core import messages as m
-from kalends.resource_servers import records as shipped
 from kalends.resource_servers.participant import Participant
+from tests.simulation.climates import (
+    AGENTS_EVERYWHERE,
+    BROKERS_PAUSE,
+    BROKERS_SILENT,
+    EVERY_FAULT,
+    LATE_ANSWERS,
+    SITE_CUT_OFF,
+    SLOW_LINES,
+    Climate,
+    DroppedSoon,
+)
 from tests.simulation.disks import RegisterDisk
-from tests.simulation.network import Weather
-from tests.simulation.nodes import BrokerNode, SiteNode, Trouble
-from tests.simulation.schedule import FAULTS_MS, run
-from tests.simulation.workload import Size
+from tests.simulation.nodes import BrokerNode, SiteNode
 from tests.simulation.world import World
 
 
 class Mutation(NamedTuple):
-    """`world` runs the broken code; the others are what lets it show (`hard` 0: no faults strike)."""
+    """`world` runs the broken code, in the climate that lets it show."""
 
     name: str
     world: type[World]
-    size: Size | None = None
-    climate: Callable[[World], None] | None = None
-    faults_ms: int = FAULTS_MS
-    hard: float = 1.0
-
-
-CROWD: Final = Size(sites=3, clients=8, sagas=4, hours=5, pause_ms=600, kinds=(0, 0, 60, 40, 0, 0))
-"""So many for so little that most attempts are refused, and tried again."""
-
-WINDOWS: Final = CROWD._replace(kinds=(0, 0, 100, 0, 0, 0))
-"""The same, and each refusal leads to another attempt of the same request at another time."""
-
-SOON: Final = Size(sites=3, clients=8, sagas=3, hours=3, begin_s=120, slot_s=120, pause_ms=6_000)
-"""Slots that end while the schedule runs, so that records are dropped."""
-
-SILENCE_MS: Final = 120_000
-
-
-def late_answers(world: World) -> None:
-    """Most messages arrive twice, half of them some attempts later; nothing else goes wrong."""
-    calm(world)
-    world.network.stream = False
-    world.network.weather = Weather(duplicate=0.9, late=0.5, late_ms_max=6_000, delay_ms_max=1_000)
-
-
-def brokers_silent(world: World) -> None:
-    """Sites lose sight of all brokers one by one, which then stop; sites still reach each other."""
-    calm(world)
-    begin_ms = world.kernel.random.randrange(3_000, 30_000)
-    for site in world.sites:
-        delay_ms = begin_ms + world.kernel.random.randrange(2_000)
-        world.kernel.after(delay_ms, _silence, world, [site])
-    for broker in world.brokers:
-        world.kernel.after(
-            begin_ms + world.kernel.random.randrange(3_000), _pause, broker, SILENCE_MS
-        )
-
-
-def brokers_pause(world: World) -> None:
-    """Brokers stop in the middle for longer than their leases, and go on."""
-    calm(world)
-    world.network.weather.delay_ms_max = 1_500
-    for broker in world.brokers:
-        for begin_ms in range(2_000, FAULTS_MS, 20_000):
-            delay_ms = begin_ms + world.kernel.random.randrange(20_000)
-            world.kernel.after(delay_ms, _pause, broker, 16_000)
-
-
-def slow_lines(world: World) -> None:
-    """What an agent holds is promised only after a second or two: time for others to want it."""
-    calm(world)
-    world.network.weather.delay_ms_max = 1_500
-
-
-def _pause(broker: BrokerNode, length_ms: int) -> None:
-    broker.paused_until_ms = broker.kernel.now_ms + length_ms
-
-
-def site_cut_off(world: World) -> None:
-    """One site reaches no broker for four minutes; slots end, and others drop their records."""
-    calm(world)
-    alone = world.kernel.random.choice(world.sites)
-    world.kernel.after(world.kernel.random.randrange(3_000, 30_000), _silence, world, [alone])
-
-
-def calm(world: World) -> None:
-    """Messages and nodes are reliable, and clocks are right: what happens takes its time only."""
-    world.network.stream = True
-    world.network.weather = Weather(delay_ms_max=300)
-    for node in world.nodes:
-        node.trouble = Trouble(commit_ms_max=300)
-        node.clock.heal()
-
-
-def _silence(world: World, sites: list[SiteNode]) -> None:
-    for broker in world.brokers:
-        for site in sites:
-            world.network.cut(broker.name, site.name, both=True)
+    climate: Climate = EVERY_FAULT
 
 
 def world_with(
@@ -136,7 +65,7 @@ def _sites(name: str, broken: type[Participant]) -> Mutation:
 
 def _asking(name: str, broken: type[Participant]) -> Mutation:
     """Broken in what sites ask of each other when all brokers are silent."""
-    return Mutation(name, world_with(participant=broken), None, brokers_silent, SILENCE_MS)
+    return Mutation(name, world_with(participant=broken), BROKERS_SILENT)
 
 
 def _brokers(name: str, broken: type[Coordinator]) -> Mutation:
@@ -144,7 +73,7 @@ def _brokers(name: str, broken: type[Coordinator]) -> Mutation:
 
 
 def _travelling(name: str, world: type[World]) -> Mutation:
-    return Mutation(name, world, TRAVELLERS)
+    return Mutation(name, world, AGENTS_EVERYWHERE)
 
 
 # What model checking has shown to be fatal
@@ -281,14 +210,6 @@ class OnePreparedPeerMeansAbort(Participant):
         super()._peer_says(says)
 
 
-class DroppedSoon(Participant):
-    """The shipped code with records that are kept for a minute, not a day, after their slots."""
-
-    def _collect(self, now: Any) -> None:
-        sooner_ms = (shipped.KEEP_AFTER_END_S - 60) * 1_000
-        super()._collect(now._replace(wall_ms=now.wall_ms + sooner_ms))
-
-
 class DroppedBeforeForget(DroppedSoon):
     """A commit record goes as soon as its slots have ended, whoever is still in doubt."""
 
@@ -386,35 +307,19 @@ class SomeTermsWillDo(Coordinator):
         super()._toured(case, now)
 
 
-TRAVELLERS: Final = Size(sites=3, clients=8, sagas=4, hours=3, pause_ms=2_000,
-                         kinds=(10, 10, 0, 0, 80, 0))  # fmt: skip
-"""Agents everywhere, for the same few slots."""
-
-RECALLED: Final = TRAVELLERS._replace(
-    sagas=3, pause_ms=600, kinds=(30, 0, 0, 0, 70, 0), patience=(0, 100, 0)
-)
-"""Agents and bookings in quick succession; all of them wait for what others hold."""
-
 MUTATIONS: Final = (
     _brokers("an inquiry aborts without raising", InquiryAbortsWithoutRaising),
     _brokers("holds count as votes", HoldsCountAsVotes),
     _sites("promises expire", PromisesExpire),
     _sites("promises are given back", PromisesAreReleased),
     _brokers("a commit is forgotten after the first Done", CommitForgottenAfterFirstDone),
-    Mutation(
-        "votes without attempt",
-        world_with(coordinator=VotesWithoutAttempt),
-        WINDOWS,
-        late_answers,
-        hard=0.0,
-    ),
+    Mutation("votes without attempt", world_with(coordinator=VotesWithoutAttempt), LATE_ANSWERS),
     Mutation("commit without condition", world_with(register=RegisterWithoutCondition)),
     _sites("a promise is not stored", PromiseNotStored),
     Mutation(
         "takeover at the same attempt",
         world_with(coordinator=TakeoverAtTheSameAttempt),
-        CROWD,
-        brokers_pause,
+        BROKERS_PAUSE,
     ),
     _asking("peers refuse without storing", PeersRefuseWithoutStoring),
     _asking("all prepared is read as commit", AllPreparedMeansCommit),
@@ -422,9 +327,7 @@ MUTATIONS: Final = (
     Mutation(
         "records are dropped before Forget",
         world_with(participant=DroppedBeforeForget),
-        SOON,
-        site_cut_off,
-        300_000,
+        SITE_CUT_OFF,
     ),
     Mutation("a site says before it stores", world_with(site=SendsBeforeStoring)),
     Mutation("a broker acts before it stores", world_with(broker=BelievesBeforeStored)),
@@ -433,12 +336,7 @@ MUTATIONS: Final = (
     _sites("a cancel is not stored", CancelNotStored),
     _brokers("abort before the register says so", AbortNotDurable),
     _travelling("alternatives are not booked", world_with(participant=AlternativesAreNotBooked)),
-    Mutation(
-        "a recall takes promises",
-        world_with(participant=RecallTakesPromises),
-        RECALLED,
-        slow_lines,
-    ),
+    Mutation("a recall takes promises", world_with(participant=RecallTakesPromises), SLOW_LINES),
     _travelling("choices are not checked anew", world_with(participant=ChoicesAreNotChecked)),
     _travelling("some of the terms will do", world_with(coordinator=SomeTermsWillDo)),
 )
@@ -447,19 +345,7 @@ MUTATIONS: Final = (
 def seeds_to_catch(mutation: Mutation, seeds: range) -> tuple[int, str] | None:
     """How many of `seeds` it took until `mutation` was caught, and what was said; None: never."""
     for number, seed in enumerate(seeds, 1):
-        violation = run_with(mutation, seed)
+        violation = mutation.climate.run(seed, world_type=mutation.world).violation
         if violation:
             return number, violation
     return None
-
-
-def run_with(mutation: Mutation, seed: int, world: type[World] | None = None) -> str:
-    """The violation that `seed` shows; `world` in place of the broken one, for comparison."""
-    return run(
-        seed,
-        size=mutation.size,
-        world_type=world or mutation.world,
-        prepare=mutation.climate,
-        faults_ms=mutation.faults_ms,
-        hard=mutation.hard,
-    ).violation

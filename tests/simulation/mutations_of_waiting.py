@@ -9,21 +9,8 @@ from msgspec.structs import replace
 from kalends.broker.coordinator import Coordinator
 from kalends.core import messages as m
 from kalends.resource_servers.participant import Participant
-from tests.simulation.mutations import Mutation, calm, world_with
-from tests.simulation.workload import Size
-from tests.simulation.world import World
-
-RIVALS: Final = Size(
-    sites=3, clients=8, sagas=4, hours=2, pause_ms=600,
-    kinds=(80, 0, 0, 20, 0, 0), patience=(0, 100, 0),
-)  # fmt: skip
-"""Many for little, all patient, none of whom considers what they hold."""
-
-
-def fair(world: World) -> None:
-    """Nothing goes wrong: whoever waits must get it, or be told that it is locked."""
-    calm(world)
-    world.auditor.nobody_waits_in_vain = True
+from tests.simulation.climates import FAIR
+from tests.simulation.mutations import Mutation, world_with
 
 
 class NoRecall(Participant):
@@ -71,15 +58,13 @@ class VotesWait(Participant):
 
 
 MUTATIONS_OF_WAITING: Final = (
-    Mutation("no recall", world_with(participant=NoRecall), RIVALS, fair, hard=0.0),
+    Mutation("no recall", world_with(participant=NoRecall), FAIR),
     Mutation(
         "recalls are ignored",
         world_with(participant=NothingIsTakenBack, coordinator=NobodyAnswersRecalls),
-        RIVALS,
-        fair,
-        hard=0.0,
+        FAIR,
     ),
-    Mutation("a lost wake-up", world_with(participant=LostWakeUp), RIVALS, fair, hard=0.0),
+    Mutation("a lost wake-up", world_with(participant=LostWakeUp), FAIR),
     Mutation("a list forgets nobody", world_with(participant=ListedForEver)),
     Mutation("votes wait", world_with(participant=VotesWait)),
 )

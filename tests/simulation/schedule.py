@@ -102,9 +102,10 @@ def run(
     )
 
 
-def complaint(report: Report) -> str:
-    """What a failing test says."""
+def complaint(report: Report, climate: str = "") -> str:
+    """What a failing test says; `climate` is its name, "" the one in which every fault strikes."""
+    option = f" --climate {climate}" if climate else ""
     return (
         f"seed {report.seed}: {report.violation}\n"
-        f"replay: python -m tests.simulation.replay {report.seed}"
+        f"replay: python -m tests.simulation.replay {report.seed}{option}"
     )

@@ -1,4 +1,4 @@
-"""New seeds on all cores, as long as you like: python -m tests.simulation.soak --seconds N."""
+"""Fresh seeds in every climate, on all cores: python -m tests.simulation.soak --seconds N."""
 
 from __future__ import annotations
 
@@ -6,43 +6,89 @@ import argparse
 import multiprocessing
 import os
 import secrets
+import subprocess
 import time
 from collections import Counter
+from collections.abc import Iterator
+from typing import Final
 
-from tests.simulation.schedule import Report, complaint, run
+from tests.simulation.climates import CLIMATES, EVERY_FAULT, run_by_name
+from tests.simulation.schedule import Report, complaint
+
+SHARE: Final = {name: 100 if name == EVERY_FAULT.name else 10 for name in CLIMATES}
+"""Schedules of each climate in one round."""
+
+Task = tuple[str, int]
+
+
+def run_task(task: Task) -> tuple[str, Report]:
+    return task[0], run_by_name(*task)
+
+
+def one_round() -> list[Task]:
+    """Climates and seeds: nobody has run them before."""
+    return [
+        (name, first + number)
+        for name, count in SHARE.items()
+        for first in (secrets.randbits(48),)
+        for number in range(count)
+    ]
+
+
+def rounds(seconds: float, least: int) -> Iterator[list[Task]]:
+    """Rounds for so long, and until every climate had `least` schedules."""
+    deadline_s = time.monotonic() + seconds
+    done = 0
+    while time.monotonic() < deadline_s or done < least:
+        yield one_round()
+        done += min(SHARE.values())
 
 
 def main() -> int:
     """Returns 1 when a schedule breaks a promise."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--first", type=int, default=None, help="the first seed; else a fresh one")
+    parser.add_argument("--least", type=int, default=500, help="schedules of every climate")
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
     options = parser.parse_args()
-    first = secrets.randbits(48) if options.first is None else options.first
-    deadline_s = time.monotonic() + options.seconds
+    commit = _commit()
     faults: Counter[str] = Counter()
-    schedules = events = answers = reserved = simulated_ms = 0
-    broken: list[Report] = []
-    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        while time.monotonic() < deadline_s:
-            for report in pool.imap_unordered(run, range(first, first + 200), chunksize=10):
-                schedules += 1
+    schedules: Counter[str] = Counter()
+    broken: Counter[str] = Counter()
+    events = answers = reserved = simulated_ms = 0
+    with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
+        for tasks in rounds(options.seconds, options.least):
+            for climate, report in pool.imap_unordered(run_task, tasks, chunksize=5):
+                schedules[climate] += 1
+                faults += report.faults
                 events += report.events
                 answers += report.answers
                 reserved += report.reserved
                 simulated_ms += report.simulated_ms
-                faults += report.faults
                 if report.violation:
-                    broken.append(report)
-                    print(complaint(report), flush=True)
-            first += 200
+                    broken[climate] += 1
+                    print(f"at {commit}, {complaint(report, climate)}", flush=True)
     for kind, count in sorted(faults.items()):
         print(f"{count:>10} {kind}")
+    for name in CLIMATES:
+        print(f"{schedules[name]:>10} schedules of {name}, {broken[name]} violations")
     print(
-        f"{schedules} schedules, {events} events, {answers} answers, {reserved} reservations, "
-        f"{simulated_ms / 3_600_000:.1f} simulated hours, {len(broken)} violations"
+        f"{schedules.total()} schedules at {commit}, {events} events, {answers} answers, "
+        f"{reserved} reservations, {simulated_ms / 3_600_000:.1f} simulated hours, "
+        f"{broken.total()} violations"
     )
     return 1 if broken else 0
+
+
+def _commit() -> str:
+    """What is run, for whoever replays it; "+" when files differ from the commit."""
+    asked = subprocess.run(
+        ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return asked.stdout.strip() or "an unknown commit"
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from kalends.core import messages as m
 from kalends.resource_servers.participant import Participant
 from tests import effort
+from tests.simulation.climates import RIVALS
 from tests.simulation.histories import Numbers, Recorder
 from tests.simulation.line_oracle import LineOracle
 from tests.simulation.mutations import world_with
 from tests.simulation.mutations_of_waiting import (
-    RIVALS,
     LostWakeUp,
     NobodyAnswersRecalls,
     NothingIsTakenBack,

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from kalends.core import messages as m
+from kalends.core.scripts import Ask
+from tests.simulation.clocks import EPOCH_S
 from tests.simulation.histories import Recorder
 
 HOUR_S = 3_600
+START = EPOCH_S + HOUR_S
+END = START + HOUR_S
 ANN = m.Principal(user="ann")
 
 
@@ -29,23 +33,28 @@ class Site:
         self.asked(
             m.Dispatch(
                 rid="agent", att=att, stamp=20, principal=ANN, script="0" * 64,
-                starts=m.Starts(first=HOUR_S, last=HOUR_S, step_s=60), asks=(),
+                starts=m.Starts(first=START, last=START, step_s=60),
+                asks=(Ask(0, "argo/x", HOUR_S),),
                 parts=(m.Part("argo", "sim://argo"),), need=1, secret="s" * 16, hold_ms=30_000,
             )
         )  # fmt: skip
 
     def agent_holds(self, att: int) -> None:
         choice = m.HeldChoice(
-            hold_id=att, term=0, resource="argo/x", start=HOUR_S, end=2 * HOUR_S, units=1,
-            common=HOUR_S,
+            hold_id=att, term=0, resource="argo/x", start=START, end=END, units=1, common=START,
         )  # fmt: skip
         self.says(m.Report(rid="agent", att=att, sites=(m.SiteReport("argo", 1, held=(choice,)),)))
 
     def shows_all_as_free(self) -> None:
-        want = m.Want("argo/x", HOUR_S, 2 * HOUR_S, 1)
+        self._shows(((START, END, 1),))
+
+    def shows_all_as_taken(self) -> None:
+        self._shows(())
+
+    def _shows(self, steps: tuple[tuple[int, int, int], ...]) -> None:
+        want = m.Want("argo/x", START, END, 1)
         self.asked(m.Query(query_id=self.ms, principal=ANN, wants=(want,)))
-        steps = ((HOUR_S, 2 * HOUR_S, 1),)
-        free = m.FreeSteps("argo/x", steps=steps, until=2 * HOUR_S)
+        free = m.FreeSteps("argo/x", steps=steps, until=END)
         self.says(m.View(query_id=self.ms - 10, epoch=1, views=(free,)))
 
 
@@ -65,6 +74,43 @@ def test_what_an_agent_holds_is_not_shown_as_free() -> None:
     site.agent_comes(1)
     site.agent_holds(1)
     site.shows_all_as_free()
+    site.agent_comes(2)
+    site.agent_holds(2)
+    [complaint] = site.recorder.finish()
+    assert "wrong" in complaint
+
+
+def stale(att: int) -> m.Stale:
+    return m.Stale(rid="agent", att=att, seen=att + 1)
+
+
+def test_a_repeat_that_is_called_stale_does_not_undo_what_the_first_visit_ended() -> None:
+    site = Site()
+    site.agent_comes(1)
+    site.agent_holds(1)
+    site.agent_comes(2)
+    site.shows_all_as_free()
+    site.agent_comes(2)
+    site.says(stale(2))
+    assert site.recorder.finish() == []
+
+
+def test_what_an_agent_held_unreported_excuses_a_refusal_though_its_repeat_is_called_stale() -> (
+    None
+):
+    site = Site()
+    site.agent_comes(1)
+    site.shows_all_as_taken()
+    site.agent_comes(2)
+    site.agent_comes(1)
+    site.says(stale(1))
+    site.agent_holds(2)
+    assert site.recorder.finish() == []
+
+
+def test_without_an_agent_what_is_free_is_not_shown_as_taken() -> None:
+    site = Site()
+    site.shows_all_as_taken()
     site.agent_comes(2)
     site.agent_holds(2)
     [complaint] = site.recorder.finish()

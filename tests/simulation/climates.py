@@ -1,0 +1,187 @@
+"""Worlds in which a schedule can run, by name: who wants what, and what goes wrong.
+
+In `every-fault` all of it may go wrong at once. Some mistakes only show where one thing goes wrong
+again and again and nothing else does; for each kind of them there is a climate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from kalends.resource_servers import records
+from kalends.resource_servers.participant import Participant
+from tests.simulation.network import Weather
+from tests.simulation.nodes import BrokerNode, SiteNode, Trouble
+from tests.simulation.schedule import FAULTS_MS, Report, run
+from tests.simulation.workload import Size
+from tests.simulation.world import World
+
+
+class Climate(NamedTuple):
+    """`prepare` changes the world before it starts; `hard` scales the faults (0: none strike).
+
+    Without a `size` the seed decides who wants what. `participant` makes the sites.
+    """
+
+    name: str
+    size: Size | None = None
+    prepare: Callable[[World], None] | None = None
+    faults_ms: int = FAULTS_MS
+    hard: float = 1.0
+    participant: type[Participant] = Participant
+
+    def run(
+        self, seed: int, *, world_type: type[World] | None = None, keep_trace: bool = False
+    ) -> Report:
+        """The schedule of `seed`; `world_type` in place of the shipped code."""
+
+        class Shipped(World):
+            make_participant = self.participant
+
+        return run(
+            seed,
+            size=self.size,
+            world_type=world_type or Shipped,
+            prepare=self.prepare,
+            faults_ms=self.faults_ms,
+            hard=self.hard,
+            keep_trace=keep_trace,
+        )
+
+
+class DroppedSoon(Participant):
+    """The shipped code with records that are kept for a minute, not a day, after their slots."""
+
+    def _collect(self, now: Any) -> None:
+        sooner_ms = (records.KEEP_AFTER_END_S - 60) * 1_000
+        super()._collect(now._replace(wall_ms=now.wall_ms + sooner_ms))
+
+
+# Who wants what
+
+CROWD: Final = Size(sites=3, clients=8, sagas=4, hours=5, pause_ms=600, kinds=(0, 0, 60, 40, 0, 0))
+"""So many for so little that most attempts are refused, and tried again."""
+
+WINDOWS: Final = CROWD._replace(kinds=(0, 0, 100, 0, 0, 0))
+"""The same, and each refusal leads to another attempt of the same request at another time."""
+
+SOON: Final = Size(sites=3, clients=8, sagas=3, hours=3, begin_s=120, slot_s=120, pause_ms=6_000)
+"""Slots that end while the schedule runs, so that records are dropped."""
+
+AGENTS: Final = Size(sites=3, clients=8, sagas=4, hours=3, pause_ms=2_000,
+                     kinds=(10, 10, 0, 0, 80, 0))  # fmt: skip
+"""Agents everywhere, for the same few slots."""
+
+RECALLED: Final = AGENTS._replace(
+    sagas=3, pause_ms=600, kinds=(30, 0, 0, 0, 70, 0), patience=(0, 100, 0)
+)
+"""Agents and bookings in quick succession; all of them wait for what others hold."""
+
+RIVALS: Final = Size(
+    sites=3, clients=8, sagas=4, hours=2, pause_ms=600,
+    kinds=(80, 0, 0, 20, 0, 0), patience=(0, 100, 0),
+)  # fmt: skip
+"""Many for little, all patient, none of whom considers what they hold."""
+
+
+# What goes wrong
+
+SILENCE_MS: Final = 120_000
+
+
+def calm(world: World) -> None:
+    """Messages and nodes are reliable, and clocks are right: what happens takes its time only."""
+    world.network.stream = True
+    world.network.weather = Weather(delay_ms_max=300)
+    for node in world.nodes:
+        node.trouble = Trouble(commit_ms_max=300)
+        node.clock.heal()
+
+
+def late_answers(world: World) -> None:
+    """Most messages arrive twice, half of them some attempts later; nothing else goes wrong."""
+    calm(world)
+    world.network.stream = False
+    world.network.weather = Weather(duplicate=0.9, late=0.5, late_ms_max=6_000, delay_ms_max=1_000)
+
+
+def brokers_silent(world: World) -> None:
+    """Sites lose sight of all brokers one by one, which then stop; sites still reach each other."""
+    calm(world)
+    begin_ms = world.kernel.random.randrange(3_000, 30_000)
+    for site in world.sites:
+        delay_ms = begin_ms + world.kernel.random.randrange(2_000)
+        world.kernel.after(delay_ms, _silence, world, [site])
+    for broker in world.brokers:
+        world.kernel.after(
+            begin_ms + world.kernel.random.randrange(3_000), _pause, broker, SILENCE_MS
+        )
+
+
+def brokers_pause(world: World) -> None:
+    """Brokers stop in the middle for longer than their leases, and go on."""
+    calm(world)
+    world.network.weather.delay_ms_max = 1_500
+    for broker in world.brokers:
+        for begin_ms in range(2_000, FAULTS_MS, 20_000):
+            delay_ms = begin_ms + world.kernel.random.randrange(20_000)
+            world.kernel.after(delay_ms, _pause, broker, 16_000)
+
+
+def slow_lines(world: World) -> None:
+    """What an agent holds is promised only after a second or two: time for others to want it."""
+    calm(world)
+    world.network.weather.delay_ms_max = 1_500
+
+
+def site_cut_off(world: World) -> None:
+    """One site reaches no broker for four minutes; slots end, and others drop their records."""
+    calm(world)
+    alone = world.kernel.random.choice(world.sites)
+    world.kernel.after(world.kernel.random.randrange(3_000, 30_000), _silence, world, [alone])
+
+
+def fair(world: World) -> None:
+    """Nothing goes wrong: whoever waits must get it, or be told that it is locked."""
+    calm(world)
+    world.auditor.nobody_waits_in_vain = True
+
+
+def _pause(broker: BrokerNode, length_ms: int) -> None:
+    broker.paused_until_ms = broker.kernel.now_ms + length_ms
+
+
+def _silence(world: World, sites: list[SiteNode]) -> None:
+    for broker in world.brokers:
+        for site in sites:
+            world.network.cut(broker.name, site.name, both=True)
+
+
+EVERY_FAULT: Final = Climate("every-fault")
+AGENTS_EVERYWHERE: Final = Climate("agents", AGENTS)
+LATE_ANSWERS: Final = Climate("late-answers", WINDOWS, late_answers, hard=0.0)
+BROKERS_PAUSE: Final = Climate("brokers-pause", CROWD, brokers_pause)
+BROKERS_SILENT: Final = Climate("brokers-silent", None, brokers_silent, SILENCE_MS)
+SITE_CUT_OFF: Final = Climate("site-cut-off", SOON, site_cut_off, 300_000, participant=DroppedSoon)
+SLOW_LINES: Final = Climate("slow-lines", RECALLED, slow_lines)
+FAIR: Final = Climate("fair", RIVALS, fair, hard=0.0)
+
+CLIMATES: Final = {
+    each.name: each
+    for each in (
+        EVERY_FAULT,
+        AGENTS_EVERYWHERE,
+        LATE_ANSWERS,
+        BROKERS_PAUSE,
+        BROKERS_SILENT,
+        SITE_CUT_OFF,
+        SLOW_LINES,
+        FAIR,
+    )
+}
+
+
+def run_by_name(climate: str, seed: int) -> Report:
+    """The schedule of `seed` in the climate of that name."""
+    return CLIMATES[climate].run(seed)

@@ -1,0 +1,136 @@
+"""What a crash, or a message that came late, leaves unheard accuses nobody; stories made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kalends.core import messages as m
+from tests.simulation.line_turns import Turns
+from tests.simulation.test_line_oracle import SITE, Story
+
+
+def an_unheard_promise_comes_back_when_its_abort_is_lost(story: Story) -> None:
+    story.oracle.healed()
+    story.visit("holder", 5, mode="vote")
+    story.oracle.crashed(SITE)
+    story.asks(m.Decide(rid="holder", att=1, outcome="abort"))
+    story.oracle.crashed(SITE)
+    _waits_in_vain(story)
+
+
+def a_hold_promised_unheard_comes_back_when_its_abort_is_lost(story: Story) -> None:
+    story.oracle.healed()
+    story.visit("holder", 5)
+    hold_id = story.held("holder")
+    story.asks(
+        m.Prepare(
+            rid="holder", att=1, hold_ids=(hold_id,), parts=(m.Part(SITE, "sim://argo"),), need=1
+        )
+    )
+    story.oracle.crashed(SITE)
+    story.asks(m.Decide(rid="holder", att=1, outcome="abort"))
+    story.oracle.crashed(SITE)
+    _waits_in_vain(story)
+
+
+def a_visit_of_an_attempt_that_was_over_comes_late(story: Story) -> None:
+    story.visit("holder", 1)
+    story.held("holder")
+    story.visit("old", 10)
+    story.asks(m.Decide(rid="old", att=1, outcome="abort"))
+    story.visit("old", 10)
+    story.waits("old")
+    story.says(m.Done(rid="old", att=1, of="abort"))
+    story.says(m.Stale(rid="old", att=1, seen=1))
+    story.release("holder")
+    story.visit("young", 20)
+    story.held("young")
+
+
+def a_promise_of_before_a_crash_is_told_after_it(story: Story) -> None:
+    story.visit("young", 20, mode="vote")
+    story.oracle.crashed(SITE)
+    story.visit("old", 10)
+    story.waits("old")
+    story.visit("young", 20, mode="vote")
+    story.held("young", "yes")
+
+
+@pytest.mark.parametrize(
+    "tell",
+    [
+        an_unheard_promise_comes_back_when_its_abort_is_lost,
+        a_hold_promised_unheard_comes_back_when_its_abort_is_lost,
+        a_visit_of_an_attempt_that_was_over_comes_late,
+        a_promise_of_before_a_crash_is_told_after_it,
+    ],
+    ids=lambda tell: tell.__name__,
+)
+def test_what_is_right_though_nobody_heard_it_is_not_complained_of(
+    tell: Callable[[Story], None],
+) -> None:
+    story = Story()
+    tell(story)
+    assert story.oracle.finish() == []
+
+
+def test_an_abort_that_is_durable_brings_nothing_back() -> None:
+    story = Story()
+    story.oracle.healed()
+    story.visit("holder", 5, mode="vote")
+    story.oracle.crashed(SITE)
+    story.asks(m.Decide(rid="holder", att=1, outcome="abort"))
+    story.says(m.Done(rid="holder", att=1, of="abort"))
+    _waits_in_vain(story)
+    [complaint] = story.oracle.finish()
+    assert "is silent" in complaint
+
+
+def test_a_promise_that_nobody_asked_for_before_a_crash_is_no_excuse() -> None:
+    story = Story()
+    story.oracle.crashed(SITE)
+    story.visit("old", 10)
+    story.waits("old")
+    story.visit("young", 20, mode="vote")
+    story.held("young", "yes")
+    [complaint] = story.oracle.finish()
+    assert "gives young room" in complaint
+
+
+def test_a_late_answer_to_an_older_attempt_ends_no_newer_place() -> None:
+    story = Story()
+    story.visit("old", 10, att=2)
+    story.waits("old")
+    story.says(m.Stale(rid="old", att=1, seen=2))
+    story.visit("young", 20)
+    story.held("young")
+    [complaint] = story.oracle.finish()
+    assert "gives young room" in complaint
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_only_a_request_that_the_register_took_has_anybody_who_waits(taken: bool) -> None:
+    turns = Turns(10_000)
+    turns.healed(0)
+    turns.asked("lost", 1)
+    turns.waits("lost", 0)
+    assert [rid for rid, _ in turns.unfinished(30_000)] == ["lost"]
+    story = Story()
+    story.oracle.exists = lambda rid: taken
+    story.oracle.healed()
+    story.visit("holder", 1)
+    story.held("holder")
+    story.visit("lost", 10)
+    story.waits("lost")
+    story.wait(60_000)
+    assert len(story.oracle.finish()) == taken
+
+
+def _waits_in_vain(story: Story) -> None:
+    """Somebody is first in line all the time, and is granted nothing."""
+    for _ in range(4):
+        story.visit("old", 10)
+        story.waits("old")
+        story.wait(1_000)

@@ -1,0 +1,26 @@
+"""Schedules in which a judge was wrong, and the product right: each seed, with what was misread."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.climates import CLIMATES
+from tests.simulation.schedule import complaint
+
+SEEDS = [
+    pytest.param("every-fault", 29879614066561, id="an-unheard-promise-whose-abort-was-lost"),
+    pytest.param("every-fault", 29879614067677, id="a-late-visit-of-an-attempt-that-was-over"),
+    pytest.param("every-fault", 29879614067680, id="a-request-that-the-register-never-took"),
+    pytest.param("every-fault", 2000101, id="another-that-the-register-never-took"),
+    pytest.param("every-fault", 29879614068073, id="an-agent's-hold-that-was-never-reported"),
+    pytest.param("every-fault", 900070, id="an-agent's-next-visit-ends-a-hold-unreported"),
+    pytest.param("every-fault", 800405, id="the-same-at-a-near-site"),
+    pytest.param("site-cut-off", 5000025, id="the-same-where-slots-end-soon"),
+    pytest.param("every-fault", 930319, id="a-promise-stored-by-a-sync-that-failed"),
+]
+
+
+@pytest.mark.parametrize(("climate", "seed"), SEEDS)
+def test_the_judges_read_rightly(climate: str, seed: int) -> None:
+    report = CLIMATES[climate].run(seed)
+    assert not report.violation, complaint(report, climate)
