@@ -62,7 +62,7 @@ published: setup-test ## Published figures of policies on real logs, to the last
 	$(PYTEST) $(IN_PARALLEL) tests/published $(ARGS)
 
 simulation: setup-test ## Simulated networks with faults, and fuzzing of everything that takes input
-	$(PYTEST) $(IN_PARALLEL) tests/simulation tests/fuzz $(ARGS)
+	$(PYTEST) $(IN_PARALLEL) tests/simulation tests/shells tests/fuzz $(ARGS)
 
 attacks: setup-test ## Hostile scripts, each followed by an honest one that must not notice
 	$(PYTEST) $(IN_PARALLEL) tests/attacks $(ARGS)

@@ -75,12 +75,8 @@ SiteName = Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))]
 ResourceName = Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
 TimeS = Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
 Units = Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
-HoldIds = Annotated[tuple[HoldId, ...], Meta(max_length=limits.CLAIMS_MAX)]
 Secret = Annotated[str, Meta(min_length=16, max_length=64)]
 Url = Annotated[str, Meta(max_length=512)]
-
-
-Refusals = Annotated[tuple[Refusal, ...], Meta(max_length=limits.REFUSALS_MAX)]
 
 
 class Principal(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -125,7 +121,7 @@ class Hello(Message, frozen=True, kw_only=True):
 
     site: SiteName
     epoch: Count
-    resources: Annotated[tuple[ResourceInfo, ...], Meta(max_length=limits.RESOURCES_MAX)]
+    resources: tuple[ResourceInfo, ...]
     near: Annotated[tuple[SiteName, ...], Meta(max_length=64)] = ()
 
 
@@ -158,13 +154,9 @@ class FreeSteps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
     resource: ResourceName
     until: TimeS
-    steps: Annotated[
-        tuple[tuple[TimeS, TimeS, Units], ...], Meta(max_length=limits.VIEW_STEPS_MAX)
-    ] = ()
-    slots: Annotated[tuple[Slot, ...], Meta(max_length=limits.LISTING_MAX)] = ()
-    waiting: Annotated[
-        tuple[tuple[TimeS, TimeS, Units], ...], Meta(max_length=limits.LISTING_MAX)
-    ] = ()
+    steps: tuple[tuple[TimeS, TimeS, Units], ...] = ()
+    slots: tuple[Slot, ...] = ()
+    waiting: tuple[tuple[TimeS, TimeS, Units], ...] = ()
     """With ``detail``: what requests on waiting lists hope for, of those that want it at one time only."""
     held: bool = False
     """Others hold some of it, or wait for it: looking with ``counting="locked"`` may show more."""
@@ -174,7 +166,7 @@ class FreeSteps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 class View(Message, frozen=True, kw_only=True):
     query_id: Count
     epoch: Count
-    views: Annotated[tuple[FreeSteps, ...], Meta(max_length=limits.CLAIMS_MAX)]
+    views: tuple[FreeSteps, ...]
 
 
 class Visit(Message, frozen=True, kw_only=True):
@@ -191,7 +183,7 @@ class Visit(Message, frozen=True, kw_only=True):
     principal: Principal
     wants: Annotated[tuple[Want, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
     parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
-    need: Annotated[int, Meta(ge=1, le=limits.CLAIMS_MAX)]
+    need: Annotated[int, Meta(ge=1)]
     coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
     secret: Secret
     hold_ms: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX)]
@@ -213,8 +205,8 @@ class Visited(Message, frozen=True, kw_only=True):
     att: Attempt
     epoch: Count
     vote: Literal["yes", "no", "none"]
-    held: Annotated[tuple[HeldSlot, ...], Meta(max_length=limits.CLAIMS_MAX)] = ()
-    refusals: Refusals = ()
+    held: tuple[HeldSlot, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
     ahead: Annotated[int, Meta(ge=-1, le=(1 << 31))] = -1
 
 
@@ -240,7 +232,7 @@ class Dispatch(Message, frozen=True, kw_only=True):
     asks: Asks
     near: Annotated[tuple[Stop, ...], Meta(max_length=64)] = ()
     parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
-    need: Annotated[int, Meta(ge=1, le=limits.CLAIMS_MAX)]
+    need: Annotated[int, Meta(ge=1)]
     coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
     secret: Secret
     hold_ms: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX)]
@@ -263,7 +255,7 @@ class SiteReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     held: Annotated[tuple[HeldChoice, ...], Meta(max_length=limits.CLAIMS_MAX)] = ()
     wished: Annotated[tuple[TimeS, ...], Meta(max_length=limits.OFFERS_MAX)] = ()
     offered: Annotated[tuple[Offered, ...], Meta(max_length=limits.CLAIMS_MAX)] = ()
-    refusals: Refusals = ()
+    refusals: tuple[Refusal, ...] = ()
     sent: AgentMessages = ()
     run: Annotated[str, Meta(max_length=64)] = ""
     """The number of the run's record at the site, for `kalends agent replay`."""
@@ -282,7 +274,7 @@ class Prepare(Message, frozen=True, kw_only=True):
     att: Attempt
     hold_ids: Annotated[tuple[HoldId, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
     parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
-    need: Annotated[int, Meta(ge=1, le=limits.CLAIMS_MAX)]
+    need: Annotated[int, Meta(ge=1)]
 
 
 class Voted(Message, frozen=True, kw_only=True):
@@ -290,10 +282,10 @@ class Voted(Message, frozen=True, kw_only=True):
     att: Attempt
     epoch: Count
     vote: Literal["yes", "no", "locked", "stale"]
-    refusals: Refusals = ()
+    refusals: tuple[Refusal, ...] = ()
 
 
-Chosen = dict[SiteName, HoldIds]
+Chosen = dict[str, tuple[HoldId, ...]]
 """Site to the hold ids that the decision chose there."""
 
 
@@ -327,13 +319,13 @@ class Release(Message, frozen=True, kw_only=True):
 
     rid: RequestId
     att: Attempt
-    hold_ids: HoldIds = ()
+    hold_ids: tuple[HoldId, ...] = ()
 
 
 class Renew(Message, frozen=True, kw_only=True):
     rid: RequestId
     att: Attempt
-    hold_ids: HoldIds
+    hold_ids: tuple[HoldId, ...]
     hold_ms: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX)]
     considered: bool = False
     """As in `Visit`."""
@@ -343,9 +335,9 @@ class Renewed(Message, frozen=True, kw_only=True):
     rid: RequestId
     att: Attempt
     epoch: Count
-    kept: HoldIds = ()
-    lost: HoldIds = ()
-    recall_ms: Annotated[int, Meta(ge=0, le=limits.RECALL_MS_MAX)] = 0
+    kept: tuple[HoldId, ...] = ()
+    lost: tuple[HoldId, ...] = ()
+    recall_ms: Count = 0
     """An older request wants what is held here: what is left of the time to answer; 0: nobody does."""
 
 
@@ -362,7 +354,7 @@ class Recall(Message, frozen=True, kw_only=True):
 
     rid: RequestId
     att: Attempt
-    left_ms: Annotated[int, Meta(ge=0, le=limits.RECALL_MS_MAX)]
+    left_ms: Count
 
 
 class Give(Message, frozen=True, kw_only=True):
@@ -370,7 +362,7 @@ class Give(Message, frozen=True, kw_only=True):
 
     rid: RequestId
     att: Attempt
-    hold_ids: HoldIds
+    hold_ids: tuple[HoldId, ...]
 
 
 class Grant(Message, frozen=True, kw_only=True):
@@ -387,7 +379,7 @@ class Locked(Message, frozen=True, kw_only=True):
 
     rid: RequestId
     att: Attempt
-    refusals: Refusals = ()
+    refusals: tuple[Refusal, ...] = ()
 
 
 class Freed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -425,8 +417,8 @@ class Awaited(Message, frozen=True, kw_only=True):
 
     rid: RequestId
     att: Attempt
-    ahead: Annotated[int, Meta(ge=0, le=(1 << 31))] = 0
-    offered: Annotated[tuple[Freed, ...], Meta(max_length=limits.LISTING_MAX)] = ()
+    ahead: Count = 0
+    offered: tuple[Freed, ...] = ()
     fresh: bool = False
 
 

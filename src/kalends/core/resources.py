@@ -10,13 +10,7 @@ from msgspec import Meta
 from kalends.core import identifiers as ids
 from kalends.core import limits
 
-AttributeValue = (
-    Annotated[str, Meta(max_length=limits.TEXT_MAX)]
-    | Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-    | float
-    | bool
-)
-AttributeName = Annotated[str, Meta(min_length=1, max_length=63)]
+AttributeValue = str | int | float | bool
 SlotState = Literal["available", "held", "locked"]
 """The three states that users see; a prepared claim shows as held (DESIGN: words)."""
 
@@ -31,26 +25,23 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     name: Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
     capacity: Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)] = 1
-    attributes: Annotated[
-        dict[AttributeName, AttributeValue], Meta(max_length=limits.ATTRIBUTES_MAX)
-    ] = {}
+    attributes: Annotated[dict[str, AttributeValue], Meta(max_length=limits.ATTRIBUTES_MAX)] = {}
     grain_s: Annotated[int, Meta(ge=1, le=86_400)] = 60
     horizon_s: Annotated[int, Meta(ge=1, le=limits.WINDOW_S_MAX)] = 366 * 86_400
-    zone: Annotated[str, Meta(max_length=64)] = "UTC"
-    hours: Annotated[str, Meta(max_length=limits.HOURS_TEXT_MAX)] = ""
-    description: Annotated[str, Meta(max_length=limits.TEXT_MAX)] = ""
+    zone: str = "UTC"
+    hours: str = ""
+    description: str = ""
     rules: Annotated[
-        tuple[Annotated[str, Meta(max_length=limits.TEXT_MAX)], ...],
-        Meta(max_length=limits.RULES_MAX),
+        tuple[Annotated[str, Meta(max_length=1_000)], ...], Meta(max_length=limits.RULES_MAX)
     ] = ()
 
 
 class Slot(msgspec.Struct, frozen=True, omit_defaults=True):
     """`units` of a calendar in one state during ``[start, end)``; `holder` only where it may be seen."""
 
-    start: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
-    end: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
-    units: Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
+    start: int
+    end: int
+    units: int
     state: SlotState
-    holder: Annotated[str, Meta(max_length=128)] = ""
-    reservation: Annotated[str, Meta(max_length=64)] = ""
+    holder: str = ""
+    reservation: str = ""

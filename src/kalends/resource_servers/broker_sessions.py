@@ -68,7 +68,7 @@ class BrokerSessions:
         self._logger = logger
         self._clock = LogicalClock(moment().wall_ms)
         self._links: dict[str, BrokerLink] = {}
-        self._open: set[BrokerLink] = set()
+        self._open: dict[BrokerLink, None] = {}
         self._replaced: set[asyncio.Task[None]] = set()
         self._stopping = False
 
@@ -102,7 +102,7 @@ class BrokerSessions:
             lambda: self._clock.tick(self._moment().wall_ms),
             transport.abort if transport else lambda: None,
         )
-        self._open.add(link)
+        self._open[link] = None
         writer = asyncio.create_task(link.write())
         try:
             link.push(self._engine().participant.hello())
@@ -110,7 +110,7 @@ class BrokerSessions:
         except Unavailable as error:
             await link.close(WSCloseCode.TRY_AGAIN_LATER, error.detail)
         finally:
-            self._open.discard(link)
+            self._open.pop(link, None)
             if self._links.get(link.name) is link:
                 del self._links[link.name]
             link.closing = True

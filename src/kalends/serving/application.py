@@ -118,7 +118,7 @@ class _Server:
         self.on_stop = on_stop
         self.stopped = False
         self.authenticator = authenticator
-        self.sessions: set[Session] = set()
+        self.sessions: dict[Session, None] = {}
         dispatcher.metrics.gauge(
             "kalends_sessions", "Clients' sessions that are open.", value=lambda: len(self.sessions)
         )
@@ -188,11 +188,11 @@ def _sessions(server: _Server) -> _Respond:
         session = Session(
             socket, caller, server.dispatcher, transport.abort if transport else lambda: None
         )
-        server.sessions.add(session)
+        server.sessions[session] = None
         try:
             await session.run()
         finally:
-            server.sessions.discard(session)
+            server.sessions.pop(session, None)
         return socket
 
     return respond

@@ -1,0 +1,50 @@
+"""Play a scenario: python -m tests.shells NAME FIRST [LAST] [--mutation NAME] [--trace FILE]."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from tests.shells import substitutes  # noqa: F401  # before aiohttp and the product
+
+# isort: split
+from tests.shells import scenarios
+from tests.shells.playing import play
+
+
+def main() -> int:
+    """Returns 1 when a promise is broken."""
+    scenarios.load_all()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=sorted(scenarios.SCENARIOS))
+    parser.add_argument("first", type=int)
+    parser.add_argument("last", type=int, nargs="?")
+    parser.add_argument("--mutation", default="", help="break the product first")
+    parser.add_argument("--trace", type=Path, help="write every line of it to this file")
+    parser.add_argument("--json", action="store_true", help="one report a line")
+    parser.add_argument("--until-broken", action="store_true", help="stop at the first")
+    options = parser.parse_args()
+    last = options.first if options.last is None else options.last
+    broken = 0
+    for seed in range(options.first, last + 1):
+        report = play(options.name, seed, mutation=options.mutation, trace=options.trace)
+        broken += bool(report.broken)
+        if options.json:
+            print(json.dumps(report._asdict()), flush=True)
+        elif report.broken:
+            print(report.complaint(), flush=True)
+        else:
+            print(
+                f"{report.name} {seed}: {report.virtual_s:.0f} virtual s, {report.cpu_s:.2f} CPU s, "
+                f"{report.events} events, trace {report.trace_hash[:16]}",
+                flush=True,
+            )
+        if report.broken and options.until_broken:
+            break
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

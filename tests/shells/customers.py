@@ -1,0 +1,109 @@
+"""Customers, who ask by key until they are answered, and remember every word that they were told."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Final
+
+import kalends
+from tests.shells.facility import Facility
+from tests.shells.scenarios import Broken
+
+TRIES_MAX: Final = 400
+AGAIN_S: Final = 0.5
+SLOTS: Final = 4_000
+
+
+class Customers:
+    """`count` customers, who make `bookings` each, of all sites, at replicas in turn.
+
+    `told` has the ids that somebody was told are reserved, and not told otherwise since. `pause_s`
+    bounds the rests between; of the reserved ones, the part `cancels` is given back.
+    """
+
+    def __init__(
+        self,
+        facility: Facility,
+        chance: random.Random,
+        *,
+        count: int = 4,
+        bookings: int = 40,
+        pause_s: float = 0.2,
+        cancels: float = 0.0,
+        slots: int = SLOTS,
+    ) -> None:
+        self.told: dict[str, str] = {}
+        self.cancelled: set[str] = set()
+        self._facility = facility
+        self._bookings = bookings
+        self._pause_s = pause_s
+        self._cancels = cancels
+        self._slots = slots
+        self._broken = ""
+        self._tasks = [
+            facility.client(f"customer{number}", self._live(number, random.Random(chance.random())))
+            for number in range(count)
+        ]
+
+    async def end(self, within_s: float) -> None:
+        """Wait until all customers have been answered; `Broken` when some never are."""
+        done, late = await asyncio.wait(self._tasks, timeout=within_s)
+        for task in done:
+            task.result()
+        if self._broken:
+            raise Broken(self._broken)
+        if late:
+            raise Broken(
+                f"{len(late)} customers are not answered within {within_s:.0f} calm seconds"
+            )
+
+    async def _live(self, number: int, chance: random.Random) -> None:
+        replicas = self._facility.replicas
+        replica = replicas[number % len(replicas)]
+        async with self._facility.connect(replica, f"user{number}", timeout_s=10) as client:
+            for count in range(self._bookings):
+                await self._book(client, f"customer-{number}-{count}", chance)
+                await asyncio.sleep(chance.uniform(0, self._pause_s))
+
+    async def _book(self, client: kalends.Client, key: str, chance: random.Random) -> None:
+        start = self._facility.tomorrow + 600 * chance.randrange(self._slots)
+        cancels = chance.random() < self._cancels
+        for _ in range(TRIES_MAX):
+            try:
+                view = await client.book(
+                    self._facility.everything, duration="10m", at=start, key=key, wait_s=10
+                )
+            except kalends.OutcomeUnknown:
+                await asyncio.sleep(AGAIN_S)
+            except kalends.Unavailable as error:
+                if error.request_id:
+                    return  # That is the answer, and will be it for ever.
+                await asyncio.sleep(AGAIN_S)
+            except kalends.KalendsError:
+                return
+            else:
+                if view.state == "reserved":
+                    self._is_told(view.id, key)
+                    if cancels:
+                        await self._cancel(client, view.id)
+                if view.state != "open":
+                    return
+        self._broken = self._broken or f"{key} has no answer after {TRIES_MAX} tries"
+
+    async def _cancel(self, client: kalends.Client, rid: str) -> None:
+        """From the first try until it is answered nobody knows whether it is still there."""
+        del self.told[rid]
+        for _ in range(TRIES_MAX):
+            try:
+                await client.cancel(rid)
+            except (kalends.Unavailable, kalends.OutcomeUnknown):
+                await asyncio.sleep(AGAIN_S)
+            else:
+                self.cancelled.add(rid)
+                return
+        self._broken = self._broken or f"cancelling {rid} has no answer after {TRIES_MAX} tries"
+
+    def _is_told(self, rid: str, key: str) -> None:
+        if self.told.setdefault(rid, key) != key:
+            self._broken = f"{key} is answered with {rid}, which is of {self.told[rid]}"

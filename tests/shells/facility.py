@@ -1,0 +1,210 @@
+"""The shipped servers in a world: sites, brokers with replicas that share a host, and clients."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import re
+from collections import deque
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import kalends
+from kalends.broker.server import build_broker
+from kalends.client.client import Client
+from kalends.resource_servers.server import build_site
+from kalends.serving.configuration import load_configuration
+from kalends.serving.logs import configure_logging
+from kalends.serving.runner import Service, listen
+from tests.shells.keys import Keys
+from tests.shells.nodes import Node
+from tests.shells.stage import NOBODY, NODE
+from tests.shells.substitutes import WALL_AT_BEGIN_S
+from tests.shells.world import World
+
+START_AGAIN_S = 1.0
+LINES_MAX = 2_000
+
+_STAMP = re.compile(r', "timestamp": "[^"]*"')
+
+
+class Plan(NamedTuple):
+    """What a facility consists of. `replicas` of each broker share its host and store.
+
+    Each site has one resource, ``cluster``, of `capacity` units. With `keys`, each owner has a key of
+    its own; without, access is open. `site_options` goes into each site's section as TOML.
+    """
+
+    sites: int = 2
+    brokers: int = 1
+    replicas: int = 1
+    capacity: int = 4
+    keys: bool = False
+    site_options: str = ""
+
+
+class Log(io.TextIOBase):
+    """What all processes log; `lines` of each, the last ones."""
+
+    def __init__(self, world: World) -> None:
+        self.lines: dict[str, deque[str]] = {}
+        self._world = world
+
+    def write(self, text: str) -> int:
+        node = NODE.get()
+        name = node.name if node is not None else "world"
+        line = _STAMP.sub("", text.strip())  # It comes from C, and is real.
+        line = line.replace(str(self._world.folder), "")  # Another one in each process.
+        if line:
+            self._world.note("logs", name, line)
+            lines = self.lines.setdefault(name, deque(maxlen=LINES_MAX))
+            lines.append(f"{self._world.loop.now_s:.3f} {line}")
+        return len(text)
+
+    def isatty(self) -> bool:
+        return False
+
+
+class Facility:
+    """Sites are called ``site0``, brokers ``broker0``, and their replicas ``broker0-0``."""
+
+    def __init__(self, world: World, plan: Plan) -> None:
+        self.world = world
+        self.plan = plan
+        self.log = Log(world)
+        configure_logging("info", "json", self.log)
+        self.sites = [f"site{number}" for number in range(plan.sites)]
+        self.brokers = [f"broker{number}" for number in range(plan.brokers)]
+        self.replicas = [
+            f"{broker}-{number}" for broker in self.brokers for number in range(plan.replicas)
+        ]
+        self.servers = [*self.sites, *self.replicas]
+        self._address = {name: f"127.0.0.{n + 1}" for n, name in enumerate(self.servers)}
+        self._clients = 0
+        self._keys = Keys(world.folder, self.brokers) if plan.keys else None
+        self._configured = {name: self._site(name) for name in self.sites}
+        self._configured |= {name: self._replica(name) for name in self.replicas}
+        for name in self.servers:
+            world.disk_of(self.host_of(name)).mkdir(exist_ok=True)
+
+    @property
+    def everything(self) -> str:
+        """One unit at each site, as a request."""
+        return " + ".join(f"{site}/cluster:1" for site in self.sites)
+
+    @property
+    def tomorrow(self) -> int:
+        """A start that fits the grain, in true time."""
+        return WALL_AT_BEGIN_S - WALL_AT_BEGIN_S % 600 + 86_400
+
+    def host_of(self, name: str) -> str:
+        return name.partition("-")[0]
+
+    # Life
+
+    def start(self, name: str) -> Node:
+        """The process of the server `name` begins; it is started again until it serves."""
+        node = self.world.node(name, self._address[name], self.host_of(name))
+        node.run(self._serve(name))
+        return node
+
+    async def up(self, settle_s: float = 3.0) -> None:
+        """Start all servers, and let them find each other."""
+        for name in self.servers:
+            self.start(name)
+        await asyncio.sleep(settle_s)
+
+    def restart(self, name: str, *, dark: bool = False) -> None:
+        """Kill `name`, and start it again."""
+        self.world.kill(name, dark=dark)
+        self.start(name)
+
+    async def _serve(self, name: str) -> None:
+        folder = self.world.disk_of(self.host_of(name))
+        try:
+            configuration = load_configuration(self._configured[name], folder)
+            if configuration.site is not None:
+                application = build_site(configuration.site, version="simulated")
+                address = configuration.site.listen
+            else:
+                assert configuration.broker is not None
+                application = build_broker(configuration.broker, version="simulated")
+                address = configuration.broker.listen
+            await listen(Service(name, application, address))
+        except Exception as error:
+            self.log.write(f"does not start: {error!r}")
+            loop = self.world.loop
+            loop.call_later(START_AGAIN_S, self._start_again, NODE.get(), context=NOBODY)
+
+    def _start_again(self, node: Node) -> None:
+        if not node.dead:
+            self.restart(node.name)
+
+    # Clients
+
+    def client(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """`work` as a process of its own, on its own host."""
+        self._clients += 1
+        return self.world.node(name, f"127.0.1.{self._clients}").run(work)
+
+    def connect(self, server: str, user: str, **more: Any) -> Client:
+        """The shipped client, as `user` of `server`."""
+        proof = {"token": self._keys.token(user, self._names)} if self._keys else {"user": user}
+        return kalends.connect(f"http://{self._address[server]}:80", zone="UTC", **proof, **more)
+
+    @property
+    def _names(self) -> list[str]:
+        return [*self.brokers, *self.sites]
+
+    def logged(self, word: str, name: str = "") -> list[str]:
+        """Lines of the logs, of `name` or of all, that have `word` in them."""
+        names = [name] if name else sorted(self.log.lines)
+        return [line for each in names for line in self.log.lines.get(each, ()) if word in line]
+
+    # Configurations
+
+    def _site(self, name: str) -> str:
+        return f"""
+[site]
+name = "{name}"
+listen = "{self._address[name]}:80"
+url = "http://{self._address[name]}:80"
+store = "{name}.sqlite"
+{self.plan.site_options}
+[site.agents]
+enabled = false
+{self._keys.listed("site", brokers=True) if self._keys else ""}
+[[site.resources]]
+name = "cluster"
+capacity = {self.plan.capacity}
+grain = "10m"
+"""
+
+    def _replica(self, name: str) -> str:
+        broker, _, number = name.partition("-")
+        siblings = [each for each in self.replicas if each.startswith(f"{broker}-")]
+        coords = ", ".join(f'"http://{self._address[each]}:80"' for each in siblings)
+        sites = "".join(
+            f'[[broker.sites]]\nname = "{site}"\nurl = "http://{self._address[site]}:80"\n'
+            for site in self.sites
+        )
+        return f"""
+[broker]
+name = "{broker}"
+replica = "{number}"
+listen = "{self._address[name]}:80"
+url = "http://{self._address[name]}:80"
+store = "{broker}.sqlite"
+coords = [{coords}]
+{self._keys.own(broker) if self._keys else ""}
+[broker.agents]
+enabled = false
+{self._keys.listed("broker", brokers=False) if self._keys else ""}
+{sites}"""
+
+
+def world_folder() -> Path:
+    """Where disks of worlds lie: in memory where there is such a place."""
+    return Path("/dev/shm" if os.path.isdir("/dev/shm") else "/tmp")

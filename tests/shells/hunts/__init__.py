@@ -1,0 +1,1 @@
+"""Scenarios, each of which hunts one kind of fault."""

@@ -1,0 +1,95 @@
+"""One key, asked of every replica again and again while links and processes break: one answer."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from typing import Final
+
+import kalends
+from tests.shells.facility import Facility, Plan
+from tests.shells.scenarios import Broken, scenario
+
+CLIENTS: Final = 4
+KEYS: Final = 8
+TIMES: Final = 4
+STRIKES: Final = 30
+SLOTS: Final = 4
+END_S: Final = 300.0
+
+
+@scenario(Plan(replicas=2, capacity=6))
+async def repeat(facility: Facility, chance: random.Random) -> None:
+    """Whoever answers, and however often, a key has one request and one outcome."""
+    await facility.up()
+    answers: defaultdict[str, set[str]] = defaultdict(set)
+    tasks = [
+        facility.client(
+            f"client{n}", _ask(facility, f"key-{n}", random.Random(chance.random()), answers)
+        )
+        for n in range(CLIENTS)
+    ]
+    await _break_links(facility, chance)
+    done, late = await asyncio.wait(tasks, timeout=END_S)
+    for task in done:
+        task.result()
+    if late:
+        raise Broken(f"{len(late)} clients are never answered")
+    for key, said in sorted(answers.items()):
+        if len(said) > 1:
+            raise Broken(f"{key} was answered with {sorted(said)}")
+
+
+async def _break_links(facility: Facility, chance: random.Random) -> None:
+    clients = [f"client{number}" for number in range(CLIENTS)]
+    for _ in range(STRIKES):
+        await asyncio.sleep(chance.uniform(0.005, 0.1))
+        one, other = chance.choice(clients + facility.replicas), chance.choice(facility.servers)
+        facility.world.network.reset(one, other)
+        if chance.random() < 0.07:
+            facility.restart(chance.choice(facility.servers))
+
+
+async def _ask(
+    facility: Facility,
+    name: str,
+    chance: random.Random,
+    answers: defaultdict[str, set[str]],
+) -> None:
+    one, other = (facility.connect(replica, "ann", timeout_s=8) for replica in facility.replicas)
+    async with one, other:
+        for number in range(KEYS):
+            key = f"{name}-{number}"
+            at = facility.tomorrow + 600 * chance.randrange(SLOTS)
+            wait_s = chance.choice((0.0, 0.003, 0.01, 5.0))
+            asked = (
+                _answer(facility, chance.choice((one, other)), key, at, wait_s, chance)
+                for _ in range(TIMES)
+            )
+            answers[key] |= {said for said in await asyncio.gather(*asked) if said}
+
+
+async def _answer(
+    facility: Facility,
+    client: kalends.Client,
+    key: str,
+    at: int,
+    wait_s: float,
+    chance: random.Random,
+) -> str:
+    """The request and its outcome; "" when nobody knows."""
+    await asyncio.sleep(chance.uniform(0, 0.03))
+    try:
+        view = await client.book(
+            facility.everything, duration="10m", at=at, key=key, wait_s=wait_s, patience="none"
+        )
+        if view.state == "open":
+            view = await client.wait(view.id, wait_s=20)
+    except kalends.OutcomeUnknown:
+        return ""
+    except kalends.Unavailable as error:
+        return f"{error.request_id} {error.code}" if error.request_id else ""
+    except kalends.KalendsError as error:
+        return f"{error.request_id} {error.code}"
+    return f"{view.id} {view.state}"

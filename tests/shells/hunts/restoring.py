@@ -1,0 +1,53 @@
+"""Hosts that go back to an image of their whole disk: what they forgot comes back, or is told."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Final
+
+import kalends
+from tests.shells import books
+from tests.shells.facility import Facility, Plan
+from tests.shells.scenarios import Broken, scenario
+
+BOOKINGS: Final = 6
+SETTLE_S: Final = 60.0
+
+
+@scenario(Plan(capacity=1))
+async def restore(facility: Facility, chance: random.Random) -> None:
+    """An older image of a site's disk is put back: nothing that was told is gone, or sold again."""
+    await facility.up()
+    world = facility.world
+    folder, image = world.disk_of("site0"), world.folder / "image"
+    told: dict[str, int] = {}
+    after = chance.randrange(BOOKINGS)
+    async with facility.connect("broker0-0", "ann") as client:
+        for number in range(BOOKINGS):
+            if number == after:
+                world.disk.image(folder, image)
+            start = facility.tomorrow + 600 * number
+            told[(await client.book(facility.everything, duration="10m", at=start)).id] = start
+            await asyncio.sleep(chance.uniform(0, 1))
+        world.kill("site0", dark=chance.random() < 0.5)
+        await asyncio.sleep(chance.uniform(0, 20))
+        world.disk.put_back(folder, image)
+        facility.start("site0")
+        await asyncio.sleep(SETTLE_S)
+        await _sold_again(client, facility, told)
+    stakes = books.stakes(facility, "site0")
+    locked = {
+        rid for rid, stake in stakes.items() if any(c["state"] == "locked" for c in stake["claims"])
+    }
+    if forgotten := sorted(told.keys() - locked):
+        raise Broken(f"site0 has forgotten {len(forgotten)} of {len(told)} told reservations")
+
+
+async def _sold_again(client: kalends.Client, facility: Facility, told: dict[str, int]) -> None:
+    for rid, start in told.items():
+        try:
+            await client.book("site0/cluster:1", duration="10m", at=start, patience="none")
+        except kalends.KalendsError:
+            continue
+        raise Broken(f"what {rid} has at site0 was sold once more")

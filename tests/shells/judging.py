@@ -1,0 +1,89 @@
+"""The end of a day, when all is calm: what was told is true, all of it or nothing, nobody waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from itertools import pairwise
+from typing import Any, Final
+
+from tests.shells import books
+from tests.shells.facility import Facility
+from tests.shells.scenarios import Broken
+
+CALM_S: Final = 60.0
+"""Within it everything that is open comes to its end: the longest hold, inquiry and repeat."""
+
+Stakes = Mapping[str, Mapping[str, Mapping[str, Any]]]
+
+
+async def calm(facility: Facility) -> None:
+    """All faults end: what is down comes up, clocks are right, and everybody has time to finish."""
+    world = facility.world
+    world.network.heal()
+    world.network.slow = 0.0
+    world.disk.fault = None
+    for name in facility.servers:
+        world.resume(name)
+        world.set_clock(name, 0.0)
+        if world.nodes[name].dead:
+            facility.start(name)
+    await asyncio.sleep(CALM_S)
+
+
+def judge(facility: Facility, told: Collection[str], *, cancelled: Collection[str] = ()) -> None:
+    """Raise `Broken` unless the stores agree with each other, and with what users were told.
+
+    `told` are the requests whose users were told that they have it, `cancelled` those who were told
+    that they have not any more.
+    """
+    stored = {site: books.stakes(facility, site) for site in facility.sites}
+    registers = {broker: books.rows(facility, broker) for broker in facility.brokers}
+    rows = {rid: row for register in registers.values() for rid, row in register.items()}
+    for rid in sorted(told):
+        if rid not in rows or rows[rid].state != "commit":
+            raise Broken(f"{rid} was told as reserved, and its row is {rows.get(rid)}")
+    for rid in sorted(cancelled):
+        if rid not in rows or rows[rid].state != "cancelled":
+            raise Broken(f"{rid} was told as cancelled, and its row is {rows.get(rid)}")
+    for rid, row in sorted(rows.items()):
+        if not row.done:
+            raise Broken(f"{rid} is {row.state}, and not finished although all is calm")
+        _all_or_nothing(rid, row, stored)
+    for site, stakes in stored.items():
+        _nothing_without_row(site, stakes, rows)
+        _fits(site, stakes, facility.plan.capacity)
+
+
+def _all_or_nothing(rid: str, row: books.Row, stored: Stakes) -> None:
+    for site, stakes in stored.items():
+        claims = stakes[rid]["claims"] if rid in stakes else ()
+        locked = {claim["hold_id"] for claim in claims if claim["state"] == "locked"}
+        expected = row.chosen(site) if row.state == "commit" else set()
+        if locked != expected:
+            raise Broken(f"{site} has {locked} of {rid} locked, not {expected}: it is {row.state}")
+
+
+def _nothing_without_row(
+    site: str, stakes: Mapping[str, Mapping[str, Any]], rows: Mapping[str, books.Row]
+) -> None:
+    for rid, stake in sorted(stakes.items()):
+        states = {claim["state"] for claim in stake["claims"]}
+        if rid not in rows and states & {"locked", "prepared"}:
+            raise Broken(f"{site} has {states} of {rid}, of which no broker knows")
+        if "prepared" in states:
+            raise Broken(f"{site} is still in doubt of {rid} although all is calm")
+
+
+def _fits(site: str, stakes: Mapping[str, Mapping[str, Any]], capacity: int) -> None:
+    taken = [
+        (claim["start"], claim["end"], claim["units"])
+        for stake in stakes.values()
+        for claim in stake["claims"]
+        if claim["state"] in ("prepared", "locked")
+    ]
+    times = sorted({time for start, end, _ in taken for time in (start, end)})
+    for begin, end in pairwise(times):
+        units = sum(each[2] for each in taken if each[0] < end and begin < each[1])
+        if units > capacity:
+            raise Broken(f"{site}: {units} of {capacity} units are taken at {begin}")

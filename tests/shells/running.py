@@ -1,0 +1,81 @@
+"""For tests: plays scenarios in processes of their own, and says what broke and how to see it again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Report(NamedTuple):
+    """One play. `broken` is "" when every promise was kept; else `tail` and `logs` tell the end of it."""
+
+    name: str
+    seed: int
+    mutation: str = ""
+    broken: str = ""
+    trace_hash: str = ""
+    events: int = 0
+    virtual_s: float = 0.0
+    cpu_s: float = 0.0
+    tail: Sequence[str] = ()
+    logs: dict[str, Sequence[str]] = {}
+
+    def complaint(self) -> str:
+        """What broke, the last of what happened, and how to replay it."""
+        mutated = f" --mutation {self.mutation}" if self.mutation else ""
+        logs = [f"-- log of {name}\n" + "\n".join(lines) for name, lines in self.logs.items()]
+        return "\n".join(
+            (
+                f"{self.name}, seed {self.seed}: {self.broken}",
+                "-- the end of the trace",
+                *self.tail,
+                *logs,
+                f"commit: {commit()}",
+                f"replay: python -m tests.shells {self.name} {self.seed}{mutated} --trace FILE",
+            )
+        )
+
+
+def plays(
+    name: str,
+    first: int,
+    last: int,
+    *,
+    mutation: str = "",
+    hash_seed: int = 0,
+    until_broken: bool = False,
+) -> list[Report]:
+    """Reports of the seeds from `first` to `last`; `hash_seed` orders the sets of that process."""
+    command = [sys.executable, "-m", "tests.shells", name, str(first), str(last), "--json"]
+    if mutation:
+        command += ["--mutation", mutation]
+    if until_broken:
+        command += ["--until-broken"]
+    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    reports = [Report(**json.loads(line)) for line in done.stdout.splitlines()]
+    assert reports, f"{command} says: {done.stderr}"
+    return reports
+
+
+def check(name: str, seeds: int) -> None:
+    """Every promise of the scenario is kept for the seeds from 1 to `seeds`."""
+    last = plays(name, 1, seeds, until_broken=True)[-1]
+    assert not last.broken, last.complaint()
+
+
+def seeds_to_catch(name: str, mutation: str, seeds: int) -> int | None:
+    """The first seed up to `seeds` whose scenario breaks a promise with `mutation`; None when none does."""
+    last = plays(name, 1, seeds, mutation=mutation, until_broken=True)[-1]
+    return last.seed if last.broken else None
+
+
+def commit() -> str:
+    """The commit of this source, if it is known."""
+    asked = ["git", "rev-parse", "HEAD"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"

@@ -1,0 +1,26 @@
+"""Whatever strikes the shipped servers, what users were told stays true."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.shells.running import check, seeds_to_catch
+
+pytestmark = pytest.mark.timeout(900)  # Many plays, on a busy machine.
+
+
+def test_a_storm_of_all_faults_leaves_everything_true_and_nobody_waiting() -> None:
+    check("storm", 12)
+
+
+def test_power_lost_between_any_two_writes_takes_nothing_back() -> None:
+    check("power", 15)
+
+
+def test_a_key_has_one_answer_however_often_and_of_whom_it_is_asked() -> None:
+    check("repeat", 15)
+
+
+@pytest.mark.parametrize("mutation", ["synchronous_normal", "say_then_store"])
+def test_a_loss_of_power_shows(mutation: str) -> None:
+    assert seeds_to_catch("power", mutation, 60) is not None
