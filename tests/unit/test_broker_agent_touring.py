@@ -120,43 +120,47 @@ def test_without_an_end_the_first_weeks_are_shown(broker: AgentBroker) -> None:
 
 
 def test_sites_that_are_near_share_a_visit(broker: AgentBroker) -> None:
-    broker.greet("there", near=("here", "elsewhere"))
+    broker.greet("here", near=("there", "elsewhere"))
+    broker.greet("there", near=("here",))
     broker.sent()
     rid = broker.send_agent()
     ((to, dispatch),) = broker.dispatches().items()
-    assert to == "there"
+    assert to == "here"
     (stop,) = dispatch.near
-    assert (stop.site, stop.asks[0].resource) == ("here", "here/one")
+    assert (stop.site, stop.asks[0].resource) == ("there", "there/one")
     broker.report(
-        rid, says("there", held("there/one", 0, term=1)), says("here", held("here/one", 0))
+        rid, says("here", held("here/one", 0)), says("there", held("there/one", 0, term=1))
     )
     assert broker.case(rid).phase == "preparing"
 
 
 def test_what_a_near_site_has_not_answered_is_asked_of_it_directly(broker: AgentBroker) -> None:
+    broker.greet("here", near=("there",))
     broker.greet("there", near=("here",))
     broker.sent()
     rid = broker.send_agent()
     broker.sent()
-    broker.report(rid, says("there", held("there/one", 0, term=1)))
-    ((to, dispatch),) = broker.dispatches().items()
-    assert (to, dispatch.source, dispatch.near) == ("here", SOURCE, ())
     broker.report(rid, says("here", held("here/one", 0)))
+    ((to, dispatch),) = broker.dispatches().items()
+    assert (to, dispatch.source, dispatch.near) == ("there", SOURCE, ())
+    broker.report(rid, says("there", held("there/one", 0, term=1)))
     assert broker.case(rid).phase == "preparing"
 
 
 def test_a_near_site_that_could_not_be_reached_is_asked_directly(broker: AgentBroker) -> None:
+    broker.greet("here", near=("there",))
     broker.greet("there", near=("here",))
     rid = broker.send_agent()
     broker.sent()
-    down = Refusal(where="here", code=RefusalCode.SITE_DOWN, detail="it does not answer")
-    broker.report(rid, says("there"), says("here", refusals=(down,)))
-    assert set(broker.dispatches()) == {"here"}
+    down = Refusal(where="there", code=RefusalCode.SITE_DOWN, detail="it does not answer")
+    broker.report(rid, says("here"), says("there", refusals=(down,)))
+    assert set(broker.dispatches()) == {"there"}
     assert broker.case(rid).phase == "touring"
 
 
 def test_when_the_way_to_a_near_site_is_lost_it_is_visited_directly(broker: AgentBroker) -> None:
     broker.greet("there", near=("here",))
+    broker.greet("here", near=("there",))
     broker.send_agent()
     broker.sent()
     broker.coordinator.site_lost("there", "gone")
@@ -734,18 +738,19 @@ def test_a_draining_broker_finishes_its_rounds(broker: AgentBroker) -> None:
 def test_a_site_on_the_way_that_has_forgotten_the_script_still_passes_it_on(
     broker: AgentBroker,
 ) -> None:
+    broker.greet("here", near=("there",))
     broker.greet("there", near=("here",))
     rid = broker.send_agent()
     broker.sent()
-    broker.report(rid, says("there", code="unknown-script"))
+    broker.report(rid, says("here", code="unknown-script"))
     ((to, dispatch),) = broker.dispatches().items()
     assert (to, dispatch.source, [stop.site for stop in dispatch.near]) == (
-        "there",
+        "here",
         SOURCE,
-        ["here"],
+        ["there"],
     )
     for _ in range(UNKNOWN_MAX):
-        broker.report(rid, says("there", code="unknown-script"))
+        broker.report(rid, says("here", code="unknown-script"))
     broker.sent()
     broker.advance(2_000)
-    assert set(broker.dispatches()) == {"here"}
+    assert set(broker.dispatches()) == {"there"}

@@ -50,12 +50,14 @@ def locked(rid: str, refusal: Refusal = TAKEN, *, att: int = 2) -> m.Locked:
     return m.Locked(rid=rid, att=att, refusals=(refusal,))
 
 
-def awaited(rid: str, *, att: int = 1, ahead: int = 0, how: str = "") -> m.Awaited:
+def awaited(rid: str, site: str, *, att: int = 1, ahead: int = 0, how: str = "") -> m.Awaited:
     return m.Awaited(
         rid=rid,
         att=att,
         ahead=ahead,
-        offered=FREED if "offered" in how else (),
+        offered=tuple(freed for freed in FREED if freed.resource == f"{site}/one")
+        if "offered" in how
+        else (),
         fresh="fresh" in how,
     )
 
@@ -69,13 +71,23 @@ def show(broker: Broker, free: Mapping[str, Spans], *, held: bool = False) -> li
         queries.append(message)
         if site not in free:
             continue
-        steps = tuple((START + start, START + end, 1) for start, end in free[site])
         views = tuple(
-            m.FreeSteps(resource=want.resource, until=want.end, steps=steps, held=held)
+            m.FreeSteps(
+                resource=want.resource, until=want.end, steps=within(want, free[site]), held=held
+            )
             for want in message.wants
         )
         broker.receive(site, m.View(query_id=message.query_id, epoch=1, views=views))
     return queries
+
+
+def within(want: m.Want, free: Spans) -> tuple[tuple[int, int, int], ...]:
+    """What is free of what was asked for."""
+    return tuple(
+        (max(START + start, want.start), min(START + end, want.end), 1)
+        for start, end in free
+        if START + start < want.end and want.start < START + end
+    )
 
 
 def of_kind(broker: Broker, kind: type[m.Message]) -> list[tuple[str, m.Message]]:
@@ -108,10 +120,10 @@ def listed(broker: Broker) -> str:
     rid = broker.ask(BOTH, patience="taken")
     show(broker, {"here": ALL_DAY, "there": ()})
     for site in SITES:
-        broker.receive(site, awaited(rid, how="fresh"))
+        broker.receive(site, awaited(rid, site, how="fresh"))
     show(broker, {"here": ALL_DAY, "there": ()})
     for site in SITES:
-        broker.receive(site, awaited(rid))
+        broker.receive(site, awaited(rid, site))
     broker.sent()
     assert broker.case(rid).phase == "waiting"
     return rid
@@ -404,7 +416,8 @@ def test_a_recalled_hold_that_is_lost_is_waited_for_until_it_would_have_run_out(
     broker.receive("here", m.Renewed(rid=rid, att=1, epoch=1, lost=(11,)))
     sent = visits(broker)
     assert {(visit.att, visit.queue, visit.considered) for visit in sent} == {(2, True, True)}
-    broker.receive("here", no(rid, att=2, ahead=0))
+    held_by_another = msgspec.structs.replace(HELD, where="here/one")
+    broker.receive("here", no(rid, held_by_another, att=2, ahead=0))
     broker.receive("there", yes(rid, 22, att=2))
     assert broker.coordinator.view(broker.case(rid)).recalled_until == 0
     broker.receive("here", grant(rid, 12))
@@ -473,19 +486,19 @@ def test_who_is_new_on_a_list_looks_once_more_when_all_lists_have_answered() -> 
     rid = broker.ask(BOTH, patience="taken")
     show(broker, {"here": ALL_DAY, "there": ()})
     broker.sent()
-    broker.receive("here", awaited(rid, how="fresh"))
+    broker.receive("here", awaited(rid, "here", how="fresh"))
     assert not of_kind(broker, m.Query)
-    broker.receive("there", awaited(rid, how="fresh"))
+    broker.receive("there", awaited(rid, "there", how="fresh"))
     assert len(show(broker, {"here": ALL_DAY, "there": ()})) == 2
     for site in SITES:
-        broker.receive(site, awaited(rid))
+        broker.receive(site, awaited(rid, site))
     assert not of_kind(broker, m.Query)
 
 
 def test_what_is_offered_is_looked_at_and_asked_for() -> None:
     broker = Broker()
     rid = listed(broker)
-    broker.receive("there", awaited(rid, how="offered"))
+    broker.receive("there", awaited(rid, "there", how="offered"))
     show(broker, {"here": ALL_DAY, "there": ((60, 120),)})
     sent = visits(broker)
     assert {want.start for visit in sent for want in visit.wants} == {START + 60}
@@ -497,9 +510,9 @@ def test_what_is_offered_is_looked_at_and_asked_for() -> None:
 def test_what_is_offered_while_it_looks_is_looked_at_next() -> None:
     broker = Broker()
     rid = listed(broker)
-    broker.receive("there", awaited(rid, how="offered"))
+    broker.receive("there", awaited(rid, "there", how="offered"))
     queries = broker.sent()
-    broker.receive("here", awaited(rid, how="offered"))
+    broker.receive("here", awaited(rid, "here", how="offered"))
     for site, message in queries:
         if isinstance(message, m.Query):
             views = tuple(m.FreeSteps(resource=w.resource, until=w.end) for w in message.wants)
@@ -511,9 +524,9 @@ def test_what_is_offered_while_it_looks_is_looked_at_next() -> None:
 def test_what_is_offered_before_a_second_look_is_not_forgotten_over_it() -> None:
     broker = Broker()
     rid = listed(broker)
-    broker.receive("there", awaited(rid, how="offered"))
+    broker.receive("there", awaited(rid, "there", how="offered"))
     queries = broker.sent()
-    broker.receive("here", awaited(rid, how="offered"))
+    broker.receive("here", awaited(rid, "here", how="offered"))
     broker.sends = [Send(to, message) for to, message in queries]
     show(broker, {"here": (), "there": ()}, held=True)
     queried = show(broker, {"here": (), "there": ()})
@@ -524,7 +537,7 @@ def test_what_is_offered_before_a_second_look_is_not_forgotten_over_it() -> None
 def test_an_offer_that_helps_nothing_is_declined_by_waiting_on() -> None:
     broker = Broker()
     rid = listed(broker)
-    broker.receive("there", awaited(rid, how="offered"))
+    broker.receive("there", awaited(rid, "there", how="offered"))
     show(broker, {"here": (), "there": ALL_DAY})
     assert [to for to, _ in of_kind(broker, m.Await)] == ["there"]
     assert broker.case(rid).phase == "waiting"
@@ -535,8 +548,8 @@ def test_the_place_is_asked_for_again_and_how_many_are_ahead_is_shown() -> None:
     rid = listed(broker)
     broker.advance(RESEND_EVERY_MS_MAX * 3)
     assert {kind for _, kind in broker.kinds()} == {"Await"}
-    broker.receive("here", awaited(rid, ahead=2))
-    broker.receive("there", awaited(rid, ahead=5))
+    broker.receive("here", awaited(rid, "here", ahead=2))
+    broker.receive("there", awaited(rid, "there", ahead=5))
     waiting = broker.coordinator.waiting_of(rid, broker.now)
     assert waiting is not None
     assert (waiting.ahead, waiting.listed) == (5, True)
@@ -590,7 +603,7 @@ def test_a_reservation_leaves_the_lists_of_sites_that_it_did_not_choose() -> Non
         broker.receive(site, m.Hello(site=site, epoch=1, resources=(info,)))
     rid = broker.ask("{kind=x}", patience="taken")
     show(broker, {"here": (), "there": ()})
-    broker.receive("there", awaited(rid, how="offered"))
+    broker.receive("there", awaited(rid, "there", how="offered"))
     show(broker, {"here": (), "there": ALL_DAY})
     broker.sent()
     broker.receive(
@@ -604,12 +617,12 @@ def test_a_site_that_is_lost_is_waited_for_too_and_asked_when_it_is_back() -> No
     broker = Broker()
     rid = listed(broker)
     broker.coordinator.site_lost("there", "gone")
-    broker.receive("here", awaited(rid, how="offered"))
+    broker.receive("here", awaited(rid, "here", how="offered"))
     assert broker.case(rid).phase == "waiting"
     broker.sent()
     broker.receive("there", hello("there", epoch=2))
     assert [to for to, _ in of_kind(broker, m.Await)] == ["there"]
-    broker.receive("there", awaited(rid, how="fresh"))
+    broker.receive("there", awaited(rid, "there", how="fresh"))
     show(broker, {"here": ALL_DAY, "there": ALL_DAY})
     assert len(visits(broker)) == 2
 
@@ -618,10 +631,10 @@ def test_what_was_offered_while_a_site_was_away_is_looked_at_when_it_is_back() -
     broker = Broker()
     rid = listed(broker)
     broker.coordinator.site_lost("here", "gone")
-    broker.receive("there", awaited(rid, how="offered"))
+    broker.receive("there", awaited(rid, "there", how="offered"))
     broker.receive("here", hello("here"))
     broker.sent()
-    broker.receive("here", awaited(rid))
+    broker.receive("here", awaited(rid, "here"))
     assert len(of_kind(broker, m.Query)) == 2
 
 
@@ -632,7 +645,7 @@ def test_exactly_these_slots_are_waited_for_when_they_are_taken() -> None:
     show(broker, {"here": ((0, 60),), "there": ()})
     sent = of_kind(broker, m.Await)
     assert tuple(want for _, wish in sent for want in getattr(wish, "wants", ())) == WANTS
-    broker.receive("there", awaited(rid, att=2, how="offered"))
+    broker.receive("there", awaited(rid, "there", att=2, how="offered"))
     show(broker, {"here": ((0, 60),), "there": ((0, 60),)})
     assert {(visit.att, visit.mode) for visit in visits(broker)} == {(2, "hold")}
 
@@ -643,7 +656,7 @@ def test_a_slot_that_is_taken_again_in_the_last_moment_is_waited_for_again(
 ) -> None:
     broker = Broker()
     rid = listed(broker)
-    broker.receive("there", awaited(rid, how="offered"))
+    broker.receive("there", awaited(rid, "there", how="offered"))
     show(broker, {"here": ((0, 60),), "there": ((0, 60),)})
     broker.receive("there", no(rid, refusal))
     show(broker, {"here": ((0, 60),), "there": ()})

@@ -48,9 +48,13 @@ class Poller(Broker):
     def says(self, site: str, *, free: bool, later: bool = False) -> None:
         query = self.queries.pop(site)
         begin = START + 1_800 if later else START
-        steps = ((begin, START + 3_600, 1),) if free or later else ()
         views = tuple(
-            m.FreeSteps(resource=want.resource, until=want.end, steps=steps) for want in query.wants
+            m.FreeSteps(
+                resource=want.resource,
+                until=want.end,
+                steps=((begin, want.end, 1),) if (free or later) and begin < want.end else (),
+            )
+            for want in query.wants
         )
         self.receive(site, m.View(query_id=query.query_id, epoch=1, views=views))
 
@@ -277,16 +281,15 @@ def test_terms_that_compete_are_polled_for_what_they_need_together(poller: Polle
 
 
 class Regions(AgentBroker):
-    """The thirty sites in three regions; in each, one site passes agents on to the nine near it."""
+    """The thirty sites in three regions; in each, all ten pass agents on to one another."""
 
     def __init__(self) -> None:
         super().__init__()
         for site in MACHINES:
             self.directory.sites[site] = SiteEntry(site, f"http://{site}")
-            hub = site.endswith("0")
             near = tuple(each for each in MACHINES if each[:2] == site[:2] and each != site)
             info = ResourceInfo(name=f"{site}/sgi", attributes={"kind": "sgi"})
-            hello = m.Hello(site=site, epoch=1, resources=(info,), near=near if hub else ())
+            hello = m.Hello(site=site, epoch=1, resources=(info,), near=near)
             self.receive(site, hello)
         self.sent()
 

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
+from kalends.broker.hearing import Asked, complaint_about_view, refused_view
 from kalends.broker.looking import batched
 from kalends.core import messages as m
 from kalends.core.messages import FreeSteps, Principal, View, Want
@@ -26,7 +27,7 @@ class Asking:
     def __init__(self, send: Callable[[str, m.Message], None]) -> None:
         self._send = send
         self._ids = itertools.count(FIRST_QUERY_ID)
-        self._waiting: dict[int, tuple[str, asyncio.Future[View | None]]] = {}
+        self._waiting: dict[int, tuple[Asked, asyncio.Future[View | None]]] = {}
 
     async def ask(
         self,
@@ -59,15 +60,19 @@ class Asking:
                 seen.setdefault(site, []).extend(view.views)
         return {site: views for site, views in seen.items() if site not in silent}
 
-    def answered(self, site: str, view: View) -> None:
-        of_site, future = self._waiting.get(view.query_id, ("", None))
-        if future is not None and of_site == site and not future.done():
-            future.set_result(view)
+    def answered(self, site: str, view: View) -> str:
+        """Take the answer of `site`; returns what is wrong with it ("" for nothing), and is then refused."""
+        asked, future = self._waiting.get(view.query_id, (None, None))
+        if asked is None or future is None or asked.site != site or future.done():
+            return ""
+        complaint = complaint_about_view(site, view, asked)
+        future.set_result(refused_view(view, asked) if complaint else view)
+        return complaint
 
     def lost(self, site: str) -> None:
         """Wait no longer for `site`."""
-        for of_site, future in self._waiting.values():
-            if of_site == site and not future.done():
+        for asked, future in self._waiting.values():
+            if asked.site == site and not future.done():
                 future.set_result(None)
 
     def _query(
@@ -81,7 +86,7 @@ class Asking:
     ) -> tuple[int, asyncio.Future[View | None]]:
         query_id = next(self._ids)
         future: asyncio.Future[View | None] = asyncio.get_running_loop().create_future()
-        self._waiting[query_id] = (site, future)
+        self._waiting[query_id] = (Asked(site, wants), future)
         query = m.Query(
             query_id=query_id, principal=principal, wants=wants, detail=detail, counting=counting,
             length_s=length_s,

@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from kalends.broker.hearing import Asked
 from kalends.broker.plain_data import plain_data
 from kalends.broker.planner import Free, Key
 from kalends.broker.polling.polls import Poll
@@ -105,7 +106,8 @@ class Case:
     """Times that planned slots turned out to be taken."""
     poll: Poll | None = None
     """Whom the look asks, and when it is over."""
-    queries: dict[int, str] = field(default_factory=dict)
+    queries: dict[int, Asked] = field(default_factory=dict)
+    """Those of this look that are not answered yet."""
     free: Free = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     planned: Key | None = None

@@ -19,12 +19,15 @@ import copy
 import heapq
 from typing import Final
 
+from msgspec import structs
+
 from kalends.broker import record as r
 from kalends.broker.attempts import RENEW_EVERY_MS
 from kalends.broker.case import Case, SitePart, view_of
 from kalends.broker.decisions import hold_ran_out, key_reused
 from kalends.broker.desk import RESEND_EVERY_MS_MAX
 from kalends.broker.effects import Answer
+from kalends.broker.hearing import IN_WORDS, bad_answer, complaint_about
 from kalends.broker.reclaiming import Reclaiming
 from kalends.broker.record import Record, Spec
 from kalends.broker.refusals import error_of, site_down
@@ -180,7 +183,15 @@ class Coordinator(Reclaiming):
         self.directory.lose(site, detail)
 
     def receive(self, site: str, message: m.Message, now: Moment) -> None:
-        """Take one message from `site` (or, for an Inquire by HTTP, from the asker's address)."""
+        """Take one message from `site` (or, for an Inquire by HTTP, from the asker's address).
+
+        One that cannot be true changes nothing but its own request: the site has refused there.
+        """
+        complaint = complaint_about(site, message)
+        if complaint:
+            self._complain(site, complaint, now)
+            self._disbelieved(site, message, now)
+            return
         match message:
             case m.Visited():
                 self._visited(site, message, now)
@@ -215,6 +226,23 @@ class Coordinator(Reclaiming):
                 self._effects.alarms.append(
                     f"{type(message).__name__} from {site}: not for a broker"
                 )
+
+    def _disbelieved(self, site: str, message: m.Message, now: Moment) -> None:
+        """An answer cannot be true: where one was waited for, the site has refused."""
+        refusals = (bad_answer(site),)
+        match message:
+            case m.Hello():
+                self.site_lost(site, "what it says of itself makes no sense")
+            case m.Visited():
+                answer = structs.replace(message, held=(), refusals=refusals, ahead=-1)
+                self._visited(site, answer, now)
+            case m.Voted():
+                self._voted(site, structs.replace(message, vote="no", refusals=refusals), now)
+            case m.Locked():
+                self._locked(site, structs.replace(message, refusals=refusals), now)
+            case m.Report():
+                own = m.SiteReport(site, code="killed", detail=IN_WORDS, refusals=refusals)
+                self._reported(site, structs.replace(message, sites=(own,)), now)
 
     # Passing of time
 

@@ -16,10 +16,12 @@ from kalends.broker.case import Case, problem_of, view_of
 from kalends.broker.demand import start_window
 from kalends.broker.directory import Directory
 from kalends.broker.effects import Answer, Effects, Happened
+from kalends.broker.hearing import Complaints
 from kalends.broker.in_flight import InFlight
 from kalends.broker.polling.odds import Odds
 from kalends.broker.record import Operation, Record
 from kalends.broker.recovery import Recovery
+from kalends.core import limits
 from kalends.core.api import Event, RequestView
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import LostRace, Refusal
@@ -120,6 +122,7 @@ class Desk:
         """By the request that an owner reclaims."""
         self._recovering: dict[int, Recovery] = {}
         """By the number of a query."""
+        self._complaints = Complaints()
         self._effects = Effects()
         self._in_flight = InFlight()
         """What is asked for, and not answered yet."""
@@ -204,7 +207,7 @@ class Desk:
             id=record.reservation,
             kind=kind,
             detail=detail,
-            refusals=refusals,
+            refusals=refusals[: limits.EVENT_REFUSALS_MAX],
         )
         record.trail = (*record.trail[-TRAIL_MAX + 1 :], event)
         case.untold.append(event)
@@ -222,6 +225,11 @@ class Desk:
         if won:
             self._effects.events.extend(Happened(case.record.user, event) for event in of_op)
         case.untold = [event for event in case.untold if event not in of_op]
+
+    def _complain(self, site: str, complaint: str, now: Moment) -> None:
+        """An alarm about what `site` says, unless it was told a moment ago."""
+        if self._complaints.new(site, complaint, now.monotonic_ms):
+            self._effects.alarms.append(f"{site} {complaint}")
 
     def _later(self, now: Moment, after_ms: int) -> int:
         return now.monotonic_ms + int(after_ms * (1 + 0.2 * self._jitter()))

@@ -42,6 +42,14 @@ class Directory:
         self.sites[site].up = False
         self.sites[site].detail = detail
 
+    def near(self, site: str) -> set[str]:
+        """The sites that `site` passes visits on to: each of the two says of the other that it is near."""
+        return {
+            other
+            for other in self.sites[site].near
+            if other != site and other in self.sites and site in self.sites[other].near
+        }
+
     def is_up(self, site: str) -> bool:
         entry = self.sites.get(site)
         return entry is not None and entry.up

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from kalends.broker.attempts import VOTE_MS_MAX
 from kalends.broker.case import Case, SitePart
 from kalends.broker.desk import REQUEST_MS_MAX
 from kalends.broker.effects import Send
+from kalends.broker.hearing import bad_answer, complaint_about_holds
 from kalends.broker.refusals import PERMANENT, error_of
 from kalends.broker.seeking import Seeking
 from kalends.core import messages as m
@@ -44,6 +45,8 @@ class Negotiating(Seeking):
             self._in_line(case, part, visited, now)
         elif visited.refusals or not visited.held:
             self._refused(case, visited.refusals, now)
+        elif case.phase == "voting" and visited.vote != "yes":
+            self._bad_holds(case, site, "holds what it was asked to promise", now)
         else:
             part.voted = visited.vote == "yes"
             self._holds(case, part, visited.held, now)
@@ -52,11 +55,18 @@ class Negotiating(Seeking):
         case = self._live(grant.rid, grant.att, ("holding",))
         if case is None or (part := case.parts.get(site)) is None:
             return
-        if part.ahead >= 0:
+        if part.ahead >= 0 and not complaint_about_holds(grant.held, part.wants):
             self._happened(case, "granted", f"{site} holds it", now)
         self._holds(case, part, grant.held, now)
 
+    def _bad_holds(self, case: Case, site: str, complaint: str, now: Moment) -> None:
+        self._complain(site, complaint, now)
+        self._refused(case, (bad_answer(site),), now)
+
     def _holds(self, case: Case, part: SitePart, held: tuple[m.HeldSlot, ...], now: Moment) -> None:
+        if complaint := complaint_about_holds(held, part.wants):
+            self._bad_holds(case, part.site, complaint, now)
+            return
         part.hold_ids = tuple(slot.hold_id for slot in held)
         part.ahead, part.awaits = -1, ()
         if case.phase == "voting" and all(part.voted for part in case.parts.values()):
@@ -80,7 +90,7 @@ class Negotiating(Seeking):
         known = case.record.waiting
         if case.phase == "waiting":
             ahead = max((part.ahead for part in case.parts.values()), default=0)
-            return known and replace(known, ahead=max(ahead, 0))
+            return known and structs.replace(known, ahead=max(ahead, 0))
         in_line = [part for part in case.parts.values() if part.ahead >= 0]
         if case.phase != "holding" or not in_line:
             return None

@@ -14,6 +14,7 @@ from kalends.broker import record as r
 from kalends.broker.case import by_site, problem_of
 from kalends.broker.decisions import Decisions
 from kalends.broker.effects import Send
+from kalends.broker.hearing import Asked
 from kalends.broker.looking import batched
 from kalends.broker.record import Record, Registered, Spec
 from kalends.broker.recovery import Recovery
@@ -61,13 +62,12 @@ class Reclaiming(Decisions, ABC):
         """Cancel a reservation: see `Coordinator.cancel`."""
 
     def _reclaimed(self, site: str, reclaim: m.Reclaim, now: Moment) -> None:
-        """A site is believed about its own resources only."""
-        if any(split_resource(name)[0] != site for name in reclaim.resources):
-            self._effects.alarms.append(f"{site} reclaims what is not its own: {reclaim.rid}")
-            return
+        """What becomes of it is decided when it is known what stands: see `_examined`."""
         recovery = self._recoveries.get(reclaim.rid)
         if recovery is not None:
             recovery.reclaims[site] = reclaim
+            if recovery.record is not None:
+                self._drop_unfounded(recovery, recovery.record, now)
             under_way = recovery.change in self.cases
             if under_way or now.monotonic_ms < recovery.began_ms + LOOK_MS_MAX:
                 return
@@ -99,11 +99,12 @@ class Reclaiming(Decisions, ABC):
         if recovery is None:
             super()._viewed(site, view, now)
             return
-        del self._recovering[view.query_id]
-        recovery.queries.discard(view.query_id)
-        for of_one in view.views:
-            if split_resource(of_one.resource)[0] == site:
-                recovery.free[of_one.resource] = of_one.steps
+        asked = recovery.queries[view.query_id]
+        if asked.site != site:
+            return
+        del self._recovering[view.query_id], recovery.queries[view.query_id]
+        for of_one in self._believed(site, view, asked, now).views:
+            recovery.free[of_one.resource] = of_one.steps
         if not recovery.queries:
             self._move(recovery, now)
 
@@ -118,8 +119,11 @@ class Reclaiming(Decisions, ABC):
         if recovery is None:
             return
         record = result.record
+        if record is not None:
+            self._drop_unfounded(recovery, record, now)
         if (
             record is None
+            or not recovery.reclaims
             or record.state != "commit"
             or not (record.done and result.won)
             or min(want.start for want in record.wants) <= now.wall_s
@@ -139,6 +143,18 @@ class Reclaiming(Decisions, ABC):
         recovery.stamp = 0
         self._look_for(recovery, record, now)
 
+    def _drop_unfounded(self, recovery: Recovery, record: Record, now: Moment) -> None:
+        """A site may have back what the record has claimed of it, at that time, and nothing else."""
+        for site, reclaim in list(recovery.reclaims.items()):
+            if not any(
+                want.resource in reclaim.resources
+                and want.start < reclaim.end
+                and reclaim.start < want.end
+                for want in record.wants
+            ):
+                del recovery.reclaims[site]
+                self._complain(site, "reclaims what nobody has booked there", now)
+
     def _look_for(self, recovery: Recovery, record: Record, now: Moment) -> None:
         """Ask every site concerned; without one of them nothing is said about other times."""
         reclaimed = {name for each in recovery.reclaims.values() for name in each.resources}
@@ -156,7 +172,7 @@ class Reclaiming(Decisions, ABC):
         for site, of_site in by_site(wants).items():
             for part in batched(of_site):
                 query_id = next(self._query_ids)
-                recovery.queries.add(query_id)
+                recovery.queries[query_id] = Asked(site, part)
                 self._recovering[query_id] = recovery
                 query = m.Query(
                     query_id=query_id,
@@ -259,7 +275,7 @@ class Reclaiming(Decisions, ABC):
     def _stop_looking(self, recovery: Recovery) -> None:
         for query_id in recovery.queries:
             self._recovering.pop(query_id, None)
-        recovery.queries = set()
+        recovery.queries = {}
 
 
 def _told(recovery: Recovery) -> str:

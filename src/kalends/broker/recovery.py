@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kalends.broker.hearing import Asked
 from kalends.broker.record import Record
 from kalends.broker.replacing import Replacing, Wants
 from kalends.broker.starts import Step
@@ -24,7 +25,7 @@ class Recovery:
     record: Record | None = None
     moved: Replacing | None = None
     stamp: int = 0
-    queries: set[int] = field(default_factory=set)
+    queries: dict[int, Asked] = field(default_factory=dict)
     free: dict[str, tuple[Step, ...]] = field(default_factory=dict)
     tried: set[Wants] = field(default_factory=set)
     refused: int = 0

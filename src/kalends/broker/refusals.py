@@ -25,6 +25,7 @@ PERMANENT: Final = frozenset(
         RefusalCode.TOO_MUCH,
         RefusalCode.LIMIT,
         RefusalCode.DRAINED,
+        RefusalCode.BAD_ANSWER,
     }
 )
 """Refusals that another start of the same request would meet again."""
@@ -49,6 +50,8 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
     (RefusalCode.LIMIT, LimitExceeded, "a limit of the owner is reached",
      "ask for less, or release or cancel something first"),
     (RefusalCode.DRAINED, Unavailable, "a site takes no new bookings now", "try again later"),
+    (RefusalCode.BAD_ANSWER, Unavailable, "a site answers what cannot be; nothing was booked",
+     "choose other resources, and tell the owner of that site"),
     (RefusalCode.SITE_DOWN, Unavailable, "a site cannot be reached; nothing was booked",
      "try again later"),
     (RefusalCode.CLOSED_HOURS, NoCommonTime, "a resource is closed at that time",

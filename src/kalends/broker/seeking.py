@@ -18,6 +18,7 @@ from kalends.broker.attempts import Attempts
 from kalends.broker.case import Case, SitePart, by_site
 from kalends.broker.desk import UNANSWERED_MAX
 from kalends.broker.effects import Send
+from kalends.broker.hearing import Asked, complaint_about_view, refused_view
 from kalends.broker.in_flight import fits, overlaid
 from kalends.broker.looking import Looking, batched, plans, why_not
 from kalends.broker.planner import Plan
@@ -127,7 +128,7 @@ class Seeking(Attempts):
         for site, wants in case.wanted.items():
             for part in batched(tuple(want for want in wants if want.resource in asked)):
                 query_id = next(self._query_ids)
-                case.queries[query_id] = site
+                case.queries[query_id] = Asked(site, part)
                 self._queries[query_id] = case.rid
                 self._unanswered[query_id] = (site, now.monotonic_ms)
                 query = m.Query(
@@ -142,34 +143,41 @@ class Seeking(Attempts):
         self._schedule(case)
 
     def _viewed(self, site: str, view: m.View, now: Moment) -> None:
-        """A site is believed about its own resources only. How long it took is learned in any case."""
+        """A site is believed about what it was asked only. How long it took is learned in any case."""
         asked_of, asked_ms = self._unanswered.get(view.query_id, ("", 0))
         if asked_of == site:
             del self._unanswered[view.query_id]
             self.odds.note_delay(site, now.monotonic_ms - asked_ms)
         case = self.cases.get(self._queries.get(view.query_id, ""))
-        if case is None or case.phase != "looking" or case.queries.get(view.query_id) != site:
+        asked = case.queries.get(view.query_id) if case is not None else None
+        if case is None or case.phase != "looking" or asked is None or asked.site != site:
             return
         del case.queries[view.query_id], self._queries[view.query_id]
-        for of_one in view.views:
-            if split_resource(of_one.resource)[0] != site:
-                continue
+        for of_one in self._believed(site, view, asked, now).views:
             case.free = {**case.free, of_one.resource: of_one.steps}
             case.contested = case.contested or of_one.held
             if of_one.refusal is not None:
                 case.refusals.append(of_one.refusal)
         self._look_on(case, now)
 
+    def _believed(self, site: str, view: m.View, asked: Asked, now: Moment) -> m.View:
+        """`view`, or where it cannot be an answer to `asked` the refusal of all of it."""
+        complaint = complaint_about_view(site, view, asked)
+        if not complaint:
+            return view
+        self._complain(site, complaint, now)
+        return refused_view(view, asked)
+
     def _look_on(self, case: Case, now: Moment, *, given_up: bool = False) -> None:
         """Ask others too, or go on; `given_up`: who is silent is not waited for any more."""
         if given_up:
-            for site in sorted(set(case.queries.values())):
+            for site in sorted({asked.site for asked in case.queries.values()}):
                 case.refusals.append(site_down(site, "it did not answer in time"))
                 self.odds.note_delay(site, LOOK_MS_MAX)
             self._forget_queries(case)
         poll = case.poll
         if poll is not None:
-            waiting_for = set(case.queries.values())
+            waiting_for = {asked.site for asked in case.queries.values()}
             self._go_on(case, lambda: poll.more(case.free, waiting_for), now)
 
     def _forget_queries(self, case: Case) -> None:

@@ -26,6 +26,7 @@ from kalends.broker.case import Case
 from kalends.broker.coordinator import Coordinator
 from kalends.broker.desk import Identity
 from kalends.broker.directory import Directory
+from kalends.broker.hearing import Complaints
 from kalends.broker.inquiries import Inquiries
 from kalends.broker.measures import Measures
 from kalends.broker.record import Ask, Registered
@@ -95,6 +96,7 @@ class BrokerService:
         self.asking = Asking(self._send)
         self.inquiries = Inquiries(self._inquire, time.monotonic)
         self.alarms: list[str] = []
+        self._complaints = Complaints()
         self.draining = False
         self.failure = ""
         self._sources: dict[str, str] = {}
@@ -441,7 +443,9 @@ class BrokerService:
             if isinstance(message, m.Hello) and message.site != site:
                 self.alarm(f"{site} says that it is {message.site}")
             elif isinstance(message, m.View) and message.query_id >= FIRST_QUERY_ID:
-                self.asking.answered(site, message)
+                complaint = self.asking.answered(site, message)
+                if complaint and self._complaints.new(site, complaint, now.monotonic_ms):
+                    self.alarm(f"{site} {complaint}")
             elif coordinator is not None:
                 coordinator.receive(site, message, now)
                 if isinstance(message, m.Hello) and not self._took_over and self._all_up():

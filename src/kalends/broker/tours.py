@@ -149,7 +149,7 @@ def grouped(sites: Collection[str], directory: Directory) -> dict[str, tuple[str
     left = set(sites)
     stops: dict[str, tuple[str, ...]] = {}
     while left:
-        near = {site: left & set(directory.sites[site].near) - {site} for site in sorted(left)}
+        near = {site: left & directory.near(site) for site in sorted(left)}
         first = max(near, key=lambda site: len(near[site]))
         stops[first] = tuple(sorted(near[first])[:NEAR_MAX])
         left -= {first, *stops[first]}

@@ -268,5 +268,7 @@ class RefusalCode:
     """The owner wants to know longer before."""
     SHARE = "share"
     """The user's, or the group's, share of that week is used up."""
+    BAD_ANSWER = "bad-answer"
+    """What the site said cannot be: it is not believed, and counts as having refused."""
     NOT_CHOSEN = "not-chosen"
     """The user's own agent has left it out."""

@@ -63,6 +63,30 @@ VIEW_STEPS_MAX: Final = 10_000
 LISTING_MAX: Final = 10_000
 """Slots or reservations in one listing answer."""
 
+REFUSALS_MAX: Final = CLAIMS_MAX
+"""Refusals in one message: at most one for each slot that was asked for."""
+
+REFUSAL_CHARS_MAX: Final = 500
+"""Of one refusal's detail: a sentence with a reason and a few names and times."""
+
+RULE_CHARS_MAX: Final = 200
+"""The name of an owner's rule."""
+
+EVENT_REFUSALS_MAX: Final = 16
+"""Refusals kept with one event of a request's story: it is written down with each of its attempts."""
+
+RESOURCES_MAX: Final = 10_000
+"""Resources of one site: each is looked at by every request that goes by attributes."""
+
+TEXT_MAX: Final = 1_000
+"""A description, a rule in words, the value of an attribute: what people read at one glance."""
+
+HOURS_TEXT_MAX: Final = 4_000
+"""Opening hours in words; a site shortens longer ones."""
+
+RECALL_MS_MAX: Final = 600_000
+"""The longest that a site may let a holder consider a recall; ours give a minute."""
+
 HOLD_MS_MAX: Final = 24 * 3_600_000
 """A user's hold on the broker lives at most a day; the default is 15 minutes."""
 

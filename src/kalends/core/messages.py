@@ -75,8 +75,12 @@ SiteName = Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))]
 ResourceName = Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
 TimeS = Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
 Units = Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
+HoldIds = Annotated[tuple[HoldId, ...], Meta(max_length=limits.CLAIMS_MAX)]
 Secret = Annotated[str, Meta(min_length=16, max_length=64)]
 Url = Annotated[str, Meta(max_length=512)]
+
+
+Refusals = Annotated[tuple[Refusal, ...], Meta(max_length=limits.REFUSALS_MAX)]
 
 
 class Principal(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -121,7 +125,7 @@ class Hello(Message, frozen=True, kw_only=True):
 
     site: SiteName
     epoch: Count
-    resources: tuple[ResourceInfo, ...]
+    resources: Annotated[tuple[ResourceInfo, ...], Meta(max_length=limits.RESOURCES_MAX)]
     near: Annotated[tuple[SiteName, ...], Meta(max_length=64)] = ()
 
 
@@ -154,9 +158,13 @@ class FreeSteps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
     resource: ResourceName
     until: TimeS
-    steps: tuple[tuple[TimeS, TimeS, Units], ...] = ()
-    slots: tuple[Slot, ...] = ()
-    waiting: tuple[tuple[TimeS, TimeS, Units], ...] = ()
+    steps: Annotated[
+        tuple[tuple[TimeS, TimeS, Units], ...], Meta(max_length=limits.VIEW_STEPS_MAX)
+    ] = ()
+    slots: Annotated[tuple[Slot, ...], Meta(max_length=limits.LISTING_MAX)] = ()
+    waiting: Annotated[
+        tuple[tuple[TimeS, TimeS, Units], ...], Meta(max_length=limits.LISTING_MAX)
+    ] = ()
     """With ``detail``: what requests on waiting lists hope for, of those that want it at one time only."""
     held: bool = False
     """Others hold some of it, or wait for it: looking with ``counting="locked"`` may show more."""
@@ -166,7 +174,7 @@ class FreeSteps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 class View(Message, frozen=True, kw_only=True):
     query_id: Count
     epoch: Count
-    views: tuple[FreeSteps, ...]
+    views: Annotated[tuple[FreeSteps, ...], Meta(max_length=limits.CLAIMS_MAX)]
 
 
 class Visit(Message, frozen=True, kw_only=True):
@@ -183,7 +191,7 @@ class Visit(Message, frozen=True, kw_only=True):
     principal: Principal
     wants: Annotated[tuple[Want, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
     parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
-    need: Annotated[int, Meta(ge=1)]
+    need: Annotated[int, Meta(ge=1, le=limits.CLAIMS_MAX)]
     coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
     secret: Secret
     hold_ms: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX)]
@@ -205,8 +213,8 @@ class Visited(Message, frozen=True, kw_only=True):
     att: Attempt
     epoch: Count
     vote: Literal["yes", "no", "none"]
-    held: tuple[HeldSlot, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    held: Annotated[tuple[HeldSlot, ...], Meta(max_length=limits.CLAIMS_MAX)] = ()
+    refusals: Refusals = ()
     ahead: Annotated[int, Meta(ge=-1, le=(1 << 31))] = -1
 
 
@@ -232,7 +240,7 @@ class Dispatch(Message, frozen=True, kw_only=True):
     asks: Asks
     near: Annotated[tuple[Stop, ...], Meta(max_length=64)] = ()
     parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
-    need: Annotated[int, Meta(ge=1)]
+    need: Annotated[int, Meta(ge=1, le=limits.CLAIMS_MAX)]
     coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
     secret: Secret
     hold_ms: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX)]
@@ -255,7 +263,7 @@ class SiteReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     held: Annotated[tuple[HeldChoice, ...], Meta(max_length=limits.CLAIMS_MAX)] = ()
     wished: Annotated[tuple[TimeS, ...], Meta(max_length=limits.OFFERS_MAX)] = ()
     offered: Annotated[tuple[Offered, ...], Meta(max_length=limits.CLAIMS_MAX)] = ()
-    refusals: tuple[Refusal, ...] = ()
+    refusals: Refusals = ()
     sent: AgentMessages = ()
     run: Annotated[str, Meta(max_length=64)] = ""
     """The number of the run's record at the site, for `kalends agent replay`."""
@@ -274,7 +282,7 @@ class Prepare(Message, frozen=True, kw_only=True):
     att: Attempt
     hold_ids: Annotated[tuple[HoldId, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
     parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
-    need: Annotated[int, Meta(ge=1)]
+    need: Annotated[int, Meta(ge=1, le=limits.CLAIMS_MAX)]
 
 
 class Voted(Message, frozen=True, kw_only=True):
@@ -282,10 +290,10 @@ class Voted(Message, frozen=True, kw_only=True):
     att: Attempt
     epoch: Count
     vote: Literal["yes", "no", "locked", "stale"]
-    refusals: tuple[Refusal, ...] = ()
+    refusals: Refusals = ()
 
 
-Chosen = dict[str, tuple[HoldId, ...]]
+Chosen = dict[SiteName, HoldIds]
 """Site to the hold ids that the decision chose there."""
 
 
@@ -319,13 +327,13 @@ class Release(Message, frozen=True, kw_only=True):
 
     rid: RequestId
     att: Attempt
-    hold_ids: tuple[HoldId, ...] = ()
+    hold_ids: HoldIds = ()
 
 
 class Renew(Message, frozen=True, kw_only=True):
     rid: RequestId
     att: Attempt
-    hold_ids: tuple[HoldId, ...]
+    hold_ids: HoldIds
     hold_ms: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX)]
     considered: bool = False
     """As in `Visit`."""
@@ -335,9 +343,9 @@ class Renewed(Message, frozen=True, kw_only=True):
     rid: RequestId
     att: Attempt
     epoch: Count
-    kept: tuple[HoldId, ...] = ()
-    lost: tuple[HoldId, ...] = ()
-    recall_ms: Count = 0
+    kept: HoldIds = ()
+    lost: HoldIds = ()
+    recall_ms: Annotated[int, Meta(ge=0, le=limits.RECALL_MS_MAX)] = 0
     """An older request wants what is held here: what is left of the time to answer; 0: nobody does."""
 
 
@@ -354,7 +362,7 @@ class Recall(Message, frozen=True, kw_only=True):
 
     rid: RequestId
     att: Attempt
-    left_ms: Count
+    left_ms: Annotated[int, Meta(ge=0, le=limits.RECALL_MS_MAX)]
 
 
 class Give(Message, frozen=True, kw_only=True):
@@ -362,7 +370,7 @@ class Give(Message, frozen=True, kw_only=True):
 
     rid: RequestId
     att: Attempt
-    hold_ids: tuple[HoldId, ...]
+    hold_ids: HoldIds
 
 
 class Grant(Message, frozen=True, kw_only=True):
@@ -379,7 +387,7 @@ class Locked(Message, frozen=True, kw_only=True):
 
     rid: RequestId
     att: Attempt
-    refusals: tuple[Refusal, ...] = ()
+    refusals: Refusals = ()
 
 
 class Freed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -417,8 +425,8 @@ class Awaited(Message, frozen=True, kw_only=True):
 
     rid: RequestId
     att: Attempt
-    ahead: Count = 0
-    offered: tuple[Freed, ...] = ()
+    ahead: Annotated[int, Meta(ge=0, le=(1 << 31))] = 0
+    offered: Annotated[tuple[Freed, ...], Meta(max_length=limits.LISTING_MAX)] = ()
     fresh: bool = False
 
 

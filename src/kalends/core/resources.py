@@ -10,7 +10,13 @@ from msgspec import Meta
 from kalends.core import identifiers as ids
 from kalends.core import limits
 
-AttributeValue = str | int | float | bool
+AttributeValue = (
+    Annotated[str, Meta(max_length=limits.TEXT_MAX)]
+    | Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+    | float
+    | bool
+)
+AttributeName = Annotated[str, Meta(min_length=1, max_length=63)]
 SlotState = Literal["available", "held", "locked"]
 """The three states that users see; a prepared claim shows as held (DESIGN: words)."""
 
@@ -25,23 +31,26 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     name: Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
     capacity: Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)] = 1
-    attributes: Annotated[dict[str, AttributeValue], Meta(max_length=limits.ATTRIBUTES_MAX)] = {}
+    attributes: Annotated[
+        dict[AttributeName, AttributeValue], Meta(max_length=limits.ATTRIBUTES_MAX)
+    ] = {}
     grain_s: Annotated[int, Meta(ge=1, le=86_400)] = 60
     horizon_s: Annotated[int, Meta(ge=1, le=limits.WINDOW_S_MAX)] = 366 * 86_400
-    zone: str = "UTC"
-    hours: str = ""
-    description: str = ""
+    zone: Annotated[str, Meta(max_length=64)] = "UTC"
+    hours: Annotated[str, Meta(max_length=limits.HOURS_TEXT_MAX)] = ""
+    description: Annotated[str, Meta(max_length=limits.TEXT_MAX)] = ""
     rules: Annotated[
-        tuple[Annotated[str, Meta(max_length=1_000)], ...], Meta(max_length=limits.RULES_MAX)
+        tuple[Annotated[str, Meta(max_length=limits.TEXT_MAX)], ...],
+        Meta(max_length=limits.RULES_MAX),
     ] = ()
 
 
 class Slot(msgspec.Struct, frozen=True, omit_defaults=True):
     """`units` of a calendar in one state during ``[start, end)``; `holder` only where it may be seen."""
 
-    start: int
-    end: int
-    units: int
+    start: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
+    end: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
+    units: Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
     state: SlotState
-    holder: str = ""
-    reservation: str = ""
+    holder: Annotated[str, Meta(max_length=128)] = ""
+    reservation: Annotated[str, Meta(max_length=64)] = ""

@@ -17,6 +17,7 @@ from kalends.calendars import (
     open_access,
 )
 from kalends.core.errors import InvalidInput
+from kalends.core.limits import HOURS_TEXT_MAX
 from kalends.core.messages import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.agent_visits import AgentLimits
@@ -97,11 +98,16 @@ def _calendar_of(
         grain_s=int(resource.grain_s),
         horizon_s=int(resource.horizon_s),
         zone=resource.zone,
-        hours=Windows(hours).describe() if hours else "",
+        hours=_readable(Windows(hours).describe()) if hours else "",
         description=resource.description,
         rules=rules.describe(),
     )
     return ResourceCalendar(info, access, hours, rules)
+
+
+def _readable(hours: str) -> str:
+    """As much of `hours` as is told to others; the whole of them holds."""
+    return hours if len(hours) <= HOURS_TEXT_MAX else f"{hours[: HOURS_TEXT_MAX - 3]}..."
 
 
 def _access_of(resource: ResourceConfiguration) -> AccessList:

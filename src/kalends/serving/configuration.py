@@ -245,7 +245,9 @@ class AgentsConfiguration(_Section, frozen=True, kw_only=True):
 
 class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     listen: str = "127.0.0.1:7101"
-    resources: tuple[ResourceConfiguration, ...] = ()
+    resources: Annotated[
+        tuple[ResourceConfiguration, ...], Meta(max_length=limits.RESOURCES_MAX)
+    ] = ()
     defaults: RulesConfiguration = RulesConfiguration()
     limits: SiteLimits = SiteLimits()
     agents: AgentsConfiguration = AgentsConfiguration()
@@ -428,6 +430,8 @@ def _inner_kinds(kind: Any) -> list[type]:
     if isinstance(kind, type) and issubclass(kind, _Section):
         return [kind]
     origin = typing.get_origin(kind)
+    if origin is Annotated:
+        return _inner_kinds(typing.get_args(kind)[0])
     if origin in (tuple, typing.Union, types.UnionType):
         return [found for inner in typing.get_args(kind) for found in _inner_kinds(inner)]
     return []
