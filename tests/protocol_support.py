@@ -125,14 +125,17 @@ class Site:
         self.unsent += self._settle().sends
         return result
 
-    def receive(self, message: m.Message, source: str = "broker") -> Effects:
+    def receive(self, message: m.Message, source: str = "") -> Effects:
+        """`source` is "broker" unless given; what a peer says comes from where it lives."""
+        if not source:
+            source = f"http://{message.site}" if isinstance(message, m.PeerSays) else "broker"
         self.participant.receive(source, message, self.now)
         return self._settle()
 
-    def answers(self, message: m.Message, source: str = "broker") -> list[m.Message]:
+    def answers(self, message: m.Message, source: str = "") -> list[m.Message]:
         return [send.message for send in self.receive(message, source).sends]
 
-    def answer(self, message: m.Message, source: str = "broker") -> m.Message:
+    def answer(self, message: m.Message, source: str = "") -> m.Message:
         (answer,) = self.answers(message, source)
         return answer
 

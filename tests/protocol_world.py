@@ -206,7 +206,9 @@ class World:
         if each.to in self.down:
             self.tell(f"lost: {each.to} is down")
         elif each.to in self.sites:
-            self._tell_site(each.to, self.sites[each.to].receive(each.message, each.source))
+            answers = isinstance(each.message, m.PeerSays)
+            source = f"http://{each.source}" if answers else each.source
+            self._tell_site(each.to, self.sites[each.to].receive(each.message, source))
         else:
             self.brokers[each.to].receive(each.source, each.message)
             self._settle()

@@ -242,7 +242,7 @@ class Machine(RuleBasedStateMachine):
 
     # Deliveries
 
-    def deliver(self, message: m.Message, source: str = "broker") -> Effects:
+    def deliver(self, message: m.Message, source: str = "") -> Effects:
         first = self.site.receive(message, source)
         again = self.site.receive(message, source)
         assert again.sends == first.sends
@@ -797,8 +797,10 @@ class Machine(RuleBasedStateMachine):
     def peer_says(self, number: int, att: int, says: str, site: str) -> None:
         att = self.att_of(number, att)
         known = self.model.known.get(number)
-        assert self.answer(peer_says(number, says, att=att, site=site)) is None
         right = known is not None and known.att == att and known.state == "prepared"
+        effects = self.deliver(peer_says(number, says, att=att, site=site))
+        assert effects.sends == []
+        assert bool(effects.alarms) == (right and site == "elsewhere")
         if right and says == "never" and site == "there":
             self.refuse(number, att)
 

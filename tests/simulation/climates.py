@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from msgspec.structs import replace
+
+from kalends.core import messages as m
 from kalends.resource_servers import records
 from kalends.resource_servers.participant import Participant
 from tests.simulation.network import Weather
@@ -119,6 +122,23 @@ def brokers_silent(world: World) -> None:
         )
 
 
+def lying_peer(world: World) -> None:
+    """The same, and to whoever asks, one of the sites says that another has refused."""
+    brokers_silent(world)
+    random = world.kernel.random
+    liar = random.choice(world.site_names)
+    others = [name for name in world.site_names if name != liar]
+    world.auditor.expected_alarms = (f"sim://{liar} speaks for",)
+    reply = world.network.reply
+
+    def lie(token: str, message: m.Message) -> None:
+        if isinstance(message, m.PeerSays) and message.site == liar:
+            message = replace(message, site=random.choice(others), says="never", chosen={})
+        reply(token, message)
+
+    world.network.reply = lie  # type: ignore[method-assign]
+
+
 def brokers_pause(world: World) -> None:
     """Brokers stop in the middle for longer than their leases, and go on."""
     calm(world)
@@ -163,6 +183,7 @@ AGENTS_EVERYWHERE: Final = Climate("agents", AGENTS)
 LATE_ANSWERS: Final = Climate("late-answers", WINDOWS, late_answers, hard=0.0)
 BROKERS_PAUSE: Final = Climate("brokers-pause", CROWD, brokers_pause)
 BROKERS_SILENT: Final = Climate("brokers-silent", None, brokers_silent, SILENCE_MS)
+LYING_PEER: Final = Climate("lying-peer", None, lying_peer, SILENCE_MS)
 SITE_CUT_OFF: Final = Climate("site-cut-off", SOON, site_cut_off, 300_000, participant=DroppedSoon)
 SLOW_LINES: Final = Climate("slow-lines", RECALLED, slow_lines)
 FAIR: Final = Climate("fair", RIVALS, fair, hard=0.0)
@@ -175,6 +196,7 @@ CLIMATES: Final = {
         LATE_ANSWERS,
         BROKERS_PAUSE,
         BROKERS_SILENT,
+        LYING_PEER,
         SITE_CUT_OFF,
         SLOW_LINES,
         FAIR,

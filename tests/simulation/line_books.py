@@ -89,6 +89,8 @@ class SiteBooks:
     """Promises whose abort has come, and may not be stored yet: a crash brings them back."""
     unheard: dict[str, m.Visit | m.Prepare] = field(default_factory=dict)
     """The same, of what was asked for and may have been promised, though nobody has heard so."""
+    recalled: set[int] = field(default_factory=set)
+    """Hold ids that the site has asked back."""
     unlisted: dict[str, int] = field(default_factory=dict)
     """When requests left those lists."""
     left: dict[str, list[tuple[int, Waiter]]] = field(default_factory=dict)

@@ -142,6 +142,9 @@ class LineHearing(Listener):
         for rid, taken in list(books.taken.items()):
             if taken.state == "held" and rid not in books.asked:
                 del books.taken[rid]
+            elif taken.state == "held":
+                # Gone with the crash, unless its promise was stored.
+                taken.sure = False
         for rid, taken in books.aborted.items():
             taken.sure = False
             books.taken.setdefault(rid, taken)

@@ -7,7 +7,7 @@ under test. Whom it accuses has surely done wrong: what may have happened unhear
 - *No lost wake-up*: who is first in line, and has room, is granted it.
 - *Bounded waiting*: who waits ends within one turn for itself and one for every older request.
 - *Recalls*: a hold that is recalled has been promised, given back, released or taken back when its
-  time is over; a promise is never recalled, nor taken back.
+  time is over; only what was recalled is taken back, and a promise is neither.
 - *No ghosts*: only who waits is granted anything, or counts as being ahead.
 """
 
@@ -283,9 +283,11 @@ class LineOracle(LineHearing):
 
     def _recalled(self, site: str, recall: m.Recall, moment: int) -> None:
         self.recalls += 1
-        taken = self._sites[site].taken.get(recall.rid)
+        books = self._sites[site]
+        taken = books.taken.get(recall.rid)
         if taken is None or taken.att != recall.att:
             return
+        books.recalled |= taken.spans.keys()
         if taken.state == "promised" and taken.sure and taken.since < self._silent_since[site]:
             self._wrong(f"{site} recalls what it has promised to {recall.rid}")
         elif taken.state == "held" and not taken.recall_until_ms:
@@ -299,11 +301,14 @@ class LineOracle(LineHearing):
         if taken.renewing is not None and taken.spans.keys() <= set(renewed.kept):
             taken.asked_ms, taken.hold_ms = taken.renewing
         taken.renewing = None
-        if not taken.spans.keys() & set(renewed.lost):
+        lost = taken.spans.keys() & set(renewed.lost)
+        if not lost:
             return
         if taken.state == "promised" and taken.sure and taken.since < self._silent_since[site]:
             self._wrong(f"{site} takes back what it has promised to {renewed.rid}")
         elif taken.state == "held":
+            if taken.surely(milliseconds(moment)) and not lost <= books.recalled:
+                self._wrong(f"{site} takes back what {renewed.rid} holds, and has not recalled it")
             for hold_id in renewed.lost:
                 taken.spans.pop(hold_id, None)
             if not taken.spans:

@@ -21,6 +21,7 @@ from tests.simulation.climates import (
     BROKERS_SILENT,
     EVERY_FAULT,
     LATE_ANSWERS,
+    LYING_PEER,
     SITE_CUT_OFF,
     SLOW_LINES,
     Climate,
@@ -193,21 +194,21 @@ class PeersRefuseWithoutStoring(Participant):
 class AllPreparedMeansCommit(Participant):
     """When every peer is prepared, a site locks."""
 
-    def _peer_says(self, says: m.PeerSays) -> None:
+    def _peer_says(self, source: str, says: m.PeerSays) -> None:
         stake = self.book.stakes.get(says.rid)
         if stake is not None and says.says == "prepared" and stake.has("prepared"):
             ids = tuple(claim.hold_id for claim in stake.claims)
             says = msgspec.structs.replace(says, says="locked", chosen={self.site: ids})
-        super()._peer_says(says)
+        super()._peer_says(source, says)
 
 
 class OnePreparedPeerMeansAbort(Participant):
     """A peer that is prepared, too, is read as one that refuses."""
 
-    def _peer_says(self, says: m.PeerSays) -> None:
+    def _peer_says(self, source: str, says: m.PeerSays) -> None:
         if says.says == "prepared":
             says = msgspec.structs.replace(says, says="never")
-        super()._peer_says(says)
+        super()._peer_says(source, says)
 
 
 class DroppedBeforeForget(DroppedSoon):
@@ -216,6 +217,16 @@ class DroppedBeforeForget(DroppedSoon):
     def _collect(self, now: Any) -> None:
         self._forgettable |= set(self.book.stakes)
         super()._collect(now)
+
+
+class PeersSpeakForOthers(Participant):
+    """What a peer says counts for whomever it names."""
+
+    def _peer_says(self, source: str, says: m.PeerSays) -> None:
+        stake = self.book.stakes.get(says.rid)
+        parts = stake.parts if stake is not None else ()
+        named = next((part.url for part in parts if part.site == says.site), source)
+        super()._peer_says(named, says)
 
 
 # Order, and rules
@@ -324,6 +335,7 @@ MUTATIONS: Final = (
     _asking("peers refuse without storing", PeersRefuseWithoutStoring),
     _asking("all prepared is read as commit", AllPreparedMeansCommit),
     _asking("a prepared peer is read as a refusal", OnePreparedPeerMeansAbort),
+    Mutation("a peer speaks for others", world_with(participant=PeersSpeakForOthers), LYING_PEER),
     Mutation(
         "records are dropped before Forget",
         world_with(participant=DroppedBeforeForget),

@@ -32,6 +32,17 @@ class NothingIsTakenBack(Participant):
         self._recalls.clear()
 
 
+class StaleRecallsCount(Participant):
+    """The end of a recall takes back whatever its holder holds by then."""
+
+    def _end_recalls(self, now: Any) -> None:
+        due = [each for each in self._recalls if each[0] <= now.monotonic_ms]
+        for until_ms, rid in due:
+            if rid in self._holders:
+                self._holders[rid].recall_until_ms = until_ms
+        super()._end_recalls(now)
+
+
 class LostWakeUp(Participant):
     """What comes free is not given to those who wait in line."""
 
@@ -64,6 +75,7 @@ MUTATIONS_OF_WAITING: Final = (
         world_with(participant=NothingIsTakenBack, coordinator=NobodyAnswersRecalls),
         FAIR,
     ),
+    Mutation("a stale recall ends a newer hold", world_with(participant=StaleRecallsCount), FAIR),
     Mutation("a lost wake-up", world_with(participant=LostWakeUp), FAIR),
     Mutation("a list forgets nobody", world_with(participant=ListedForEver)),
     Mutation("votes wait", world_with(participant=VotesWait)),

@@ -455,6 +455,19 @@ def a_promise_is_taken_back(story: Story) -> str:
     return "takes back what it has promised"
 
 
+def a_hold_is_taken_back_for_an_older_recall(story: Story) -> str:
+    story.visit("young", 20)
+    hold_id = story.held("young")
+    story.visit("old", 10)
+    story.recall("young")
+    story.waits("old")
+    story.asks(m.Give(rid="young", att=1, hold_ids=(hold_id,)))
+    story.release("old")
+    newer = story.granted("young")
+    story.taken_back("young", newer)
+    return "has not recalled it"
+
+
 def a_ghost_is_granted_room(story: Story) -> str:
     story.visit("holder", 5)
     hold_id = story.held("holder")
@@ -509,6 +522,7 @@ WRONG = [
     a_recall_is_ignored,
     a_promise_is_recalled,
     a_promise_is_taken_back,
+    a_hold_is_taken_back_for_an_older_recall,
     a_ghost_is_granted_room,
     a_ghost_is_ahead,
     a_dead_broker_is_granted_room,

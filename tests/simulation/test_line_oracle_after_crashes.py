@@ -58,9 +58,22 @@ def a_promise_of_before_a_crash_is_told_after_it(story: Story) -> None:
     story.held("young", "yes")
 
 
+def a_hold_whose_promise_nobody_heard_is_gone_after_a_crash(story: Story) -> None:
+    story.visit("ann", 5)
+    hold_id = story.held("ann")
+    story.asks(
+        m.Prepare(
+            rid="ann", att=1, hold_ids=(hold_id,), parts=(m.Part(SITE, "sim://argo"),), need=1
+        )
+    )
+    story.oracle.crashed(SITE)
+    story.taken_back("ann", hold_id)
+
+
 @pytest.mark.parametrize(
     "tell",
     [
+        a_hold_whose_promise_nobody_heard_is_gone_after_a_crash,
         an_unheard_promise_comes_back_when_its_abort_is_lost,
         a_hold_promised_unheard_comes_back_when_its_abort_is_lost,
         a_visit_of_an_attempt_that_was_over_comes_late,

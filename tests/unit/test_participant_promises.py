@@ -672,10 +672,18 @@ def test_a_prepared_peer_proves_nothing() -> None:
     site = Site()
     site.receive(vote(1, ONE))
     assert not site.receive(peer_says(1, "prepared"))
-    assert not site.receive(peer_says(1, "never", site="elsewhere"))
     assert not site.receive(peer_says(1, "never", att=2))
     assert not site.receive(peer_says(2, "never"))
     assert site.states(1) == ["prepared"]
+
+
+def test_a_peer_speaks_only_for_the_site_that_lives_at_its_address() -> None:
+    site = Site()
+    site.receive(vote(1, ONE))
+    for says in (peer_says(1, "never"), peer_says(1, "locked", *site.ids(1))):
+        [alarm] = site.receive(says, "http://elsewhere").alarms
+        assert "http://elsewhere speaks for there" in alarm
+        assert site.states(1) == ["prepared"]
 
 
 THREE = (*PARTS, m.Part("yonder", "http://yonder"))

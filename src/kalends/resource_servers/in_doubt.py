@@ -82,12 +82,16 @@ class InDoubt(Deciding):
             ends_at=ask.until,
         )
 
-    def _peer_says(self, says: m.PeerSays) -> None:
-        """A locked peer proves the commit; more than p - need refusals prove that there is none."""
+    def _peer_says(self, source: str, says: m.PeerSays) -> None:
+        """A locked peer proves the commit; more than p - need refusals prove that there is none.
+
+        A peer speaks only for the site that lives at its address, as the promise names it.
+        """
         stake = self.book.stakes.get(says.rid)
         if stake is None or stake.att != says.att or not stake.has("prepared"):
             return
-        if says.site not in {part.site for part in stake.parts}:
+        if m.Part(says.site, source) not in stake.parts:
+            self._alarm(f"{says.rid}: {source} speaks for {says.site}, which does not live there")
             return
         if says.says == "locked":
             self._commit(stake, says.rid, says.att, says.chosen)

@@ -73,7 +73,7 @@ class Participant(Listing):
             case m.PeerAsk():
                 self._peer_ask(source, message)
             case m.PeerSays():
-                self._peer_says(message)
+                self._peer_says(source, message)
             case m.Give():
                 self._give(message, now)
             case m.Await():

@@ -305,15 +305,10 @@ class SiteServer:
                 self._peers.ask(to, message)
 
     def _answered(self, url: str, answer: m.Message) -> None:
-        """What a broker or a peer at `url` said; a peer speaks only for the site that lives there."""
+        """What a broker or a peer at `url` said."""
         engine = self._engine
         if engine is None:
             return
-        if isinstance(answer, m.PeerSays):
-            stake = engine.participant.book.stakes.get(answer.rid)
-            if stake is None or m.Part(answer.site, url) not in stake.parts:
-                self._logger.warning("answer_of_another_site", url=url, site=answer.site)
-                return
         with contextlib.suppress(Unavailable):
             engine.receive(url, (answer,))
 
