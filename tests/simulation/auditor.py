@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from kalends.broker.record import Record
 from kalends.core import messages as m
 from kalends.core.api import RequestView
 from kalends.core.errors import KalendsError
@@ -463,6 +464,11 @@ class Auditor:
     def broker_stepped(self, node: BrokerNode, alarms: Sequence[str]) -> None:
         if alarms:
             self._wrong(f"{node.name} raises the alarm: {alarms}")
+
+    def found_unattended(self, node: BrokerNode, records: Sequence[Record]) -> None:
+        """The heart would take them up again; but whoever takes a request over goes on with it."""
+        for record in records:
+            self._wrong(f"{node.name} owns {record.rid}, and does not work on it")
 
     def _fits(self, where: str, stakes: Mapping[str, Mapping[str, Any]]) -> None:
         """At every instant, what is taken is no more than there is; a change counts as the larger."""

@@ -136,6 +136,13 @@ class CommitForgottenAfterFirstDone(Coordinator):
         return any(part.done for part in case.parts.values())
 
 
+class ResultsByRequestOnly(Coordinator):
+    """An answer of the register to a case that is over is taken by the next of the same request."""
+
+    def _case_of(self, op: Any) -> Any:
+        return self.cases.get(op.record.rid if isinstance(op, r.Begin) else op.rid)
+
+
 class VotesWithoutAttempt(Coordinator):
     """An answer to any attempt counts for the present one."""
 
@@ -325,6 +332,11 @@ MUTATIONS: Final = (
     _sites("promises are given back", PromisesAreReleased),
     _brokers("a commit is forgotten after the first Done", CommitForgottenAfterFirstDone),
     Mutation("votes without attempt", world_with(coordinator=VotesWithoutAttempt), LATE_ANSWERS),
+    Mutation(
+        "results are matched by request only",
+        world_with(coordinator=ResultsByRequestOnly),
+        BROKERS_PAUSE,
+    ),
     Mutation("commit without condition", world_with(register=RegisterWithoutCondition)),
     _sites("a promise is not stored", PromiseNotStored),
     Mutation(

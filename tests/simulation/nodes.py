@@ -504,7 +504,11 @@ class BrokerNode(Node):
         now = self.clock.moment()
         connection = self.register.connection
         self._store_lease(now.wall_ms)
-        for record in register.orphans(connection, self.owner, now.wall_ms, ADOPT_MAX):
+        left = register.orphans(connection, self.owner, now.wall_ms, ADOPT_MAX)
+        mine = register.unattended(connection, self.owner, self.coordinator.cases, ADOPT_MAX)
+        self.world.auditor.found_unattended(self, mine)
+        left += mine
+        for record in left:
             self.kernel.note(f"{self.name} adopts {record.rid[-6:]} of {record.owner}")
             self.coordinator.adopt(record, now)
         self._carry_out()

@@ -146,3 +146,18 @@ async def test_a_file_that_is_no_brokers_store_is_left_as_it_is(tmp_path: Path) 
     with pytest.raises(StoreDamaged):
         await start(tmp_path)
     assert (tmp_path / "npaci.sqlite").read_bytes() == b"a letter"
+
+
+async def test_a_request_of_its_own_that_a_replica_has_lost_sight_of_is_taken_up_again(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as client:
+        with pytest.raises(NotFound):
+            await book(client, "first-key")
+        administer(
+            tmp_path,
+            "update request set state = 'open', done = 0, owner = (select owner from replica)",
+        )
+        while (found := await client.resolve("first-key")).state == "open":
+            pass
+        assert (found.state, found.attempts) == ("failed", 2)

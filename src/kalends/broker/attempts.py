@@ -43,8 +43,7 @@ class Attempts(Telling):
             self._raise(case, "taken over from a broker that is gone", (), now)
         else:
             case.phase = "telling"
-            op = r.Adopt(record.rid, record.state, self.identity.owner)
-            self._effects.operations.append(op)
+            self._ask_register(case, r.Adopt(record.rid, record.state, self.identity.owner))
 
     def _visit(
         self, case: Case, wants: tuple[Want, ...], now: Moment, *, hopeful: bool = False
@@ -112,7 +111,7 @@ class Attempts(Telling):
             case.phase_deadline_ms = now.monotonic_ms + left_ms
             case.renew_at_ms = now.monotonic_ms + RENEW_EVERY_MS
             self._schedule(case)
-            self._effects.operations.append(r.Note(case.rid, record.att, r.encode_record(record)))
+            self._ask_register(case, r.Note(case.rid, record.att, r.encode_record(record)))
         else:
             self._prepare(case, now)
 
@@ -148,7 +147,7 @@ class Attempts(Telling):
         else:
             self._happened(case, "reserved", "", now)
         op = r.Commit(case.rid, record.att, record.replaces, r.encode_record(record))
-        self._effects.operations.append(op)
+        self._ask_register(case, op)
 
     def _raise(self, case: Case, detail: str, refusals: tuple[Refusal, ...], now: Moment) -> None:
         case.enter("raising")
@@ -156,7 +155,7 @@ class Attempts(Telling):
         self._happened(case, "retrying", detail, now, refusals)
         record = case.record
         op = r.Raise(case.rid, record.att, self.identity.owner, r.encode_record(record))
-        self._effects.operations.append(op)
+        self._ask_register(case, op)
 
     def _no_way(self, case: Case, error: KalendsError, now: Moment) -> None:
         """A site cannot be reached."""
@@ -171,13 +170,13 @@ class Attempts(Telling):
             self._happened(case, kind, error.detail, now, error.refusals)
         else:
             self._happened(case, kind, "", now)
-        self._effects.operations.append(r.Close(case.rid, record.att, r.encode_record(record)))
+        self._ask_register(case, r.Close(case.rid, record.att, r.encode_record(record)))
 
     def _note_waiting(self, case: Case, waiting: Waiting | None) -> None:
         """Write down what it waits for: others may look at it, and a take-over goes on with it."""
         case.record.waiting = waiting
         body = r.encode_record(case.record)
-        self._effects.operations.append(r.Note(case.rid, case.record.att, body, "waiting"))
+        self._ask_register(case, r.Note(case.rid, case.record.att, body, "waiting"))
 
     def _wait_for_votes(self, case: Case, now: Moment) -> None:
         case.phase_deadline_ms = now.monotonic_ms + VOTE_MS_MAX

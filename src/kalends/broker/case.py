@@ -95,6 +95,8 @@ class Case:
 
     record: Record
     deadline_ms: int
+    number: int = 0
+    """No other case of this replica, not even of the same request, has it."""
     phase: Phase = "new"
     parts: dict[str, SitePart] = field(default_factory=dict)
     tickets: list[int] = field(default_factory=list)

@@ -92,7 +92,7 @@ class Coordinator(Reclaiming):
         case.tickets.append(ticket)
         # What is written is what was asked, whatever becomes of the case before it is written.
         case.source = self._scripts(spec.script) if spec.script else ""
-        self._effects.operations.append(r.Begin(copy.copy(record), case.source))
+        self._ask_register(case, r.Begin(copy.copy(record), case.source))
         self._begin_attempt(case, now)
         return rid
 
@@ -160,7 +160,7 @@ class Coordinator(Reclaiming):
             case.record.owner = self.identity.owner
             case.record.told = case.record.done
             body = r.encode_record(case.record)
-            self._effects.operations.append(r.Cancel(case.rid, self.identity.owner, body))
+            self._ask_register(case, r.Cancel(case.rid, self.identity.owner, body))
 
     # Events of sites
 
@@ -263,7 +263,7 @@ class Coordinator(Reclaiming):
         )
         if case is not None:
             case.stale = True
-            self._effects.operations.append(r.Read(stale.rid))
+            self._ask_register(case, r.Read(stale.rid))
 
     def _tick(self, case: Case, now: Moment) -> None:
         ms = now.monotonic_ms
@@ -283,7 +283,7 @@ class Coordinator(Reclaiming):
             case.resend_every_ms = min(case.resend_every_ms * 2, RESEND_EVERY_MS_MAX)
             case.resend_at_ms = self._later(now, case.resend_every_ms)
             if working or case.phase in ("telling", "cancelling"):
-                self._effects.operations.append(r.Read(case.rid))
+                self._ask_register(case, r.Read(case.rid))
             for part in case.parts.values():
                 self._resend_to(case, part, now)
 

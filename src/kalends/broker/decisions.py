@@ -24,7 +24,8 @@ class Decisions(Touring):
         if isinstance(op, r.Ask):
             self._answer_inquiry(op, result.record, now)
             return
-        case = self.cases.get(op.record.rid if isinstance(op, r.Begin) else op.rid)
+        assert not isinstance(op, r.Examine)
+        case = self._case_of(op)
         if case is None:
             return
         self._tell_watchers(case, op, result.won)
@@ -149,7 +150,11 @@ class Decisions(Touring):
         What another replica has told to its end is not told again: sites may have forgotten it.
         """
         if case.phase in ("telling", "cancelling") and row is not None and row.done:
-            if not case.record.done:
+            if case.phase == "telling" and case.cancel_wanted and row.state == "commit":
+                # Our Cancel is on its way, and goes on from what the other has done.
+                for part in case.parts.values():
+                    part.done = True
+            elif not case.record.done:
                 self._drop(case, row)
             return
         if case.phase not in OPEN_PHASES:

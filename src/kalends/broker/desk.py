@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from kalends.broker import record as r
 from kalends.broker.case import Case, problem_of, view_of
 from kalends.broker.demand import start_window
@@ -19,7 +21,7 @@ from kalends.broker.effects import Answer, Effects, Happened
 from kalends.broker.hearing import Complaints
 from kalends.broker.in_flight import InFlight
 from kalends.broker.polling.odds import Odds
-from kalends.broker.record import Operation, Record
+from kalends.broker.record import CaseOperation, Operation, Record
 from kalends.broker.recovery import Recovery
 from kalends.core import limits
 from kalends.core.api import Event, RequestView
@@ -115,6 +117,7 @@ class Desk:
         self._keys: dict[tuple[str, str], str] = {}
         self._due: list[tuple[int, str]] = []
         self._query_ids = itertools.count(1)
+        self._case_numbers = itertools.count(1)
         self._queries: dict[int, str] = {}
         self._unanswered: dict[int, tuple[str, int]] = {}
         """For each query the site, and when it was asked (monotonic ms); also for looks that are over."""
@@ -152,11 +155,21 @@ class Desk:
         return taken
 
     def _open_case(self, record: Record, now: Moment) -> Case:
-        case = Case(record, deadline_ms(record, now))
+        case = Case(record, deadline_ms(record, now), next(self._case_numbers))
         self.cases[record.rid] = case
         self._keys[record.user, record.key] = record.rid
         self._open[record.user] += 1
         return case
+
+    def _ask_register(self, case: Case, op: CaseOperation) -> None:
+        """Have `op` done; its result is for this case alone."""
+        self._effects.operations.append(replace(op, case=case.number))
+
+    def _case_of(self, op: CaseOperation) -> Case | None:
+        """The case that has asked for `op`, if it is not over meanwhile."""
+        rid = op.record.rid if isinstance(op, r.Begin) else op.rid
+        case = self.cases.get(rid)
+        return case if case is not None and case.number == op.case else None
 
     def _live(self, rid: str, att: int, phases: tuple[str, ...]) -> Case | None:
         """The case, if the message is about its current attempt and it waits for such a message."""

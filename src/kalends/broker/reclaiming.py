@@ -261,11 +261,12 @@ class Reclaiming(Decisions, ABC):
     # Recoveries
 
     def _recovery_of(self, op: r.Operation) -> Recovery | None:
-        if not isinstance(op, r.Close | r.Commit) or op.rid not in self.cases:
+        case = self._case_of(op) if isinstance(op, r.Close | r.Commit) else None
+        if case is None:
             return None
-        replaces = self.cases[op.rid].record.replaces
+        replaces = case.record.replaces
         recovery = self._recoveries.get(replaces)
-        return recovery if recovery is not None and recovery.change == op.rid else None
+        return recovery if recovery is not None and recovery.change == case.rid else None
 
     def _end_recovery(self, recovery: Recovery, rid: str = "") -> None:
         rid = rid or next(each.rid for each in recovery.reclaims.values())

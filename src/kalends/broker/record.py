@@ -125,14 +125,24 @@ class Record(msgspec.Struct, omit_defaults=True):
         return "reserved" if self.state == "commit" else self.state
 
 
-class Begin(msgspec.Struct, frozen=True):
+class OfCase(msgspec.Struct, frozen=True, kw_only=True):
+    """What a case asks of the register: its result is for that case alone, and for no later one.
+
+    `case` is `kalends.broker.case.Case.number`. A replica may have lost a request and taken it over
+    again while an operation of the first time was still on its way.
+    """
+
+    case: int = 0
+
+
+class Begin(OfCase, frozen=True):
     """`source` is that of the record's script: kept until the request is decided."""
 
     record: Record
     source: str = ""
 
 
-class Note(msgspec.Struct, frozen=True):
+class Note(OfCase, frozen=True):
     """`of` says what is written down: what is held, what was said to the agent, what it waits for.
 
     `source`, of the hash `script`, where another agent goes on: kept until the request is decided.
@@ -146,44 +156,44 @@ class Note(msgspec.Struct, frozen=True):
     source: str = ""
 
 
-class Raise(msgspec.Struct, frozen=True):
+class Raise(OfCase, frozen=True):
     rid: str
     att: int
     owner: str
     body: bytes
 
 
-class Commit(msgspec.Struct, frozen=True):
+class Commit(OfCase, frozen=True):
     rid: str
     att: int
     replaces: str
     body: bytes
 
 
-class Close(msgspec.Struct, frozen=True):
+class Close(OfCase, frozen=True):
     rid: str
     att: int
     body: bytes
 
 
-class Cancel(msgspec.Struct, frozen=True):
+class Cancel(OfCase, frozen=True):
     rid: str
     owner: str
     body: bytes
 
 
-class Finish(msgspec.Struct, frozen=True):
+class Finish(OfCase, frozen=True):
     rid: str
     state: RecordState
 
 
-class Adopt(msgspec.Struct, frozen=True):
+class Adopt(OfCase, frozen=True):
     rid: str
     state: RecordState
     owner: str
 
 
-class Read(msgspec.Struct, frozen=True):
+class Read(OfCase, frozen=True):
     rid: str
 
 
@@ -207,7 +217,8 @@ class Ask(msgspec.Struct, frozen=True):
     reply_to: str
 
 
-Operation = Begin | Note | Raise | Commit | Close | Cancel | Finish | Adopt | Read | Examine | Ask
+CaseOperation = Begin | Note | Raise | Commit | Close | Cancel | Finish | Adopt | Read
+Operation = CaseOperation | Examine | Ask
 
 
 class Registered(msgspec.Struct, frozen=True):

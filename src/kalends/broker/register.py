@@ -8,7 +8,7 @@ the caller's transaction; results may be believed only after that has been commi
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, Final
 
 from kalends.broker import script_table
@@ -290,6 +290,16 @@ def orphans(connection: sqlite3.Connection, me: str, now_ms: int, count_max: int
         (me, now_ms, count_max),
     ).fetchall()
     return [_record(row) for row in rows]
+
+
+def unattended(
+    connection: sqlite3.Connection, me: str, attended: Container[str], count_max: int
+) -> list[Record]:
+    """Unfinished requests of `me`, who lives, but works on those of `attended` alone."""
+    owned = connection.execute("select rid from request where done = 0 and owner = ?", (me,))
+    missing = [rid for (rid,) in owned if rid not in attended][:count_max]
+    found = (read(connection, rid) for rid in missing)
+    return [record for record in found if record is not None]
 
 
 def page(connection: sqlite3.Connection, after: str, count_max: int) -> list[Record]:

@@ -208,6 +208,9 @@ class BrokerService:
             await life.store.writer.run((self._beat(owner, now),))
             self.leases.look(life.store.read(register.leases))
             orphans = life.store.read(register.orphans, owner, now.wall_ms, ORPHANS_MAX)
+            orphans += life.store.read(
+                register.unattended, owner, life.coordinator.cases, ORPHANS_MAX
+            )
         except Unavailable as error:
             self._fail(error)
             return

@@ -57,7 +57,7 @@ class Telling(Desk):
             if all(part.freed for part in case.parts.values()):
                 case.record.done = True
                 self._answer(case)
-                self._effects.operations.append(r.Finish(case.rid, "cancelled"))
+                self._ask_register(case, r.Finish(case.rid, "cancelled"))
 
     def _all_told(self, case: Case, now: Moment) -> None:
         """Locked everywhere: the sites may forget the decision, and a cancel may go out."""
@@ -66,7 +66,7 @@ class Telling(Desk):
             return
         case.record.done = True
         case.resend_at_ms = 0
-        self._effects.operations.append(r.Finish(case.rid, "commit"))
+        self._ask_register(case, r.Finish(case.rid, "commit"))
 
     def _forget(self, case: Case) -> None:
         """Only once that is durable: a replica that does not know it would tell them again."""

@@ -343,7 +343,7 @@ class Touring(Negotiating):
             case.rid, standing.att, r.encode_record(standing), "agent",
             standing.spec.script if spec is not None else "", source,
         )  # fmt: skip
-        self._effects.operations.append(note)
+        self._ask_register(case, note)
         return True
 
 
