@@ -96,7 +96,7 @@ def _echo_site(number: int, ready: Connection) -> None:
     async def handler(request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse(max_msg_size=limits.FRAME_BYTES_MAX)
         await socket.prepare(request)
-        out = _Outbox(socket, lambda waiting: m.FrameToBroker(1, f"site{number}", 1, waiting))
+        out = _Outbox(socket, lambda waiting: m.FrameToBroker(2, f"site{number}", 1, waiting))
         async for frame in socket:
             decoded = wire.decode_msgpack(
                 frame.data, m.FrameToSite, bytes_max=limits.FRAME_BYTES_MAX
@@ -117,7 +117,7 @@ def _echo_hub(ports: list[int], ready: Connection) -> None:
         session = aiohttp.ClientSession()
         sockets = [await session.ws_connect(f"http://127.0.0.1:{port}/") for port in ports]
         outs = [
-            _Outbox(socket, lambda waiting: m.FrameToSite(1, "broker", 1, waiting))
+            _Outbox(socket, lambda waiting: m.FrameToSite(2, "broker", 1, waiting))
             for socket in sockets
         ]
         open_calls: dict[str, list[Any]] = {}

@@ -30,6 +30,7 @@ from kalends.serving.callers import USER_HEADER
 RESOURCE: Final = "site0/cluster"
 HOLD_MS: Final = 30_000
 BROKER: Final = "bench"
+REGISTER: Final = "0" * 32
 _TUESDAY, _THURSDAY = 1, 3
 """Days of the week from Monday, 0; the epoch began on a Thursday."""
 
@@ -58,6 +59,7 @@ class Session:
                 self._address, max_msg_size=limits.FRAME_BYTES_MAX
             )
             await self._heard(m.Hello)
+            await self.say(m.Welcome(register=REGISTER))
         except BaseException:
             await self._http.close()
             raise
@@ -72,7 +74,7 @@ class Session:
         return await self._heard(answer)
 
     async def say(self, message: m.ToSite) -> None:
-        frame = m.FrameToSite(1, BROKER, time.time_ns() // 1_000_000, [message])
+        frame = m.FrameToSite(m.WIRE_VERSION, BROKER, time.time_ns() // 1_000_000, [message])
         await self._socket.send_bytes(wire.encode_msgpack(frame))
 
     async def _heard(self, kind: type[m.Message]) -> m.Message:

@@ -295,7 +295,7 @@ async def test_a_source_that_no_frame_may_hold_ends_the_session_and_nothing_else
 def raw_frame(source: str) -> bytes:
     """A frame with a visit of `source`, whatever that is."""
     visit = msgspec.to_builtins(dispatch("mallory", "x"))
-    frame = {"v": 1, "source": "mallory", "lc": 1, "messages": [{**visit, "source": source}]}
+    frame = {"v": 2, "source": "mallory", "lc": 1, "messages": [{**visit, "source": source}]}
     packed = msgpack.packb(frame, unicode_errors="surrogatepass")
     assert isinstance(packed, bytes)
     return packed

@@ -54,12 +54,13 @@ MESSAGES: list[dict[str, Any]] = [
     {"kind": "give", **ABOUT, "hold_ids": [1]},
     {"kind": "outcome", **ABOUT, "outcome": "pending"},
 ]  # fmt: skip
+WELCOME: dict[str, Any] = {"kind": "welcome", "register": "0" * 32}
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 LIMITED_S = 20
 
 
 def frame(*messages: Any, **changes: Any) -> bytes:
-    fields = {"v": 1, "source": "fuzzer", "lc": 1, "messages": list(messages), **changes}
+    fields = {"v": 2, "source": "fuzzer", "lc": 1, "messages": list(messages), **changes}
     return bytes(msgpack.packb(fields))
 
 
@@ -168,7 +169,7 @@ def test_more_messages_than_a_frame_takes_close_the_session(place: Facility) -> 
 
 @pytest.mark.parametrize(
     ("changes", "where"),
-    [({"v": 2}, "v"), ({"source": "A b"}, "source"),
+    [({"v": 1}, "v"), ({"source": "A b"}, "source"),
      ({"source": "fuzzer\n"}, "source"), ({"source": ""}, "source"), ({"messages": {}}, "messages"),
      ({"messages": [{}]}, "messages[0]"), ({"messages": [{"kind": "hello"}]}, "messages[0].kind"),
      ({"messages": [{"kind": "forget", "rid": RID}]}, "messages[0]"), ({"x": 1}, "body"),
@@ -197,7 +198,7 @@ def test_a_clock_that_cannot_be_is_refused_and_does_not_poison_the_sites(
 
 
 def test_a_session_does_not_change_its_broker(place: Facility) -> None:
-    frames = (frame(MESSAGES[4]), frame(MESSAGES[4], source="other"))
+    frames = (frame(WELCOME), frame(MESSAGES[4], source="other"))
     code, reason = close_after(place, place.sites[0], "/v1/session", *frames)
     assert code == WSCloseCode.POLICY_VIOLATION
     assert reason.startswith("source: ")
@@ -211,6 +212,7 @@ def test_messages_that_are_nearly_right_close_the_session_or_are_answered(
     message = data.draw(mutated(data.draw(st.sampled_from(MESSAGES))))
 
     async def talk(socket: aiohttp.ClientWebSocketResponse) -> None:
+        await socket.send_bytes(frame(WELCOME))
         await socket.send_bytes(frame(message))
         await socket.send_bytes(frame({**MESSAGES[0], "query_id": 77}))
         while True:

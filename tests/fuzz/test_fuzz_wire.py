@@ -41,7 +41,7 @@ SEEDS: list[dict[str, Any]] = [
     },
     {"kind": "decide", "rid": RID, "att": 1, "outcome": "commit", "chosen": {"a": [1]}},
     {"kind": "peerask", "rid": RID, "att": 1, "site": "a", "secret": "0123456789abcdef", "until": 1},
-    {"v": 1, "source": "broker", "lc": 1, "messages": [{"kind": "cancel", "rid": RID, "att": 1}]},
+    {"v": 2, "source": "broker", "lc": 1, "messages": [{"kind": "cancel", "rid": RID, "att": 1}]},
     {"number": 1, "name": "health", "body": {}},
     {
         "kind": "reclaim", "rid": RID, "att": 1, "resources": ["a/b"], "start": 0, "end": 60,
@@ -139,7 +139,7 @@ def test_no_whole_number_of_a_message_is_more_than_a_store_can_hold(
 ) -> None:
     seed = data.draw(st.sampled_from([seed for seed in SEEDS if "kind" in seed]))
     message = data.draw(mutated(seed))
-    frame = {"v": 1, "source": "a", "lc": data.draw(st.sampled_from([0, 1 << 63, (1 << 64) - 1])),
+    frame = {"v": 2, "source": "a", "lc": data.draw(st.sampled_from([0, 1 << 63, (1 << 64) - 1])),
              "messages": [message]}  # fmt: skip
     value = _decoded(wire.decode_msgpack, msgpack.packb(frame), kind)
     if value is not None:

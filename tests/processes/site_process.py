@@ -125,6 +125,9 @@ class SiteProcess:
             after = max(page)
 
 
+WELCOME = m.Welcome(register="0" * 32)
+
+
 class Broker:
     """A broker's end of one session."""
 
@@ -134,7 +137,7 @@ class Broker:
 
     async def frame(self, *messages: m.Message, lc: int | None = None) -> None:
         stamp = int(time.time() * 1000) if lc is None else lc
-        frame = m.FrameToSite(v=1, source=self.source, lc=stamp, messages=list(messages))  # type: ignore[arg-type]  # tests send what is not for a site, too
+        frame = m.FrameToSite(v=2, source=self.source, lc=stamp, messages=list(messages))  # type: ignore[arg-type]  # tests send what is not for a site, too
         await self.socket.send_bytes(wire.encode_msgpack(frame))
 
     async def receive(self) -> list[Any]:
@@ -167,7 +170,10 @@ class Broker:
 
 @asynccontextmanager
 async def connected(
-    url: str, source: str = "npaci", token: str = ""
+    url: str,
+    source: str = "npaci",
+    token: str = "",
+    welcome: Sequence[m.Welcome] = (WELCOME,),
 ) -> AsyncIterator[tuple[Broker, m.Hello]]:
     headers = {"Kalends-User": source}
     if token:
@@ -178,6 +184,8 @@ async def connected(
     ):
         broker = Broker(socket, source)
         (hello,) = await broker.receive()
+        if welcome:
+            await broker.frame(*welcome)
         yield broker, hello
 
 

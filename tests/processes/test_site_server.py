@@ -97,7 +97,7 @@ async def test_a_malformed_frame_ends_the_session_with_the_path_and_changes_noth
     lasting: SiteProcess,
 ) -> None:
     before = lasting.claims()
-    good = wire.encode_msgpack(m.FrameToSite(v=1, source="npaci", lc=1, messages=[vote(), vote()]))
+    good = wire.encode_msgpack(m.FrameToSite(v=2, source="npaci", lc=1, messages=[vote(), vote()]))
     raw = msgpack.unpackb(good)
     raw["messages"][1]["att"] = 0
     async with connected(lasting.url) as (broker, _):
@@ -135,11 +135,24 @@ async def test_a_clock_too_far_ahead_ends_the_session_and_changes_nothing(
 async def test_a_newer_session_of_a_broker_takes_the_place_of_the_older(
     lasting: SiteProcess,
 ) -> None:
-    async with connected(lasting.url) as (older, _), connected(lasting.url) as (newer, _):
+    async with connected(lasting.url) as (older, _):
         await older.ask(vote(number=1))
-        await newer.ask(vote(number=2))
-        assert (await older.end())[0] == 1008
-        assert (await newer.ask(vote(number=3)))[0].vote == "yes"
+        async with connected(lasting.url) as (newer, _):
+            assert (await older.end())[0] == 1008
+            assert (await newer.ask(vote(number=3)))[0].vote == "yes"
+
+
+async def test_who_has_not_said_which_register_it_works_for_is_refused(
+    lasting: SiteProcess,
+) -> None:
+    before = lasting.claims()
+    async with connected(lasting.url, welcome=()) as (broker, _):
+        await broker.frame(vote())
+        assert (await broker.end())[0] == 1008
+    welcome = m.Welcome(register="1" * 32)
+    async with connected(lasting.url, welcome=(welcome, welcome)) as (broker, _):
+        assert (await broker.end())[0] == 1008
+    assert lasting.claims() == before
 
 
 async def test_one_session_speaks_for_one_broker(lasting: SiteProcess) -> None:

@@ -122,6 +122,7 @@ class RegisterDisk:
         self._watcher = watcher
         self.connection = _memory()
         self.connection.executescript(register.SCHEMA)
+        self.connection.execute("update meta set value = ? where name = 'register'", ("0" * 32,))
 
     def apply(
         self, operations: Sequence[r.Operation], who: str, *, full: float, sync: float

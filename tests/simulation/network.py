@@ -45,6 +45,8 @@ class Session:
         self.broker = broker
         self.site = site
         self.name = f"{broker.name}~{number}"
+        self.welcome = broker.welcome(site.name)
+        """What the broker says first; it belongs to the opening, so that no fault parts the two."""
         self.stream = stream
         self.alive = True
         self.last_ms = {True: 0, False: 0}

@@ -209,6 +209,7 @@ class SiteNode(Node):
 
     def accept(self, session: Session) -> None:
         self.sessions[session.name] = session
+        self.participant.receive(session.name, session.welcome, self.clock.moment())
         self._send_frame(session, [self.participant.hello()])
 
     def session_lost(self, session: Session) -> None:
@@ -346,7 +347,7 @@ class SiteNode(Node):
 
     def _send_frame(self, session: Session, messages: list[Any]) -> None:
         lc = self.logical.value
-        frame = m.FrameToBroker(v=1, source=self.name, lc=lc, messages=messages)
+        frame = m.FrameToBroker(v=2, source=self.name, lc=lc, messages=messages)
         self.network.send(session, frame)
 
 
@@ -418,6 +419,9 @@ class BrokerNode(Node):
         if site.name not in self.sessions:
             self.network.connect(self, site)
         self.later(1_000 + self.kernel.random.randrange(1_000), self._connect, site)
+
+    def welcome(self, site: str) -> m.Welcome:
+        return m.Welcome(register=register.identity(self.register.connection))
 
     def session_lost(self, session: Session) -> None:
         if self.sessions.get(session.site.name) is session:
@@ -558,7 +562,7 @@ class BrokerNode(Node):
                 self.network.reply(to, message)
         elif to in self.sessions:
             lc = self.logical.value
-            frame = m.FrameToSite(v=1, source=self.name, lc=lc, messages=messages)
+            frame = m.FrameToSite(v=2, source=self.name, lc=lc, messages=messages)
             self.network.send(self.sessions[to], frame)
 
     def _pump(self) -> None:

@@ -71,7 +71,7 @@ def test_every_visit_is_one_that_a_site_takes(broker: AgentBroker) -> None:
     broker.coordinator.submit(ANN, "the-key-of-it", "digest", spec, 1, broker.now)
     broker.settle()
     (dispatch,) = broker.dispatches().values()
-    frame = m.FrameToSite(1, "npaci-1", 1, [dispatch])
+    frame = m.FrameToSite(2, "npaci-1", 1, [dispatch])
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(frame), type=m.FrameToSite) == frame
     assert len(dispatch.asks) == 32
 

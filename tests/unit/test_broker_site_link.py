@@ -25,12 +25,13 @@ from kalends.serving.outgoing import Proof
 
 RID = request_id(1_800_000_000_000, 7)
 HELLO = m.Hello(site="sdsc", epoch=3, resources=(ResourceInfo(name="sdsc/sp2"),))
+WELCOME = m.Welcome(register="1" * 32)
 WAIT_S = 20.0
 OPEN = Proof("npaci-1", str)
 
 
 def frame(*messages: m.Message, source: str = "sdsc", lc: int = 0) -> bytes:
-    return msgspec.msgpack.encode({"v": 1, "source": source, "lc": lc, "messages": messages})
+    return msgspec.msgpack.encode({"v": 2, "source": source, "lc": lc, "messages": messages})
 
 
 class Site:
@@ -48,8 +49,14 @@ class Site:
         await socket.prepare(request)
         await socket.send_bytes(self.greeting)
         await self.sockets.put(socket)
+        welcomed = False
         async for message in socket:
-            await self.frames.put(msgspec.msgpack.decode(message.data, type=m.FrameToSite))
+            frame = msgspec.msgpack.decode(message.data, type=m.FrameToSite)
+            if not welcomed:
+                assert frame.messages.pop(0) == WELCOME
+                welcomed = True
+            if frame.messages:
+                await self.frames.put(frame)
         return socket
 
 
@@ -68,6 +75,9 @@ class User:
 
     def site_lost(self, site: str, reason: str) -> None:
         self.lost.put_nowait(reason)
+
+    def welcome(self, site: str) -> m.Welcome:
+        return WELCOME
 
     def merge_clock(self, seen: int) -> None:
         self.logical.merge(seen, 1_000)
@@ -174,7 +184,7 @@ async def test_a_site_that_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPa
         (frame(), "not a site"),
         (b"\xc1nonsense", "not a frame"),
         (
-            msgspec.msgpack.encode({"v": 2, "source": "sdsc", "lc": 0, "messages": []}),
+            msgspec.msgpack.encode({"v": 3, "source": "sdsc", "lc": 0, "messages": []}),
             "not a frame",
         ),
         (frame(HELLO, lc=1 << 60), "too far ahead"),

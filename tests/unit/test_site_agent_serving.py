@@ -73,7 +73,7 @@ class Session:
         self._waiting: list[m.Message] = []
 
     async def send(self, *messages: m.Message) -> None:
-        frame = {"v": 1, "source": "npaci", "lc": NOW_S * 1_000, "messages": list(messages)}
+        frame = {"v": 2, "source": "npaci", "lc": NOW_S * 1_000, "messages": list(messages)}
         await self._socket.send_bytes(wire.encode_msgpack(frame))
 
     async def next(self) -> m.Message:
@@ -99,6 +99,7 @@ class Running:
             session = Session(socket)
             hello = await session.next()
             assert isinstance(hello, m.Hello)
+            await session.send(m.Welcome(register="1" * 32))
             yield session
 
     async def get(self, path: str, kind: type[Any], headers: dict[str, str] = ADA) -> Any:
@@ -206,6 +207,7 @@ async def test_a_user_sees_their_own_runs_only_and_an_auditor_all(tmp_path: Path
             sdsc.url + "/v1/session", headers=token(key, "npaci", "broker")
         ) as socket:
             session = Session(socket)
+            await session.send(m.Welcome(register="1" * 32))
             await session.next()
             await session.send(dispatch(1), dispatch(2, principal=m.Principal("eve")))
             await session.report()

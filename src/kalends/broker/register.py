@@ -51,10 +51,12 @@ create table replica (owner text primary key, lease_until_ms integer not null) w
 create table meta (name text primary key, value not null) without rowid;
 """
 
-SCHEMA: Final = REQUESTS + script_table.SCHEMA
+IDENTITY: Final = "insert into meta values ('register', lower(hex(randomblob(16))));"
 
-UPGRADES: Final = {1: script_table.SCHEMA}
-"""From version 1 to 2: scripts of users came in."""
+SCHEMA: Final = REQUESTS + script_table.SCHEMA + IDENTITY
+
+UPGRADES: Final = {1: script_table.SCHEMA, 2: IDENTITY}
+"""To version 2: scripts of users came in. To version 3: a register knows who it is."""
 
 _COLUMNS: Final = "rid, att, state, owner, done, body"
 
@@ -340,6 +342,12 @@ def retire(connection: sqlite3.Connection, name: str, me: str) -> None:
         "delete from replica where owner like ? escape '!' and owner != ?",
         (name.replace("!", "!!").replace("_", "!_").replace("%", "!%") + ":%", me),
     )
+
+
+def identity(connection: sqlite3.Connection) -> str:
+    """Who this register is among all registers: drawn at random when its file was made."""
+    (value,) = connection.execute("select value from meta where name = 'register'").fetchone()
+    return str(value)
 
 
 def clock_bound(connection: sqlite3.Connection) -> int:

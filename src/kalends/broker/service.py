@@ -459,6 +459,9 @@ class BrokerService:
     def _all_up(self) -> bool:
         return all(site.up for site in self.directory.sites.values())
 
+    def welcome(self, site: str) -> m.Welcome:
+        return m.Welcome(register=self.store.register)
+
     def site_lost(self, site: str, reason: str) -> None:
         if self._life is not None:
             self._life.coordinator.site_lost(site, reason)

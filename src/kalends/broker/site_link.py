@@ -1,8 +1,8 @@
 """The WebSocket to one site, kept up: connected again whenever it is lost, with patience and jitter.
 
-The site speaks first: a Hello that says who it is. What is sent to a site in one turn of the event
-loop leaves in one frame. Nothing is kept for a site that is not connected: the protocol says it all
-again when it is back.
+The site speaks first: a Hello that says who it is. Our first message is Welcome. What is sent to a site
+in one turn of the event loop leaves in one frame. Nothing is kept for a site that is not connected: the
+protocol says it all again when it is back.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 
 from kalends.core import limits, wire
 from kalends.core import messages as m
-from kalends.core.errors import InvalidInput, TooLarge
+from kalends.core.errors import InvalidInput, TooLarge, Unavailable
 from kalends.serving.logs import Logger
 from kalends.serving.outgoing import Proof
 from kalends.serving.proving import PROVE_EVERY_S
@@ -76,6 +76,9 @@ class LinkUser(Protocol):
 
     def site_lost(self, site: str, reason: str) -> None:
         """The site is not connected (any more)."""
+
+    def welcome(self, site: str) -> m.Welcome:
+        """What a site is told first on a session; raises `Unavailable` without a store."""
 
     def merge_clock(self, seen: int) -> None:
         """Take note of the site's logical clock; raises `InvalidInput` when it is far ahead."""
@@ -220,7 +223,12 @@ class SiteLink:
             said = f"site {hello.site!r}" if isinstance(hello, m.Hello) else "not a site"
             self._logger.error("wrong_site", site=self.name, url=self._address, is_=said)
             raise LinkLost(f"at its address is {said}")
+        try:
+            welcome = self._user.welcome(self.name)
+        except Unavailable as error:
+            raise LinkLost(error.detail) from error
         self.connected = True
+        self.send(welcome)
         self._logger.info("site_connected", site=self.name, epoch=hello.epoch)
         while True:
             self._user.site_said(self.name, messages)

@@ -27,7 +27,7 @@ T = TypeVar("T")
 KIND: Final = StoreKind(
     name="broker",
     application_id=0x6B6C7362,  # "klsb"
-    version=2,
+    version=3,
     schema=register.SCHEMA,
     shared=True,
     upgrades=register.UPGRADES,
@@ -110,6 +110,8 @@ class BrokerStore:
             file.connection, carry_out, observe=observe
         )
         self.epoch = file.epoch
+        self.register = self.read(register.identity)
+        """Who this register is; the same for all replicas, for ever."""
 
     @classmethod
     async def open(cls, path: Path, name: str, observe: Callable[[Committed], None]) -> BrokerStore:

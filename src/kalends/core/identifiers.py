@@ -26,6 +26,9 @@ WHO_PATTERN: Final = r"everyone|(?:user|group):\S{1,128}"
 
 CLOCK_PATTERN: Final = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 HASH_PATTERN: Final = r"[0-9a-f]{64}"
+REGISTER_PATTERN: Final = r"[0-9a-f]{32}"
+"""The identity of a register, drawn at random when its file is made."""
+
 SCRIPT_PATTERN: Final = rf"{NAME_PATTERN}|{HASH_PATTERN}"
 AGENT_PATTERN: Final = rf"(?:ready:)?{NAME_PATTERN}|{HASH_PATTERN}"
 RUN_PATTERN: Final = r"[0-9]{1,19}"

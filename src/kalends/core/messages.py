@@ -9,6 +9,7 @@ vote at once. Unknown fields and wrong types are errors that name the path.
 message  direction     meaning
 ======== ============= ==========================================================================
 Hello    site->broker  first on a session: who I am, my epoch, my resources
+Welcome  broker->site  first on a session: which register I work for
 Query    broker->site  what is free, as this principal may see it; touches nothing
 View     site->broker  the answer to Query
 Visit    broker->site  hold these slots, or promise them at once (``mode="vote"``), or wait in line
@@ -63,7 +64,7 @@ from kalends.core.scripts import (
     Stop,
 )
 
-WIRE_VERSION = 1
+WIRE_VERSION = 2
 
 RequestId = Annotated[str, Meta(pattern=ids.whole(ids.REQUEST_ID_PATTERN))]
 Attempt = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -76,6 +77,7 @@ ResourceName = Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
 TimeS = Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
 Units = Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
 HoldIds = Annotated[tuple[HoldId, ...], Meta(max_length=limits.CLAIMS_MAX)]
+RegisterId = Annotated[str, Meta(pattern=ids.whole(ids.REGISTER_PATTERN))]
 Secret = Annotated[str, Meta(min_length=16, max_length=64)]
 Url = Annotated[str, Meta(max_length=512)]
 
@@ -127,6 +129,16 @@ class Hello(Message, frozen=True, kw_only=True):
     epoch: Count
     resources: Annotated[tuple[ResourceInfo, ...], Meta(max_length=limits.RESOURCES_MAX)]
     near: Annotated[tuple[SiteName, ...], Meta(max_length=64)] = ()
+
+
+class Welcome(Message, frozen=True, kw_only=True):
+    """The answer to `Hello`, before anything else on the session; nothing answers it.
+
+    `register` is the identity of the broker's register: all its replicas have the same, and no other
+    broker has. Reservations belong to the register that made them.
+    """
+
+    register: RegisterId
 
 
 class Query(Message, frozen=True, kw_only=True):
@@ -244,6 +256,8 @@ class Dispatch(Message, frozen=True, kw_only=True):
     coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
     secret: Secret
     hold_ms: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX)]
+    register: RegisterId | Literal[""] = ""
+    """Where the visit is passed on: the register of the broker that it comes from."""
 
 
 class SiteReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -478,7 +492,8 @@ class PeerSays(Message, frozen=True, kw_only=True):
 
 
 ToSite = (
-    Query
+    Welcome
+    | Query
     | Visit
     | Dispatch
     | Prepare
@@ -520,7 +535,7 @@ class FrameToSite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `proof` is a fresh token now and then: the session is believed for longer (`kalends.serving.proving`).
     """
 
-    v: Literal[1]
+    v: Literal[2]
     source: SiteName
     lc: Count
     messages: Annotated[list[ToSite], Meta(max_length=limits.FRAME_MESSAGES_MAX)]
@@ -528,7 +543,7 @@ class FrameToSite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FrameToBroker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    v: Literal[1]
+    v: Literal[2]
     source: SiteName
     lc: Count
     messages: Annotated[list[ToBroker], Meta(max_length=limits.FRAME_MESSAGES_MAX)]

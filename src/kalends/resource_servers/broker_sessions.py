@@ -9,7 +9,7 @@ at when it connected, and is looked at again whenever it sends a fresh token (`k
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -162,9 +162,13 @@ class BrokerSessions:
         if frame.proof and belief.runs_out:
             self._believe(link, belief, caller_by, frame.proof)
         belief.check(moment.monotonic_ms)
+        register = link.register or _register_said(frame.messages)
+        if any(isinstance(each, m.Welcome) for each in frame.messages[not link.register :]):
+            raise NotAllowed("Welcome is said once, before all else", where="messages")
         if frame.source != link.name:
             self._identify(link, belief.caller, frame.source)
         self._clock.merge(frame.lc, moment.wall_ms)
+        link.register = register
         self._taken(len(frame.messages))
         self._engine().receive(link.name, frame.messages)
 
@@ -202,6 +206,14 @@ class BrokerSessions:
             self._replaced.add(task)
             task.add_done_callback(self._replaced.discard)
         self._engine().broker_came()
+
+
+def _register_said(messages: Sequence[m.Message]) -> str:
+    """The first message of a session says for which register the broker works."""
+    first = messages[0] if messages else None
+    if not isinstance(first, m.Welcome):
+        raise NotAllowed("the first message of a session is Welcome", where="messages[0]")
+    return first.register
 
 
 def _close_code(error: KalendsError) -> int:

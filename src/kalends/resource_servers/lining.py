@@ -103,7 +103,7 @@ class Lining(Taking):
         refusals = self._why_not(visit, now)
         if not refusals:
             before = self.book.stakes.get(visit.rid)
-            lack = self._take(before, visit, now, "queue", "grant")
+            lack = self._take(place.asker, before, visit, now, "queue", "grant")
             if lack is None:
                 self._granted(place)
                 return
@@ -240,7 +240,7 @@ class Lining(Taking):
         self._clear(stake)
         if holder is None or holder.visit is None or not holder.visit.queue:
             return
-        needs = tuple(self.book.needs(self._stake_for(None, holder.visit)))
+        needs = tuple(self.book.needs(self._stake_for(holder.asker, None, holder.visit)))
         refusal = self._refuse(RefusalCode.HELD, "an older request has asked for it")
         place = self._place(holder.asker, holder.visit, needs, (refusal,), now, yielded=True)
         self._line.put(place)

@@ -35,7 +35,8 @@ _FRAME_HEAD_BYTES_MAX: Final = 256
 class BrokerLink:
     """One broker's session; `write` runs beside whoever reads the socket.
 
-    `name` is the broker's, known from its first frame. `tick` gives the logical clock of a frame;
+    `name` is the broker's, and `register` that of the register it works for: known from its first
+    frame. `tick` gives the logical clock of a frame;
     `abort` drops the connection at once.
     """
 
@@ -48,6 +49,7 @@ class BrokerLink:
     ) -> None:
         self.socket = socket
         self.name = ""
+        self.register = ""
         self.closing = False
         self._site = site
         self._tick = tick

@@ -47,6 +47,8 @@ class Participant(Listing):
 
     def _take_in(self, source: str, message: m.Message, now: Moment) -> None:
         match message:
+            case m.Welcome():
+                self._registers[source] = message.register
             case m.Visit():
                 self._visit(source, message, now)
             case m.Dispatch():
@@ -161,7 +163,7 @@ class Participant(Listing):
             self._clear(stake)
         lack = None
         if not refusals:
-            lack = self._take(stake, visit, now)
+            lack = self._take(source, stake, visit, now)
             resume = partial(self._visit, source, visit, may_recall=False)
             if lack and may_recall and self._recall(visit, lack.needs, now, resume):
                 return

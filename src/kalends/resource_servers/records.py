@@ -81,6 +81,8 @@ class Records:
         self._agents = agents
         self._jitter = jitter
         self._sequence = 0
+        self._registers: dict[str, str] = {}
+        """For each source of messages, the register that it has said it works for."""
         self._effects = Effects()
         self._inquiries: list[tuple[int, str, int, int]] = []
         self._refusing_peers: dict[str, set[str]] = {}
@@ -219,6 +221,10 @@ class Records:
             for keeping in (self._line.keeping, self._offers)
             for _, start, end, units in keeping.before(order, resource)
         ]
+
+    def _register_of(self, source: str, dispatch: m.Dispatch | None = None) -> str:
+        """The register of whoever sends from `source`, or has a near site pass `dispatch` on; or ""."""
+        return self._registers.get(source, dispatch.register if dispatch is not None else "")
 
     def _send(self, to: str, message: m.Message) -> None:
         self._effects.sends.append(Send(to, message))

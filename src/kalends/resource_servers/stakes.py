@@ -56,6 +56,8 @@ class Stake(msgspec.Struct):
     """The request's: smaller is older."""
     ends_at: int = 0
     """Latest end of any slot it ever asked for here: the record is needed until then."""
+    register: str = ""
+    """The register that made it; "": not known, for it was stored before sites were told."""
 
     def claims_in(self, state: ClaimState) -> list[Claim]:
         return [claim for claim in self.claims if claim.state == state]

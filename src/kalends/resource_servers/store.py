@@ -47,7 +47,7 @@ RECLAIMS: Final = "create table reclaim (key text primary key, body blob not nul
 KIND: Final = StoreKind(
     name="site",
     application_id=0x6B6C7331,  # "kls1"
-    version=2,
+    version=3,
     schema="""
 create table journal (
     seq   integer primary key,
@@ -64,7 +64,10 @@ create table stake (
 create table meta (name text primary key, value not null) without rowid;
 """
     + RECLAIMS,
-    upgrades={1: RECLAIMS},  # To version 2: owners can take slots back.
+    upgrades={
+        1: RECLAIMS,  # To version 2: owners can take slots back.
+        2: "",  # To version 3: stakes know their register; those from before have none.
+    },
 )
 
 DROPPED: Final = "dropped"

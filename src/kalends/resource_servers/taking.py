@@ -70,13 +70,13 @@ class Taking(Visiting):
         return None
 
     def _take(
-        self, before: Stake | None, visit: m.Visit, now: Moment, *events: ClaimEvent
+        self, source: str, before: Stake | None, visit: m.Visit, now: Moment, *events: ClaimEvent
     ) -> Lack | None:
-        """Book every want of the visit, or none: then say what it lacks.
+        """Book every want of the visit from `source`, or none: then say what it lacks.
 
         `events` are what new holds go through, "visit-hold" when none is given.
         """
-        stake = self._stake_for(before, visit)
+        stake = self._stake_for(source, before, visit)
         self.book.stakes[visit.rid] = stake
         full = self._kept_from(stake)
         if not full and visit.mode == "vote":
@@ -127,7 +127,7 @@ class Taking(Visiting):
             for resource, start, end, units in needs
         )
 
-    def _stake_for(self, before: Stake | None, visit: m.Visit) -> Stake:
+    def _stake_for(self, source: str, before: Stake | None, visit: m.Visit) -> Stake:
         """The stake of this attempt; a want that was held before keeps its hold id."""
         kept = {(c.resource, c.start, c.end, c.units): c for c in before.claims} if before else {}
         claims = []
@@ -150,6 +150,7 @@ class Taking(Visiting):
             replaces=visit.replaces,
             stamp=visit.stamp,
             ends_at=max(ends_at, before.ends_at if before else 0),
+            register=self._register_of(source),
         )
 
     def _why_not_promise(self, stake: Stake, named: set[int], now: Moment) -> tuple[Refusal, ...]:

@@ -146,7 +146,10 @@ class Visiting(Holding):
             visit.near[stop.site] = silent(stop.site, f"{self.site} passes no visits on to it")
             return
         number = self._new_id()
-        dispatch = msgspec.structs.replace(visit.dispatch, asks=stop.asks, near=())
+        register = self._register_of(visit.asker)
+        dispatch = msgspec.structs.replace(
+            visit.dispatch, asks=stop.asks, near=(), register=register
+        )
         visit.relays.add(number)
         self._relays[number] = (visit, stop.site)
         self._remind(number, now, RELAY_MS_MAX)

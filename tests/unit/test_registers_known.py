@@ -1,0 +1,89 @@
+"""Every register has an identity of its own, and sites know whose a reservation is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from site_agent_support import NEAR, AgentSite, ask, dispatch
+from tests.protocol_support import Site, prepare, rid, visit, vote, want
+
+from kalends.broker import register
+from kalends.broker.store import KIND
+from kalends.core import messages as m
+from kalends.core.scripts import Stop
+from kalends.resource_servers.stakes import decode_stake, stored
+from kalends.serving.sqlite_file import StoreKind, open_store
+
+OURS = "1" * 32
+THEIRS = "2" * 32
+
+
+def identity(path: Path, kind: StoreKind = KIND) -> str:
+    file = open_store(path, kind, "npaci")
+    try:
+        return register.identity(file.connection)
+    finally:
+        file.close()
+
+
+def test_a_register_keeps_its_identity_and_no_other_has_it(tmp_path: Path) -> None:
+    one, other = (identity(tmp_path / name) for name in ("one", "other"))
+    assert one != other
+    assert identity(tmp_path / "one") == one
+    m.Welcome(register=one)
+
+
+def test_a_register_from_before_gets_an_identity_and_keeps_it(tmp_path: Path) -> None:
+    path = tmp_path / "old"
+    schema = KIND.schema.replace(register.IDENTITY, "")
+    open_store(path, KIND._replace(version=2, schema=schema), "npaci").close()
+    assert identity(path) == identity(path)
+
+
+def made_by(site: Site, source: str, number: int) -> str:
+    site.receive(vote(number, want("one", number * 60, number * 60 + 60)), source)
+    stake = site.stake(number)
+    assert stake is not None
+    return decode_stake(stored(stake, "visit-vote").body).register
+
+
+def test_what_a_broker_makes_belongs_to_the_register_it_works_for() -> None:
+    site = Site()
+    site.receive(m.Welcome(register=OURS), "ours-1")
+    site.receive(m.Welcome(register=OURS), "ours-2")
+    site.receive(m.Welcome(register=THEIRS), "theirs")
+    assert made_by(site, "ours-1", 1) == made_by(site, "ours-2", 2) == OURS
+    assert made_by(site, "theirs", 3) == THEIRS
+
+
+def test_what_is_held_first_and_what_is_granted_in_line_belongs_to_its_register() -> None:
+    site = Site()
+    site.receive(m.Welcome(register=OURS), "ours")
+    site.receive(m.Welcome(register=THEIRS), "theirs")
+    one = want("one", 0, 60)
+    site.receive(visit(1, one), "ours")
+    site.receive(visit(2, one, queue=True), "theirs")
+    site.receive(m.Release(rid=rid(1), att=1), "ours")
+    granted = site.stake(2)
+    assert granted is not None
+    assert granted.register == THEIRS
+    site.receive(prepare(2, *site.ids(2)), "theirs")
+    site.restart()
+    promised = site.stake(2)
+    assert promised is not None
+    assert (promised.register, promised.has("prepared")) == (THEIRS, True)
+
+
+def test_what_an_agent_holds_belongs_to_the_register_of_its_broker_near_by_too() -> None:
+    near = Stop(NEAR, (ask("one"),))
+    hub = AgentSite()
+    hub.receive(m.Welcome(register=OURS), "ours")
+    effects = hub.receive(dispatch(1, ask("one"), near=(near,)), "ours")
+    (relay,) = effects.relays
+    assert relay.dispatch.register == OURS
+    site = AgentSite()
+    site.choose(site.send(msgspec.structs.replace(relay.dispatch, near=())), [0])
+    held = site.stake(1)
+    assert held is not None
+    assert held.register == OURS
