@@ -21,6 +21,9 @@ SLOWEST, FASTEST = 0.9, 1.12
 PAUSE_MS = 61_000
 """A site that is paused takes note of nothing for so long."""
 
+VISIT_MS = 25_000
+"""An agent's run, and the visits that are passed on, end before."""
+
 Span = tuple[str, int, int, int]
 """Resource, start, end, units."""
 
@@ -89,6 +92,8 @@ class SiteBooks:
     """Promises whose abort has come, and may not be stored yet: a crash brings them back."""
     unheard: dict[str, m.Visit | m.Prepare] = field(default_factory=dict)
     """The same, of what was asked for and may have been promised, though nobody has heard so."""
+    agents: dict[str, tuple[int, m.Dispatch]] = field(default_factory=dict)
+    """When agents came of whom nothing is reported yet: what they ask for may be held."""
     recalled: set[int] = field(default_factory=set)
     """Hold ids that the site has asked back."""
     unlisted: dict[str, int] = field(default_factory=dict)
@@ -115,6 +120,9 @@ class SiteBooks:
             if taken.perhaps(now_ms)
             for span in taken.spans.values()
         ]
+        for came_ms, dispatch in self.agents.values():
+            if now_ms < came_ms + VISIT_MS:
+                found += _all_of(dispatch)
         for rid, visit in self.asked.items():
             waiter = self.waiters.get(rid)
             again = waiter is not None and waiter.sure and waiter.visit.att == visit.att
@@ -171,6 +179,13 @@ class SiteBooks:
 
 def spans_of(wants: Iterable[m.Want]) -> list[Span]:
     return [(want.resource, want.start, want.end, want.units) for want in wants]
+
+
+def _all_of(dispatch: m.Dispatch) -> Iterator[Span]:
+    """Wherever the agent may choose."""
+    for ask in dispatch.asks:
+        first = dispatch.starts.first + ask.offset_s
+        yield ask.resource, first, dispatch.starts.last + ask.offset_s + ask.length_s, ask.units
 
 
 def overlapping(first: Sequence[Span], second: Sequence[Span]) -> bool:

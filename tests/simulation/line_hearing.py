@@ -86,6 +86,9 @@ class LineHearing(Listener):
         books.leave(visit.rid, visit.att - 1, moment)
         if isinstance(visit, m.Dispatch):
             self._dispatches[site, visit.rid, visit.att] = visit
+            known = books.agents.get(visit.rid)
+            if known is None or known[1].att < visit.att:
+                books.agents[visit.rid] = milliseconds(moment), visit
             return
         self._visits[site, visit.rid, visit.att] = visit
         if visit.replaces:
@@ -136,6 +139,7 @@ class LineHearing(Listener):
         books = self._sites[site]
         books.waiters.clear()
         books.listed.clear()
+        books.agents.clear()
         for rid, asked in list(books.asked.items()):
             if not wants_promise(asked):
                 del books.asked[rid]

@@ -209,9 +209,13 @@ class LineOracle(LineHearing):
         dispatch = self._dispatches.get((site, rid, report.att))
         own = next((each for each in report.sites if each.site == site), None)
         taken = books.taken.get(rid)
-        if dispatch is None or own is None or (taken is not None and taken.att >= report.att):
+        books.agents.pop(rid, None)
+        if dispatch is None or own is None or (taken is not None and taken.att > report.att):
             return
-        books.taken.pop(rid, None)
+        if taken is None or taken.att < report.att:
+            books.taken.pop(rid, None)
+        elif taken.sure or taken.state != "held":
+            return
         # What a repeated report tells again may be given back by the time that it leaves.
         spans = {
             held.hold_id: (held.resource, held.start, held.end, held.units)

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from kalends.core import messages as m
+from kalends.core.scripts import Ask
 from tests.simulation.line_turns import Turns
-from tests.simulation.test_line_oracle import SITE, Story
+from tests.simulation.test_line_oracle import HOUR_S, SITE, Story
 
 
 def an_unheard_promise_comes_back_when_its_abort_is_lost(story: Story) -> None:
@@ -147,3 +148,50 @@ def _waits_in_vain(story: Story) -> None:
         story.visit("old", 10)
         story.waits("old")
         story.wait(1_000)
+
+
+def _agent(start: int) -> m.Dispatch:
+    """It may choose any hour of argo/x from `start` on."""
+    return m.Dispatch(
+        rid="agent", att=1, stamp=5, principal=m.Principal(user="agent"), script="0" * 64,
+        starts=m.Starts(first=start, last=start, step_s=60),
+        asks=(Ask(0, "argo/x", HOUR_S),), parts=(m.Part(SITE, "sim://argo"),), need=1,
+        secret="s" * 16, hold_ms=30_000,
+    )  # fmt: skip
+
+
+def _report(story: Story, hold_id: int) -> None:
+    choice = m.HeldChoice(
+        hold_id=hold_id, term=0, resource="argo/x", start=0, end=HOUR_S, units=1, common=0
+    )
+    story.says(m.Report(rid="agent", att=1, sites=(m.SiteReport(SITE, 1, held=(choice,)),)))
+
+
+def test_what_an_agent_may_hold_unreported_is_room_for_nobody() -> None:
+    story = Story()
+    story.oracle.healed()
+    story.asks(_agent(0))
+    _waits_in_vain(story)
+    _report(story, 1)
+    assert story.oracle.finish() == []
+
+
+def test_what_an_agent_holds_in_its_second_run_is_room_for_nobody() -> None:
+    story = Story()
+    story.oracle.healed()
+    story.asks(_agent(0))
+    _report(story, 1)
+    story.wait(100_000)
+    story.asks(_agent(0))
+    _report(story, 2)
+    _waits_in_vain(story)
+    assert story.oracle.finish() == []
+
+
+def test_an_agent_elsewhere_is_no_excuse() -> None:
+    story = Story()
+    story.oracle.healed()
+    story.asks(_agent(2 * HOUR_S))
+    _waits_in_vain(story)
+    [complaint] = story.oracle.finish()
+    assert "is silent" in complaint
