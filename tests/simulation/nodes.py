@@ -513,6 +513,7 @@ class BrokerNode(Node):
         self.world.auditor.found_unattended(self, mine)
         left += mine
         for record in left:
+            assert isinstance(record, r.Record)
             self.kernel.note(f"{self.name} adopts {record.rid[-6:]} of {record.owner}")
             self.coordinator.adopt(record, now)
         self._carry_out()

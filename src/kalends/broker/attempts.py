@@ -35,8 +35,9 @@ class Attempts(Telling):
     def adopt(self, record: Record, now: Moment) -> None:
         """Take over a request whose owner is gone: a new attempt, or telling its sites."""
         self.notice(record)
-        if record.rid in self.cases or record.done:
+        if record.rid in self.cases or record.done or self.left_alone(record.rid):
             return
+        self.at_work_on = record.rid
         case = self._open_case(record, now)
         case.cancel_wanted = record.state == "cancelled"
         if record.state == "open":

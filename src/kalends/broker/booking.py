@@ -167,13 +167,14 @@ class Booking:
         spec, replaces = asked()
         number, future = service.ticket()
         try:
-            coordinator.submit(
-                caller.principal, key, digest, spec, number, moment(), replaces=replaces
+            service.asked(
+                lambda coordinator: coordinator.submit(
+                    caller.principal, key, digest, spec, number, moment(), replaces=replaces
+                )
             )
         except BaseException:
             service.drop_ticket(number)
             raise
-        service.stir()
         view = await service.answer(number, future, wait_ms / 1000)
         left_s = max(began_s + wait_ms / 1000 - loop.time(), 0)
         if view is not None and view.state != "open":
@@ -235,11 +236,10 @@ class Booking:
         service = self._service
         number, future = service.ticket()
         try:
-            finish(record, number, moment())
+            service.asked(lambda _: finish(record, number, moment()))
         except BaseException:
             service.drop_ticket(number)
             raise
-        service.stir()
         view = await service.answer(number, future, body.wait_ms / 1000)
         if view is not None:
             return view

@@ -172,6 +172,7 @@ class Coordinator(Reclaiming):
             part = case.parts.get(hello.site)
             if part is None:
                 continue
+            self.at_work_on = case.rid
             if case.phase in ("held", "holding", "preparing") and part.hold_ids:
                 self._renew(case, part)
             if case.phase == "touring":
@@ -187,6 +188,7 @@ class Coordinator(Reclaiming):
 
         One that cannot be true changes nothing but its own request: the site has refused there.
         """
+        self.at_work_on = self._request_of(message)
         complaint = complaint_about(site, message)
         if complaint:
             self._complain(site, complaint, now)
@@ -252,6 +254,7 @@ class Coordinator(Reclaiming):
             _, rid = heapq.heappop(self._due)
             case = self.cases.get(rid)
             if case is not None:
+                self.at_work_on = rid
                 self._tick(case, now)
                 self._schedule(case)
 
@@ -335,9 +338,24 @@ class Coordinator(Reclaiming):
         self.notice(record)
         if record.rid not in self.cases:
             self.adopt(record, now)
-        case = self.cases[record.rid]
+        case = self.cases.get(record.rid)
+        if case is None:
+            raise Unavailable(
+                "the broker has met a fault of its own with this request, and works on it no more",
+                remedy="ask the broker's operator, who finds the fault in its log",
+                request_id=record.reservation,
+            )
         case.tickets.append(ticket)
         return case
+
+    def _request_of(self, message: m.Message) -> str:
+        """The request that `message` is about, "" for none."""
+        if isinstance(message, m.View):
+            recovery = self._recovering.get(message.query_id)
+            if recovery is not None:
+                return next(iter(recovery.reclaims.values())).rid
+            return self._queries.get(message.query_id, "")
+        return getattr(message, "rid", "")
 
 
 def _due(at_ms: int, now_ms: int) -> bool:

@@ -7,8 +7,8 @@ from typing import Literal
 from kalends.broker import record as r
 from kalends.broker.case import Case, problem_of
 from kalends.broker.desk import OPEN_PHASES
-from kalends.broker.effects import Send
-from kalends.broker.record import Record, Registered
+from kalends.broker.effects import Send, rid_of
+from kalends.broker.record import Record, Registered, Unreadable
 from kalends.broker.touring import Touring
 from kalends.core import messages as m
 from kalends.core.errors import Conflict, Expired, KeyReused
@@ -21,6 +21,10 @@ class Decisions(Touring):
     def registered(self, result: Registered, now: Moment) -> None:
         """Take the durable answer to one of our register operations."""
         op = result.operation
+        self.at_work_on = rid_of(op)
+        if result.unreadable is not None:
+            self._unreadable(result.unreadable, op)
+            return
         if isinstance(op, r.Ask):
             self._answer_inquiry(op, result.record, now)
             return
@@ -71,6 +75,25 @@ class Decisions(Touring):
             self._tell_parts(case)
         else:
             self._drop(case, row)
+
+    def _unreadable(self, row: Unreadable, op: r.Operation) -> None:
+        """Nothing follows from a row that cannot be read: who asks for its outcome is not answered.
+
+        What we know of an attempt that is still ours was stored as it is known: it goes on, and its
+        next write mends the row.
+        """
+        case = None if isinstance(op, r.Ask | r.Examine) else self._case_of(op)
+        if case is None:
+            return
+        ours = (row.rid, row.att, row.owner) == (case.rid, case.record.att, self.identity.owner)
+        if not (isinstance(op, r.Read) and ours and row.state == case.record.state):
+            self._unknown(case)
+
+    def _unknown(self, case: Case) -> None:
+        """Nobody knows what has become of it: whoever waits is told so, and it is worked on no more."""
+        self._effects.unknown.extend(case.tickets)
+        case.tickets.clear()
+        self._over(case)
 
     def _lost_begin(self, case: Case, standing: Record | None) -> None:
         """Another replica has this key already: undo ours, which was never committed."""

@@ -17,7 +17,7 @@ from kalends.broker import record as r
 from kalends.broker.case import Case, problem_of, view_of
 from kalends.broker.demand import start_window
 from kalends.broker.directory import Directory
-from kalends.broker.effects import Answer, Effects, Happened
+from kalends.broker.effects import Answer, Effects, Happened, Mark
 from kalends.broker.hearing import Complaints
 from kalends.broker.in_flight import InFlight
 from kalends.broker.polling.odds import Odds
@@ -36,6 +36,8 @@ LISTED_S_MAX: Final = 366 * 86_400
 RESEND_AFTER_MS: Final = 1_000
 RESEND_EVERY_MS_MAX: Final = 8_000
 TRAIL_MAX: Final = 64
+ASIDE_MAX: Final = 3
+"""A request that steps break at so often is left alone: it would break at the same again."""
 UNANSWERED_MAX: Final = 4_096
 """Queries that may still be answered: what comes later teaches nothing of how long a site takes."""
 
@@ -131,6 +133,10 @@ class Desk:
         """What is asked for, and not answered yet."""
         self._under_way = InFlight()
         """What is asked for, and not decided yet."""
+        self.at_work_on = ""
+        """The request that the present step is about: who is to blame if it breaks."""
+        self.aside: Counter[str] = Counter()
+        """Requests that steps have broken at, and how often."""
 
     def working_on(self, user: str, key: str) -> Case | None:
         """The case of the request that `user` made with `key`, while this replica works on it."""
@@ -154,7 +160,40 @@ class Desk:
         taken, self._effects = self._effects, Effects()
         return taken
 
+    def effects_mark(self) -> Mark:
+        """To be given to `set_aside` if the step that comes now breaks."""
+        return self._effects.mark()
+
+    def set_aside(self, rid: str, error: Exception, since: Mark) -> None:
+        """A step broke at `rid`: forget its case, and what was to be done for it `since`.
+
+        Whoever waits for it is told that the outcome is unknown. Others are as they were.
+        """
+        self.aside[rid] += 1
+        left = "" if self.aside[rid] < ASIDE_MAX else ", and left alone until the next start"
+        self._effects.alarms.append(f"request {rid} is set aside{left}: {error!r}")
+        case = self.cases.pop(rid, None)
+        if case is None:
+            self._effects.withdraw(rid, rid, (), since)
+            return
+        self._effects.withdraw(rid, case.record.reservation, case.tickets, since)
+        self._effects.unknown.extend(case.tickets)
+        case.tickets.clear()
+        self._keys = {key: of for key, of in self._keys.items() if of != rid}
+        self._open[case.record.user] -= 1
+        self._forget_queries(case)
+        case.phase = "over"
+
+    def left_alone(self, rid: str) -> bool:
+        """Whether `rid` has broken so often that it is not tried again before the next start."""
+        return self.aside[rid] >= ASIDE_MAX
+
+    def attended(self) -> set[str]:
+        """Requests that are worked on, or left alone on purpose."""
+        return {*self.cases, *(rid for rid in self.aside if self.left_alone(rid))}
+
     def _open_case(self, record: Record, now: Moment) -> Case:
+        self.at_work_on = record.rid
         case = Case(record, deadline_ms(record, now), next(self._case_numbers))
         self.cases[record.rid] = case
         self._keys[record.user, record.key] = record.rid
@@ -199,12 +238,17 @@ class Desk:
         """Who still waits is answered. `rid` is given where the case's record has become another's."""
         self._answer(case)
         case.phase = "over"
-        self._nothing_under_way(rid or case.rid)
-        for query_id in case.queries:
-            self._queries.pop(query_id, None)
+        self._forget_queries(case)
+        if rid:
+            self._nothing_under_way(rid)
         if self.cases.pop(rid or case.rid, None) is not None:
             self._keys.pop((case.record.user, case.record.key), None)
             self._open[case.record.user] -= 1
+
+    def _forget_queries(self, case: Case) -> None:
+        self._nothing_under_way(case.rid)
+        for query_id in case.queries:
+            self._queries.pop(query_id, None)
 
     def _nothing_under_way(self, rid: str) -> None:
         self._in_flight.drop(rid)

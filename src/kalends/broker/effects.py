@@ -7,10 +7,11 @@ may therefore go out at once.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kalends.broker.record import Operation
+from kalends.broker.record import Begin, Operation
 from kalends.core.api import Event, RequestView
 from kalends.core.messages import Message
 from kalends.core.scripts import RunCode
@@ -37,6 +38,15 @@ class Happened(NamedTuple):
     event: Event
 
 
+class Mark(NamedTuple):
+    """How many effects of each kind there were."""
+
+    operations: int
+    sends: int
+    answers: int
+    events: int
+
+
 @dataclass(slots=True)
 class Effects:
     operations: list[Operation] = field(default_factory=list)
@@ -46,3 +56,28 @@ class Effects:
     alarms: list[str] = field(default_factory=list)
     runs: list[RunCode] = field(default_factory=list)
     """How agents fared at sites, to be counted."""
+    unknown: list[int] = field(default_factory=list)
+    """Tickets of callers who cannot be told what becomes of their request."""
+
+    def mark(self) -> Mark:
+        """Where the effects of the next step begin."""
+        return Mark(len(self.operations), len(self.sends), len(self.answers), len(self.events))
+
+    def withdraw(self, rid: str, reservation: str, tickets: Collection[int], since: Mark) -> None:
+        """Take back what was to be done for the request `rid` since a mark; the rest stays."""
+        self.operations[since.operations :] = [
+            op for op in self.operations[since.operations :] if rid_of(op) != rid
+        ]
+        self.sends[since.sends :] = [
+            send for send in self.sends[since.sends :] if getattr(send.message, "rid", "") != rid
+        ]
+        self.answers[since.answers :] = [
+            answer for answer in self.answers[since.answers :] if answer.ticket not in tickets
+        ]
+        self.events[since.events :] = [
+            each for each in self.events[since.events :] if each.event.id != reservation
+        ]
+
+
+def rid_of(operation: Operation) -> str:
+    return operation.record.rid if isinstance(operation, Begin) else operation.rid

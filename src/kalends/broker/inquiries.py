@@ -56,17 +56,18 @@ class Inquiries:
 
     def settled(self, to: str) -> None:
         """The register has been asked; when that brought no answer, the asker has no part in it."""
+        self.refuse(to, NotAllowed("the secret is not that of this request", where="secret"))
+
+    def refuse(self, to: str, error: KalendsError) -> None:
+        """The asker at `to` cannot be answered."""
         future = self._waiting.get(to)
         if future is not None and not future.done():
-            future.set_exception(
-                NotAllowed("the secret is not that of this request", where="secret")
-            )
+            future.set_exception(error)
 
     def fail(self, error: KalendsError) -> None:
         """Nobody can be answered now."""
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(error)
+        for to in self._waiting:
+            self.refuse(to, error)
 
     async def _respond(self, request: web.Request) -> web.Response:
         self._limiter.take(request.remote or "", self._monotonic_s())

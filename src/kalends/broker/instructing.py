@@ -49,7 +49,6 @@ class Instructing:
             if self._told(record, body.key, digest):
                 return self._records.view(record)
             self._leave(record, body, digest)
-            self._service.stir()
             await self._service.settle()
         raise Unavailable(
             "the request is being worked on this very moment",
@@ -89,8 +88,10 @@ class Instructing:
             spec = msgspec.structs.replace(
                 record.spec, agent=resolved.agent, script=resolved.script
             )
-        self._service.coordinator.tell_agent(
-            record, body.key, digest, body.message, spec, source, moment()
+        self._service.asked(
+            lambda coordinator: coordinator.tell_agent(
+                record, body.key, digest, body.message, spec, source, moment()
+            )
         )
 
 

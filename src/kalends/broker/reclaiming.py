@@ -13,7 +13,7 @@ from typing import Final
 from kalends.broker import record as r
 from kalends.broker.case import by_site, problem_of
 from kalends.broker.decisions import Decisions
-from kalends.broker.effects import Send
+from kalends.broker.effects import Mark, Send
 from kalends.broker.hearing import Asked
 from kalends.broker.looking import batched
 from kalends.broker.record import Record, Registered, Spec
@@ -82,6 +82,7 @@ class Reclaiming(Decisions, ABC):
         """As below; what becomes of a change that was made for an owner decides how to go on."""
         op = result.operation
         if isinstance(op, r.Examine):
+            self.at_work_on = op.rid
             self._examined(op.rid, result, now)
             return
         recovery = self._recovery_of(op)
@@ -259,6 +260,13 @@ class Reclaiming(Decisions, ABC):
         self.cancel(case.record, NO_TICKET, now)
 
     # Recoveries
+
+    def set_aside(self, rid: str, error: Exception, since: Mark) -> None:
+        """As below; its site asks again for what it reclaims."""
+        recovery = self._recoveries.get(rid)
+        if recovery is not None:
+            self._end_recovery(recovery, rid)
+        super().set_aside(rid, error, since)
 
     def _recovery_of(self, op: r.Operation) -> Recovery | None:
         case = self._case_of(op) if isinstance(op, r.Close | r.Commit) else None

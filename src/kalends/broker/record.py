@@ -31,7 +31,7 @@ from typing import Literal
 import msgspec
 
 from kalends.core.api import Event, Patience, RequestState, Waiting
-from kalends.core.errors import Problem
+from kalends.core.errors import Problem, StoreDamaged
 from kalends.core.messages import Chosen, Principal, Want
 from kalends.core.requests import Request
 
@@ -221,12 +221,46 @@ CaseOperation = Begin | Note | Raise | Commit | Close | Cancel | Finish | Adopt 
 Operation = CaseOperation | Examine | Ask
 
 
+class Unreadable(msgspec.Struct, frozen=True):
+    """A row whose body cannot be read, for `reason`; its columns can. Nobody acts on it."""
+
+    rid: str
+    user: str
+    key: str
+    reservation: str
+    att: int
+    state: RecordState
+    owner: str
+    done: bool
+    reason: str
+
+    @property
+    def public_state(self) -> RequestState:
+        """As far as the columns tell: what is held shows as open, what was released as failed."""
+        if self.state == "closed":
+            return "failed"
+        return "reserved" if self.state == "commit" else self.state
+
+    def error(self) -> StoreDamaged:
+        """What whoever asks for it is told; the reason is for its operator."""
+        return StoreDamaged(
+            "the broker cannot read what it has stored of this request",
+            where="store",
+            remedy="ask the broker's operator, who sees it in `kalends admin doctor`",
+            request_id=self.reservation,
+        )
+
+
 class Registered(msgspec.Struct, frozen=True):
-    """The answer to `operation`, after it is durable. `record` is the row, where it was not won."""
+    """The answer to `operation`, after it is durable. `record` is the row, where it was not won.
+
+    There is a row that cannot be read where `unreadable` is given: then nothing follows from `record`.
+    """
 
     operation: Operation
     won: bool
     record: Record | None = None
+    unreadable: Unreadable | None = None
 
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -9,10 +9,11 @@ from msgspec import structs
 
 from kalends.broker import register
 from kalends.broker.case import view_of
-from kalends.broker.record import Record
+from kalends.broker.record import Record, Unreadable
 from kalends.broker.service import BrokerService, moment
 from kalends.core import api
 from kalends.core.errors import NotFound
+from kalends.core.identifiers import minted_ms
 from kalends.serving.callers import Caller
 from kalends.serving.clocks import Clock
 
@@ -31,7 +32,7 @@ class Records:
     def of(self, caller: Caller, request_id: str) -> Record:
         """The record that stands for `request_id`; raises `NotFound` for one that is not visible."""
         store = self._service.store
-        record = store.read(register.current, request_id) or store.read(register.read, request_id)
+        record = store.read(register.current, request_id) or store.read(register.row, request_id)
         if record is None or not may_see(caller, record.user):
             raise NotFound(
                 "there is no such request of yours",
@@ -39,13 +40,14 @@ class Records:
                 remedy="see `kalends list` for your requests",
                 request_id=request_id,
             )
-        return record
+        return register.readable(record)
 
     def standing(self, record: Record) -> Record:
         """`record`, or what has replaced it."""
         if record.state != "replaced":
             return record
-        return self._service.store.read(register.current, record.reservation) or record
+        current = self._service.store.read(register.current, record.reservation)
+        return register.readable(current) if current is not None else record
 
     def view(self, record: Record) -> api.RequestView:
         """`record` with what this replica knows of its sites, and with a change that is under way."""
@@ -64,10 +66,10 @@ class Records:
         return self.view(self.of(caller, body.id))
 
     def why(self, caller: Caller, body: api.ById) -> api.Story:
-        """The whole story, with that of every change that was made or refused."""
+        """The whole story, with that of every change that was made or refused, as far as it can be read."""
         record = self.of(caller, body.id)
         history = self._service.store.read(register.history, record.reservation)
-        events = [event for each in history for event in each.trail]
+        events = [event for each in history if isinstance(each, Record) for event in each.trail]
         return api.Story(
             request=self.view(record),
             events=tuple(sorted(events, key=lambda event: event.number)),
@@ -89,23 +91,33 @@ class Records:
         found = await self._service.store.read_slowly(
             lambda connection: _listed(connection, caller.principal.user, body)
         )
-        views = (self.view(record) for record in found)
+        views = (
+            self.view(row) if isinstance(row, Record) else view_of_unreadable(row) for row in found
+        )
         # What agents have left is for whoever asks about one request.
         return api.Requests(requests=tuple(structs.replace(view, notes=()) for view in views))
 
     async def audit(self, caller: Caller, body: api.Audit) -> api.Audited:
-        """A page of the register; problems are what the protocol forbids and has happened since the start."""
+        """A page of the register; problems are what the protocol forbids and has happened since the start,
+        and what cannot be read on this page.
+        """
         page = await self._service.store.read_slowly(
             lambda connection: register.page(connection, body.after, AUDIT_PAGE)
         )
         return api.Audited(
             records=tuple(
                 api.AuditRecord(
-                    id=record.rid, att=record.att, state=record.state, chosen=record.chosen
+                    id=row.rid,
+                    att=row.att,
+                    state=row.state,
+                    chosen=row.chosen if isinstance(row, Record) else {},
                 )
-                for record in page
+                for row in page
             ),
-            problems=tuple(self._service.alarms),
+            problems=(
+                *self._service.alarms,
+                *(f"{row.rid}: {row.reason}" for row in page if isinstance(row, Unreadable)),
+            ),
             more=len(page) == AUDIT_PAGE,
         )
 
@@ -114,12 +126,27 @@ def may_see(caller: Caller, user: str) -> bool:
     return caller.principal.user == user or bool(_SEE_ALL & caller.scopes)
 
 
-def _listed(connection: sqlite3.Connection, user: str, body: api.ListRequests) -> list[Record]:
-    found: list[Record] = []
+def view_of_unreadable(row: Unreadable) -> api.RequestView:
+    """What the columns of `row` say, and that there is no more."""
+    return api.RequestView(
+        id=row.reservation,
+        state=row.public_state,
+        user=row.user,
+        text="",
+        created_at=minted_ms(row.rid) // 1000,
+        attempts=row.att,
+        problem=row.error().to_problem(),
+    )
+
+
+def _listed(
+    connection: sqlite3.Connection, user: str, body: api.ListRequests
+) -> list[register.Row]:
+    found: list[register.Row] = []
     for first in register.of_user(connection, user, body.before, body.everyone):
-        record = register.current(connection, first.reservation) or first
-        if body.state in ("", record.public_state):
-            found.append(record)
+        row = register.current(connection, first.reservation) or first
+        if body.state in ("", row.public_state):
+            found.append(row)
             if len(found) == body.count:
                 break
     return found

@@ -11,6 +11,8 @@ import sqlite3
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from kalends.broker import script_table
 from kalends.broker.record import (
     Adopt,
@@ -27,6 +29,7 @@ from kalends.broker.record import (
     Read,
     Record,
     Registered,
+    Unreadable,
     decode_record,
     encode_record,
 )
@@ -58,7 +61,9 @@ SCHEMA: Final = REQUESTS + script_table.SCHEMA + IDENTITY
 UPGRADES: Final = {1: script_table.SCHEMA, 2: IDENTITY}
 """To version 2: scripts of users came in. To version 3: a register knows who it is."""
 
-_COLUMNS: Final = "rid, att, state, owner, done, body"
+Row = Record | Unreadable
+
+_COLUMNS: Final = "rid, client, key, reservation, att, state, owner, done, cast(body as blob)"
 
 _OF_RESERVATION: Final = "(rid = ? or (reservation = ? and reservation != rid))"
 """The request and its changes: only changes are in an index of their own, for most are never changed."""
@@ -88,8 +93,8 @@ def _begin(connection: sqlite3.Connection, op: Begin) -> Registered:
         if op.source:
             script_table.use(connection, record.rid, record.spec.script, op.source)
         return Registered(op, True)
-    standing = by_key(connection, record.user, record.key) or read(connection, record.rid)
-    return Registered(op, False, standing)
+    standing = _first(connection, _BY_KEY, (record.user, record.key)) or row(connection, record.rid)
+    return _registered(op, False, standing)
 
 
 def _note(connection: sqlite3.Connection, op: Note) -> Registered:
@@ -123,7 +128,7 @@ def _commit(connection: sqlite3.Connection, op: Commit) -> Registered:
             (op.replaces, op.rid, op.att),
         )
         if not replaced.rowcount:
-            return Registered(op, False, read(connection, op.rid))
+            return _registered(op, False, row(connection, op.rid))
     return _decide(
         connection,
         op,
@@ -172,7 +177,7 @@ def _adopt(connection: sqlite3.Connection, op: Adopt) -> Registered:
 
 
 def _read(connection: sqlite3.Connection, op: Read) -> Registered:
-    return Registered(op, True, read(connection, op.rid))
+    return _registered(op, True, row(connection, op.rid))
 
 
 def _examine(connection: sqlite3.Connection, op: Examine) -> Registered:
@@ -181,21 +186,21 @@ def _examine(connection: sqlite3.Connection, op: Examine) -> Registered:
             "update request set owner = ? where rid = ? and owner = ? and done = 1",
             (op.owner, op.rid, op.taken_from),
         )
-    record = read(connection, op.rid)
-    free = record is not None and not changing(connection, record.reservation)
-    return Registered(op, free, record)
+    found = row(connection, op.rid)
+    free = found is not None and not changing(connection, found.reservation)
+    return _registered(op, free, found)
 
 
 def _ask(connection: sqlite3.Connection, op: Ask) -> Registered:
     """A write where there is no row: a replica whose Begin is still on its way must lose it."""
-    record = read(connection, op.rid)
-    if record is None:
+    found = row(connection, op.rid)
+    if found is None:
         connection.execute(
             "insert into request values (?, '', ?, '', ?, 'closed', '', 1, null)"
             " on conflict do nothing",
             (op.rid, op.rid, op.att),
         )
-    return Registered(op, True, record)
+    return _registered(op, True, found)
 
 
 def _decide(
@@ -213,7 +218,13 @@ def _settle(
 ) -> Registered:
     if connection.execute(statement, values).rowcount:
         return Registered(op, True)
-    return Registered(op, False, read(connection, op.rid))
+    return _registered(op, False, row(connection, op.rid))
+
+
+def _registered(op: Any, won: bool, found: Row | None) -> Registered:
+    if isinstance(found, Unreadable):
+        return Registered(op, won, unreadable=found)
+    return Registered(op, won, found)
 
 
 _HANDLERS: Final[dict[type, Callable[[sqlite3.Connection, Any], Registered]]] = {
@@ -231,19 +242,32 @@ _HANDLERS: Final[dict[type, Callable[[sqlite3.Connection, Any], Registered]]] = 
 }
 
 
-# Reading: what is seen is durable only as far as the reader's transaction is.
+# Reading: what is seen is durable only as far as the reader's transaction is. What asks for one record
+# raises `StoreDamaged` where its row cannot be read; what asks for many gives that row as `Unreadable`.
 
 
-def read(connection: sqlite3.Connection, rid: str) -> Record | None:
+def readable(row: Row) -> Record:
+    if isinstance(row, Unreadable):
+        raise row.error()
+    return row
+
+
+def row(connection: sqlite3.Connection, rid: str) -> Row | None:
     """The row of `rid`; a tombstone (see `Ask`) reads as none."""
     return _first(connection, "where rid = ?", (rid,))
 
 
+def read(connection: sqlite3.Connection, rid: str) -> Record | None:
+    found = row(connection, rid)
+    return readable(found) if found is not None else None
+
+
 def by_key(connection: sqlite3.Connection, user: str, key: str) -> Record | None:
-    return _first(connection, "where client = ? and key = ?", (user, key))
+    found = _first(connection, _BY_KEY, (user, key))
+    return readable(found) if found is not None else None
 
 
-def current(connection: sqlite3.Connection, reservation: str) -> Record | None:
+def current(connection: sqlite3.Connection, reservation: str) -> Row | None:
     """The newest record of `reservation` that was ever committed, else its first record."""
     return _first(
         connection,
@@ -252,65 +276,79 @@ def current(connection: sqlite3.Connection, reservation: str) -> Record | None:
     )
 
 
-def history(connection: sqlite3.Connection, reservation: str) -> list[Record]:
+def history(connection: sqlite3.Connection, reservation: str) -> list[Row]:
     """All records of `reservation`, the request and every change of it, oldest first."""
     rows = connection.execute(
         f"select {_COLUMNS} from request where {_OF_RESERVATION} order by rid",
         (reservation, reservation),
-    ).fetchall()
-    return [_record(row) for row in rows]
+    )
+    return [_of_columns(columns) for columns in rows]
 
 
 def changing(connection: sqlite3.Connection, reservation: str) -> str:
     """The id of an open move, extend or shrink of `reservation`, or ""."""
-    row = connection.execute(
+    found = connection.execute(
         "select rid from request where reservation = ? and reservation != rid and state = 'open'",
         (reservation,),
     ).fetchone()
-    return row[0] if row else ""
+    return found[0] if found else ""
 
 
 def of_user(
     connection: sqlite3.Connection, user: str, before: str, everyone: bool
-) -> Iterator[Record]:
+) -> Iterator[Row]:
     """Records that stand for a reservation, newest first: changes are shown under their first id."""
     cursor = connection.execute(
         f"select {_COLUMNS} from request where rid < ? and rid = reservation"
         f"{'' if everyone else ' and client = ?'} order by rid desc",
         (before or "g",) if everyone else (before or "g", user),
     )
-    for row in cursor:
-        yield _record(row)
+    yield from map(_of_columns, cursor)
 
 
-def orphans(connection: sqlite3.Connection, me: str, now_ms: int, count_max: int) -> list[Record]:
-    """Unfinished requests whose owner's lease has ended, or who has none. `now_ms` is UTC."""
-    rows = connection.execute(
+def orphans(connection: sqlite3.Connection, me: str, now_ms: int, count_max: int) -> list[Row]:
+    """Unfinished requests whose owner's lease has ended, or who has none. `now_ms` is UTC.
+
+    At most `count_max` of those that can be read: the others stand in nobody's way.
+    """
+    cursor = connection.execute(
         f"select {_COLUMNS} from request where done = 0 and owner != ? and not exists"
-        " (select 1 from replica where replica.owner = request.owner and lease_until_ms > ?)"
-        " limit ?",
-        (me, now_ms, count_max),
-    ).fetchall()
-    return [_record(row) for row in rows]
+        " (select 1 from replica where replica.owner = request.owner and lease_until_ms > ?)",
+        (me, now_ms),
+    )
+    found: list[Row] = []
+    to_adopt = 0
+    for each in map(_of_columns, cursor):
+        found.append(each)
+        to_adopt += isinstance(each, Record)
+        if to_adopt == count_max:
+            break
+    return found
 
 
 def unattended(
     connection: sqlite3.Connection, me: str, attended: Container[str], count_max: int
-) -> list[Record]:
+) -> list[Row]:
     """Unfinished requests of `me`, who lives, but works on those of `attended` alone."""
     owned = connection.execute("select rid from request where done = 0 and owner = ?", (me,))
     missing = [rid for (rid,) in owned if rid not in attended][:count_max]
-    found = (read(connection, rid) for rid in missing)
-    return [record for record in found if record is not None]
+    found = (row(connection, rid) for rid in missing)
+    return [each for each in found if each is not None]
 
 
-def page(connection: sqlite3.Connection, after: str, count_max: int) -> list[Record]:
+def every(connection: sqlite3.Connection) -> Iterator[Row]:
+    """All rows but tombstones (see `Ask`), in order of id."""
+    rows = connection.execute(f"select {_COLUMNS} from request where body is not null order by rid")
+    return map(_of_columns, rows)
+
+
+def page(connection: sqlite3.Connection, after: str, count_max: int) -> list[Row]:
     """All records with an id after `after`, in order of id."""
     rows = connection.execute(
         f"select {_COLUMNS} from request where rid > ? and body is not null order by rid limit ?",
         (after, count_max),
-    ).fetchall()
-    return [_record(row) for row in rows]
+    )
+    return [_of_columns(columns) for columns in rows]
 
 
 def beat(connection: sqlite3.Connection, owner: str, lease_until_ms: int, clock: int) -> None:
@@ -355,13 +393,24 @@ def clock_bound(connection: sqlite3.Connection) -> int:
     return int(row[0]) if row else 0
 
 
-def _first(connection: sqlite3.Connection, where: str, values: tuple[object, ...]) -> Record | None:
-    row = connection.execute(f"select {_COLUMNS} from request {where} limit 1", values).fetchone()
-    return _record(row) if row is not None and row[5] is not None else None
+_BY_KEY: Final = "where client = ? and key = ?"
 
 
-def _record(row: tuple[Any, ...]) -> Record:
+def _first(connection: sqlite3.Connection, where: str, values: tuple[object, ...]) -> Row | None:
+    found = connection.execute(f"select {_COLUMNS} from request {where} limit 1", values).fetchone()
+    return _of_columns(found) if found is not None and found[-1] is not None else None
+
+
+def _of_columns(columns: tuple[Any, ...]) -> Row:
     """The body as it was stored, with the columns that conditional statements have moved on."""
-    record = decode_record(row[5])
-    record.att, record.state, record.owner, record.done = row[1], row[2], row[3], bool(row[4])
+    rid, user, key, reservation, att, state, owner, done, body = columns
+    try:
+        record = decode_record(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError) as error:
+        reason = f"its record cannot be read: {error}"
+        return Unreadable(rid, user, key, reservation, att, state, owner, bool(done), reason)
+    if record.rid != rid:
+        reason = f"its record is of {record.rid}"
+        return Unreadable(rid, user, key, reservation, att, state, owner, bool(done), reason)
+    record.att, record.state, record.owner, record.done = att, state, owner, bool(done)
     return record

@@ -150,12 +150,13 @@ def _handlers(
     finding = Finding(service.directory, service.asking, clock, polls)
 
     def health(caller: Caller, body: api.Nothing) -> api.Health:
+        trouble = service.trouble()
         return api.Health(
-            status="failing" if service.failure else "draining" if service.draining else "ok",
+            status="failing" if trouble else "draining" if service.draining else "ok",
             role="broker",
             name=configuration.name,
             version=version,
-            detail=service.failure or checking.detail,
+            detail=trouble or checking.detail,
         )
 
     async def watch(caller: Caller, body: api.Watch) -> api.Events:

@@ -4,9 +4,10 @@ Effects leave in turns: what calls, sites and the register have caused in one tu
 goes out together, operations to the group commit and messages to the sites' links. The coordinator
 itself sends what must wait for an operation only when it is told the operation's result.
 
-When the store fails, nobody knows which of the last operations were stored, and so the coordinator's
-memory is worth nothing: it is dropped with everything that waited, and a new one begins from the
-store, as after a restart.
+What goes wrong with one request ends with it (`containing`), and a row that cannot be read is left where
+it is. When the store fails, nobody knows which of the last operations were stored, and so the
+coordinator's memory is worth nothing: it is dropped with everything that waited, and a new one begins
+from the store, as after a restart.
 """
 
 from __future__ import annotations
@@ -17,19 +18,21 @@ import itertools
 import random
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
 
 from kalends.broker import register, script_table
 from kalends.broker.asking import FIRST_QUERY_ID, Asking
 from kalends.broker.case import Case
+from kalends.broker.containing import asked, contained
 from kalends.broker.coordinator import Coordinator
 from kalends.broker.desk import Identity
 from kalends.broker.directory import Directory
 from kalends.broker.hearing import Complaints
 from kalends.broker.inquiries import Inquiries
 from kalends.broker.measures import Measures
-from kalends.broker.record import Ask, Registered
+from kalends.broker.record import Ask, Record, Registered, Unreadable
 from kalends.broker.replica import BEAT_EVERY_S, CLOCK_AHEAD, LEASE_MS, Leases
 from kalends.broker.site_link import SiteLink
 from kalends.broker.store import Beat, BrokerStore, Resign, Result, Retire
@@ -42,6 +45,8 @@ from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.serving.group_commit import StoreFailed
 from kalends.serving.logs import Logger
+
+T = TypeVar("T")
 
 REOPEN_EVERY_S: Final = 1.0
 ORPHANS_MAX: Final = 500
@@ -117,20 +122,24 @@ class BrokerService:
         """In this life what others have left behind has been looked for."""
         self._quiet: asyncio.Event | None = None
         self._heart: asyncio.Task[None] | None = None
+        self._beaten_s = 0.0
+        """When the lease was renewed last (monotonic)."""
+        self._told_unreadable: set[str] = set()
+        self._stopping = False
 
     # Life
 
     async def start(self) -> None:
         """Begin from the store; raises what its opening raises."""
         await self._begin()
-        self._heart = asyncio.create_task(self._beat_for_ever())
-        self._heart.add_done_callback(self._heart_stopped)
+        self._start_heart()
 
     async def stop(self, wait_s: float) -> None:
         """Finish what is open within `wait_s`, give the lease back, and close the store."""
         if self._life is not None:
             self._life.coordinator.draining = True
             await self._wait_until_quiet(wait_s)
+        self._stopping = True
         if self._heart is not None:
             self._heart.cancel()
             await asyncio.gather(self._heart, return_exceptions=True)
@@ -160,6 +169,7 @@ class BrokerService:
         except BaseException:
             await store.close()
             raise
+        self._beaten_s = time.monotonic()
         if not self.events.last:
             self.events.last = self.logical_clock.value
         coordinator = Coordinator(
@@ -185,16 +195,32 @@ class BrokerService:
         ahead = max(self.logical_clock.value, now.wall_ms) + CLOCK_AHEAD
         return Beat(owner, now.wall_ms + LEASE_MS, ahead)
 
+    def _start_heart(self) -> None:
+        self._heart = asyncio.create_task(self._beat_for_ever())
+        self._heart.add_done_callback(self._heart_stopped)
+
+    def _heart_stopped(self, heart: asyncio.Task[None]) -> None:
+        """It never ends by itself; should it do so all the same, another one takes its place."""
+        if not self._stopping:
+            why = "" if heart.cancelled() else f": {heart.exception()!r}"
+            self.alarm(f"the heart has stopped{why}")
+            self._start_heart()
+
     async def _beat_for_ever(self) -> None:
         """Renew the lease, take over from the dead, and begin anew after a failure of the store."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), BEAT_EVERY_S)
             self._changed.clear()
-            if self._life is None:
-                await self._begin_anew()
-            else:
-                await self._beat_once(self._life)
+            try:
+                if self._life is None:
+                    await self._begin_anew()
+                else:
+                    await self._beat_once(self._life)
+            except Exception as error:
+                # The boundary of one beat: whatever it met, the next one comes.
+                self.logger.error("beat_failed", exc_info=error)
+                self.alarm(f"a beat of the heart failed: {error!r}")
 
     async def _beat_once(self, life: Life) -> None:
         """Renew the lease, and take over what nobody works on.
@@ -208,17 +234,31 @@ class BrokerService:
             await life.store.writer.run((self._beat(owner, now),))
             self.leases.look(life.store.read(register.leases))
             orphans = life.store.read(register.orphans, owner, now.wall_ms, ORPHANS_MAX)
-            orphans += life.store.read(
-                register.unattended, owner, life.coordinator.cases, ORPHANS_MAX
-            )
+            attended = life.coordinator.attended() | self._told_unreadable
+            orphans += life.store.read(register.unattended, owner, attended, ORPHANS_MAX)
         except Unavailable as error:
             self._fail(error)
             return
+        self._beaten_s = time.monotonic()
         self._took_over = True
-        if orphans:
-            self.logger.info("taken_over", count=len(orphans))
-        for record in orphans:
-            self.step(lambda: life.coordinator.adopt(record, moment()))  # noqa: B023  called at once
+        to_adopt = [row for row in orphans if isinstance(row, Record)]
+        if to_adopt:
+            self.logger.info("taken_over", count=len(to_adopt))
+        for record in to_adopt:
+            self._adopt(record)
+        self._tell_unreadable(row for row in orphans if isinstance(row, Unreadable))
+
+    def _adopt(self, record: Record) -> None:
+        if self._life is not None:
+            coordinator = self._life.coordinator
+            self.step(lambda: coordinator.adopt(record, moment()))
+
+    def _tell_unreadable(self, rows: Iterable[Unreadable]) -> None:
+        """Say once of each row that cannot be read that nobody works on it."""
+        for row in rows:
+            if row.rid not in self._told_unreadable:
+                self._told_unreadable.add(row.rid)
+                self.alarm(f"request {row.rid} is left as it is: {row.reason}")
 
     async def _begin_anew(self) -> None:
         failed, self._failed_store = self._failed_store, None
@@ -226,15 +266,12 @@ class BrokerService:
             await failed.close()
         try:
             await self._begin()
-        except KalendsError as error:
-            self.failure = error.detail
+        except Exception as error:
+            # The boundary of one try: the next one may succeed.
+            self.failure = error.detail if isinstance(error, KalendsError) else repr(error)
             self.logger.error("store_not_opened", reason=str(error))
             await asyncio.sleep(REOPEN_EVERY_S)
             self._changed.set()
-
-    def _heart_stopped(self, heart: asyncio.Task[None]) -> None:
-        if not heart.cancelled() and (error := heart.exception()) is not None:
-            self.logger.error("heart_stopped", exc_info=error)
 
     def _fail(self, error: Exception) -> None:
         """What this replica remembers may not be what is stored: forget it all, and begin anew."""
@@ -255,12 +292,7 @@ class BrokerService:
     def _give_up_waiting(self) -> None:
         for future in self._tickets.values():
             if not future.done():
-                future.set_exception(
-                    OutcomeUnknown(
-                        "the broker lost its store, or stopped, while this was being decided",
-                        remedy="ask again by the same key",
-                    )
-                )
+                future.set_exception(_unknown("the broker lost its store, or stopped,"))
         self._tickets.clear()
         self.inquiries.fail(self._unavailable())
 
@@ -291,6 +323,15 @@ class BrokerService:
     @property
     def cases(self) -> Mapping[str, Case]:
         return self._life.coordinator.cases if self._life is not None else {}
+
+    def trouble(self) -> str:
+        """What keeps this replica from doing its work, or ""."""
+        if self.failure:
+            return self.failure
+        silent_s = time.monotonic() - self._beaten_s
+        if silent_s * 1000 >= LEASE_MS:
+            return f"the lease of this replica was not renewed for {silent_s:.0f} s"
+        return ""
 
     def drain(self, on: bool) -> None:
         """Take no new requests, or take them again; until the next start."""
@@ -337,12 +378,21 @@ class BrokerService:
             self._stirred = True
             asyncio.get_running_loop().call_soon(self._carry_out)
 
-    def step(self, call: Callable[[], object]) -> None:
-        """Give the coordinator something that no caller waits for; a fault of its own ends its life."""
+    def asked(self, call: Callable[[Coordinator], T]) -> T:
+        """Give the coordinator what a caller asks; raises what it raises, and `Unavailable`."""
+        answer = asked(self.coordinator, call)
+        self.stir()
+        return answer
+
+    def step(self, call: Callable[[], object], *, goes_on: bool = False) -> None:
+        """Give the coordinator something that no caller waits for; see `contained`."""
+        life = self._life
+        if life is None:
+            return
         try:
-            call()
+            contained(life.coordinator, call, goes_on=goes_on)
         except Exception as error:
-            # The boundary: after a step that broke off half way, nothing it knows can be trusted.
+            # The boundary: nobody knows whose fault it was, so nothing it knows can be trusted.
             self._fail(error)
         else:
             self.stir()
@@ -358,14 +408,15 @@ class BrokerService:
         if effects.operations:
             life.store.writer.submit(effects.operations, self._registered, self._fail)
         for send in effects.sends:
-            if send.to in self.links:
-                self.links[send.to].send(send.message)
-            else:
-                self.inquiries.answer(send.to, send.message)
+            self._say(send.to, send.message)
         for answer in effects.answers:
             future = self._tickets.get(answer.ticket)
             if future is not None and not future.done():
                 future.set_result(answer.view)
+        for ticket in effects.unknown:
+            future = self._tickets.get(ticket)
+            if future is not None and not future.done():
+                future.set_exception(_unknown("the broker has met a fault of its own"))
         if effects.events:
             self.events.publish(effects.events)
             for happened in effects.events:
@@ -378,6 +429,16 @@ class BrokerService:
         if self._quiet is not None and self._is_quiet():
             self._quiet.set()
 
+    def _say(self, to: str, message: m.Message) -> None:
+        try:
+            if to in self.links:
+                self.links[to].send(message)
+            else:
+                self.inquiries.answer(to, message)
+        except Exception as error:
+            # The boundary of one message: it counts as lost, and what waits behind it leaves.
+            self.alarm(f"{type(message).__name__} for {to} cannot be sent: {error!r}")
+
     def alarm(self, alarm: str) -> None:
         self.logger.error("alarm", detail=alarm)
         self.alarms = [*self.alarms[-ALARMS_MAX + 1 :], alarm]
@@ -389,16 +450,17 @@ class BrokerService:
             return
         now = moment()
         mine = [result for result in results if isinstance(result, Registered)]
-        try:
-            for result in mine:
-                life.coordinator.registered(result, now)
-        except Exception as error:
-            # As in `step`.
-            self._fail(error)
-            return
+        for result in mine:
+            self.step(partial(life.coordinator.registered, result, now))
+            if result.unreadable is not None:
+                self._tell_unreadable((result.unreadable,))
         self._carry_out()
         for result in mine:
-            if isinstance(result.operation, Ask):
+            if not isinstance(result.operation, Ask):
+                continue
+            if result.unreadable is not None:
+                self.inquiries.refuse(result.operation.reply_to, result.unreadable.error())
+            else:
                 self.inquiries.settled(result.operation.reply_to)
 
     def _keep_time(self, coordinator: Coordinator) -> None:
@@ -418,7 +480,7 @@ class BrokerService:
         self._timer = None
         if self._life is not None:
             coordinator = self._life.coordinator
-            self.step(lambda: coordinator.advance(moment()))
+            self.step(lambda: coordinator.advance(moment()), goes_on=True)
 
     def _is_quiet(self) -> bool:
         return all(case.phase in ("held", "waiting") for case in self.cases.values())
@@ -437,10 +499,6 @@ class BrokerService:
 
     def site_said(self, site: str, messages: Sequence[m.Message]) -> None:
         """Messages of a site; what belongs to nobody any more is let go."""
-        self.step(lambda: self._take(site, messages))
-
-    def _take(self, site: str, messages: Sequence[m.Message]) -> None:
-        coordinator = self._life.coordinator if self._life is not None else None
         now = moment()
         for message in messages:
             if isinstance(message, m.Hello) and message.site != site:
@@ -449,12 +507,16 @@ class BrokerService:
                 complaint = self.asking.answered(site, message)
                 if complaint and self._complaints.new(site, complaint, now.monotonic_ms):
                     self.alarm(f"{site} {complaint}")
-            elif coordinator is not None:
-                coordinator.receive(site, message, now)
-                if isinstance(message, m.Hello) and not self._took_over and self._all_up():
-                    self._changed.set()
+            elif self._life is not None:
+                self._take(self._life.coordinator, site, message, now)
             elif isinstance(message, m.Hello):
                 self.directory.greet(message)
+
+    def _take(self, coordinator: Coordinator, site: str, message: m.Message, now: Moment) -> None:
+        hello = isinstance(message, m.Hello)
+        self.step(lambda: coordinator.receive(site, message, now), goes_on=hello)
+        if hello and not self._took_over and self._all_up():
+            self._changed.set()
 
     def _all_up(self) -> bool:
         return all(site.up for site in self.directory.sites.values())
@@ -482,6 +544,10 @@ class BrokerService:
     def _inquire(self, reply_to: str, inquire: m.Inquire) -> None:
         coordinator = self.coordinator
         self.step(lambda: coordinator.receive(reply_to, inquire, moment()))
+
+
+def _unknown(why: str) -> OutcomeUnknown:
+    return OutcomeUnknown(f"{why} while this was being decided", remedy="ask again by the same key")
 
 
 def _none_yet(future: asyncio.Future[RequestView | None]) -> None:

@@ -12,10 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
-import msgspec
-
 from kalends.broker import register, script_table
-from kalends.broker.record import COMMITTED, Operation, Registered, decode_record
+from kalends.broker.record import COMMITTED, Operation, Registered, Unreadable
 from kalends.broker.script_table import Named
 from kalends.core.errors import Unavailable
 from kalends.serving.group_commit import Committed, GroupCommit
@@ -162,17 +160,11 @@ PROBLEMS_MAX: Final = 100
 def problems_of(connection: sqlite3.Connection) -> list[str]:
     """What is wrong with the register's rows, at most `PROBLEMS_MAX` lines; empty when nothing is."""
     problems: list[str] = []
-    rows = connection.execute("select rid, state, body from request where body is not null")
-    for rid, state, body in rows:
-        try:
-            record = decode_record(body)
-        except msgspec.MsgspecError as error:
-            problems.append(f"{rid}: its record cannot be read: {error}")
-        else:
-            if record.rid != rid:
-                problems.append(f"{rid}: its record is of {record.rid}")
-            elif state in COMMITTED and not record.chosen:
-                problems.append(f"{rid}: {state}, but nothing was chosen")
+    for row in register.every(connection):
+        if isinstance(row, Unreadable):
+            problems.append(f"{row.rid}: {row.reason}")
+        elif row.state in COMMITTED and not row.chosen:
+            problems.append(f"{row.rid}: {row.state}, but nothing was chosen")
         if len(problems) == PROBLEMS_MAX:
             break
     return problems

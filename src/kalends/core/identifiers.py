@@ -78,6 +78,11 @@ def request_id(wall_ms: int, random_bits: int) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
+def minted_ms(rid: str) -> int:
+    """When `rid` was made (milliseconds UTC), by the clock of whoever made it."""
+    return int(rid[:8] + rid[9:13], 16)
+
+
 def split_resource(name: str) -> tuple[str, str]:
     """``"sdsc/sp2"`` as ``("sdsc", "sp2")``; raises `InvalidInput` for anything else."""
     if not _RESOURCE.fullmatch(name):

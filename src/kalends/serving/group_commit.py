@@ -197,9 +197,15 @@ class GroupCommit(Generic[Op, Result]):
             self._observe(committed)
         taken = 0
         for submission in submissions:
-            if failure is not None:
-                submission.failed(failure)
-                continue
             upto = taken + len(submission.operations)
-            submission.done(results[taken:upto])
+            try:
+                if failure is not None:
+                    submission.failed(failure)
+                else:
+                    submission.done(results[taken:upto])
+            except Exception as error:
+                # The boundary of one submission: those behind it are reported all the same.
+                self._loop.call_exception_handler(
+                    {"message": "a submission's report failed", "exception": error}
+                )
             taken = upto
