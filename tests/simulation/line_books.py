@@ -169,6 +169,17 @@ class SiteBooks:
         self.leave(visit.rid, visit.att, moment)
         self.waiters[visit.rid] = Waiter(visit, moment, now_ms, yielded=yielded)
 
+    def forgotten(self, rid: str, att: int, asked: int) -> bool:
+        """A site that lets a visit of `asked` wait has let a newer attempt of before run out."""
+        waiter, taken = self.waiters.get(rid), self.taken.get(rid)
+        newer = (waiter is not None and waiter.visit.att > att and waiter.entered < asked) or (
+            taken is not None and taken.att > att and taken.since < asked
+        )
+        if newer:
+            self.waiters.pop(rid, None)
+            self.taken.pop(rid, None)
+        return newer
+
     def enter_again(self, rid: str, moment: int) -> None:
         """What `rid` held is taken back: it waits again, if it would have waited before."""
         taken = self.taken.pop(rid, None)

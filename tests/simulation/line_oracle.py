@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Final
 
 from kalends.core import messages as m
 from tests.simulation.line_books import (
-    FASTEST,
     PAUSE_MS,
     Span,
     Taken,
     Waiter,
 )
-from tests.simulation.line_hearing import LineHearing
 from tests.simulation.line_order import Order, most_ahead
+from tests.simulation.line_recalls import LineRecalls
 from tests.simulation.line_turns import Turns
 from tests.simulation.listening import milliseconds
 
@@ -44,7 +43,7 @@ OVERDUE_MS: Final = 2_000
 ENDED: Final = ("commit", "closed", "cancelled", "replaced")
 
 
-class LineOracle(LineHearing):
+class LineOracle(LineRecalls):
     """`capacities` by resource. `head_start_ms` is what the owners' rules give to a request in line.
 
     `turn_ms` is how long one request can stand in the way of another, once faults have stopped and
@@ -63,9 +62,7 @@ class LineOracle(LineHearing):
     ) -> None:
         super().__init__(Turns(turn_ms), now_ms)
         self._order = Order(capacities, head_start_ms)
-        self.complaints: list[str] = []
         self.grants = 0
-        self.recalls = 0
         self.waits = 0
         self._turn_ms = turn_ms
         self._wake_ms = wake_ms
@@ -190,6 +187,8 @@ class LineOracle(LineHearing):
 
     def _waits_now(self, site: str, visited: m.Visited, since: int, moment: int) -> None:
         books, now_ms = self._sites[site], milliseconds(moment)
+        if books.forgotten(visited.rid, visited.att, since):
+            books.enter(self._visits[site, visited.rid, visited.att], since)
         waiter = books.waiters.get(visited.rid)
         if waiter is None or waiter.visit.att != visited.att:
             return
@@ -267,57 +266,6 @@ class LineOracle(LineHearing):
                 f" that {waiter.visit.rid}, before it in line, needs"
             )
 
-    # Promises and recalls
-
-    def _voted(self, site: str, voted: m.Voted, moment: int) -> None:
-        books, rid = self._sites[site], voted.rid
-        since = self._delivered.pop((site, rid, voted.att, "prepare"), self._silent_since[site])
-        asked = books.asked.get(rid)
-        if isinstance(asked, m.Prepare):
-            del books.asked[rid]
-        taken = books.taken.get(rid)
-        if voted.vote != "yes" or taken is None or taken.att != voted.att:
-            return
-        if taken.state == "held":
-            if isinstance(asked, m.Prepare):
-                named = set(asked.hold_ids)
-                taken.spans = {key: span for key, span in taken.spans.items() if key in named}
-            taken.state, taken.since, taken.sure = "promised", since, True
-            taken.recall_until_ms = taken.overdue_ms = 0
-
-    def _recalled(self, site: str, recall: m.Recall, moment: int) -> None:
-        self.recalls += 1
-        books = self._sites[site]
-        taken = books.taken.get(recall.rid)
-        if taken is None or taken.att != recall.att:
-            return
-        books.recalled |= taken.spans.keys()
-        if taken.state == "promised" and taken.sure and taken.since < self._silent_since[site]:
-            self._wrong(f"{site} recalls what it has promised to {recall.rid}")
-        elif taken.state == "held" and not taken.recall_until_ms:
-            taken.recall_until_ms = int(milliseconds(moment) + recall.left_ms * FASTEST)
-
-    def _lost(self, site: str, renewed: m.Renewed, moment: int) -> None:
-        books = self._sites[site]
-        taken = books.taken.get(renewed.rid)
-        if taken is None or taken.att != renewed.att:
-            return
-        if taken.renewing is not None and taken.spans.keys() <= set(renewed.kept):
-            taken.asked_ms, taken.hold_ms = taken.renewing
-        taken.renewing = None
-        lost = taken.spans.keys() & set(renewed.lost)
-        if not lost:
-            return
-        if taken.state == "promised" and taken.sure and taken.since < self._silent_since[site]:
-            self._wrong(f"{site} takes back what it has promised to {renewed.rid}")
-        elif taken.state == "held":
-            if taken.surely(milliseconds(moment)) and not lost <= books.recalled:
-                self._wrong(f"{site} takes back what {renewed.rid} holds, and has not recalled it")
-            for hold_id in renewed.lost:
-                taken.spans.pop(hold_id, None)
-            if not taken.spans:
-                books.enter_again(renewed.rid, moment)
-
     # Whenever something is heard of a site
 
     def _look_around(self, site: str, now_ms: int) -> None:
@@ -344,9 +292,6 @@ class LineOracle(LineHearing):
         elif now_ms > waiter.room_since_ms + self._wake_ms:
             self._wrong(f"{site} has room for {waiter.visit.rid}, first in line, and is silent")
             waiter.room_since_ms = now_ms + self._turn_ms
-
-    def _wrong(self, text: str) -> None:
-        self.complaints.append(f"{self._now_ms()} ms: {text}")
 
 
 def _span(want: m.Want) -> Span:

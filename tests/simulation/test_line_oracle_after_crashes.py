@@ -71,9 +71,31 @@ def a_hold_whose_promise_nobody_heard_is_gone_after_a_crash(story: Story) -> Non
     story.taken_back("ann", hold_id)
 
 
+def a_hold_runs_out_and_its_attempt_is_forgotten(story: Story) -> None:
+    story.visit("ann", 5, att=3)
+    story.held("ann")
+    story.wait(40_000)
+    story.visit("ann", 5, att=2)
+    story.waits("ann")
+    story.granted("ann")
+
+
+def a_place_runs_out_and_its_attempt_is_forgotten(story: Story) -> None:
+    story.visit("holder", 1)
+    story.held("holder")
+    story.visit("ann", 5, att=3)
+    story.waits("ann")
+    story.wait(70_000)
+    story.visit("ann", 5, att=2)
+    story.waits("ann")
+    story.granted("ann")
+
+
 @pytest.mark.parametrize(
     "tell",
     [
+        a_hold_runs_out_and_its_attempt_is_forgotten,
+        a_place_runs_out_and_its_attempt_is_forgotten,
         a_hold_whose_promise_nobody_heard_is_gone_after_a_crash,
         an_unheard_promise_comes_back_when_its_abort_is_lost,
         a_hold_promised_unheard_comes_back_when_its_abort_is_lost,
