@@ -246,11 +246,12 @@ def list_up(
     att: int = 1,
     principal: m.Principal = ANN,
     length_s: int = 60,
+    seen: int = 0,
 ) -> m.Await:
     """A place on the waiting list for these windows."""
     return m.Await(
         rid=rid(number), att=att, stamp=number, principal=principal, wants=wants,
-        length_s=length_s,
+        length_s=length_s, seen=seen,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 import msgspec
@@ -13,6 +14,7 @@ from kalends.broker.desk import REQUEST_MS_MAX, RESEND_EVERY_MS_MAX
 from kalends.broker.effects import Send
 from kalends.broker.negotiating import VOTE_MS_MAX
 from kalends.broker.record import Spec
+from kalends.broker.seeking import LOOK_MS_MAX
 from kalends.core import messages as m
 from kalends.core.api import Patience
 from kalends.core.errors import Refusal, RefusalCode
@@ -50,6 +52,9 @@ def locked(rid: str, refusal: Refusal = TAKEN, *, att: int = 2) -> m.Locked:
     return m.Locked(rid=rid, att=att, refusals=(refusal,))
 
 
+NEWS = itertools.count(1)
+
+
 def awaited(rid: str, site: str, *, att: int = 1, ahead: int = 0, how: str = "") -> m.Awaited:
     return m.Awaited(
         rid=rid,
@@ -59,6 +64,7 @@ def awaited(rid: str, site: str, *, att: int = 1, ahead: int = 0, how: str = "")
         if "offered" in how
         else (),
         fresh="fresh" in how,
+        news=next(NEWS) if how else 0,
     )
 
 
@@ -553,6 +559,81 @@ def test_the_place_is_asked_for_again_and_how_many_are_ahead_is_shown() -> None:
     waiting = broker.coordinator.waiting_of(rid, broker.now)
     assert waiting is not None
     assert (waiting.ahead, waiting.listed) == (5, True)
+
+
+def seen_by_lists(broker: Broker) -> dict[str, int]:
+    """What was last said to each list of what has been looked into."""
+    return {to: wish.seen for to, wish in of_kind(broker, m.Await) if isinstance(wish, m.Await)}
+
+
+def answers_with(rid: str, site: str, news: int, *, fresh: bool = True) -> m.Awaited:
+    return m.Awaited(rid=rid, att=1, fresh=fresh, news=news)
+
+
+def test_what_a_list_has_told_in_vain_is_looked_into_when_the_list_answers_again() -> None:
+    broker = Broker()
+    rid = listed(broker)
+    broker.receive("there", answers_with(rid, "there", 1_000))
+    show(broker, {"here": ALL_DAY, "there": ((60, 120),)})
+    assert {want.start for visit in visits(broker) for want in visit.wants} == {START + 60}
+
+
+def test_what_was_looked_into_is_said_to_the_list_and_not_looked_into_again() -> None:
+    broker = Broker()
+    rid = listed(broker)
+    broker.receive("there", answers_with(rid, "there", 1_000))
+    show(broker, {"here": ALL_DAY, "there": ()})
+    broker.sent()
+    broker.advance(RESEND_EVERY_MS_MAX)
+    assert seen_by_lists(broker)["there"] == 1_000
+    broker.receive("there", answers_with(rid, "there", 1_000))
+    assert not of_kind(broker, m.Query)
+
+
+def test_what_a_list_tells_while_the_sites_are_asked_is_not_taken_for_looked_into() -> None:
+    broker = Broker()
+    rid = listed(broker)
+    broker.receive("there", answers_with(rid, "there", 1_000))
+    queries = broker.sent()
+    broker.receive("there", answers_with(rid, "there", 1_001))
+    broker.sends = [Send(to, message) for to, message in queries]
+    show(broker, {"here": ALL_DAY, "there": ()})
+    assert broker.case(rid).phase == "looking"
+
+
+def test_a_site_that_did_not_answer_the_look_has_to_tell_again() -> None:
+    broker = Broker()
+    rid = listed(broker)
+    broker.receive("there", answers_with(rid, "there", 1_000))
+    queries = broker.sent()
+    broker.sends = [Send(to, message) for to, message in queries if to == "here"]
+    show(broker, {"here": ALL_DAY})
+    broker.advance(LOOK_MS_MAX)
+    broker.sent()
+    broker.advance(RESEND_EVERY_MS_MAX)
+    assert seen_by_lists(broker)["there"] == 0
+    broker.receive("there", answers_with(rid, "there", 1_000))
+    assert len(of_kind(broker, m.Query)) == 2
+
+
+@pytest.mark.parametrize("when", ["waiting", "looking"])
+def test_a_site_that_could_not_be_asked_is_looked_at_when_it_comes_up(when: str) -> None:
+    broker = Broker()
+    for site in SITES:
+        info = ResourceInfo(name=f"{site}/one", grain_s=1, attributes={"kind": "x"})
+        broker.receive(site, m.Hello(site=site, epoch=1, resources=(info,)))
+    broker.coordinator.site_lost("there", "gone")
+    rid = broker.ask("{kind=x}", patience="taken")
+    if when == "waiting":
+        show(broker, {"here": ()})
+    assert broker.case(rid).phase == when
+    queries = broker.sent()
+    broker.receive("there", m.Hello(site="there", epoch=1, resources=(info,)))
+    if when == "looking":
+        broker.sends = [Send(to, message) for to, message in queries]
+        show(broker, {"here": ()})
+    show(broker, {"here": (), "there": ALL_DAY})
+    assert [want.resource for visit in visits(broker) for want in visit.wants] == ["there/one"]
 
 
 def test_it_waits_for_as_long_as_its_user_said_and_is_told_what_was_taken() -> None:

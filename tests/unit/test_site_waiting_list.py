@@ -44,8 +44,15 @@ def awaited(effects: Effects) -> m.Awaited:
 
 def offered(effects: Effects) -> list[int]:
     """Who is told that something has come free, in order."""
-    assert all(each.offered for each in told(effects, m.Awaited))
-    return about(effects, m.Awaited)
+    each_about = zip(told(effects, m.Awaited), about(effects, m.Awaited), strict=True)
+    return [number for each, number in each_about if each.offered]
+
+
+def wait_on(site: Site, number: int, wanted: m.Want = DAYTIME) -> Effects:
+    """The request of this number has looked into all that it was told, and waits on."""
+    listed = site.participant._listed.get(rid(number))
+    assert listed is not None
+    return site.receive(list_up(number, wanted, seen=listed.news))
 
 
 def cancel(number: int) -> m.Cancel:
@@ -77,15 +84,18 @@ def test_who_is_new_on_the_list_is_told_so_and_looks_once_more() -> None:
     site = full_site()
     first = awaited(site.receive(list_up(2, DAYTIME)))
     assert (first.fresh, first.ahead, first.offered) == (True, 0, ())
-    assert not awaited(site.receive(list_up(2, DAYTIME))).fresh
+    again = awaited(site.receive(list_up(2, DAYTIME, seen=first.news)))
+    assert (again.fresh, again.news) == (False, first.news)
 
 
 def test_who_waits_for_more_than_before_looks_once_more() -> None:
     """What is new in the list may have come free before."""
     site = full_site(2)
-    assert awaited(site.receive(list_up(2, DAYTIME, want("two", 0, 60)))).fresh
-    assert not awaited(site.receive(list_up(2, want("two", 0, 60)))).fresh
-    assert awaited(site.receive(list_up(2, want("two", 0, 90)))).fresh
+    wait_on(site, 2)
+    more = awaited(site.receive(list_up(2, DAYTIME, want("two", 0, 60), seen=1)))
+    assert more.fresh
+    assert not awaited(site.receive(list_up(2, want("two", 0, 60), seen=more.news))).fresh
+    assert awaited(site.receive(list_up(2, want("two", 0, 90), seen=more.news))).fresh
 
 
 def test_older_requests_with_the_same_windows_are_ahead() -> None:
@@ -98,8 +108,9 @@ def test_older_requests_with_the_same_windows_are_ahead() -> None:
 
 def test_a_site_that_starts_again_has_forgotten_its_list_and_says_so() -> None:
     site = full_site(1)
+    news = awaited(wait_on(site, 1)).news
     site.restart()
-    assert awaited(site.receive(list_up(1, DAYTIME))).fresh
+    assert awaited(site.receive(list_up(1, DAYTIME, seen=news))).fresh
 
 
 def test_a_place_on_the_list_lives_as_long_as_it_is_asked_for() -> None:
@@ -158,7 +169,7 @@ def test_a_user_has_so_many_places_and_is_told_when_they_are_used_up(
     (locked,) = site.answers(list_up(3, DAYTIME))
     assert isinstance(locked, m.Locked)
     assert {refusal.code for refusal in locked.refusals} == {RefusalCode.LIMIT}
-    assert not awaited(site.receive(list_up(2, DAYTIME))).fresh
+    assert not awaited(wait_on(site, 2)).fresh
     assert awaited(site.receive(list_up(4, DAYTIME, principal=BOB))).fresh
 
 
@@ -304,9 +315,9 @@ def test_the_line_in_front_is_served_before_the_list() -> None:
 def test_who_declines_by_waiting_on_lets_the_next_have_it() -> None:
     site = full_site(1, 2, 3)
     site.receive(cancel(90))
-    assert offered(site.receive(list_up(1, DAYTIME))) == [2]
-    assert offered(site.receive(list_up(2, DAYTIME))) == [3]
-    assert not site.receive(list_up(3, DAYTIME)).sends
+    assert offered(wait_on(site, 1)) == [2]
+    assert offered(wait_on(site, 2)) == [3]
+    assert not offered(wait_on(site, 3))
     assert views(site, 9) == [(0, 600, 1)]
 
 
@@ -355,6 +366,50 @@ def test_who_takes_it_in_line_is_not_asked_first_any_more() -> None:
     assert views(site, 9) == [(60, 600, 1)]
 
 
+# What is told, and lost on its way
+
+
+def test_who_has_not_heard_of_an_offer_does_not_decline_it_by_waiting_on_and_is_told_to_look() -> (
+    None
+):
+    site = full_site(1, 2)
+    news = awaited(wait_on(site, 1)).news
+    assert offered(site.receive(cancel(90))) == [1]
+    for _ in range(2):
+        effects = site.receive(list_up(1, DAYTIME, seen=news), "after the session broke")
+        assert (awaited(effects).fresh, offered(effects)) == (True, [])
+    assert views(site, 2) == []
+    assert offered(wait_on(site, 1)) == [2]
+
+
+def test_an_offer_that_ran_out_unheard_is_still_to_be_looked_into() -> None:
+    site = full_site(1)
+    news = awaited(wait_on(site, 1)).news
+    site.receive(cancel(90))
+    site.advance(OFFER_MS)
+    assert views(site, 9) == [(0, 600, 1)]
+    assert awaited(site.receive(list_up(1, DAYTIME, seen=news))).fresh
+    assert not awaited(wait_on(site, 1)).fresh
+
+
+def test_the_next_offer_tells_that_one_before_was_not_heard() -> None:
+    site = full_site()
+    lock(site, 91, want("one", 600, 900))
+    site.receive(list_up(1, want("one", 0, 900)))
+    wait_on(site, 1, want("one", 0, 900))
+    (first,) = told(site.receive(cancel(90)), m.Awaited)
+    site.advance(OFFER_MS)
+    (second,) = told(site.receive(m.Cancel(rid=rid(91), att=1)), m.Awaited)
+    assert [(each.fresh, len(each.offered)) for each in (first, second)] == [(False, 1), (True, 1)]
+    assert second.news != first.news
+
+
+def test_whoever_takes_a_request_over_is_told_to_look_whatever_was_looked_into_before() -> None:
+    site = full_site(1)
+    wait_on(site, 1)
+    assert awaited(site.receive(list_up(1, DAYTIME, att=2))).fresh
+
+
 # What comes free late: after the one who is asked had been told, and may have looked
 
 
@@ -376,14 +431,15 @@ def test_a_late_piece_is_kept_for_the_one_who_was_asked() -> None:
 
 def test_a_late_piece_is_offered_once_more_to_one_who_declines() -> None:
     site = site_with_a_late_piece()
-    effects = site.receive(list_up(1, DAYTIME))
-    assert [(each.rid, each.offered[0].start) for each in told(effects, m.Awaited)] == [
+    effects = wait_on(site, 1)
+    offers = [each for each in told(effects, m.Awaited) if each.offered]
+    assert [(each.rid, each.offered[0].start) for each in offers] == [
         (rid(1), T0 + DAY + 300),
         (rid(2), T0 + DAY),
     ]
     assert views(site, 2) == [(0, 300, 1)]
-    assert not site.receive(list_up(2, DAYTIME)).sends
-    assert offered(site.receive(list_up(1, DAYTIME))) == [2]
+    assert not offered(wait_on(site, 2))
+    assert offered(wait_on(site, 1)) == [2]
 
 
 def test_a_late_piece_is_offered_once_more_to_one_who_is_silent() -> None:

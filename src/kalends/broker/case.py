@@ -133,6 +133,12 @@ class Case:
     """Sites that have offered something, and wait to hear what comes of it."""
     listed: set[str] = field(default_factory=set)
     """Sites on whose waiting lists it stands."""
+    heard: dict[str, int] = field(default_factory=dict)
+    """The number of the last news of each list."""
+    asked_after: dict[str, int] = field(default_factory=dict)
+    """The same, when this look asked the site."""
+    looked_into: dict[str, int] = field(default_factory=dict)
+    """The same, of the last look that the site has answered."""
     shunned: dict[str, Refusal] = field(default_factory=dict)
     """Resources and sites that refuse this user for good, and how: not asked again."""
     untold: list[Event] = field(default_factory=list)

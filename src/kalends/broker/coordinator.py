@@ -169,6 +169,8 @@ class Coordinator(Reclaiming):
         self.directory.greet(hello)
         self._seen.pop(hello.site, None)
         for case in list(self.cases.values()):
+            if case.phase in ("looking", "waiting"):
+                self._came_up(case, hello.site, now)
             part = case.parts.get(hello.site)
             if part is None:
                 continue

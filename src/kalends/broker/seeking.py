@@ -127,6 +127,7 @@ class Seeking(Attempts):
         asked = set(names)
         for site, wants in case.wanted.items():
             for part in batched(tuple(want for want in wants if want.resource in asked)):
+                case.asked_after[site] = case.heard.get(site, 0)
                 query_id = next(self._query_ids)
                 case.queries[query_id] = Asked(site, part)
                 self._queries[query_id] = case.rid
@@ -153,6 +154,8 @@ class Seeking(Attempts):
         if case is None or case.phase != "looking" or asked is None or asked.site != site:
             return
         del case.queries[view.query_id], self._queries[view.query_id]
+        if case.counting == "all" and all(each.site != site for each in case.queries.values()):
+            case.looked_into[site] = case.asked_after[site]
         for of_one in self._believed(site, view, asked, now).views:
             case.free = {**case.free, of_one.resource: of_one.steps}
             case.contested = case.contested or of_one.held
@@ -173,6 +176,7 @@ class Seeking(Attempts):
         if given_up:
             for site in sorted({asked.site for asked in case.queries.values()}):
                 case.refusals.append(site_down(site, "it did not answer in time"))
+                case.looked_into.pop(site, None)
                 self.odds.note_delay(site, LOOK_MS_MAX)
             self._forget_queries(case)
         poll = case.poll
@@ -309,17 +313,19 @@ class Seeking(Attempts):
         wish = m.Await(
             rid=record.rid, att=record.att, stamp=record.stamp, principal=record.principal,
             wants=part.wants if case.fixed else _as_much(part.wants, terms),
-            length_s=shortest_stage_s(request),
+            length_s=shortest_stage_s(request), seen=case.looked_into.get(part.site, 0),
         )  # fmt: skip
         self._effects.sends.append(Send(part.site, wish))
 
     def _awaited(self, site: str, awaited: m.Awaited, now: Moment) -> None:
-        """A site that knew nothing of us may have missed something: look once when all have answered."""
+        """What has not been looked into yet is: at once when it is offered, else when all have answered."""
         case = self.cases.get(awaited.rid)
         if case is None:
             return
-        case.stirred = case.stirred or awaited.fresh
-        if awaited.offered:
+        news = awaited.news != case.looked_into.get(site)
+        case.heard[site] = awaited.news
+        case.stirred = case.stirred or (awaited.fresh and news)
+        if awaited.offered and news:
             self._offered(case, site, awaited, now)
         part = case.parts.get(site)
         if case.phase != "waiting" or part is None or awaited.att != case.record.att:
@@ -328,6 +334,19 @@ class Seeking(Attempts):
         if not awaited.offered:
             part.ahead = awaited.ahead
         if case.stirred and all(each.voted for each in case.parts.values()):
+            self._look(case, now)
+
+    def _came_up(self, case: Case, site: str, now: Moment) -> None:
+        """A site that could not be asked at the last look, or has other resources now, may have room."""
+        try:
+            wanted = self._wanted(case, now)
+        except KalendsError:
+            return
+        known = {want.resource for want in case.wanted.get(site, ())}
+        if all(want.resource in known for want in wanted.get(site, ())):
+            return
+        case.stirred = True
+        if case.phase == "waiting":
             self._look(case, now)
 
     def _offered(self, case: Case, site: str, awaited: m.Awaited, now: Moment) -> None:
@@ -343,6 +362,7 @@ class Seeking(Attempts):
         elif case.phase == "looking":
             case.stirred = True
         else:
+            case.looked_into[site] = awaited.news
             self._decline(case, {site})
 
     def _may_help(self, case: Case) -> bool:

@@ -415,9 +415,11 @@ class Freed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Await(Message, frozen=True, kw_only=True):
     """Be told when room frees in the windows `wants`: of at least so many units, for at least `length_s`.
 
-    Room that frees is offered in order of stamp, one request at a time: until it answers by another
-    Await, or by a visit, or a few seconds have passed, nobody younger gets that room. Repeating it
-    keeps the place in the list; without that it is lost after a minute.
+    Room that frees is offered in order of stamp, one request at a time: until it answers by an Await
+    that has `seen` the offer, or by a visit, or a few seconds have passed, nobody younger gets that room.
+    Repeating it keeps the place in the list; without that it is lost after a minute.
+    `seen` is the number of the last news of this list (see `Awaited`) that the asker has looked into; 0:
+    none, for it is new there, or the site has not answered its look.
     """
 
     rid: RequestId
@@ -426,6 +428,7 @@ class Await(Message, frozen=True, kw_only=True):
     principal: Principal
     wants: Annotated[tuple[Want, ...], Meta(min_length=1, max_length=limits.LISTING_MAX)]
     length_s: Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
+    seen: Count = 0
 
 
 class Awaited(Message, frozen=True, kw_only=True):
@@ -433,8 +436,9 @@ class Awaited(Message, frozen=True, kw_only=True):
 
     `offered` has come free, and is kept for this request for some seconds. All that comes free in its
     windows is offered to it at some time, unless somebody before takes it.
-    `fresh`: it did not wait for all of this before, so that something may have freed unseen: look once
-    more.
+    `news` is the number of the last thing that the asker should look into; it is told, and told again,
+    until the asker has `seen` it. `fresh`: besides what is offered here something may have freed unseen,
+    before it waited for all of this, or while what it was told was lost: look once more.
     """
 
     rid: RequestId
@@ -442,6 +446,7 @@ class Awaited(Message, frozen=True, kw_only=True):
     ahead: Annotated[int, Meta(ge=0, le=(1 << 31))] = 0
     offered: Annotated[tuple[Freed, ...], Meta(max_length=limits.LISTING_MAX)] = ()
     fresh: bool = False
+    news: Count = 0
 
 
 class Reclaim(Message, frozen=True, kw_only=True):

@@ -1,8 +1,9 @@
 """Waiting lists: whoever waits for what is taken is told when something comes free, one after the other.
 
 Being told is an offer: for a few seconds nobody behind gets that room (but who was before in line
-does). It ends when the request asks for something here, or waits again, or lets the time pass; then
-what is left of it is offered to the next.
+does). It ends when the request asks for something here, or waits on after having looked, or lets the time
+pass; then what is left of it is offered to the next. Whatever is told may be lost: all that is told has a
+number, and who waits on without having seen the last one is told to look.
 """
 
 from __future__ import annotations
@@ -44,16 +45,37 @@ class Listing(Lining):
             return
         order = self._order_of(wish.principal, wish.stamp, wish.rid, seen)
         listed = Listed(wish, source, order, now.monotonic_ms + LISTED_MS)
-        offered = known is not None and known.offer is not None
-        late = self._end_offer(known) if known is not None else []
+        late = self._follow(listed, known) if known is not None else []
+        if known is None or not set(wish.wants) <= set(known.wish.wants):
+            listed.news = self._next_news(wish)
         self._listed.put(listed)
-        fresh = known is None or not set(wish.wants) <= set(known.wish.wants)
-        if fresh or not offered:
-            # Who answers an offer knows how it stands.
-            ahead = self._listed.ahead(wish.rid)
-            self._send(source, m.Awaited(rid=wish.rid, att=wish.att, ahead=ahead, fresh=fresh))
+        if listed.offer is not None:
+            self._keep_offered(listed)
+        told = m.Awaited(
+            rid=wish.rid, att=wish.att, ahead=self._listed.ahead(wish.rid),
+            fresh=listed.missed, news=listed.news,
+        )  # fmt: skip
+        self._send(source, told)
         for freed in late:
             self._offer_to(listed, freed, now)
+
+    def _follow(self, listed: Listed, known: Listed) -> list[Stretch]:
+        """`listed` in the place of `known`; who has not heard of its offer does not answer it by this.
+
+        Returns as `_end_offer`.
+        """
+        listed.news = known.news
+        if not listed.missed:
+            return self._end_offer(known)
+        listed.offer = known.offer
+        return []
+
+    def _next_news(self, wish: m.Await) -> int:
+        """A number that `wish` has not seen: not even at an earlier start of this site."""
+        self._news += 1
+        if self._news == wish.seen:
+            self._news += 1
+        return self._news
 
     def _may_see(self, principal: m.Principal, want: m.Want) -> bool:
         calendar = self.book.calendars.get(want.resource)
@@ -80,9 +102,13 @@ class Listing(Lining):
         if listed.offer is not None:
             listed.offer.late.append(freed)
         else:
+            missed = listed.missed
+            listed.news = self._next_news(listed.wish)
             self._listed.offered(listed, Offer(now.monotonic_ms + OFFER_MS, [freed]))
-            offered = (m.Freed(*freed),)
-            told = m.Awaited(rid=listed.rid, att=listed.wish.att, offered=offered)
+            told = m.Awaited(
+                rid=listed.rid, att=listed.wish.att, offered=(m.Freed(*freed),),
+                fresh=missed, news=listed.news,
+            )  # fmt: skip
             self._send(listed.asker, told)
         self._keep_offered(listed)
 

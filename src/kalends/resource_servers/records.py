@@ -99,6 +99,8 @@ class Records:
         """Heap of ``(until_ms, rid)``: holds that have been asked back; stale entries do no harm."""
         self._listed = WaitingList()
         self._offers = Keeping()
+        self._news = epoch << 32
+        """The number of the last thing that somebody on the list was told to look into."""
         self._declined: list[tuple[Stretch, Order]] = []
         """Offers that have ended, and whose they were: those behind are next."""
         self._reclaims: dict[str, Reclaimed] = {}

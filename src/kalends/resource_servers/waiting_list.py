@@ -37,6 +37,8 @@ class Listed:
     order: Order
     lease_ms: int
     offer: Offer | None = None
+    news: int = 0
+    """The number of the last thing that it should look into."""
     windows: dict[str, list[m.Want]] = field(init=False, default_factory=dict)
     """What it waits for, by resource."""
 
@@ -47,6 +49,11 @@ class Listed:
     @property
     def rid(self) -> str:
         return self.wish.rid
+
+    @property
+    def missed(self) -> bool:
+        """Whether it has not looked into all that there was, as far as this site knows."""
+        return self.news != self.wish.seen
 
 
 class WaitingList:
