@@ -192,7 +192,10 @@ class LineOracle(LineRecalls):
         waiter = books.waiters.get(visited.rid)
         if waiter is None or waiter.visit.att != visited.att:
             return
-        waiter.sure = True
+        if not waiter.sure:
+            # Who is asked for by agents first, of those who hold, is in line only after their answer.
+            waiter.entered = max(waiter.entered, self._silent_since[site])
+            waiter.sure = True
         self.waits += 1
         self._turns.waits(visited.rid, now_ms)
         books.drop(visited.rid, visited.att - 1, "held", "promised")

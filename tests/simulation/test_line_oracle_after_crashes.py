@@ -91,9 +91,18 @@ def a_place_runs_out_and_its_attempt_is_forgotten(story: Story) -> None:
     story.granted("ann")
 
 
+def holders_are_asked_before_a_visit_is_in_line(story: Story) -> None:
+    story.visit("old", 10)
+    story.asks(_agent(0))
+    story.asks(m.Query(query_id=1, principal=m.Principal(user="ann"), wants=()))
+    story.waits("old")
+    _report(story, 1)
+
+
 @pytest.mark.parametrize(
     "tell",
     [
+        holders_are_asked_before_a_visit_is_in_line,
         a_hold_runs_out_and_its_attempt_is_forgotten,
         a_place_runs_out_and_its_attempt_is_forgotten,
         a_hold_whose_promise_nobody_heard_is_gone_after_a_crash,
@@ -175,7 +184,7 @@ def _waits_in_vain(story: Story) -> None:
 def _agent(start: int) -> m.Dispatch:
     """It may choose any hour of argo/x from `start` on."""
     return m.Dispatch(
-        rid="agent", att=1, stamp=5, principal=m.Principal(user="agent"), script="0" * 64,
+        rid="agent", att=1, stamp=50, principal=m.Principal(user="agent"), script="0" * 64,
         starts=m.Starts(first=start, last=start, step_s=60),
         asks=(Ask(0, "argo/x", HOUR_S),), parts=(m.Part(SITE, "sim://argo"),), need=1,
         secret="s" * 16, hold_ms=30_000,

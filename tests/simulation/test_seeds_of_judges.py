@@ -18,6 +18,7 @@ SEEDS = [
     pytest.param("site-cut-off", 5000025, id="the-same-where-slots-end-soon"),
     pytest.param("agents", 116490884835667, id="an-agent's-second-run-holds-again"),
     pytest.param("agents", 115832757969538, id="a-lower-attempt-after-a-hold-ran-out"),
+    pytest.param("agents", 147262146430185, id="agents-are-asked-before-a-visit-is-in-line"),
     pytest.param("agents", 269087216898636, id="a-hold-whose-promise-a-crash-swallowed"),
     pytest.param("every-fault", 930319, id="a-promise-stored-by-a-sync-that-failed"),
 ]
