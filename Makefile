@@ -17,7 +17,7 @@ ARGS :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-server setup-test demo test lint types layers unit simulation processes attacks \
-	soak soak-faults soak-calendars bench bench-calendar bench-agents \
+	soak soak-faults soak-shells soak-calendars bench bench-calendar bench-agents \
 	bench-contention bench-n-of-k bench-planner bench-placement bench-simulate published papers clean
 
 help: ## Show this list
@@ -71,10 +71,13 @@ attacks: setup-test ## Hostile scripts, each followed by an honest one that must
 processes: setup-test ## Real processes and the examples
 	$(PYTEST) -n $(WORKERS) --dist loadgroup tests/processes tests/examples $(ARGS)
 
-soak: soak-faults soak-calendars ## Both soaks: about half an hour
+soak: soak-faults soak-shells soak-calendars ## All soaks: about three quarters of an hour
 
 soak-faults: setup-test ## Simulated faults with fresh seeds for SECONDS=600
 	$(IN_VENV)/python -m tests.simulation.soak --seconds $(SECONDS) $(ARGS)
+
+soak-shells: setup-test ## The shipped servers under fresh seeds for SECONDS=600
+	$(IN_VENV)/python -m tests.shells.soak --seconds $(SECONDS) $(ARGS)
 
 soak-calendars: setup-test ## Calendars against their slow twins, EFFORT=20 times as hard; PAIRS=1000000 of rules
 	KALENDS_EFFORT=$(EFFORT) $(PYTEST) $(IN_PARALLEL) -o timeout=0 tests/property/test_calendars_*.py

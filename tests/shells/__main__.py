@@ -18,14 +18,18 @@ def main() -> int:
     """Returns 1 when a promise is broken."""
     scenarios.load_all()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", choices=sorted(scenarios.SCENARIOS))
-    parser.add_argument("first", type=int)
+    parser.add_argument("name", nargs="?", choices=sorted(scenarios.SCENARIOS))
+    parser.add_argument("first", type=int, nargs="?", default=1)
     parser.add_argument("last", type=int, nargs="?")
     parser.add_argument("--mutation", default="", help="break the product first")
     parser.add_argument("--trace", type=Path, help="write every line of it to this file")
+    parser.add_argument("--names", action="store_true", help="only list the scenarios")
     parser.add_argument("--json", action="store_true", help="one report a line")
     parser.add_argument("--until-broken", action="store_true", help="stop at the first")
     options = parser.parse_args()
+    if options.names or options.name is None:
+        print("\n".join(sorted(scenarios.SCENARIOS)))
+        return 0
     last = options.first if options.last is None else options.last
     broken = 0
     for seed in range(options.first, last + 1):
@@ -38,7 +42,7 @@ def main() -> int:
         else:
             print(
                 f"{report.name} {seed}: {report.virtual_s:.0f} virtual s, {report.cpu_s:.2f} CPU s, "
-                f"{report.events} events, trace {report.trace_hash[:16]}",
+                f"{report.events} events, judged {report.judged}, trace {report.trace_hash[:16]}",
                 flush=True,
             )
         if report.broken and options.until_broken:

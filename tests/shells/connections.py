@@ -29,7 +29,7 @@ class Connection(sqlite3.Connection):
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:  # type: ignore[override]
         cursor: sqlite3.Cursor = self._in_turn(super().execute, sql, *parameters)
         if sql == "commit":
-            world().committed(self.database)
+            world().committed(self, self.database)
         return cursor
 
     def executemany(self, *arguments: Any) -> sqlite3.Cursor:  # type: ignore[override]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from typing import Final
 
 import kalends
+from kalends.core.api import Patience
 from tests.shells.facility import Facility
 from tests.shells.scenarios import Broken
 
@@ -19,7 +21,8 @@ class Customers:
     """`count` customers, who make `bookings` each, of all sites, at replicas in turn.
 
     `told` has the ids that somebody was told are reserved, and not told otherwise since. `pause_s`
-    bounds the rests between; of the reserved ones, the part `cancels` is given back.
+    bounds the rests between; of the reserved ones, the part `cancels` is given back. They want one of
+    `slots` starts; with `pick` each request wants some of the sites only.
     """
 
     def __init__(
@@ -32,6 +35,8 @@ class Customers:
         pause_s: float = 0.2,
         cancels: float = 0.0,
         slots: int = SLOTS,
+        pick: bool = False,
+        patience: Sequence[Patience] = ("held",),
     ) -> None:
         self.told: dict[str, str] = {}
         self.cancelled: set[str] = set()
@@ -40,6 +45,8 @@ class Customers:
         self._pause_s = pause_s
         self._cancels = cancels
         self._slots = slots
+        self._pick = pick
+        self._patience = patience
         self._broken = ""
         self._tasks = [
             facility.client(f"customer{number}", self._live(number, random.Random(chance.random())))
@@ -53,6 +60,8 @@ class Customers:
             task.result()
         if self._broken:
             raise Broken(self._broken)
+        if not self.told and not self.cancelled:
+            raise Broken("nobody was told that anything is reserved")
         if late:
             raise Broken(
                 f"{len(late)} customers are not answered within {within_s:.0f} calm seconds"
@@ -63,16 +72,23 @@ class Customers:
         replica = replicas[number % len(replicas)]
         async with self._facility.connect(replica, f"user{number}", timeout_s=10) as client:
             for count in range(self._bookings):
-                await self._book(client, f"customer-{number}-{count}", chance)
+                await self._book(client, f"user{number}", f"customer-{number}-{count}", chance)
                 await asyncio.sleep(chance.uniform(0, self._pause_s))
 
-    async def _book(self, client: kalends.Client, key: str, chance: random.Random) -> None:
+    async def _book(
+        self, client: kalends.Client, user: str, key: str, chance: random.Random
+    ) -> None:
         start = self._facility.tomorrow + 600 * chance.randrange(self._slots)
         cancels = chance.random() < self._cancels
+        patience = chance.choice(self._patience)
+        sites = self._facility.sites
+        if self._pick:
+            sites = chance.sample(sites, chance.randrange(1, len(sites) + 1))
+        request = " + ".join(f"{site}/cluster:1" for site in sites)
         for _ in range(TRIES_MAX):
             try:
                 view = await client.book(
-                    self._facility.everything, duration="10m", at=start, key=key, wait_s=10
+                    request, duration="10m", at=start, key=key, wait_s=10, patience=patience
                 )
             except kalends.OutcomeUnknown:
                 await asyncio.sleep(AGAIN_S)
@@ -80,9 +96,13 @@ class Customers:
                 if error.request_id:
                     return  # That is the answer, and will be it for ever.
                 await asyncio.sleep(AGAIN_S)
+            except kalends.InvalidInput:
+                raise
             except kalends.KalendsError:
                 return
             else:
+                if self._facility.witness is not None:
+                    self._facility.witness.told(user, user, key, view)
                 if view.state == "reserved":
                     self._is_told(view.id, key)
                     if cancels:

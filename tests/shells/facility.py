@@ -22,6 +22,7 @@ from tests.shells.keys import Keys
 from tests.shells.nodes import Node
 from tests.shells.stage import NOBODY, NODE
 from tests.shells.substitutes import WALL_AT_BEGIN_S
+from tests.shells.witness import Witness
 from tests.shells.world import World
 
 START_AGAIN_S = 1.0
@@ -43,6 +44,8 @@ class Plan(NamedTuple):
     capacity: int = 4
     keys: bool = False
     site_options: str = ""
+    audited: bool = True
+    """Judged all the time, by the auditor and the oracles of `tests.simulation`; see `witness`."""
 
 
 class Log(io.TextIOBase):
@@ -86,6 +89,7 @@ class Facility:
         self._keys = Keys(world.folder, self.brokers) if plan.keys else None
         self._configured = {name: self._site(name) for name in self.sites}
         self._configured |= {name: self._replica(name) for name in self.replicas}
+        self.witness = Witness(self) if plan.audited else None
         for name in self.servers:
             world.disk_of(self.host_of(name)).mkdir(exist_ok=True)
 

@@ -28,6 +28,8 @@ async def calm(facility: Facility) -> None:
         world.set_clock(name, 0.0)
         if world.nodes[name].dead:
             facility.start(name)
+    if facility.witness is not None:
+        facility.witness.calm()
     await asyncio.sleep(CALM_S)
 
 

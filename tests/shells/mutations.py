@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+
+from kalends.broker import service
+from kalends.broker.coordinator import Coordinator
+from kalends.resource_servers import server as site_server
+from kalends.resource_servers.engine import SiteEngine
+from kalends.resource_servers.participant import Participant
+from kalends.serving import sqlite_file
+from tests.simulation import mutations, mutations_of_waiting
 
 MUTATIONS: dict[str, Callable[[], None]] = {}
 
@@ -16,16 +24,12 @@ def mutation(change: Callable[[], None]) -> Callable[[], None]:
 @mutation
 def synchronous_normal() -> None:
     """Commits are not synced."""
-    from kalends.serving import sqlite_file
-
     sqlite_file.open_store.__kwdefaults__["sync"] = "normal"
 
 
 @mutation
 def say_then_store() -> None:
     """A site sends its messages before their facts are durable."""
-    from kalends.resource_servers.engine import SiteEngine
-
     carry_out = SiteEngine._carry_out
 
     def too_early(self):  # type: ignore[no-untyped-def]
@@ -43,3 +47,32 @@ def say_then_store() -> None:
             self.participant.take_effects = take
 
     SiteEngine._carry_out = too_early  # type: ignore[method-assign]
+
+
+def _as_participant(broken: type[Participant]) -> Callable[[], None]:
+    def install() -> None:
+        site_server.Participant = broken  # type: ignore[misc]
+
+    return install
+
+
+def _as_coordinator(broken: type[Coordinator]) -> Callable[[], None]:
+    def install() -> None:
+        service.Coordinator = broken  # type: ignore[misc]
+
+    return install
+
+
+def _of_the_machines() -> Iterator[tuple[str, Callable[[], None]]]:
+    """The machines gone wrong, as `tests.simulation` has them, in the shipped shells."""
+    for module in (mutations, mutations_of_waiting):
+        for name, broken in vars(module).items():
+            if not isinstance(broken, type) or broken.__module__ != module.__name__:
+                continue
+            if issubclass(broken, Participant):
+                yield name, _as_participant(broken)
+            elif issubclass(broken, Coordinator):
+                yield name, _as_coordinator(broken)
+
+
+MUTATIONS.update(_of_the_machines())

@@ -72,11 +72,24 @@ def _play_here(name: str, seed: int, mutation: str, trace: Path | None) -> dict[
     except BaseException:
         # Whatever it is: the story was not told to its end.
         broken = traceback.format_exc()
+    if facility.witness is not None and not broken:
+        broken = "\n".join(facility.witness.finish())
     if unheard:
         broken = broken or f"raised where nobody hears it: {unheard[:3]}"
     shutil.rmtree(folder, ignore_errors=True)
     if trace is not None:
         trace.write_text("\n".join(world.trace) + "\n", encoding="utf-8")
+    witness = facility.witness
+    counts = (
+        {
+            "stored and said": witness.auditor.checks,
+            "told": witness.answers,
+            "operations of slots": witness.recorder.numbers.operations,
+            "waits": witness.oracle.waits,
+        }
+        if witness is not None
+        else {}
+    )
     report = Report(
         name=name,
         seed=seed,
@@ -86,6 +99,7 @@ def _play_here(name: str, seed: int, mutation: str, trace: Path | None) -> dict[
         events=world.events,
         virtual_s=round(world.loop.now_s, 3),
         cpu_s=round(cpu_s() - began_s, 3),
+        judged=counts,
         tail=list(world.trace)[-TAIL:] if broken else [],
         logs={
             each: [line[:LINE_MAX] for line in list(lines)[-LOG_TAIL:]]

@@ -21,6 +21,8 @@ class Report(NamedTuple):
     events: int = 0
     virtual_s: float = 0.0
     cpu_s: float = 0.0
+    judged: dict[str, int] = {}
+    """What was checked, and how often."""
     tail: Sequence[str] = ()
     logs: dict[str, Sequence[str]] = {}
 
@@ -74,8 +76,15 @@ def seeds_to_catch(name: str, mutation: str, seeds: int) -> int | None:
     return last.seed if last.broken else None
 
 
+def names() -> list[str]:
+    """All scenarios, by name."""
+    command = [sys.executable, "-m", "tests.shells", "--names"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
 def commit() -> str:
-    """The commit of this source, if it is known."""
-    asked = ["git", "rev-parse", "HEAD"]
+    """The commit of this source; "+" when files differ from it."""
+    asked = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"

@@ -13,6 +13,10 @@ def test_a_storm_of_all_faults_leaves_everything_true_and_nobody_waiting() -> No
     check("storm", 12)
 
 
+def test_a_crowd_for_few_slots_is_served_in_order_whatever_strikes() -> None:
+    check("crowd", 15)
+
+
 def test_power_lost_between_any_two_writes_takes_nothing_back() -> None:
     check("power", 15)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
+import sqlite3
 from collections import deque
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -40,8 +41,9 @@ class World:
         self.nodes: dict[str, Node] = {}
         self.events = 0
         self.trace: deque[str] = deque(maxlen=None if keep else TAIL_MAX)
-        self.on_commit: list[Callable[[Node, str], None]] = []
-        """Told of each transaction that a node has committed, with the name of the database."""
+        self.on_commit: list[Callable[[Node, sqlite3.Connection, str], None]] = []
+        """Told of each transaction that a node has committed, on which connection to which database."""
+        self.on_death: list[Callable[[Node], None]] = []
         self._chance_of_nodes = random.Random(f"nodes {seed}")
         self._digest = hashlib.sha256()
         self._former: list[Node] = []
@@ -65,11 +67,11 @@ class World:
         """What the nodes' systems call random."""
         return self._chance_of_nodes.randbytes(count)
 
-    def committed(self, database: str) -> None:
+    def committed(self, connection: sqlite3.Connection, database: str) -> None:
         node = stage.NODE.get()
         if node is not None:
             for told in self.on_commit:
-                told(node, database)
+                told(node, connection, database)
 
     # Processes
 
@@ -92,6 +94,8 @@ class World:
             return
         self.note("killed", name, dark)
         node.dead, node.dark = True, dark
+        for told in self.on_death:
+            told(node)
         for address in node.listens_at:
             self.network.listening.pop(address, None)
         self._let_go_of_files(node)

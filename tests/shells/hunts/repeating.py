@@ -36,6 +36,8 @@ async def repeat(facility: Facility, chance: random.Random) -> None:
         task.result()
     if late:
         raise Broken(f"{len(late)} clients are never answered")
+    if not any(said.endswith(" reserved") for all_said in answers.values() for said in all_said):
+        raise Broken("nobody was told that anything is reserved")
     for key, said in sorted(answers.items()):
         if len(said) > 1:
             raise Broken(f"{key} was answered with {sorted(said)}")
@@ -60,7 +62,7 @@ async def _ask(
     one, other = (facility.connect(replica, "ann", timeout_s=8) for replica in facility.replicas)
     async with one, other:
         for number in range(KEYS):
-            key = f"{name}-{number}"
+            key = f"repeated-{name}-{number}"
             at = facility.tomorrow + 600 * chance.randrange(SLOTS)
             wait_s = chance.choice((0.0, 0.003, 0.01, 5.0))
             asked = (
@@ -90,6 +92,8 @@ async def _answer(
         return ""
     except kalends.Unavailable as error:
         return f"{error.request_id} {error.code}" if error.request_id else ""
+    except kalends.InvalidInput:
+        raise
     except kalends.KalendsError as error:
         return f"{error.request_id} {error.code}"
     return f"{view.id} {view.state}"

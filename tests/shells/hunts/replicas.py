@@ -17,7 +17,7 @@ PAUSE_S: Final = 15.0
 ANSWER_S_MAX: Final = 2.5
 
 
-@scenario(Plan(replicas=2, capacity=8))
+@scenario(Plan(replicas=2, capacity=8, audited=False))
 async def pause(facility: Facility, chance: random.Random) -> None:
     """One replica stands still at any moment; the other answers within two seconds, and forgets nothing."""
     await facility.up()
@@ -55,7 +55,7 @@ async def _load(facility: Facility, replica: str, number: int, slowest: dict[str
             await asyncio.sleep(0.3 if world.nodes["broker0-0"].paused else 0.002)
 
 
-@scenario(Plan(replicas=2))
+@scenario(Plan(replicas=2, audited=False))
 async def row(facility: Facility, chance: random.Random) -> None:
     """A row that cannot be read, left behind by the dead, stops no heart and no booking of others."""
     await facility.up()

@@ -15,7 +15,7 @@ BOOKINGS: Final = 6
 SETTLE_S: Final = 60.0
 
 
-@scenario(Plan(capacity=1))
+@scenario(Plan(capacity=1, audited=False))
 async def restore(facility: Facility, chance: random.Random) -> None:
     """An older image of a site's disk is put back: nothing that was told is gone, or sold again."""
     await facility.up()

@@ -142,3 +142,22 @@ async def power(facility: Facility, chance: random.Random) -> None:
     await customers.end(END_S)
     await calm(facility)
     judge(facility, customers.told)
+
+
+@scenario(Plan(sites=3, replicas=2, capacity=1))
+async def crowd(facility: Facility, chance: random.Random) -> None:
+    """Many want the same few slots while faults strike; who waits is served in order, or told."""
+    await facility.up()
+    customers = Customers(
+        facility, chance, count=8, bookings=6, pause_s=4.0, cancels=0.5, slots=8, pick=True,
+        patience=("none", "held", "held"),
+    )  # fmt: skip
+    strikes = Strikes(facility, chance)
+    for _ in range(STRIKES // 2):
+        await asyncio.sleep(chance.uniform(0.1, 4))
+        strikes.strike()
+    await asyncio.sleep(31)
+    await calm(facility)
+    await customers.end(END_S)
+    await asyncio.sleep(60)
+    judge(facility, customers.told, cancelled=customers.cancelled)
