@@ -26,13 +26,24 @@ class Recording:
         self.may_commit.set()
         self.breaks_at = ""
         self.has_begun = threading.Event()
+        self._locked = asyncio.Queue[None]()
+        self._loop = asyncio.get_running_loop()
+
+    async def has_met_a_lock(self, times: int) -> None:
+        """Return when it was refused so many times more, for another had the lock."""
+        for _ in range(times):
+            await self._locked.get()
 
     def execute(self, statement: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
         if statement == "commit":
             self.may_commit.wait()
         if statement == self.breaks_at:
             raise sqlite3.OperationalError("database or disk is full")
-        cursor = self._connection.execute(statement, values)
+        try:
+            cursor = self._connection.execute(statement, values)
+        except sqlite3.OperationalError:
+            self._loop.call_soon_threadsafe(self._locked.put_nowait, None)
+            raise
         if statement == "begin immediate":
             self.has_begun.set()
         if statement in ("begin immediate", "commit"):
@@ -214,3 +225,50 @@ async def test_one_who_stops_waiting_disturbs_nobody(tmp_path: Path) -> None:
         it.connection.may_commit.set()
         assert await it.committer.run([2]) == ["stored 2"]
         assert it.stored() == [1, 2]
+
+
+async def test_a_lock_that_another_keeps_is_waited_for_however_long_and_told_meanwhile(
+    tmp_path: Path,
+) -> None:
+    async with bench(tmp_path) as made:
+        made.plain.execute("pragma busy_timeout = 1")
+        other = sqlite3.connect(made.path, isolation_level=None)
+        other.execute("begin immediate")
+        stored = asyncio.create_task(made.committer.run((1,)))
+        await made.connection.has_met_a_lock(3)
+        assert made.committer.stuck_s > 0
+        assert not stored.done()
+        other.execute("rollback")
+        assert await stored == ["stored 1"]
+        assert made.committer.stuck_s == 0
+        other.close()
+
+
+async def test_a_stop_does_not_wait_for_ever_for_who_keeps_the_lock(tmp_path: Path) -> None:
+    async with bench(tmp_path) as made:
+        made.plain.execute("pragma busy_timeout = 1")
+        other = sqlite3.connect(made.path, isolation_level=None)
+        other.execute("begin immediate")
+        stored = asyncio.create_task(made.committer.run((1,)))
+        await made.connection.has_met_a_lock(1)
+        await made.committer.close()
+        with pytest.raises(StoreFailed):
+            await stored
+        other.close()
+
+
+async def test_a_report_that_fails_keeps_no_other_from_being_made(tmp_path: Path) -> None:
+    async with bench(tmp_path) as made:
+        told: list[Sequence[str]] = []
+        faults: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: faults.append(context["exception"]))
+
+        def fails(results: Sequence[str]) -> None:
+            raise ValueError("a fault of ours")
+
+        made.committer.submit((1,), fails, pytest.fail)
+        made.committer.submit((2,), told.append, pytest.fail)
+        await made.committer.run(())
+        assert told == [["stored 2"]]
+        assert [str(fault) for fault in faults] == ["a fault of ours"]

@@ -75,7 +75,7 @@ def cut_in_the_header(path: Path) -> None:
 def newer(path: Path) -> None:
     made(path)
     connection = sqlite3.connect(path)
-    connection.execute("pragma user_version = 3")
+    connection.execute(f"pragma user_version = {KIND.version + 1}")
     connection.execute("pragma wal_checkpoint(truncate)")
     connection.close()
 

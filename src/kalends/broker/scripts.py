@@ -51,9 +51,7 @@ class Scripts:
         self._service.measures.agent_checks.labels(checked.code).inc()
         functions = accepted(checked).functions
         named = Named(body.name, script_hash(source), size_bytes, functions, moment().wall_ms)
-        (kept,) = await self._service.store.writer.run(
-            (KeepScript(user, named, source, NAMES_MAX),)
-        )
+        (kept,) = await self._service.stored((KeepScript(user, named, source, NAMES_MAX),))
         if not isinstance(kept, tuple) or not kept:
             raise LimitExceeded(
                 f"{NAMES_MAX} scripts of yours are kept already",
@@ -76,7 +74,7 @@ class Scripts:
     async def delete(self, caller: Caller, body: api.AgentRef) -> api.AgentView:
         """By a hash: every name of it. What was deleted a while ago is answered alike."""
         user = caller.principal.user
-        (deleted,) = await self._service.store.writer.run((ForgetScript(user, body.name),))
+        (deleted,) = await self._service.stored((ForgetScript(user, body.name),))
         if not isinstance(deleted, tuple) or not deleted:
             raise self._not_found(user, body.name)
         return _view(deleted[0])

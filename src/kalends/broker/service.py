@@ -18,7 +18,7 @@ import itertools
 import random
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
@@ -35,7 +35,7 @@ from kalends.broker.measures import Measures
 from kalends.broker.record import Ask, Record, Registered, Unreadable
 from kalends.broker.replica import BEAT_EVERY_S, CLOCK_AHEAD, LEASE_MS, Leases
 from kalends.broker.site_link import SiteLink
-from kalends.broker.store import Beat, BrokerStore, Resign, Result, Retire
+from kalends.broker.store import Beat, BrokerStore, Resign, Result, Retire, Write
 from kalends.broker.watching import EventRing
 from kalends.core import messages as m
 from kalends.core.api import RequestView
@@ -49,6 +49,20 @@ from kalends.serving.logs import Logger
 T = TypeVar("T")
 
 REOPEN_EVERY_S: Final = 1.0
+RESIGN_S_MAX: Final = 2.0
+"""At a stop the lease is given back if the store takes that; else it runs out by itself."""
+
+STUCK_S: Final = 1.0
+"""A write takes milliseconds. After this time whoever waits is told that the store is stuck."""
+
+LOOK_AT_STORE_EVERY_S: Final = 0.25
+"""Only while something is being written."""
+
+LOST: Final = "the broker lost its store, or stopped"
+
+PATIENT_PHASES: Final = ("waiting", "holding")
+"""Nothing that is asked of the register stands between these and their next step."""
+
 ORPHANS_MAX: Final = 500
 """Taken over in one go: the rest follows with the next beat."""
 
@@ -115,6 +129,7 @@ class BrokerService:
         self._ticket_numbers = itertools.count(1)
         self._stirred = False
         self._timer: asyncio.TimerHandle | None = None
+        self._store_timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
         self._changed = asyncio.Event()
         """Set when the heart should look: the store has failed, or all sites are connected."""
@@ -140,18 +155,21 @@ class BrokerService:
             self._life.coordinator.draining = True
             await self._wait_until_quiet(wait_s)
         self._stopping = True
+        if self._store_timer is not None:
+            self._store_timer.cancel()
         if self._heart is not None:
             self._heart.cancel()
             await asyncio.gather(self._heart, return_exceptions=True)
         if self._timer is not None:
             self._timer.cancel()
         life, self._life = self._life, None
-        self._give_up_waiting()
+        self._give_up_waiting(LOST, self._unavailable())
         if life is not None:
             try:
-                await life.store.writer.run((Resign(life.coordinator.identity.owner),))
-            except StoreFailed as error:
-                self.logger.error("store_failed", reason=error.detail)
+                async with asyncio.timeout(RESIGN_S_MAX):
+                    await life.store.writer.run((Resign(life.coordinator.identity.owner),))
+            except (StoreFailed, TimeoutError) as error:
+                self.logger.error("lease_not_given_back", reason=str(error))
             await life.store.close()
         elif self._failed_store is not None:
             await self._failed_store.close()
@@ -284,17 +302,20 @@ class BrokerService:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._give_up_waiting()
+        self._give_up_waiting(LOST, self._unavailable())
         for link in self.links.values():
             link.drop()
         self._changed.set()
 
-    def _give_up_waiting(self) -> None:
-        for future in self._tickets.values():
+    def _give_up_waiting(
+        self, why: str, error: KalendsError, *, patient: Collection[int] = ()
+    ) -> None:
+        """Nobody but the `patient` can be answered now; what was asked may have happened, or not."""
+        for number in self._tickets.keys() - patient:
+            future = self._tickets.pop(number)
             if not future.done():
-                future.set_exception(_unknown("the broker lost its store, or stopped,"))
-        self._tickets.clear()
-        self.inquiries.fail(self._unavailable())
+                future.set_exception(_unknown(why))
+        self.inquiries.fail(error)
 
     def _unavailable(self) -> Unavailable:
         return Unavailable(
@@ -328,6 +349,8 @@ class BrokerService:
         """What keeps this replica from doing its work, or ""."""
         if self.failure:
             return self.failure
+        if (stuck_s := self._stuck_s()) >= STUCK_S:
+            return _stuck(stuck_s).detail
         silent_s = time.monotonic() - self._beaten_s
         if silent_s * 1000 >= LEASE_MS:
             return f"the lease of this replica was not renewed for {silent_s:.0f} s"
@@ -367,10 +390,32 @@ class BrokerService:
             self._tickets.pop(number, None)
 
     async def settle(self) -> None:
-        """Return when everything up to now is durable; raises `Unavailable`."""
-        store = self.store
+        """Return when everything up to now is durable; raises `Unavailable` and `OutcomeUnknown`."""
         self._carry_out()
-        await store.writer.run(())
+        await self.stored(())
+
+    async def stored(self, writes: Sequence[Write]) -> Sequence[Result]:
+        """The results of `writes` once they are durable; raises `Unavailable` and `OutcomeUnknown`."""
+        store = self.store
+        self._check_store()
+        number, future = self.ticket()
+        found: list[Result] = []
+
+        def done(results: Sequence[Result]) -> None:
+            found.extend(results)
+            _none_yet(future)
+
+        def failed(error: StoreFailed) -> None:
+            if not future.done():
+                future.set_exception(error)
+
+        store.writer.submit(writes, done, failed)
+        self._watch_store()
+        try:
+            await future
+        finally:
+            self.drop_ticket(number)
+        return found
 
     def stir(self) -> None:
         """The coordinator was given something: carry out its effects at the end of this turn."""
@@ -379,7 +424,11 @@ class BrokerService:
             asyncio.get_running_loop().call_soon(self._carry_out)
 
     def asked(self, call: Callable[[Coordinator], T]) -> T:
-        """Give the coordinator what a caller asks; raises what it raises, and `Unavailable`."""
+        """Give the coordinator what a caller asks; raises what it raises, and `Unavailable`.
+
+        While the store is stuck nothing is begun: nobody could be told what becomes of it.
+        """
+        self._check_store()
         answer = asked(self.coordinator, call)
         self.stir()
         return answer
@@ -407,6 +456,7 @@ class BrokerService:
         effects = life.coordinator.take_effects()
         if effects.operations:
             life.store.writer.submit(effects.operations, self._registered, self._fail)
+            self._watch_store()
         for send in effects.sends:
             self._say(send.to, send.message)
         for answer in effects.answers:
@@ -428,6 +478,33 @@ class BrokerService:
         self._keep_time(life.coordinator)
         if self._quiet is not None and self._is_quiet():
             self._quiet.set()
+
+    def _stuck_s(self) -> float:
+        return self._life.store.writer.stuck_s if self._life is not None else 0.0
+
+    def _check_store(self) -> None:
+        if (stuck_s := self._stuck_s()) >= STUCK_S:
+            raise _stuck(stuck_s)
+
+    def _watch_store(self) -> None:
+        if self._store_timer is None:
+            loop = asyncio.get_running_loop()
+            self._store_timer = loop.call_later(LOOK_AT_STORE_EVERY_S, self._look_at_store)
+
+    def _look_at_store(self) -> None:
+        """Whoever waits for a write that does not come is told so; the write itself goes on waiting."""
+        self._store_timer = None
+        if self._life is None or self._life.store.writer.idle:
+            return
+        if (stuck_s := self._stuck_s()) >= STUCK_S:
+            why = _stuck(stuck_s)
+            self._give_up_waiting(why.detail, why, patient=self._patient())
+        self._watch_store()
+
+    def _patient(self) -> set[int]:
+        """Tickets of those who wait for something else than the register."""
+        waiting = (case for case in self.cases.values() if case.phase in PATIENT_PHASES)
+        return {ticket for case in waiting for ticket in case.tickets}
 
     def _say(self, to: str, message: m.Message) -> None:
         try:
@@ -547,7 +624,19 @@ class BrokerService:
 
 
 def _unknown(why: str) -> OutcomeUnknown:
-    return OutcomeUnknown(f"{why} while this was being decided", remedy="ask again by the same key")
+    return OutcomeUnknown(
+        f"{why}, while this was being decided", remedy="ask again by the same key"
+    )
+
+
+def _stuck(stuck_s: float) -> Unavailable:
+    return Unavailable(
+        f"the broker's store has not taken a write for {stuck_s:.1f} s: another process keeps it locked,"
+        " or its disk does not answer",
+        where="store",
+        remedy="try again in a moment; it goes on by itself once the store is free",
+        retry_after_s=1.0,
+    )
 
 
 def _none_yet(future: asyncio.Future[RequestView | None]) -> None:

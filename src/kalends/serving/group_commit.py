@@ -3,6 +3,10 @@
 Submissions are committed in the order in which they were made, each whole in one transaction, and
 reported in that order on the event loop, after their transaction is durable. So a submission of
 nothing is a barrier: it is reported when everything before it is durable.
+
+Nothing is waited for while a transaction is open, but the database itself. Another process may be stopped
+at that very moment all the same, and then it keeps the lock for writing. That is no failure of the store:
+the lock is waited for, however long that takes, and `stuck_s` tells who asks.
 """
 
 from __future__ import annotations
@@ -49,6 +53,11 @@ class _Submission(NamedTuple, Generic[Op, Result]):
     failed: Callable[[StoreFailed], None]
 
 
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another connection has what is wanted: trying again helps."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
 class GroupCommit(Generic[Op, Result]):
     """The writer of one store; `submit` and `run` are called on the event loop it was made on.
 
@@ -73,6 +82,8 @@ class GroupCommit(Generic[Op, Result]):
         self.unreported = 0
         """Submissions that have not been reported yet."""
         self._failure: StoreFailed | None = None
+        self._began_s = 0.0
+        """When the transaction that is being written was begun (monotonic); 0 when none is."""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._write, name="group-commit", daemon=True)
         self._thread.start()
@@ -81,6 +92,12 @@ class GroupCommit(Generic[Op, Result]):
     def idle(self) -> bool:
         """Everything that was submitted has been reported."""
         return self.unreported == 0
+
+    @property
+    def stuck_s(self) -> float:
+        """For how long the present transaction has been on its way to the disk; 0 when there is none."""
+        began_s = self._began_s
+        return time.monotonic() - began_s if began_s else 0.0
 
     def submit(
         self,
@@ -156,8 +173,9 @@ class GroupCommit(Generic[Op, Result]):
         committed = None
         if operations and self._failure is None:
             began_s = time.perf_counter()
+            self._began_s = time.monotonic()
             try:
-                self._connection.execute("begin immediate")
+                self._begin()
                 results = self._apply(self._connection, operations)
                 self._connection.execute("commit")
             except Exception as error:
@@ -166,10 +184,22 @@ class GroupCommit(Generic[Op, Result]):
             else:
                 seconds = time.perf_counter() - began_s
                 committed = Committed(len(operations), len(submissions), seconds)
+            self._began_s = 0.0
         with contextlib.suppress(RuntimeError):  # The loop is closed: nobody waits any more.
             self._loop.call_soon_threadsafe(
                 self._report, submissions, results, self._failure, committed
             )
+
+    def _begin(self) -> None:
+        """Take the lock for writing; whoever has it may be stopped, and is waited for until we close."""
+        while True:
+            try:
+                self._connection.execute("begin immediate")
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or self._closing.is_set():
+                    raise
+            else:
+                return
 
     def _fail(self, error: Exception) -> StoreFailed:
         with contextlib.suppress(sqlite3.Error):

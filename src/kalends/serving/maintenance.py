@@ -95,8 +95,8 @@ def reconcile(store_path: Path) -> int:
         connection = sqlite3.connect(store_path, isolation_level=None)
         try:
             connection.execute("pragma synchronous = full")
-            connection.execute("begin immediate")
             side = sqlite_file.read_side_file(store_path) or 0
+            connection.execute("begin immediate")
             epoch = max(side, int(sqlite_file.read_meta(connection, "epoch"))) + 1
             sqlite_file.write_meta(connection, "epoch", epoch)
             connection.execute("delete from meta where name = 'copied'")

@@ -26,6 +26,9 @@ HEADER_BYTES: Final = 100
 BUSY_MS_MAX: Final = 10_000
 """Replicas that share a store wait for each other's transactions, which take milliseconds."""
 
+READER_BUSY_MS_MAX: Final = 200
+"""Readers meet a lock only while another process repairs the log after a crash."""
+
 CHECKPOINT_PAGES: Final = 4_000
 """The log goes into the database every 16 MiB: seldom enough not to be felt, soon enough to be short."""
 
@@ -62,8 +65,12 @@ class StoreFile:
         self._lock = lock
 
     def reader(self) -> sqlite3.Connection:
-        """A further connection that only reads; it sees what is durable, and nothing else."""
-        return _connect(f"{self.path.absolute().as_uri()}?mode=ro")
+        """A further connection that only reads; it sees what is durable, and nothing else.
+
+        It waits for nobody long: writers do not stand in its way, and an event loop may use it.
+        """
+        address = f"{self.path.absolute().as_uri()}?mode=ro"
+        return _connect(address, busy_ms_max=READER_BUSY_MS_MAX)
 
     def close(self) -> None:
         """Put the log into the database where that can be done, and let others open the store."""
@@ -400,11 +407,11 @@ def _begin_epoch(path: Path, connection: sqlite3.Connection) -> int:
     return epoch
 
 
-def _connect(database: str) -> sqlite3.Connection:
+def _connect(database: str, *, busy_ms_max: int = BUSY_MS_MAX) -> sqlite3.Connection:
     """A connection without implicit transactions; whoever uses it from several threads takes turns."""
     connection = sqlite3.connect(
         database,
-        timeout=BUSY_MS_MAX / 1000,
+        timeout=busy_ms_max / 1000,
         isolation_level=None,
         check_same_thread=False,
         uri=database.startswith("file:"),
