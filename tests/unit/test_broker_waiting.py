@@ -10,6 +10,7 @@ import pytest
 from tests.protocol_broker import SITES, START, WANTS, Broker, hello
 from tests.protocol_support import T0
 
+from kalends.broker.coordinator import CLOCK_BELIEVED_MS
 from kalends.broker.desk import REQUEST_MS_MAX, RESEND_EVERY_MS_MAX
 from kalends.broker.effects import Send
 from kalends.broker.negotiating import VOTE_MS_MAX
@@ -656,6 +657,44 @@ def test_it_waits_for_as_long_as_its_user_said_and_is_told_what_was_taken() -> N
     assert problem.code == "no-common-time"
     assert {refusal.where for refusal in problem.refusals} == {"there/one"}
     assert {("here", "Release"), ("there", "Release")} <= set(broker.kinds())
+
+
+def waits_for_an_hour(broker: Broker) -> str:
+    """On lists, until an hour from the true time."""
+    request = parse_request(
+        BOTH, duration="60s", not_before=START, not_after=START + 600, now_s=T0, zone="UTC"
+    )
+    spec = Spec(request, BOTH, patience="taken", give_up_at=T0 + 3_600)
+    user = m.Principal("ann")
+    rid = broker.coordinator.submit(user, "key-of-it-all", "digest", spec, 1, broker.now)
+    broker.settle()
+    show(broker, {"here": ALL_DAY, "there": ()})
+    return rid
+
+
+YEAR_MS = 365 * 86_400_000
+
+
+def test_a_wait_that_began_while_the_clock_was_behind_ends_when_its_user_said() -> None:
+    broker = Broker()
+    broker.set_back_ms = YEAR_MS
+    rid = waits_for_an_hour(broker)
+    broker.set_back_ms = 0
+    broker.advance(3_590_000)
+    assert broker.case(rid).phase == "waiting"
+    broker.advance(CLOCK_BELIEVED_MS + 30_000)
+    assert broker.answers[1].state == "failed"
+
+
+def test_a_clock_that_is_ahead_for_a_minute_ends_nobodys_wait() -> None:
+    broker = Broker()
+    rid = waits_for_an_hour(broker)
+    for _ in range(3):
+        broker.set_back_ms = -YEAR_MS
+        broker.advance(70_000)
+        broker.set_back_ms = 0
+        broker.advance(70_000)
+    assert broker.case(rid).phase == "waiting"
 
 
 def test_who_does_not_want_to_wait_any_more_leaves_the_lists() -> None:

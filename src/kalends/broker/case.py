@@ -101,6 +101,8 @@ class Case:
     parts: dict[str, SitePart] = field(default_factory=dict)
     tickets: list[int] = field(default_factory=list)
     phase_deadline_ms: int = 0
+    late_since_ms: int = 0
+    """When it was first seen that, by the clock, the time of waiting is over (monotonic)."""
     resend_at_ms: int = 0
     resend_every_ms: int = 0
     renew_at_ms: int = 0

@@ -25,7 +25,7 @@ from kalends.broker import record as r
 from kalends.broker.attempts import RENEW_EVERY_MS
 from kalends.broker.case import Case, SitePart, view_of
 from kalends.broker.decisions import hold_ran_out, key_reused
-from kalends.broker.desk import RESEND_EVERY_MS_MAX
+from kalends.broker.desk import RESEND_EVERY_MS_MAX, give_up_at_s
 from kalends.broker.effects import Answer
 from kalends.broker.hearing import IN_WORDS, bad_answer, complaint_about
 from kalends.broker.reclaiming import Reclaiming
@@ -41,6 +41,9 @@ PRIORITY_STEP_MS: Final = 60_000
 
 WORKING_PHASES: Final = ("looking", "touring", "voting", "holding", "waiting", "preparing")
 """Something is on its way, or waited for, whose time may run out."""
+
+CLOCK_BELIEVED_MS: Final = 120_000
+"""A clock that is ahead for less than this ends nobody's wait."""
 
 
 class Coordinator(Reclaiming):
@@ -289,8 +292,20 @@ class Coordinator(Reclaiming):
             case.resend_at_ms = self._later(now, case.resend_every_ms)
             if working or case.phase in ("telling", "cancelling"):
                 self._ask_register(case, r.Read(case.rid))
+            if case.phase == "waiting":
+                self._look_at_the_clock(case, now)
             for part in case.parts.values():
                 self._resend_to(case, part, now)
+
+    def _look_at_the_clock(self, case: Case, now: Moment) -> None:
+        """A wait that was begun while the clock was behind ends when it should, once that is sure."""
+        give_up_at = give_up_at_s(case.record)
+        if not give_up_at or now.wall_s < give_up_at:
+            case.late_since_ms = 0
+        elif not case.late_since_ms:
+            case.late_since_ms = now.monotonic_ms
+        elif now.monotonic_ms - case.late_since_ms >= CLOCK_BELIEVED_MS:
+            case.deadline_ms = now.monotonic_ms
 
     def _too_late(self, case: Case, now: Moment) -> None:
         """Sites were silent: go on without them, or give up; either way this attempt is over."""

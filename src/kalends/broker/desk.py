@@ -49,13 +49,18 @@ OPEN_PHASES: Final = (
 
 def deadline_ms(record: Record, now: Moment) -> int:
     """When `record` is given up if nothing has come of it (monotonic); see `kalends.core.api.Book`."""
-    spec = record.spec
-    give_up_at = spec.give_up_at
-    if not give_up_at and spec.patience == "taken":
-        give_up_at = _last_start(spec.request) or record.created_ms // 1000 + LISTED_S_MAX
+    give_up_at = give_up_at_s(record)
     if not give_up_at:
         return now.monotonic_ms + REQUEST_MS_MAX
     return now.monotonic_ms + max(give_up_at * 1000 - now.wall_ms, 0)
+
+
+def give_up_at_s(record: Record) -> int:
+    """The time at which `record` is given up (seconds UTC); 0: some time after it was begun."""
+    spec = record.spec
+    if spec.give_up_at or spec.patience != "taken":
+        return spec.give_up_at
+    return _last_start(spec.request) or record.created_ms // 1000 + LISTED_S_MAX
 
 
 def _last_start(request: Request) -> int:
