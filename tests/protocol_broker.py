@@ -48,6 +48,7 @@ class Broker:
         alive: frozenset[str] = frozenset(),
         ms: int = 1_000,
         scripts: Mapping[str, str] = {},
+        jitter: float = 0.0,
     ) -> None:
         self.register = connection if connection is not None else new_register()
         self.at_once = at_once
@@ -67,7 +68,7 @@ class Broker:
             LogicalClock(),
             new_rid=self._new_rid,
             new_secret=lambda: SECRET,
-            jitter=lambda: 0.0,
+            jitter=lambda: jitter,
             open_per_user_max=open_per_user_max,
             owner_alive=alive.__contains__,
             scripts=lambda script: scripts.get(script, ""),

@@ -99,6 +99,18 @@ async def test_what_a_site_shows_without_sense_hides_only_its_own_resources(
     assert [info.name for info in seen.resources] == ["there/one"]
 
 
+def test_an_answer_to_what_was_asked_before_a_restart_is_an_answer_to_nothing_else() -> None:
+    before, after = Broker(), Broker(jitter=0.5)
+    before.ask("here/one")
+    rid = after.ask("here/one")
+    [(_, query)] = before.sent()
+    assert isinstance(query, m.Query)
+    views = tuple(shown(want) for want in query.wants)
+    after.receive("here", m.View(query_id=query.query_id, epoch=1, views=views))
+    assert after.alarms == []
+    assert after.case(rid).phase == "looking"
+
+
 def test_a_site_that_answers_for_another_is_not_heard() -> None:
     """Numbers of queries are no secret: whoever guesses one answers in nobody's name."""
     broker = Broker()

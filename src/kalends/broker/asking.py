@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import secrets
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
@@ -26,7 +27,8 @@ class Asking:
 
     def __init__(self, send: Callable[[str, m.Message], None]) -> None:
         self._send = send
-        self._ids = itertools.count(FIRST_QUERY_ID)
+        # An answer that was on its way before a restart is for none of these.
+        self._ids = itertools.count(FIRST_QUERY_ID + secrets.randbelow(FIRST_QUERY_ID))
         self._waiting: dict[int, tuple[Asked, asyncio.Future[View | None]]] = {}
 
     async def ask(

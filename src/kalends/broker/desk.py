@@ -41,6 +41,9 @@ ASIDE_MAX: Final = 3
 UNANSWERED_MAX: Final = 4_096
 """Queries that may still be answered: what comes later teaches nothing of how long a site takes."""
 
+QUERY_IDS: Final = 1 << 39
+"""Queries of one start are numbered from anywhere below this; those of `asking` come after them all."""
+
 OPEN_PHASES: Final = (
     "looking", "touring", "voting", "holding", "held", "waiting", "preparing",
 )  # fmt: skip
@@ -123,7 +126,8 @@ class Desk:
         self._open: Counter[str] = Counter()
         self._keys: dict[tuple[str, str], str] = {}
         self._due: list[tuple[int, str]] = []
-        self._query_ids = itertools.count(1)
+        # An answer that was on its way to this replica before it started again is for none of these.
+        self._query_ids = itertools.count(1 + int(jitter() * QUERY_IDS))
         self._case_numbers = itertools.count(1)
         self._queries: dict[int, str] = {}
         self._unanswered: dict[int, tuple[str, int]] = {}
