@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
+from typing import Any
 
-from kalends.broker import service
+import msgspec
+
+from kalends.broker import register, service
 from kalends.broker.coordinator import Coordinator
+from kalends.broker.record import Unreadable
+from kalends.broker.site_link import SiteLink
 from kalends.resource_servers import server as site_server
 from kalends.resource_servers.engine import SiteEngine
 from kalends.resource_servers.participant import Participant
+from kalends.resource_servers.waiting_list import Listed
 from kalends.serving import sqlite_file
+from kalends.serving.group_commit import GroupCommit
 from tests.simulation import mutations, mutations_of_waiting
 
 MUTATIONS: dict[str, Callable[[], None]] = {}
@@ -47,6 +55,46 @@ def say_then_store() -> None:
             self.participant.take_effects = take
 
     SiteEngine._carry_out = too_early  # type: ignore[method-assign]
+
+
+@mutation
+def links_prove_themselves_once() -> None:
+    """A link is believed for as long as its first token, and no longer."""
+
+    async def prove_nothing(self: SiteLink) -> None:
+        await asyncio.Event().wait()
+
+    SiteLink._prove = prove_nothing  # type: ignore[method-assign]
+
+
+@mutation
+def lists_take_every_word_as_heard() -> None:
+    """What a list has told once is not told again, whatever became of the link."""
+    Listed.missed = property(lambda self: False)  # type: ignore[assignment, method-assign]
+
+
+@mutation
+def a_lock_is_a_failure() -> None:
+    """A store that another replica keeps locked is given up, as one whose disk fails."""
+
+    def begin(self: GroupCommit[Any, Any]) -> None:
+        self._connection.execute("begin immediate")
+
+    GroupCommit._begin = begin  # type: ignore[method-assign]
+
+
+@mutation
+def one_row_spoils_all() -> None:
+    """Whoever reads rows that nobody works on meets the unreadable one, and gets none."""
+    orphans = register.orphans
+
+    def all_or_none(*arguments: Any) -> Any:
+        found = orphans(*arguments)
+        if any(isinstance(row, Unreadable) for row in found):
+            raise msgspec.DecodeError("a row cannot be read")
+        return found
+
+    register.orphans = all_or_none
 
 
 def _as_participant(broken: type[Participant]) -> Callable[[], None]:

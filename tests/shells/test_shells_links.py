@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.shells.running import check
+from tests.shells.running import check, seeds_to_catch
 
 pytestmark = pytest.mark.timeout(900)  # Many plays, on a busy machine.
 
@@ -21,3 +21,20 @@ def test_a_replica_that_stands_still_with_the_lock_of_the_store_keeps_no_other_f
 
 def test_a_row_that_cannot_be_read_stops_no_heart_and_no_booking_of_others() -> None:
     check("row", 10)
+
+
+def test_who_waits_on_a_list_is_woken_however_often_links_break_meanwhile() -> None:
+    check("wake", 40)
+
+
+@pytest.mark.parametrize(
+    ("hunt", "mutation"),
+    [
+        ("idle", "links_prove_themselves_once"),
+        ("wake", "lists_take_every_word_as_heard"),
+        ("pause", "a_lock_is_a_failure"),
+        ("row", "one_row_spoils_all"),
+    ],
+)
+def test_the_hunt_finds_what_it_hunts_for(hunt: str, mutation: str) -> None:
+    assert seeds_to_catch(hunt, mutation, 100) is not None

@@ -54,7 +54,7 @@ async def _load(facility: Facility, replica: str, number: int, slowest: dict[str
                 await client.book(facility.everything, duration="10m", at=start, wait_s=5)
             slowest[replica] = max(slowest[replica], loop.now_s - began_s)
             # Full load until somebody stands still: that is when it may hold a lock.
-            await asyncio.sleep(0.3 if world.nodes["broker0-0"].paused else 0.002)
+            await asyncio.sleep(1.0 if world.nodes["broker0-0"].paused else 0.002)
 
 
 @scenario(Plan(replicas=2, audited=False))
@@ -80,8 +80,8 @@ async def row(facility: Facility, chance: random.Random) -> None:
     _spoil_one(facility)
     facility.start("site0")
     await asyncio.sleep(30)
-    if stopped := facility.logged("heart_stopped"):
-        raise Broken(stopped[0][:300])
+    if failed := facility.logged("heart_stopped") + facility.logged("beat_failed"):
+        raise Broken(failed[0][:300])
     async with facility.connect("broker0-1", "bob") as client:
         try:
             start = facility.tomorrow + 60_000

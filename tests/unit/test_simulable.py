@@ -1,0 +1,72 @@
+"""The shells keep to what makes them simulable: tests/shells stands in the place of what they ask.
+
+A name that is imported from `time` or `random` is bound before anybody can take its place; a thread, a
+sleep or a clock beside the known ones would run in real time.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import kalends
+
+ROOT: Final = Path(kalends.__file__).parent
+SHELLS: Final = ("broker", "resource_servers", "serving", "core", "client")
+OUTSIDE: Final = ("client/cli", "client/demo", "client/demo_data")
+"""Commands for people: they serve nobody, and are not simulated."""
+
+MODULES_ONLY: Final = frozenset({"time", "random", "threading", "queue", "fcntl", "secrets"})
+"""Only as ``import time``, so that another clock can be put in its place."""
+
+THREADS: Final = frozenset({"serving/group_commit.py", "client/sync.py"})
+"""Who has threads of its own. The first one's are simulated; the second is the client for scripts."""
+
+REAL_TIME: Final = frozenset({"time.sleep", "datetime.now", "datetime.utcnow", "date.today"})
+REAL_CHANCE: Final = frozenset({"random.SystemRandom", "numpy.random.default_rng"})
+
+
+def shells() -> list[str]:
+    found = (path for name in SHELLS for path in (ROOT / name).rglob("*.py"))
+    names = sorted(str(path.relative_to(ROOT)) for path in found)
+    return [name for name in names if not name.startswith(OUTSIDE)]
+
+
+def offences(name: str, tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in MODULES_ONLY:
+            yield f"{name}:{node.lineno}: from {node.module} import"
+        elif isinstance(node, ast.Import) and name not in THREADS:
+            if any(alias.name == "threading" for alias in node.names):
+                yield f"{name}:{node.lineno}: a thread of its own"
+        elif isinstance(node, ast.Attribute):
+            dotted = ast.unparse(node)
+            if any(dotted.endswith(real) for real in REAL_TIME | REAL_CHANCE):
+                yield f"{name}:{node.lineno}: {dotted}"
+
+
+@pytest.mark.parametrize("name", shells())
+def test_a_shell_takes_clocks_chance_and_threads_only_where_they_can_be_simulated(
+    name: str,
+) -> None:
+    tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
+    assert not list(offences(name, tree))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from time import monotonic",
+        "from random import random",
+        "import threading",
+        "import time\ntime.sleep(1)",
+        "import datetime\ndatetime.datetime.now()",
+        "import random\nrandom.SystemRandom()",
+    ],
+)
+def test_what_cannot_be_simulated_is_seen(source: str) -> None:
+    assert list(offences("broker/new.py", ast.parse(source)))
