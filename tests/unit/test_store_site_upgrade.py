@@ -88,11 +88,3 @@ def test_a_reclaim_is_stored_anew_and_dropped_by_its_key(path: Path) -> None:
     assert store.load().reclaims == [later]
     assert decode_reclaim(stored_reclaim(later).body) == later
     store.close()
-
-
-def test_a_reclaim_that_cannot_be_read_is_damage(path: Path) -> None:
-    store = SiteStore.open(path, "sdsc", sync="off")
-    store.file.connection.execute("insert into reclaim values ('k', x'c1')")
-    with pytest.raises(StoreDamaged, match="a stake or a reclaim"):
-        store.load()
-    store.close()

@@ -77,6 +77,11 @@ class SiteEngine:
         """Steps whose facts, or whose turn, wait for the disk."""
         return self._committer.unreported
 
+    @property
+    def stuck_s(self) -> float:
+        """For how long what is being stored has been on its way to the disk."""
+        return self._committer.stuck_s
+
     def receive(self, source: str, messages: Sequence[m.Message]) -> Sequence[Send]:
         """Take messages of one source in one step; returns what will be sent, once it may be.
 

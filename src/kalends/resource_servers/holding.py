@@ -74,6 +74,8 @@ class Holding(Recalling):
     def _refuse_slot(self, visit: AgentVisit, offer: Offer, now: Moment) -> Refusal | None:
         if offer.end <= self.horizon_s:
             return self._refuse(RefusalCode.PAST, "the records of that time are closed")
+        if closed := self.set_aside.refusal(offer.start):
+            return self._refuse(RefusalCode.DRAINED, closed)
         want = m.Want(offer.resource, offer.start, offer.end, offer.units)
         found = self.book.refusals(visit.dispatch.principal, [want], ("hold",), now.wall_s)
         return found[0] if found else None

@@ -41,7 +41,12 @@ class Participant(Listing):
     # Events in
 
     def receive(self, source: str, message: m.Message, now: Moment) -> None:
-        """Take one message from the session or URL `source`, to which answers go."""
+        """Take one message from the session or URL `source`, to which answers go.
+
+        Nothing is answered, and nothing is begun, about a request whose stake cannot be read.
+        """
+        if getattr(message, "rid", "") in self.set_aside:
+            return
         self._take_in(source, message, now)
         self._find_takers(now)
 

@@ -74,6 +74,9 @@ class Reclaiming(InDoubt):
         Raises `NotFound` for a key that stands for none.
         """
         reclaimed = self._reclaims.get(key)
+        if reclaimed is None and self.set_aside.withdraw(key):
+            self._effects.facts.append(ReclaimDropped(key))
+            return api.ReclaimView(key=key, resource="", start=0, end=0)
         if reclaimed is None:
             raise NotFound(
                 "there is no such reclaim",

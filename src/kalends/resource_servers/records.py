@@ -28,6 +28,7 @@ from kalends.resource_servers.occupancy import Piece
 from kalends.resource_servers.reclaims import Reclaimed
 from kalends.resource_servers.stakes import Claim, HorizonRaised, Stake, StakeDropped, stored
 from kalends.resource_servers.transitions import ClaimEvent
+from kalends.resource_servers.unreadable import SetAside
 from kalends.resource_servers.waiting_list import WaitingList
 
 SEQUENCE_BITS: Final = 40
@@ -107,11 +108,18 @@ class Records:
         self._reminders: dict[str, tuple[int, int]] = {}
         """For each reclaim, when its brokers are asked next (monotonic), and how often they were."""
         self._collect_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
+        self.set_aside = SetAside()
         self.book = SiteBook(calendars, self._new_id)
         self.book.restore(stakes)
         for stake in self.book.stakes.values():
             if stake.has("prepared"):
                 self._inquire_later(stake, now, 0, after_ms=0)
+
+    def keep_aside(self, set_aside: SetAside) -> None:
+        """Keep safe what cannot be read; said as alarms."""
+        self.set_aside = set_aside
+        for told in set_aside.told():
+            self._alarm(told)
 
     def take_effects(self) -> Effects:
         """All effects since the last call, in order."""

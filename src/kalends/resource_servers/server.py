@@ -48,6 +48,9 @@ from kalends.serving.metrics import Metrics
 from kalends.serving.tokens import KeyRing
 
 REOPEN_EVERY_S: Final = 1.0
+STUCK_S: Final = 1.0
+"""A write takes milliseconds: after this time health says that the store is stuck."""
+
 ALARMS_KEPT_MAX: Final = 1_000
 
 
@@ -230,6 +233,7 @@ class SiteServer:
             ) from error
         participant.draining = bool(store.setting(DRAINING))
         participant.restore_reclaims(loaded.reclaims, self._moment())
+        participant.keep_aside(loaded.set_aside)
         # What was loaded lives long: the garbage collector need not look at it again and again.
         gc.freeze()
         return participant
@@ -242,14 +246,21 @@ class SiteServer:
 
     def health(self) -> api.Health:
         status: Literal["ok", "starting", "draining", "failing"] = self._state
-        if status == "ok" and self.engine().participant.draining:
-            status = "draining"
+        detail = self._detail or self._running.detail
+        if status == "ok":
+            engine = self.engine()
+            closed = engine.participant.set_aside.refusal(0)
+            if engine.participant.draining or closed:
+                status = "draining"
+            if (stuck_s := engine.stuck_s) >= STUCK_S:
+                status, detail = "failing", f"the store has not taken a write for {stuck_s:.1f} s"
+            detail = detail or closed
         return api.Health(
             status=status,
             role="site",
             name=self._configuration.name,
             version=self._version,
-            detail=self._detail or self._running.detail,
+            detail=detail,
         )
 
     @property

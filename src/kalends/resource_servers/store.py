@@ -40,6 +40,7 @@ from kalends.resource_servers.stakes import (
     StakeStored,
     decode_stake,
 )
+from kalends.resource_servers.unreadable import SetAside, UnreadableReclaim, UnreadableStake
 from kalends.serving.sqlite_file import StoreFile, StoreKind, open_store, read_meta, write_meta
 
 RECLAIMS: Final = "create table reclaim (key text primary key, body blob not null) without rowid;"
@@ -83,6 +84,8 @@ class Loaded(NamedTuple):
     horizon_s: int
     epoch: int
     reclaims: list[Reclaimed]
+    set_aside: SetAside
+    """What cannot be read."""
 
 
 class Setting(NamedTuple):
@@ -120,20 +123,35 @@ class SiteStore:
         return self.file.epoch
 
     def load(self) -> Loaded:
-        """Every stake that is needed, oldest fact first, and every reclaim.
+        """Every stake that is needed, oldest fact first, and every reclaim, as far as they can be read.
 
-        Raises `StoreDamaged` when one is unreadable.
+        Raises `StoreDamaged` when the file itself cannot be read.
         """
+        stakes: list[Stake] = []
+        unreadable: list[UnreadableStake] = []
+        reclaims: list[Reclaimed] = []
+        lost: list[UnreadableReclaim] = []
         collecting = gc.isenabled()
         gc.disable()  # Nothing of a million new objects is garbage; looking for it doubles the time.
         try:
             rows = self.file.connection.execute(
-                "select body from stake cross join journal using (seq) order by stake.seq"
+                "select stake.rid, ends_at, cast(body as blob) from stake"
+                " left join journal using (seq) order by stake.seq"
             )
-            stakes = [decode_stake(body) for (body,) in rows]
-            found = self.file.connection.execute("select body from reclaim order by key")
-            reclaims = [decode_reclaim(body) for (body,) in found]
-        except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
+            for rid, ends_at, body in rows:
+                try:
+                    stakes.append(stake_of(rid, body))
+                except msgspec.DecodeError as error:
+                    unreadable.append(UnreadableStake(rid, ends_at, str(error)))
+            found = self.file.connection.execute(
+                "select key, cast(body as blob) from reclaim order by key"
+            )
+            for key, body in found:
+                try:
+                    reclaims.append(decode_reclaim(body))
+                except msgspec.DecodeError as error:
+                    lost.append(UnreadableReclaim(key, str(error)))
+        except sqlite3.DatabaseError as error:
             raise StoreDamaged(
                 f"a stake or a reclaim in it cannot be read: {error}",
                 where=str(self.file.path),
@@ -142,7 +160,8 @@ class SiteStore:
         finally:
             if collecting:
                 gc.enable()
-        return Loaded(stakes, self.setting(HORIZON), self.epoch, reclaims)
+        set_aside = SetAside(unreadable, lost)
+        return Loaded(stakes, self.setting(HORIZON), self.epoch, reclaims, set_aside)
 
     def setting(self, name: str) -> int:
         """A number in ``meta``; 0 when it was never set."""
@@ -273,12 +292,22 @@ class SiteStore:
         self.file.close()
 
 
+def stake_of(rid: str, body: bytes | None) -> Stake:
+    """The stake of `rid` that `body` holds; raises `msgspec.DecodeError` when it does not."""
+    if body is None:
+        raise msgspec.DecodeError("its row in the journal is gone")
+    stake = decode_stake(body)
+    if stake.rid != rid:
+        raise msgspec.DecodeError(f"it is the stake of {stake.rid}")
+    return stake
+
+
 def problems_of(connection: sqlite3.Connection) -> list[str]:
     """What is wrong in the tables of a site's store: reads the whole journal, writes nothing."""
     problems = []
     standing: dict[str, tuple[int, int]] = {}
     for seq, rid, event, body in connection.execute(
-        "select seq, rid, event, body from journal order by seq"
+        "select seq, rid, event, cast(body as blob) from journal order by seq"
     ):
         if event == DROPPED:
             standing.pop(rid, None)

@@ -36,6 +36,8 @@ class Taking(Visiting):
         """The refusals by rules and limits; occupancy is `_take`'s."""
         if self.draining:
             return (self._refuse(RefusalCode.DRAINED, "the owner takes no new claims now"),)
+        if closed := self.set_aside.refusal(min(want.start for want in visit.wants)):
+            return (self._refuse(RefusalCode.DRAINED, closed),)
         user = visit.principal.user
         state: Literal["held", "prepared"] = "prepared" if visit.mode == "vote" else "held"
         count_max = (
