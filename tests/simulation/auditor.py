@@ -84,6 +84,8 @@ class Auditor:
         self.barred: set[tuple[str, str, str]] = set()
         self.nobody_waits_in_vain = False
         """Nothing goes wrong here, and nobody considers what they hold: all that is held comes free."""
+        self.nobody_dies = False
+        """All replicas live, and renew their leases."""
         self.expected_alarms: tuple[str, ...] = ()
         """Parts of alarms that are right, for something goes wrong on purpose."""
         self.rows: dict[str, Row] = {}
@@ -464,6 +466,12 @@ class Auditor:
     def broker_stepped(self, node: BrokerNode, alarms: Sequence[str]) -> None:
         if alarms:
             self._wrong(f"{node.name} raises the alarm: {alarms}")
+
+    def takes_over(self, node: BrokerNode, records: Sequence[Record]) -> None:
+        """Who lives is not taken over from: it would cost an attempt each time."""
+        for record in records:
+            if self.nobody_dies:
+                self._wrong(f"{node.name} takes {record.rid} over from {record.owner}, which lives")
 
     def found_unattended(self, node: BrokerNode, records: Sequence[Record]) -> None:
         """The heart would take them up again; but whoever takes a request over goes on with it."""

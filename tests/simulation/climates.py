@@ -88,6 +88,13 @@ RIVALS: Final = Size(
 """Many for little, all patient, none of whom considers what they hold."""
 
 
+LISTED: Final = Size(
+    sites=3, clients=8, sagas=5, hours=3, pause_ms=4_000,
+    kinds=(55, 0, 45, 0, 0, 0), patience=(20, 0, 80),
+)  # fmt: skip
+"""Many for little, most of whom wait on lists for what is locked."""
+
+
 # What goes wrong
 
 SILENCE_MS: Final = 120_000
@@ -162,10 +169,17 @@ def site_cut_off(world: World) -> None:
     world.kernel.after(world.kernel.random.randrange(3_000, 30_000), _silence, world, [alone])
 
 
+def links_break(world: World) -> None:
+    """Sessions break, and what is on its way is lost; nothing else goes wrong."""
+    calm(world)
+    world.network.weather = Weather(delay_ms_max=300, loss=0.1, break_session=0.05)
+
+
 def fair(world: World) -> None:
     """Nothing goes wrong: whoever waits must get it, or be told that it is locked."""
     calm(world)
     world.auditor.nobody_waits_in_vain = True
+    world.auditor.nobody_dies = True
 
 
 def _pause(broker: BrokerNode, length_ms: int) -> None:
@@ -186,6 +200,8 @@ BROKERS_SILENT: Final = Climate("brokers-silent", None, brokers_silent, SILENCE_
 LYING_PEER: Final = Climate("lying-peer", None, lying_peer, SILENCE_MS)
 SITE_CUT_OFF: Final = Climate("site-cut-off", SOON, site_cut_off, 300_000, participant=DroppedSoon)
 SLOW_LINES: Final = Climate("slow-lines", RECALLED, slow_lines)
+LISTS: Final = Climate("lists", LISTED, calm, 2_000, hard=0.0)
+LISTS_UNHEARD: Final = Climate("lists-unheard", LISTED, links_break, hard=0.0)
 FAIR: Final = Climate("fair", RIVALS, fair, hard=0.0)
 
 CLIMATES: Final = {
@@ -199,6 +215,8 @@ CLIMATES: Final = {
         LYING_PEER,
         SITE_CUT_OFF,
         SLOW_LINES,
+        LISTS,
+        LISTS_UNHEARD,
         FAIR,
     )
 }

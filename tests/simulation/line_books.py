@@ -33,6 +33,7 @@ class Waiter:
     """A visit in line. `entered` is when it came; `sure` once the site has said that it waits.
 
     `yielded`: it has held, and lost, what it waits for; owners' head starts do not count any more.
+    `length_s`: on a list, how much of its windows it needs.
     """
 
     visit: m.Visit
@@ -41,6 +42,7 @@ class Waiter:
     sure: bool = False
     yielded: bool = False
     room_since_ms: int | None = None
+    length_s: int = 0
 
     @property
     def stamp(self) -> tuple[int, str]:

@@ -38,9 +38,12 @@ class LineHearing(Listener):
             case m.Visit() | m.Dispatch():
                 self._visited(site, message, moment)
             case m.Await():
-                now_ms = milliseconds(moment)
+                known = books.listed.get(message.rid)
                 wish = _as_visit(message)
-                books.listed[message.rid] = Waiter(wish, moment, now_ms)
+                sure = known is not None and known.sure and known.visit == wish
+                books.listed[message.rid] = Waiter(
+                    wish, moment, milliseconds(moment), sure, length_s=message.length_s
+                )
                 self._turns.listed(message.rid, message.stamp)
             case m.Prepare():
                 key = (site, message.rid, message.att, "prepare")

@@ -5,6 +5,7 @@ under test. Whom it accuses has surely done wrong: what may have happened unhear
 
 - *Order of service*: nobody gets room that a request before it, in line at that site, needs.
 - *No lost wake-up*: who is first in line, and has room, is granted it.
+- *Nobody waits beside room*: who is on lists, first everywhere, and has room for all of it, asks for it.
 - *Bounded waiting*: who waits ends within one turn for itself and one for every older request.
 - *Recalls*: a hold that is recalled has been promised, given back, released or taken back when its
   time is over; only what was recalled is taken back, and a promise is neither.
@@ -17,12 +18,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kalends.core import messages as m
+from tests.simulation.clocks import EPOCH_S
 from tests.simulation.line_books import (
     PAUSE_MS,
     Span,
     Taken,
     Waiter,
 )
+from tests.simulation.line_lists import AHEAD_S, SERVE_MS, Lists
 from tests.simulation.line_order import Order, most_ahead
 from tests.simulation.line_recalls import LineRecalls
 from tests.simulation.line_turns import Turns
@@ -58,10 +61,12 @@ class LineOracle(LineRecalls):
         turn_ms: int = TURN_MS,
         wake_ms: int = WAKE_MS,
         settle_ms: int = PAUSE_MS,
+        serve_ms: int = SERVE_MS,
         now_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         super().__init__(Turns(turn_ms), now_ms)
         self._order = Order(capacities, head_start_ms)
+        self._lists = Lists(self._order, lambda: -AHEAD_S, serve_ms=serve_ms)
         self.grants = 0
         self.waits = 0
         self._turn_ms = turn_ms
@@ -73,6 +78,7 @@ class LineOracle(LineRecalls):
     def attach(self, world: World) -> None:
         super().attach(world)
         self._order.capacities = world.auditor.capacities
+        self._lists.now_s = lambda: EPOCH_S + self._now_ms() // 1_000
         self.exists = world.auditor.rows.__contains__
         changed, heal = world.auditor.register_changed, world.network.heal
 
@@ -96,12 +102,14 @@ class LineOracle(LineRecalls):
     def healed(self) -> None:
         """From now on there are no faults: everybody gets their turn."""
         self._turns.healed(self._now_ms() + self._settle_ms)
+        self._lists.healed()
         for books in self._sites.values():
             for waiter in books.waiters.values():
                 waiter.room_since_ms = None
 
     def ended(self, rid: str) -> None:
         """The request is committed, closed or cancelled, durably."""
+        self._lists.ended(rid)
         if late := self._turns.ended(rid, self._now_ms()):
             self._wrong(late)
 
@@ -120,6 +128,8 @@ class LineOracle(LineRecalls):
 
     def on_delivered(self, site: str, source: str, message: m.Message, moment: int) -> None:
         self._look_around(site, milliseconds(moment))
+        if isinstance(message, m.Visit | m.Dispatch):
+            self._lists.asked(message.rid)
         super().on_delivered(site, source, message, moment)
 
     def on_left(self, site: str, to: str, message: m.Message, moment: int) -> None:
@@ -144,7 +154,10 @@ class LineOracle(LineRecalls):
                 self._recalled(site, message, moment)
             case m.Renewed():
                 self._lost(site, message, moment)
-            case m.Awaited() if message.offered:
+            case m.Awaited() if not message.offered:
+                if rid in books.listed:
+                    books.listed[rid].sure = True
+            case m.Awaited():
                 since = self._silent_since[site]
                 if rid not in books.listed and books.unlisted.get(rid, -1) < since:
                     self._wrong(f"{site} offers something to {rid}, which is not on its list")
@@ -284,6 +297,10 @@ class LineOracle(LineRecalls):
             taken_spans = books.perhaps_taken(now_ms)
             for waiter in books.waiters.values():
                 self._is_woken(site, waiter, taken_spans, now_ms)
+        if books.listed and self._turns.are_fair(now_ms):
+            for rid, length_ms in self._lists.unserved(books.listed, self._sites, now_ms):
+                if self.exists(rid):
+                    self._wrong(f"{rid} has been on lists beside room for {length_ms} ms")
 
     def _is_woken(self, site: str, waiter: Waiter, taken: Sequence[Span], now_ms: int) -> None:
         first = not any(self._order.perhaps_before(self._sites[site], waiter, now_ms))

@@ -7,10 +7,12 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from kalends.broker.coordinator import Coordinator
+from kalends.broker.replica import CLOCK_AHEAD
 from kalends.core import messages as m
 from kalends.resource_servers.participant import Participant
-from tests.simulation.climates import FAIR
+from tests.simulation.climates import FAIR, LISTS, LISTS_UNHEARD
 from tests.simulation.mutations import Mutation, world_with
+from tests.simulation.nodes import BrokerNode
 
 
 class NoRecall(Participant):
@@ -50,6 +52,42 @@ class LostWakeUp(Participant):
         pass
 
 
+class WakeUpLostOnReconnect(Participant):
+    """Whoever asks for a place on a list again has seen all that was offered there."""
+
+    def _follow(self, listed: Any, known: Any) -> Any:
+        listed.news = listed.wish.seen
+        return self._end_offer(known)
+
+
+class NothingBeyondWhatCameFree(Participant):
+    """A list offers what came free to those alone for whom that is enough."""
+
+    def _may_help(self, listed: Any, freed: Any) -> bool:
+        resource, start, end = freed
+        return super()._may_help(listed, freed) and any(
+            min(end, want.end) - max(start, want.start) >= listed.wish.length_s
+            for want in listed.windows[resource]
+        )
+
+
+class BrokersLeaseEnds(BrokerNode):
+    """A replica stores its lease when it starts, and never again."""
+
+    def _store_lease(self, wall_ms: int) -> None:
+        if self._bound:
+            self._bound = max(self.logical.value, wall_ms) + CLOCK_AHEAD
+        else:
+            super()._store_lease(wall_ms)
+
+
+class SkipsARow(BrokerNode):
+    """Of what others have left behind, the last row is not taken over."""
+
+    def _left_behind(self, now: Any) -> Any:
+        return super()._left_behind(now)[:-1]
+
+
 class ListedForEver(Participant):
     """A list keeps whoever does not come back."""
 
@@ -77,6 +115,18 @@ MUTATIONS_OF_WAITING: Final = (
     ),
     Mutation("a stale recall ends a newer hold", world_with(participant=StaleRecallsCount), FAIR),
     Mutation("a lost wake-up", world_with(participant=LostWakeUp), FAIR),
+    Mutation(
+        "a wake-up is lost on reconnect",
+        world_with(participant=WakeUpLostOnReconnect),
+        LISTS_UNHEARD,
+    ),
+    Mutation(
+        "a list ignores what was free before",
+        world_with(participant=NothingBeyondWhatCameFree),
+        LISTS,
+    ),
+    Mutation("a lease is never renewed", world_with(broker=BrokersLeaseEnds), FAIR),
+    Mutation("a row is skipped", world_with(broker=SkipsARow)),
     Mutation("a list forgets nobody", world_with(participant=ListedForEver)),
     Mutation("votes wait", world_with(participant=VotesWait)),
 )

@@ -506,18 +506,24 @@ class BrokerNode(Node):
 
     def _beat(self) -> None:
         now = self.clock.moment()
-        connection = self.register.connection
         self._store_lease(now.wall_ms)
-        left = register.orphans(connection, self.owner, now.wall_ms, ADOPT_MAX)
-        mine = register.unattended(connection, self.owner, self.coordinator.cases, ADOPT_MAX)
-        self.world.auditor.found_unattended(self, mine)
-        left += mine
-        for record in left:
+        for record in self._left_behind(now):
             assert isinstance(record, r.Record)
             self.kernel.note(f"{self.name} adopts {record.rid[-6:]} of {record.owner}")
             self.coordinator.adopt(record, now)
         self._carry_out()
         self.later(HEARTBEAT_MS, self._beat)
+
+    def _left_behind(self, now: Any) -> list[Any]:
+        """What nobody works on: of others, and of this replica."""
+        connection = self.register.connection
+        mine = register.unattended(connection, self.owner, self.coordinator.cases, ADOPT_MAX)
+        self.world.auditor.found_unattended(
+            self, [each for each in mine if isinstance(each, r.Record)]
+        )
+        left = register.orphans(connection, self.owner, now.wall_ms, ADOPT_MAX)
+        self.world.auditor.takes_over(self, [each for each in left if isinstance(each, r.Record)])
+        return [*left, *mine]
 
     def _store_lease(self, wall_ms: int) -> None:
         self._bound = max(self.logical.value, wall_ms) + CLOCK_AHEAD

@@ -23,7 +23,7 @@ class Story:
         self.ms = 0
         self.oracle = LineOracle(
             CAPACITIES, head_start_ms=head_start_ms, turn_ms=10_000, wake_ms=2_000, settle_ms=0,
-            now_ms=lambda: self.ms,
+            serve_ms=5_000, now_ms=lambda: self.ms,
         )  # fmt: skip
         self._hold_ids = 0
         self._visits: dict[str, m.Visit] = {}

@@ -832,6 +832,27 @@ def test_what_another_request_asks_for_is_a_reason_to_wait() -> None:
     assert {(visit.rid, visit.queue) for visit in visits(broker)} == {(second, True)}
 
 
+@pytest.mark.parametrize("refusal", [TAKEN, HELD])
+def test_who_gave_way_on_the_lists_to_another_request_looks_again_when_that_is_refused(
+    refusal: Refusal,
+) -> None:
+    """Nothing comes free then, and no list has anything to tell."""
+    broker = Broker()
+    first = broker.ask(BOTH, patience="taken")
+    free = {"here": ((0, 60),), "there": ((0, 60),)}
+    show(broker, free)
+    second = broker.ask(BOTH, 2, key="another-key", patience="taken")
+    show(broker, free)
+    show(broker, free)
+    assert (broker.case(first).phase, broker.case(second).phase) == ("voting", "waiting")
+    for site in SITES:
+        broker.receive(site, awaited(second, site))
+    broker.sent()
+    broker.receive("here", no(first, refusal))
+    broker.advance(1)
+    assert broker.case(second).phase == "looking"
+
+
 def test_what_a_site_has_answered_it_shows_by_itself() -> None:
     broker = Broker()
     first = broker.ask(BOTH, hold_s=600)

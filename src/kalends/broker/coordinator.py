@@ -279,6 +279,8 @@ class Coordinator(Reclaiming):
         if working and (_due(case.phase_deadline_ms, ms) or case.deadline_ms <= ms):
             self._too_late(case, now)
             return
+        if case.phase == "waiting":
+            self._look_if_stirred(case, now)
         if case.phase == "held" and _due(case.phase_deadline_ms, ms):
             self._close(case, hold_ran_out(), "expired", now)
             return

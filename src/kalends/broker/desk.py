@@ -142,6 +142,8 @@ class Desk:
         """What is asked for, and not answered yet."""
         self._under_way = InFlight()
         """What is asked for, and not decided yet."""
+        self._gave_way: dict[str, frozenset[str]] = {}
+        """Who stands on lists for what others of ours ask for, though it is free; and its resources."""
         self.at_work_on = ""
         """The request that the present step is about: who is to blame if it breaks."""
         self.aside: Counter[str] = Counter()
@@ -191,6 +193,7 @@ class Desk:
         self._keys = {key: of for key, of in self._keys.items() if of != rid}
         self._open[case.record.user] -= 1
         self._forget_queries(case)
+        self._nothing_under_way(rid)
         case.phase = "over"
 
     def left_alone(self, rid: str) -> bool:
@@ -248,20 +251,30 @@ class Desk:
         self._answer(case)
         case.phase = "over"
         self._forget_queries(case)
-        if rid:
-            self._nothing_under_way(rid)
+        self._nothing_under_way(rid or case.rid)
         if self.cases.pop(rid or case.rid, None) is not None:
             self._keys.pop((case.record.user, case.record.key), None)
             self._open[case.record.user] -= 1
 
     def _forget_queries(self, case: Case) -> None:
-        self._nothing_under_way(case.rid)
         for query_id in case.queries:
             self._queries.pop(query_id, None)
+        case.queries = {}
 
     def _nothing_under_way(self, rid: str) -> None:
-        self._in_flight.drop(rid)
-        self._under_way.drop(rid)
+        self._gave_way.pop(rid, None)
+        self._let_pass(self._in_flight.drop(rid) | self._under_way.drop(rid))
+
+    def _let_pass(self, resources: set[str]) -> None:
+        """Nobody asks for something on `resources` any more: who gave way there looks again.
+
+        Where it was refused, nothing comes free, and no list has anything to tell.
+        """
+        for rid in [rid for rid, wanted in self._gave_way.items() if wanted & resources]:
+            del self._gave_way[rid]
+            if (case := self.cases.get(rid)) is not None:
+                case.stirred = True
+                heapq.heappush(self._due, (0, rid))
 
     def _happened(
         self, case: Case, kind: str, detail: str, now: Moment, refusals: tuple[Refusal, ...] = ()

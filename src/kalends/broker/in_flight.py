@@ -35,18 +35,22 @@ class InFlight:
             of_one[rid] = (*of_one.get(rid, ()), want)
             self._resources.setdefault(rid, set()).add(want.resource)
 
-    def drop(self, rid: str, site: str = "") -> None:
-        """`rid` asks for nothing any more, or nothing at `site`, which shows what came of it."""
+    def drop(self, rid: str, site: str = "") -> set[str]:
+        """`rid` asks for nothing any more, or nothing at `site`, which shows what came of it.
+
+        Returns the resources that it asked for until now.
+        """
         resources = self._resources.get(rid, set())
-        for resource in sorted(resources):
-            if site in ("", split_resource(resource)[0]):
-                resources.remove(resource)
-                del self._wants[resource][rid]
-                if not self._wants[resource]:
-                    del self._wants[resource]
+        dropped = {name for name in resources if site in ("", split_resource(name)[0])}
+        resources -= dropped
+        for resource in dropped:
+            del self._wants[resource][rid]
+            if not self._wants[resource]:
+                del self._wants[resource]
         if not resources:
             self._resources.pop(rid, None)
             self._stamps.pop(rid, None)
+        return dropped
 
     def less(
         self, free: Free, rid: str, before: tuple[int, str] | None = None

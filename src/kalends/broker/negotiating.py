@@ -40,7 +40,7 @@ class Negotiating(Seeking):
         case = self._live(visited.rid, visited.att, ("voting", "holding"))
         if case is None or (part := case.parts.get(site)) is None:
             return
-        self._in_flight.drop(case.rid, site)
+        self._let_pass(self._in_flight.drop(case.rid, site))
         if visited.ahead >= 0 and case.phase == "holding":
             self._in_line(case, part, visited, now)
         elif visited.refusals or not visited.held:

@@ -65,6 +65,7 @@ class Seeking(Attempts):
     def _look(self, case: Case, now: Moment, counting: Counting = "all") -> None:
         """Ask the sites what is free, or (counting what is "locked" only) what may come free."""
         case.look_first = False
+        self._gave_way.pop(case.rid, None)
         if counting == "all":
             case.stirred = False
             case.hoped.clear()
@@ -184,11 +185,6 @@ class Seeking(Attempts):
             waiting_for = {asked.site for asked in case.queries.values()}
             self._go_on(case, lambda: poll.more(case.free, waiting_for), now)
 
-    def _forget_queries(self, case: Case) -> None:
-        for query_id in case.queries:
-            self._queries.pop(query_id, None)
-        case.queries = {}
-
     def _learn(self, case: Case) -> None:
         """What the answers tell of how busy sites are; what is held may come free, so only at first."""
         if case.poll is None or case.counting != "all":
@@ -286,6 +282,9 @@ class Seeking(Attempts):
                 self._send_await(case, part)
         case.listed |= case.wanted.keys()
         case.offering.clear()
+        if self._may_help(case):
+            names = (want.resource for wants in case.wanted.values() for want in wants)
+            self._gave_way[case.rid] = frozenset(names)
 
     def _decline(self, case: Case, sites: Set[str]) -> None:
         """What these sites offer is not wanted now: it goes to the next, and is looked at later."""
@@ -333,6 +332,10 @@ class Seeking(Attempts):
         part.voted = True
         if not awaited.offered:
             part.ahead = awaited.ahead
+        self._look_if_stirred(case, now)
+
+    def _look_if_stirred(self, case: Case, now: Moment) -> None:
+        """Not before all lists have answered: what comes free after the look is told."""
         if case.stirred and all(each.voted for each in case.parts.values()):
             self._look(case, now)
 
