@@ -150,3 +150,12 @@ def test_check_notices_tables_that_are_not_what_the_journal_says(
     store.file.connection.execute(damage)
     with pytest.raises(AssertionError):
         store.check()
+
+
+def test_what_many_stakes_have_in_common_is_loaded_once(store: SiteStore) -> None:
+    store.apply([fact(0), fact(1)], 1)
+    one, other = store.load().stakes
+    assert one.principal is other.principal
+    assert one.parts is other.parts
+    assert one.coords is other.coords
+    assert one.claims[0].resource is other.claims[0].resource

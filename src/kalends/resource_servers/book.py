@@ -79,13 +79,23 @@ class SiteBook:
     def _load(self, stakes: Sequence[Stake]) -> None:
         """Book the claims of many stakes that stand by themselves, a calendar at a time."""
         by_resource: dict[str, list[Booking]] = {}
+        same: dict[tuple[str, State, int], tuple[str, State, int]] = {}
+        kinds: Counter[tuple[str, State, int]] = Counter()
         for stake in stakes:
-            state: State = "locked" if stake.has("locked") else "prepared"
-            resources = [claim.resource for claim in stake.claims]
-            bookings = [booking_of(stake, claim, state, None) for claim in stake.claims]
-            for resource, booking in zip(resources, bookings, strict=True):
-                by_resource.setdefault(resource, []).append(booking)
-            self._note(stake, bookings, resources, state, None)
+            claims = stake.claims
+            state: State = "locked" if claims[0].state == "locked" else "prepared"
+            for claim in claims:
+                booking = booking_of(stake, claim, state, None)
+                by_resource.setdefault(claim.resource, []).append(booking)
+            # As `_note` does, of what was never noted before.
+            self._placed[stake.rid] = [(claim.resource, claim.hold_id) for claim in claims]
+            counted = (stake.principal.user, state, len(claims))
+            self._counted[stake.rid] = same.setdefault(counted, counted)
+            self._usage.note(stake, state, ())
+            kinds[counted] += 1
+        for (user, state, number), times in kinds.items():
+            self._counts[user, state] += number * times
+            self._totals[state] += number * times
         for resource, together in by_resource.items():
             try:
                 self.calendars[resource].load(together)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import random
 import time
 from collections import deque
@@ -36,9 +35,10 @@ from kalends.resource_servers.peers import PEERS_PATH, PeerCalls
 from kalends.resource_servers.relays import RelayCalls
 from kalends.resource_servers.running import Running
 from kalends.resource_servers.runs_store import RunsStore
-from kalends.resource_servers.store import DRAINING, SiteStore
+from kalends.resource_servers.store import DRAINING, Loaded, SiteStore
 from kalends.serving.application import build_application
 from kalends.serving.callers import Authenticator, OpenAccess
+from kalends.serving.collecting import not_collecting
 from kalends.serving.configuration import KeyConfiguration, SiteConfiguration
 from kalends.serving.group_commit import StoreFailed
 from kalends.serving.keys import load_trusted_keys
@@ -211,7 +211,10 @@ class SiteServer:
         )
 
     def _restore(self, store: SiteStore) -> Participant:
-        loaded = store.load()
+        with not_collecting():
+            return self._participant_of(store.load(), store)
+
+    def _participant_of(self, loaded: Loaded, store: SiteStore) -> Participant:
         try:
             participant = Participant(
                 self._configuration.name,
@@ -234,8 +237,6 @@ class SiteServer:
         participant.draining = bool(store.setting(DRAINING))
         participant.restore_reclaims(loaded.reclaims, self._moment())
         participant.keep_aside(loaded.set_aside)
-        # What was loaded lives long: the garbage collector need not look at it again and again.
-        gc.freeze()
         return participant
 
     def engine(self) -> SiteEngine:

@@ -13,7 +13,7 @@ from kalends.resource_servers.reclaims import ReclaimDropped, ReclaimStored
 from kalends.resource_servers.transitions import DURABLE, ClaimEvent, ClaimState, next_state
 
 
-class Claim(msgspec.Struct):
+class Claim(msgspec.Struct, gc=False):
     """`units` of `resource` during ``[start, end)``; `hold_id` is its fence number, never reused.
 
     Claims of one stake with different `common` starts are alternatives: at most one common start is
@@ -33,7 +33,7 @@ class Claim(msgspec.Struct):
         self.state = next_state(self.state, event)
 
 
-class Stake(msgspec.Struct):
+class Stake(msgspec.Struct, gc=False):
     """One request at this site.
 
     `att` is the highest attempt seen; `refused` the highest attempt that was durably refused (every
