@@ -20,12 +20,14 @@ from kalends.resource_servers.reclaims import ReclaimDropped, ReclaimStored, dec
 from kalends.resource_servers.records import DEFAULT_LIMITS, ParticipantLimits
 from kalends.resource_servers.stakes import (
     Fact,
-    HorizonRaised,
     Stake,
     StakeDropped,
+    StakeForgotten,
     StakeStored,
+    TimeClosed,
     decode_stake,
 )
+from kalends.resource_servers.sure_time import WINDOW_MS, TimePassed
 
 T = TypeVar("T")
 
@@ -33,6 +35,9 @@ T0 = 1_800_000_000
 """When every test begins (UTC seconds)."""
 
 DAY = 86_400
+LONG_MS = 2 * WINDOW_MS
+"""After so long, with clocks that are right, what ended at its beginning is forgotten."""
+
 ANN = m.Principal("ann")
 BOB = m.Principal("bob")
 SECRET = "a secret of the request"
@@ -81,16 +86,22 @@ class Site:
         self.owners_limits = tuple(owners_limits)
         self.stored: dict[str, bytes] = {}
         self.reclaims: dict[str, bytes] = {}
+        self.forgotten: set[str] = set()
         self.horizon_s = 0
+        self.passed = TimePassed()
         self.unsent: list[Send] = []
         """What calls of operators have caused to be sent."""
         self.epoch = 0
         self.ms = 1_000
+        self.wrong_ms = 0
+        """By how much the site's wall clock is ahead."""
+        self.broker_wrong_ms: int | None = 0
+        """By how much that of its brokers is; None: they are silent."""
         self.restart()
 
     @property
     def now(self) -> Moment:
-        return Moment(self.ms, T0 * 1_000 + self.ms)
+        return Moment(self.ms, T0 * 1_000 + self.ms + self.wrong_ms)
 
     def restart(self) -> None:
         """Only what was durable is left."""
@@ -112,7 +123,9 @@ class Site:
             jitter=lambda: 0.0,
             limits=self.limits,
             stakes=[decode_stake(body) for body in self.stored.values()],
+            forgotten=self.forgotten,
             horizon_s=self.horizon_s,
+            passed=self.passed,
             now=self.now,
         )
         reclaims = [decode_reclaim(body) for body in self.reclaims.values()]
@@ -141,6 +154,9 @@ class Site:
 
     def advance(self, ms: int) -> Effects:
         self.ms += ms
+        if self.broker_wrong_ms is not None:
+            told_ms = T0 * 1_000 + self.ms + self.broker_wrong_ms
+            self.participant.heard_clock("broker", told_ms, self.now)
         self.participant.advance(self.now)
         return self._settle()
 
@@ -179,8 +195,13 @@ class Site:
                 self.stored[fact.rid] = fact.body
             case StakeDropped():
                 self.stored.pop(fact.rid, None)
-            case HorizonRaised():
+                self.forgotten.discard(fact.rid)
+            case StakeForgotten():
+                self.forgotten.add(fact.rid)
+            case TimeClosed():
                 self.horizon_s = fact.horizon_s
+            case TimePassed():
+                self.passed = fact
             case ReclaimStored():
                 self.reclaims[fact.key] = fact.body
             case ReclaimDropped():

@@ -29,7 +29,7 @@ from kalends.broker import register
 from kalends.broker.record import Registered
 from kalends.core import messages as m
 from kalends.resource_servers.effects import Effects
-from kalends.resource_servers.stakes import HorizonRaised, StakeStored
+from kalends.resource_servers.stakes import StakeDropped, StakeStored
 from tests.protocol_broker import START, Broker, hello, new_register
 from tests.protocol_support import Site
 
@@ -215,7 +215,7 @@ class World:
 
     def _tell_site(self, name: str, effects: Effects) -> None:
         for fact in effects.facts:
-            if not isinstance(fact, HorizonRaised):
+            if isinstance(fact, StakeStored | StakeDropped):
                 event = fact.event if isinstance(fact, StakeStored) else "dropped"
                 self.tell(f"{name} stores {self.label(fact.rid)}: {event}")
         for alarm in effects.alarms:

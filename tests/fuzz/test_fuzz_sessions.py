@@ -188,12 +188,10 @@ def test_a_wrong_field_of_a_brokers_frame_is_named(
     assert reason.startswith(f"{where}: "), reason
 
 
-@pytest.mark.parametrize("lc", [-1, 1 << 60, 1 << 63, (1 << 64) - 1])
-def test_a_clock_that_cannot_be_is_refused_and_does_not_poison_the_sites(
-    lc: int, place: Facility
-) -> None:
+@pytest.mark.parametrize("lc", [-1, 1 << 63, (1 << 64) - 1])
+def test_a_clock_that_cannot_be_is_refused(lc: int, place: Facility) -> None:
     code, reason = close_after(place, place.sites[0], "/v1/session", frame(lc=lc))
-    assert code == WSCloseCode.POLICY_VIOLATION
+    assert code == WSCloseCode.INVALID_TEXT
     assert reason.startswith("lc: ")
 
 

@@ -23,6 +23,7 @@ from tests.protocol_support import (
     COORDS,
     DAY,
     HERE,
+    LONG_MS,
     PARTS,
     T0,
     Site,
@@ -57,7 +58,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
 }
 CAPACITY = {"one": 1, "two": 1, "pool": 3}
 USERS = (ANN, ANN, BOB, ANN)
-ERA_S = 3 * DAY
+ERA_S = LONG_MS // 1_000
 """Slots lie a day after the beginning of an era; in the next one they are long past."""
 
 Row = tuple[str, int, int, int]
@@ -140,7 +141,7 @@ class Model:
     def restart(self) -> None:
         self.known = copy.deepcopy(self.durable)
         self.running = {}
-        self.forgettable = set()
+        self.forgettable &= self.known.keys()
         self.draining = False
 
     def end_run(self, number: int, att: int) -> None:
@@ -809,7 +810,8 @@ class Machine(RuleBasedStateMachine):
     @rule(number=numbers)
     def forget(self, number: int) -> None:
         assert self.answer(m.Forget(rid=rid(number), att=1)) is None
-        if number in self.model.known:
+        known = self.model.known.get(number)
+        if known is not None and known.decided:
             self.model.forgettable.add(number)
 
     @rule(on=st.booleans())

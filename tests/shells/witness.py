@@ -24,9 +24,10 @@ from kalends.core import messages as m
 from kalends.core.api import RequestView
 from kalends.resource_servers.engine import SiteEngine
 from kalends.resource_servers.server import SiteServer
-from kalends.resource_servers.stakes import Fact, HorizonRaised, StakeDropped, StakeStored
+from kalends.resource_servers.stakes import Fact, StakeDropped, StakeStored, TimeClosed
 from tests.shells.nodes import Node
-from tests.shells.stage import NODE
+from tests.shells.stage import NODE, world
+from tests.shells.substitutes import WALL_AT_BEGIN_S
 from tests.shells.world import World
 from tests.simulation.auditor import Auditor
 from tests.simulation.histories import Recorder
@@ -57,6 +58,9 @@ class Books(Auditor):
                     super()._fits(where, stakes)
                     return
         self.checks += 1
+
+    def true_s(self) -> int:
+        return int(WALL_AT_BEGIN_S + world().loop.now_s)
 
 
 class Witness:
@@ -117,7 +121,7 @@ class Witness:
         meta = dict(run("select name, value from meta where name in ('epoch', 'horizon_s')"))
         facts: list[Fact] = []
         if meta.get("horizon_s", 0) > self.auditor.horizons[site]:
-            facts.append(HorizonRaised(meta["horizon_s"]))
+            facts.append(TimeClosed(meta["horizon_s"]))
         rows = run(
             "select seq, rid, event, body from journal where seq > ? order by seq",
             (self._last_seq[site],),

@@ -19,8 +19,9 @@ from kalends.broker.record import Record
 from kalends.core import messages as m
 from kalends.core.api import RequestView
 from kalends.core.errors import KalendsError
-from kalends.resource_servers.stakes import Fact, HorizonRaised, StakeDropped, StakeStored
+from kalends.resource_servers.stakes import Fact, StakeDropped, StakeStored, TimeClosed
 from kalends.resource_servers.store import Loaded
+from tests.simulation.clocks import EPOCH_S, SKEW_MS_MAX
 from tests.simulation.kernel import Kernel, Violation
 
 if TYPE_CHECKING:
@@ -141,9 +142,11 @@ class Auditor:
                 self.bodies[site][fact.rid] = fact.body
             elif isinstance(fact, StakeDropped):
                 self._stake_dropped(site, fact.rid)
-            elif isinstance(fact, HorizonRaised):
+            elif isinstance(fact, TimeClosed):
                 if fact.horizon_s < self.horizons[site]:
                     self._wrong(f"{site}: the horizon went back")
+                if not self._has_passed(fact.horizon_s):
+                    self._wrong(f"{site}: a time is closed that has not passed")
                 self.horizons[site] = fact.horizon_s
         self._fits(f"{site} as stored", self.stored[site])
 
@@ -212,6 +215,8 @@ class Auditor:
             self._wrong(f"{site}: {rid} was dropped before the horizon was raised over it")
         if any(claim["state"] == "prepared" for claim in before["claims"]):
             self._wrong(f"{site}: the promise of {rid} was dropped")
+        if not self._has_passed(before["ends_at"]):
+            self._wrong(f"{site}: {rid} was dropped before it was over")
         for peer in before["chosen"] or {}:
             stake = self.stored[peer].get(rid)
             if stake is not None and stake["chosen"] is None:
@@ -530,6 +535,14 @@ class Auditor:
         for rid in self.given_up:
             if rid in self.rows and self.rows[rid].state in COMMITTED:
                 self._wrong(f"{rid} is committed, but its user was told that it never began")
+
+    def _has_passed(self, at_s: int) -> bool:
+        """Truly, but for the minutes by which clocks are wrong that nobody finds fault with."""
+        return at_s <= self.true_s() + SKEW_MS_MAX // 1_000
+
+    def true_s(self) -> int:
+        """The true time (seconds UTC), which no node knows."""
+        return EPOCH_S + self._kernel.now_ms // 1_000
 
     def _dead(self, rid: str, att: int) -> bool:
         """Attempt `att` of `rid` was never committed, and never can be."""

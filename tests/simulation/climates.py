@@ -7,12 +7,11 @@ again and again and nothing else does; for each kind of them there is a climate.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
 from kalends.core import messages as m
-from kalends.resource_servers import records
 from kalends.resource_servers.participant import Participant
 from tests.simulation.network import Weather
 from tests.simulation.nodes import BrokerNode, SiteNode, Trouble
@@ -56,9 +55,8 @@ class Climate(NamedTuple):
 class DroppedSoon(Participant):
     """The shipped code with records that are kept for a minute, not a day, after their slots."""
 
-    def _collect(self, now: Any) -> None:
-        sooner_ms = (records.KEEP_AFTER_END_S - 60) * 1_000
-        super()._collect(now._replace(wall_ms=now.wall_ms + sooner_ms))
+    keep_after_end_s = 60
+    sure_window_ms = 10_000
 
 
 # Who wants what

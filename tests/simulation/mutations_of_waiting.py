@@ -72,13 +72,13 @@ class NothingBeyondWhatCameFree(Participant):
 
 
 class BrokersLeaseEnds(BrokerNode):
-    """A replica stores its lease when it starts, and never again."""
+    """A replica beats when it starts, and never again."""
 
-    def _store_lease(self, wall_ms: int) -> None:
+    def _store_beat(self, wall_ms: int) -> None:
         if self._bound:
             self._bound = max(self.logical.value, wall_ms) + CLOCK_AHEAD
         else:
-            super()._store_lease(wall_ms)
+            super()._store_beat(wall_ms)
 
 
 class SkipsARow(BrokerNode):

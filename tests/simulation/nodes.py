@@ -18,17 +18,18 @@ from kalends.broker import register
 from kalends.broker.coordinator import Coordinator
 from kalends.broker.desk import Identity
 from kalends.broker.directory import Directory
-from kalends.broker.replica import BEAT_EVERY_S, CLOCK_AHEAD, LEASE_MS
+from kalends.broker.replica import BEAT_EVERY_S, CLOCK_AHEAD, Leases
 from kalends.calendars import ResourceCalendar
 from kalends.core import messages as m
 from kalends.core.api import RequestView
 from kalends.core.clock import LogicalClock
-from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import request_id
+from kalends.core.intervals import Moment
 from kalends.resource_servers.agent_visits import AgentLimits
 from kalends.resource_servers.effects import Effects as SiteEffects
 from kalends.resource_servers.effects import Send
 from kalends.resource_servers.participant import Participant
+from kalends.serving.clock_watch import ClockWatch
 from tests.simulation.agents import DELAYS_MS, SCRIPT, SCRIPT_HASH, outcome_of
 from tests.simulation.clocks import NodeClock
 from tests.simulation.disks import DiskFailed, SiteDisk
@@ -123,6 +124,7 @@ class Node:
         self.up = True
         self.paused_until_ms = 0
         self.clock.boot()
+        self.watch = ClockWatch(self.clock.moment, lambda doubt: None)
         self._waking_ms = None
         self.kernel.note(f"{self.name} is up")
         self.boot()
@@ -139,14 +141,9 @@ class Node:
             self._waking_ms = None
             self.advance()
 
-    def merge(self, session: Session, lc: int) -> bool:
-        """Take note of the sender's clock; a session whose clock is too far ahead is given up."""
-        try:
-            self.logical.merge(lc, self.clock.moment().wall_ms)
-        except InvalidInput:
-            self.network.break_session(session)
-            return False
-        return True
+    def now(self) -> Moment:
+        """The time that this node goes by: brokers follow their clocks."""
+        return self.clock.moment()
 
     def boot(self) -> None:
         raise NotImplementedError
@@ -187,7 +184,7 @@ class SiteNode(Node):
     def boot(self) -> None:
         loaded, epoch = self.disk.open()
         self.world.auditor.site_opened(self, loaded, epoch)
-        now = self.clock.moment()
+        now = self.now()
         self.logical = LogicalClock(now.wall_ms)
         self.participant = self.world.make_participant(
             self.name,
@@ -197,7 +194,9 @@ class SiteNode(Node):
             jitter=self.kernel.random.random,
             agents=AgentLimits(held_max=4, near=self.world.near[self.name]),
             stakes=loaded.stakes,
+            forgotten=loaded.forgotten,
             horizon_s=loaded.horizon_s,
+            passed=loaded.passed,
             now=now,
         )
         self.enter(self._carry_out)
@@ -207,31 +206,41 @@ class SiteNode(Node):
         self._storing = False
         self._relays = {}
 
+    def now(self) -> Moment:
+        """A jump of the clock that nobody confirms is not followed."""
+        return self.watch.now()
+
     def accept(self, session: Session) -> None:
         self.sessions[session.name] = session
-        self.participant.receive(session.name, session.welcome, self.clock.moment())
+        self.participant.receive(session.name, session.welcome, self.now())
+        self._hear_clock(session.name, session.broker.watch.wall_ms())
         self._send_frame(session, [self.participant.hello()])
 
     def session_lost(self, session: Session) -> None:
         self.sessions.pop(session.name, None)
+        self.watch.lost(session.name)
+
+    def _hear_clock(self, source: str, wall_ms: int) -> None:
+        self.watch.heard(source, wall_ms)
+        self.participant.heard_clock(source, wall_ms, self.now())
 
     def receive(self, session: Session, frame: m.FrameToSite) -> None:
-        if not self.merge(session, frame.lc):
-            return
+        self.logical.merge(frame.lc, self.now().wall_ms)
+        self._hear_clock(session.name, frame.wall_ms)
         source = session.name
         for message in frame.messages:
-            self.participant.receive(source, message, self.clock.moment())
+            self.participant.receive(source, message, self.now())
         self._carry_out()
 
     def asked(self, token: str, message: m.Message) -> None:
-        self.participant.receive(token, message, self.clock.moment())
+        self.participant.receive(token, message, self.now())
         self._carry_out()
 
     def answered(self, url: str, message: m.Message) -> None:
         if isinstance(message, m.Report | m.Stale):
             self._relayed(url, message)
             return
-        self.participant.receive(url, message, self.clock.moment())
+        self.participant.receive(url, message, self.now())
         self._carry_out()
 
     # Agents
@@ -251,7 +260,7 @@ class SiteNode(Node):
             self.network.post(self, f"sim://{relay.site}", dispatch)
 
     def _errand_done(self, number: int, outcome: Outcome) -> None:
-        self.participant.errand_done(number, outcome, self.clock.moment())
+        self.participant.errand_done(number, outcome, self.now())
         self._carry_out()
 
     def _relayed(self, url: str, answer: m.Report | m.Stale) -> None:
@@ -262,11 +271,11 @@ class SiteNode(Node):
             return
         reports = answer.sites if isinstance(answer, m.Report) else ()
         report = next((each for each in reports if each.site == site), None)
-        self.participant.relayed(number, report, self.clock.moment())
+        self.participant.relayed(number, report, self.now())
         self._carry_out()
 
     def advance(self) -> None:
-        self.participant.advance(self.clock.moment())
+        self.participant.advance(self.now())
         self._carry_out()
 
     @property
@@ -297,7 +306,7 @@ class SiteNode(Node):
 
     def _store(self, batch: list[SiteEffects]) -> None:
         facts = [fact for effects in batch for fact in effects.facts]
-        wall_ms = self.clock.moment().wall_ms
+        wall_ms = self.now().wall_ms
         self.point("before a site stores")
         if self.kernel.chance(self.trouble.torn):
             self.world.auditor.tearing(self.name, facts)
@@ -347,7 +356,9 @@ class SiteNode(Node):
 
     def _send_frame(self, session: Session, messages: list[Any]) -> None:
         lc = self.logical.value
-        frame = m.FrameToBroker(v=2, source=self.name, lc=lc, messages=messages)
+        frame = m.FrameToBroker(
+            v=2, source=self.name, lc=lc, messages=messages, wall_ms=self.watch.wall_ms()
+        )
         self.network.send(session, frame)
 
 
@@ -390,7 +401,9 @@ class BrokerNode(Node):
         register.retire(connection, self.name, self.owner)
         connection.execute("commit")
         bound = register.clock_bound(connection)
-        self.logical = LogicalClock.resumed(bound, self.clock.moment().wall_ms)
+        self._leases = Leases()
+        self._leases.look(register.beats(connection), self.now().monotonic_ms)
+        self.logical = LogicalClock.resumed(bound, self.now().wall_ms)
         self._bound = 0
         directory = Directory({site.name: site.url for site in self.world.sites})
         coords = tuple(f"sim://{name}" for name in self.world.broker_names)
@@ -401,7 +414,7 @@ class BrokerNode(Node):
             new_rid=lambda now: request_id(now.wall_ms, self.kernel.random.getrandbits(74)),
             new_secret=lambda: f"{self.kernel.random.getrandbits(128):032x}",
             jitter=self.kernel.random.random,
-            owner_alive=self._owner_alive,
+            owner_alive=self._leases.alive,
             scripts={SCRIPT_HASH: SCRIPT}.get,
         )
         self.enter(self._beat)
@@ -426,19 +439,20 @@ class BrokerNode(Node):
     def session_lost(self, session: Session) -> None:
         if self.sessions.get(session.site.name) is session:
             del self.sessions[session.site.name]
+            self.watch.lost(session.site.name)
             self.coordinator.site_lost(session.site.name, "the session broke")
             self._carry_out()
 
     def receive(self, session: Session, frame: m.FrameToBroker) -> None:
-        if not self.merge(session, frame.lc):
-            return
-        now = self.clock.moment()
+        self.logical.merge(frame.lc, self.now().wall_ms)
+        self.watch.heard(session.site.name, frame.wall_ms)
+        now = self.now()
         for message in frame.messages:
             self.coordinator.receive(frame.source, message, now)
         self._carry_out()
 
     def asked(self, token: str, message: m.Message) -> None:
-        self.coordinator.receive(token, message, self.clock.moment())
+        self.coordinator.receive(token, message, self.now())
         self._carry_out()
 
     # Clients
@@ -446,7 +460,7 @@ class BrokerNode(Node):
     def call(self, call: Call) -> None:
         """Serve one call of a client, as the HTTP shell does."""
         connection = self.register.connection
-        now = self.clock.moment()
+        now = self.now()
         ticket = next(self._ticket_numbers)
         self._tickets[ticket] = call
         try:
@@ -501,12 +515,12 @@ class BrokerNode(Node):
     # Time
 
     def advance(self) -> None:
-        self.coordinator.advance(self.clock.moment())
+        self.coordinator.advance(self.now())
         self._carry_out()
 
     def _beat(self) -> None:
-        now = self.clock.moment()
-        self._store_lease(now.wall_ms)
+        now = self.now()
+        self._store_beat(now.wall_ms)
         for record in self._left_behind(now):
             assert isinstance(record, r.Record)
             self.kernel.note(f"{self.name} adopts {record.rid[-6:]} of {record.owner}")
@@ -521,22 +535,18 @@ class BrokerNode(Node):
         self.world.auditor.found_unattended(
             self, [each for each in mine if isinstance(each, r.Record)]
         )
-        left = register.orphans(connection, self.owner, now.wall_ms, ADOPT_MAX)
+        self._leases.look(register.beats(connection), now.monotonic_ms)
+        alive = (self.owner, *self._leases.all_alive())
+        left = register.orphans(connection, alive, ADOPT_MAX)
         self.world.auditor.takes_over(self, [each for each in left if isinstance(each, r.Record)])
         return [*left, *mine]
 
-    def _store_lease(self, wall_ms: int) -> None:
+    def _store_beat(self, wall_ms: int) -> None:
         self._bound = max(self.logical.value, wall_ms) + CLOCK_AHEAD
         connection = self.register.connection
         connection.execute("begin immediate")
-        register.beat(connection, self.owner, wall_ms + LEASE_MS, self._bound)
+        register.beat(connection, self.owner, self._bound)
         connection.execute("commit")
-
-    def _owner_alive(self, owner: str) -> bool:
-        row = self.register.connection.execute(
-            "select lease_until_ms from replica where owner = ?", (owner,)
-        ).fetchone()
-        return row is not None and row[0] > self.clock.moment().wall_ms
 
     # Effects
 
@@ -546,7 +556,7 @@ class BrokerNode(Node):
 
     def _carry_out(self) -> None:
         if self.logical.value >= self._bound:
-            self._store_lease(self.clock.moment().wall_ms)
+            self._store_beat(self.now().wall_ms)
         effects = self.coordinator.take_effects()
         self.world.auditor.broker_stepped(self, effects.alarms)
         self._operations += effects.operations
@@ -569,7 +579,9 @@ class BrokerNode(Node):
                 self.network.reply(to, message)
         elif to in self.sessions:
             lc = self.logical.value
-            frame = m.FrameToSite(v=2, source=self.name, lc=lc, messages=messages)
+            frame = m.FrameToSite(
+                v=2, source=self.name, lc=lc, messages=messages, wall_ms=self.watch.wall_ms()
+            )
             self.network.send(self.sessions[to], frame)
 
     def _pump(self) -> None:
@@ -580,7 +592,7 @@ class BrokerNode(Node):
         if not self.decide_first:
             foreseen = self.register.foresee(batch)
             for result in foreseen:
-                self.coordinator.registered(result, self.clock.moment())
+                self.coordinator.registered(result, self.now())
         delay_ms = self.kernel.random.randrange(1, self.trouble.commit_ms_max)
         self.later(delay_ms, self._write, batch)
         if not self.decide_first:
@@ -594,7 +606,7 @@ class BrokerNode(Node):
         self.point("after the register stored")
         self._writing = False
         if self.decide_first:
-            now = self.clock.moment()
+            now = self.now()
             for result in results:
                 self.coordinator.registered(result, now)
         self._carry_out()

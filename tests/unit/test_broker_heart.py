@@ -52,22 +52,22 @@ async def beating(directory: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
 
 
 class Looks:
-    """Looks at the leases, which each beat takes; `fault` comes instead of the first ones."""
+    """Looks at the beats of all replicas, which each beat takes; `fault` comes instead of the first ones."""
 
     def __init__(self, service: BrokerService, fault: BaseException | None, count: int) -> None:
         self.taken = 0
-        self._look: Callable[[Mapping[str, int]], None] = service.leases.look
+        self._look: Callable[[Mapping[str, int], int], None] = service.leases.look
         self._fault = fault
         self._count = count
         self._looked = asyncio.Event()
         service.leases.look = self.look  # type: ignore[method-assign]  # a fault in a beat
 
-    def look(self, until_ms: Mapping[str, int]) -> None:
+    def look(self, beats: Mapping[str, int], monotonic_ms: int) -> None:
         self.taken += 1
         self._looked.set()
         if self._fault is not None and self.taken <= self._count:
             raise self._fault
-        self._look(until_ms)
+        self._look(beats, monotonic_ms)
 
     async def until(self, count: int) -> None:
         while self.taken < count:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kalends.broker.replica import Leases, ReplicaLock
+from kalends.broker.replica import LEASE_MS, Leases, ReplicaLock
 from kalends.core.errors import Conflict, Unavailable
 
 
@@ -28,9 +28,32 @@ def test_a_lock_that_cannot_be_made_says_where(tmp_path: Path) -> None:
     assert "missing" in refused.value.where
 
 
-def test_an_owner_lives_as_long_as_its_lease() -> None:
+ONE, OTHER = "npaci-1:1", "npaci-2:4"
+
+
+def test_an_owner_lives_as_long_as_its_beats_are_seen_to_go_on() -> None:
     leases = Leases()
-    leases.look({"npaci-1:1": 10_000})
-    assert leases.alive("npaci-1:1", 9_999)
-    assert not leases.alive("npaci-1:1", 10_000)
-    assert not leases.alive("npaci-2:1", 0)
+    assert not leases.alive(ONE)
+    for now_ms in range(0, 10 * LEASE_MS, LEASE_MS - 1):
+        leases.look({ONE: now_ms + 1, OTHER: 1}, now_ms)
+        assert leases.alive(ONE)
+        assert leases.alive(OTHER) == (now_ms < LEASE_MS)
+    assert leases.all_alive() == (ONE,)
+
+
+def test_an_owner_that_is_silent_for_a_lease_is_dead_until_it_beats_again() -> None:
+    leases = Leases()
+    leases.look({ONE: 7}, 1_000)
+    leases.look({ONE: 7}, 1_000 + LEASE_MS)
+    assert not leases.alive(ONE)
+    leases.look({ONE: 8}, 2_000 + LEASE_MS)
+    assert leases.alive(ONE)
+    leases.look({}, 2_001 + LEASE_MS)
+    assert not leases.alive(ONE)
+
+
+def test_who_was_paused_buries_nobody_that_went_on_meanwhile() -> None:
+    leases = Leases()
+    leases.look({ONE: 7}, 1_000)
+    leases.look({ONE: 90}, 1_000 + 100 * LEASE_MS)
+    assert leases.alive(ONE)

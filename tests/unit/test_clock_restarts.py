@@ -1,9 +1,9 @@
-"""The logical clock over restarts: it never goes back, and never runs away from its peers."""
+"""The logical clock over restarts and beside clocks that are wrong: it stays near its wall clock."""
 
 from __future__ import annotations
 
 from kalends.broker.replica import CLOCK_AHEAD
-from kalends.core.clock import SKEW_MS_MAX, LogicalClock
+from kalends.core.clock import ASTRAY_MS, SKEW_MS_MAX, LogicalClock
 
 WALL_MS = 1_800_000_000_000
 
@@ -35,3 +35,24 @@ def test_stamps_never_go_back_over_quick_restarts() -> None:
             assert stamp > last
             last = stamp
         bound = max(bound, last + CLOCK_AHEAD)
+
+
+YEAR_MS = 366 * 86_400_000
+
+
+def test_a_peer_far_ahead_is_followed_for_minutes_only() -> None:
+    clock = LogicalClock(WALL_MS)
+    clock.merge(WALL_MS + YEAR_MS, WALL_MS)
+    assert clock.tick(WALL_MS) == WALL_MS + SKEW_MS_MAX + 1
+    assert clock.tick(WALL_MS + YEAR_MS) == WALL_MS + YEAR_MS
+
+
+def test_a_clock_that_was_led_astray_by_its_wall_clock_comes_back_with_it() -> None:
+    clock = LogicalClock(WALL_MS)
+    assert clock.tick(WALL_MS + YEAR_MS) == WALL_MS + YEAR_MS
+    assert clock.tick(WALL_MS) == WALL_MS + 1
+    assert clock.tick(WALL_MS) == WALL_MS + 2
+
+
+def test_a_restart_after_the_wall_clock_was_set_back_begins_at_the_right_time() -> None:
+    assert LogicalClock.resumed(WALL_MS + ASTRAY_MS + 1, WALL_MS).value == WALL_MS

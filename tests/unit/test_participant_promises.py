@@ -12,6 +12,7 @@ from tests.protocol_support import (
     COORDS,
     DAY,
     HERE,
+    LONG_MS,
     PARTS,
     SECRET,
     T0,
@@ -715,7 +716,7 @@ def test_records_are_dropped_a_day_after_their_slots_and_their_time_is_closed() 
     site = Site()
     site.receive(vote(1, ONE))
     site.receive(abort(1))
-    site.advance(3 * DAY * 1_000)
+    site.advance(LONG_MS)
     assert site.stake(1) is None
     assert site.stored == {}
     assert site.horizon_s == ONE.end
@@ -730,7 +731,7 @@ def test_a_closed_time_stays_closed_when_the_clock_goes_back() -> None:
     site = Site()
     site.receive(vote(1, ONE))
     site.receive(abort(1))
-    site.advance(3 * DAY * 1_000)
+    site.advance(LONG_MS)
     site.ms = 1_000
     late = site.answer(vote(1, ONE))
     assert isinstance(late, m.Visited)
@@ -741,7 +742,7 @@ def test_a_closed_time_stays_closed_when_the_clock_goes_back() -> None:
 def test_a_commit_is_kept_until_its_broker_says_forget() -> None:
     site = Site()
     lock(site, 1, ONE)
-    effects = site.advance(3 * DAY * 1_000)
+    effects = site.advance(LONG_MS)
     assert [(s.to, type(s.message)) for s in effects.sends] == [(COORDS[0], m.Inquire)]
     assert site.states(1) == ["locked"]
     site.receive(m.Forget(rid=rid(1), att=1))
@@ -755,7 +756,7 @@ def test_a_lock_without_brokers_is_dropped_by_itself() -> None:
     site = Site()
     site.receive(visit(1, ONE, mode="vote", coords=()))
     site.receive(commit(1, *site.ids(1)))
-    site.advance(3 * DAY * 1_000)
+    site.advance(LONG_MS)
     assert site.stake(1) is None
 
 
@@ -764,7 +765,7 @@ def test_a_reservation_is_kept_while_a_change_of_it_is_open() -> None:
     lock(site, 1, ONE)
     site.receive(m.Forget(rid=rid(1), att=1))
     site.receive(vote(2, want("one", 0, 90), replaces=1))
-    site.advance(3 * DAY * 1_000)
+    site.advance(LONG_MS)
     assert site.states(1) == ["locked"]
     assert site.states(2) == ["prepared"]
 

@@ -6,9 +6,6 @@ from tests.protocol_broker import Broker, new_register
 
 from kalends.broker import register
 
-LATER_MS = 10**15
-"""After the end of every lease."""
-
 
 def test_a_late_answer_to_what_was_asked_before_a_take_over_ends_nothing_that_began_since() -> None:
     store = new_register()
@@ -32,7 +29,7 @@ def test_the_heart_finds_what_its_own_replica_owns_and_does_not_work_on() -> Non
     store = new_register()
     blue = Broker(store, name="b")
     rid, other = blue.submit(), blue.submit(key="another-key-of-it")
-    assert register.orphans(store, "b:1", LATER_MS, 10) == []
+    assert register.orphans(store, ("b:1",), 10) == []
     assert register.unattended(store, "b:1", blue.coordinator.cases, 10) == []
     found = register.unattended(store, "b:1", {other}, 10)
     assert [record.rid for record in found] == [rid]

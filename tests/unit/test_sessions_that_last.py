@@ -56,8 +56,10 @@ class Broker:
     ) -> None:
         self.socket = socket
         self.key = key
+        self._unsaid: list[m.Message] = [m.Welcome(register="0" * 32)]
 
     async def send(self, *messages: m.Message, proof: str = "") -> None:
+        messages, self._unsaid = (*self._unsaid, *messages), []
         frame = {"v": m.WIRE_VERSION, "source": "npaci", "lc": 0, "messages": messages}
         if proof:
             frame["proof"] = proof

@@ -9,8 +9,15 @@ import msgspec
 import pytest
 from store_support import fact, rid, stake
 
-from kalends.resource_servers.stakes import HorizonRaised, Stake, StakeDropped, stored
+from kalends.resource_servers.stakes import (
+    Stake,
+    StakeDropped,
+    StakeForgotten,
+    TimeClosed,
+    stored,
+)
 from kalends.resource_servers.store import DRAINING, Prune, Setting, SiteStore
+from kalends.resource_servers.sure_time import TimePassed
 
 
 @pytest.fixture
@@ -61,11 +68,24 @@ def test_a_dropped_stake_is_gone_and_its_history_is_not(store: SiteStore) -> Non
     store.check()
 
 
-def test_the_horizon_never_goes_back(store: SiteStore) -> None:
-    store.apply([HorizonRaised(500)], 1)
-    store.apply([HorizonRaised(400)], 1)
+def test_the_last_word_on_closed_and_passed_time_counts(store: SiteStore) -> None:
+    assert store.load().passed == TimePassed()
+    store.apply([TimeClosed(500), TimePassed(7, 8, 9)], 1)
+    store.apply([TimeClosed(400), TimePassed(4, 5, 6)], 1)
     store = reopened(store)
-    assert store.load().horizon_s == 500
+    assert store.load().horizon_s == 400
+    assert store.load().passed == TimePassed(4, 5, 6)
+
+
+def test_what_all_have_locked_stays_so_over_later_facts_and_openings(store: SiteStore) -> None:
+    store.apply([fact(0), fact(1)], 1)
+    store.apply([StakeForgotten(rid(0))], 2)
+    store.apply([fact(0, "cancel")], 3)
+    store = reopened(store)
+    assert store.load().forgotten == [rid(0)]
+    store.check()
+    store.apply([StakeDropped(rid(0))], 4)
+    assert reopened(store).load().forgotten == []
 
 
 def test_settings_are_kept(store: SiteStore) -> None:

@@ -202,10 +202,9 @@ class Decisions(Touring):
             mine = row.owner == self.identity.owner
             if (mine and row.rid not in self.cases) or not (mine or self._owner_alive(row.owner)):
                 self.adopt(row, now)
-        answer = m.Outcome(rid=ask.rid, att=ask.att, outcome=outcome, chosen=chosen)
+        done = row is not None and committed and row.done
+        answer = m.Outcome(rid=ask.rid, att=ask.att, outcome=outcome, chosen=chosen, done=done)
         self._effects.sends.append(Send(ask.reply_to, answer))
-        if row is not None and committed and row.done:
-            self._effects.sends.append(Send(ask.reply_to, m.Forget(rid=ask.rid, att=ask.att)))
 
 
 def key_reused(key: str) -> KeyReused:

@@ -8,7 +8,7 @@ the caller's transaction; results may be believed only after that has been commi
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -33,6 +33,7 @@ from kalends.broker.record import (
     decode_record,
     encode_record,
 )
+from kalends.core.clock import ASTRAY_MS
 
 REQUESTS: Final = """
 create table request (
@@ -50,7 +51,7 @@ create table request (
 create index request_pending on request (owner) where done = 0;
 create index request_change on request (reservation) where reservation != rid;
 create index request_client on request (client, rid);
-create table replica (owner text primary key, lease_until_ms integer not null) without rowid;
+create table replica (owner text primary key, beats integer not null) without rowid;
 create table meta (name text primary key, value not null) without rowid;
 """
 
@@ -58,8 +59,14 @@ IDENTITY: Final = "insert into meta values ('register', lower(hex(randomblob(16)
 
 SCHEMA: Final = REQUESTS + script_table.SCHEMA + IDENTITY
 
-UPGRADES: Final = {1: script_table.SCHEMA, 2: IDENTITY}
-"""To version 2: scripts of users came in. To version 3: a register knows who it is."""
+BEATS: Final = """
+drop table replica;
+create table replica (owner text primary key, beats integer not null) without rowid;
+"""
+
+UPGRADES: Final = {1: script_table.SCHEMA, 2: IDENTITY + BEATS}
+"""To version 2: scripts of users came in. To version 3: a register knows who it is, and its replicas
+count beats in the place of leases by the wall clock."""
 
 Row = Record | Unreadable
 
@@ -306,15 +313,15 @@ def of_user(
     yield from map(_of_columns, cursor)
 
 
-def orphans(connection: sqlite3.Connection, me: str, now_ms: int, count_max: int) -> list[Row]:
-    """Unfinished requests whose owner's lease has ended, or who has none. `now_ms` is UTC.
+def orphans(connection: sqlite3.Connection, alive: Collection[str], count_max: int) -> list[Row]:
+    """Unfinished requests whose owner is not among those `alive`.
 
     At most `count_max` of those that can be read: the others stand in nobody's way.
     """
     cursor = connection.execute(
-        f"select {_COLUMNS} from request where done = 0 and owner != ? and not exists"
-        " (select 1 from replica where replica.owner = request.owner and lease_until_ms > ?)",
-        (me, now_ms),
+        f"select {_COLUMNS} from request where done = 0"
+        f" and owner not in ({', '.join('?' * len(alive))})",
+        tuple(alive),
     )
     found: list[Row] = []
     to_adopt = 0
@@ -351,31 +358,34 @@ def page(connection: sqlite3.Connection, after: str, count_max: int) -> list[Row
     return [_of_columns(columns) for columns in rows]
 
 
-def beat(connection: sqlite3.Connection, owner: str, lease_until_ms: int, clock: int) -> None:
-    """Renew the lease of `owner`, and store a bound above every logical time it may give out."""
+def beat(connection: sqlite3.Connection, owner: str, clock: int) -> None:
+    """Show that `owner` lives, and store a bound above every logical time it may give out.
+
+    The bound goes back only where it lies so far ahead that a clock must have been wrong.
+    """
     connection.execute(
-        "insert into replica values (?, ?) on conflict (owner) do update set lease_until_ms = ?",
-        (owner, lease_until_ms, lease_until_ms),
+        "insert into replica values (?, 1) on conflict (owner) do update set beats = beats + 1",
+        (owner,),
     )
     connection.execute(
-        "insert into meta values ('clock', ?) on conflict (name) do update set"
-        " value = max(value, excluded.value)",
-        (clock,),
+        "insert into meta values ('clock', ?) on conflict (name) do update set value ="
+        " iif(value > excluded.value + ?, excluded.value, max(value, excluded.value))",
+        (clock, ASTRAY_MS),
     )
 
 
 def resign(connection: sqlite3.Connection, me: str) -> None:
-    """End the lease of `me`: others may take over at once what it leaves."""
+    """`me` is gone: others may take over at once what it leaves."""
     connection.execute("delete from replica where owner = ?", (me,))
 
 
-def leases(connection: sqlite3.Connection) -> dict[str, int]:
-    """Until when (milliseconds UTC) each owner's lease runs."""
-    return dict(connection.execute("select owner, lease_until_ms from replica"))
+def beats(connection: sqlite3.Connection) -> dict[str, int]:
+    """How often each owner has shown that it lives."""
+    return dict(connection.execute("select owner, beats from replica"))
 
 
 def retire(connection: sqlite3.Connection, name: str, me: str) -> None:
-    """End the leases of earlier starts of the replica `name` (owners are ``name:start``)."""
+    """Earlier starts of the replica `name` are gone (owners are ``name:start``)."""
     connection.execute(
         "delete from replica where owner like ? escape '!' and owner != ?",
         (name.replace("!", "!!").replace("_", "!_").replace("%", "!%") + ":%", me),

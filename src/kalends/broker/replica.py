@@ -1,7 +1,7 @@
 """Which replica of a broker this process is: one at a time by a lock, alive by a lease.
 
 Leases affect progress only: taking over from a replica that lives after all costs one attempt and
-never safety, because the register decides. All replicas of a store share a host, and so its clock.
+never safety, because the register decides.
 """
 
 from __future__ import annotations
@@ -53,13 +53,35 @@ class ReplicaLock:
 
 
 class Leases:
-    """The leases of all replicas as they were when they were last looked at."""
+    """Which replicas live, by what this one sees: one that has beaten within `LEASE_MS`.
+
+    Every replica counts its beats in the store, and every other looks there and measures on its own
+    monotonic clock how long nothing new has come. So no wall clock, right or wrong, makes a replica seem
+    dead or alive. It is judged as of the last look: one who was paused has not seen what others did
+    meanwhile. A replica that was never seen before has just beaten.
+    """
 
     def __init__(self) -> None:
-        self._until_ms: Mapping[str, int] = {}
+        self._seen: dict[str, tuple[int, int]] = {}
+        """For each owner its beats, and when the last of them was first seen (monotonic ms)."""
+        self._looked_ms = 0
 
-    def look(self, until_ms: Mapping[str, int]) -> None:
-        self._until_ms = until_ms
+    def look(self, beats: Mapping[str, int], monotonic_ms: int) -> None:
+        """Take note of the `beats` of all replicas; who has none there is gone."""
+        known = self._seen
+        self._looked_ms = monotonic_ms
+        self._seen = {
+            owner: known[owner] if known.get(owner, (0, 0))[0] == count else (count, monotonic_ms)
+            for owner, count in beats.items()
+        }
 
-    def alive(self, owner: str, wall_ms: int) -> bool:
-        return self._until_ms.get(owner, 0) > wall_ms
+    def alive(self, owner: str) -> bool:
+        return owner in self.all_alive()
+
+    def all_alive(self) -> tuple[str, ...]:
+        """Every replica that lives, in no order that means anything."""
+        return tuple(
+            owner
+            for owner, (_, since_ms) in self._seen.items()
+            if self._looked_ms - since_ms < LEASE_MS
+        )

@@ -28,6 +28,7 @@ from kalends.core import api
 from kalends.core.requests import Request
 from kalends.serving.application import build_application
 from kalends.serving.callers import Authenticator, Caller, OpenAccess, split_listen
+from kalends.serving.clock_watch import watch_clock
 from kalends.serving.clocks import SystemClock
 from kalends.serving.configuration import BrokerConfiguration
 from kalends.serving.dispatch import Handler
@@ -55,6 +56,7 @@ def build_broker(configuration: BrokerConfiguration, *, version: str) -> web.App
     metrics = Metrics(role="broker", name=configuration.name, version=version)
     service: BrokerService
     measures = Measures(metrics, directory, lambda: service.cases)
+    watch_clock(metrics, lambda: bool(service.clock_watch.doubt))
     service = BrokerService(
         replica=replica,
         coords=_coords(configuration),
@@ -156,7 +158,7 @@ def _handlers(
             role="broker",
             name=configuration.name,
             version=version,
-            detail=trouble or checking.detail,
+            detail=trouble or service.clock_watch.doubt or checking.detail,
         )
 
     async def watch(caller: Caller, body: api.Watch) -> api.Events:

@@ -43,6 +43,7 @@ from kalends.core.clock import LogicalClock
 from kalends.core.errors import KalendsError, OutcomeUnknown, Unavailable
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
+from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.group_commit import StoreFailed
 from kalends.serving.logs import Logger
 
@@ -111,6 +112,7 @@ class BrokerService:
         self.measures = measures
         self.logical_clock = LogicalClock()
         self.leases = Leases()
+        self.clock_watch = ClockWatch(moment, self._doubted)
         self.events = EventRing(0)
         self.asking = Asking(self._send)
         self.inquiries = Inquiries(self._inquire, time.monotonic)
@@ -183,7 +185,7 @@ class BrokerService:
             bound = max(bound, self.logical_clock.value)
             self.logical_clock = LogicalClock.resumed(bound, now.wall_ms)
             await store.writer.run((Retire(self._replica, owner), self._beat(owner, now)))
-            self.leases.look(store.read(register.leases))
+            self.leases.look(store.read(register.beats), now.monotonic_ms)
         except BaseException:
             await store.close()
             raise
@@ -198,7 +200,7 @@ class BrokerService:
             new_secret=lambda: secrets.token_urlsafe(18),
             jitter=random.random,
             open_per_user_max=self._open_per_user_max,
-            owner_alive=lambda owner: self.leases.alive(owner, moment().wall_ms),
+            owner_alive=self.leases.alive,
             scripts=lambda script: (
                 self._sources.get(script) or store.read(script_table.source_of, script)
             ),
@@ -211,7 +213,7 @@ class BrokerService:
 
     def _beat(self, owner: str, now: Moment) -> Beat:
         ahead = max(self.logical_clock.value, now.wall_ms) + CLOCK_AHEAD
-        return Beat(owner, now.wall_ms + LEASE_MS, ahead)
+        return Beat(owner, ahead)
 
     def _start_heart(self) -> None:
         self._heart = asyncio.create_task(self._beat_for_ever())
@@ -248,10 +250,12 @@ class BrokerService:
         """
         owner = life.coordinator.identity.owner
         now = moment()
+        self.clock_watch.now()
         try:
             await life.store.writer.run((self._beat(owner, now),))
-            self.leases.look(life.store.read(register.leases))
-            orphans = life.store.read(register.orphans, owner, now.wall_ms, ORPHANS_MAX)
+            self.leases.look(life.store.read(register.beats), now.monotonic_ms)
+            alive = self.leases.all_alive()
+            orphans = life.store.read(register.orphans, (owner, *alive), ORPHANS_MAX)
             attended = life.coordinator.attended() | self._told_unreadable
             orphans += life.store.read(register.unattended, owner, attended, ORPHANS_MAX)
         except Unavailable as error:
@@ -516,6 +520,12 @@ class BrokerService:
             # The boundary of one message: it counts as lost, and what waits behind it leaves.
             self.alarm(f"{type(message).__name__} for {to} cannot be sent: {error!r}")
 
+    def _doubted(self, doubt: str) -> None:
+        if doubt:
+            self.alarm(doubt)
+        else:
+            self.logger.info("clock_agrees")
+
     def alarm(self, alarm: str) -> None:
         self.logger.error("alarm", detail=alarm)
         self.alarms = [*self.alarms[-ALARMS_MAX + 1 :], alarm]
@@ -607,12 +617,15 @@ class BrokerService:
         else:
             self.directory.lose(site, reason)
         self.asking.lost(site)
+        self.clock_watch.lost(site)
 
-    def merge_clock(self, seen: int) -> None:
-        self.logical_clock.merge(seen, moment().wall_ms)
+    def heard_clocks(self, site: str, logical: int, wall_ms: int) -> None:
+        self.logical_clock.merge(logical, moment().wall_ms)
+        if wall_ms:
+            self.clock_watch.heard(site, wall_ms)
 
-    def clock(self) -> int:
-        return self.logical_clock.value
+    def clocks(self) -> tuple[int, int]:
+        return self.logical_clock.value, moment().wall_ms
 
     def _send(self, site: str, message: m.Message) -> None:
         if site in self.links:

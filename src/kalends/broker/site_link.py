@@ -57,6 +57,7 @@ class _FrameOut(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str
     lc: int
     messages: list[msgspec.Raw]
+    wall_ms: int
     proof: str = ""
 
 
@@ -80,11 +81,11 @@ class LinkUser(Protocol):
     def welcome(self, site: str) -> m.Welcome:
         """What a site is told first on a session; raises `Unavailable` without a store."""
 
-    def merge_clock(self, seen: int) -> None:
-        """Take note of the site's logical clock; raises `InvalidInput` when it is far ahead."""
+    def heard_clocks(self, site: str, logical: int, wall_ms: int) -> None:
+        """Take note of the site's clocks; `wall_ms` is 0 when it does not say."""
 
-    def clock(self) -> int:
-        """The logical time to put on a frame."""
+    def clocks(self) -> tuple[int, int]:
+        """The logical time to put on a frame, and what the wall clock shows (milliseconds UTC)."""
 
 
 class SiteLink:
@@ -245,13 +246,9 @@ class SiteLink:
         except (InvalidInput, TooLarge) as error:
             self._logger.error("not_a_frame", site=self.name, detail=str(error))
             raise LinkLost("it sent something that is not a frame") from error
-        try:
-            self._user.merge_clock(frame.lc)
-        except InvalidInput as error:
-            self._logger.error("clock_far_ahead", site=self.name, detail=error.detail)
-            raise LinkLost(error.detail) from error
         if frame.source != self.name:
             raise LinkLost(f"it sent a frame of {frame.source}")
+        self._user.heard_clocks(self.name, frame.lc, frame.wall_ms)
         return frame.messages
 
     async def _write(self, socket: aiohttp.ClientWebSocketResponse[bool]) -> None:
@@ -281,7 +278,8 @@ class SiteLink:
                 packed = self._outbox.popleft()
                 self._outbox_bytes -= len(packed)
                 taken.append(msgspec.Raw(packed))
-            frame = _FrameOut(m.WIRE_VERSION, self._source, self._user.clock(), taken, proof)
+            logical, wall_ms = self._user.clocks()
+            frame = _FrameOut(m.WIRE_VERSION, self._source, logical, taken, wall_ms, proof)
             yield _ENCODER.encode(frame)
 
     async def _prove(self) -> None:

@@ -33,22 +33,21 @@ KIND: Final = StoreKind(
 
 
 class Beat(NamedTuple):
-    """Renew the lease of `owner`; no logical time above `clock` is given out before the next one."""
+    """Show that `owner` lives; no logical time above `clock` is given out before the next one."""
 
     owner: str
-    lease_until_ms: int
     clock: int
 
 
 class Retire(NamedTuple):
-    """End the leases of the earlier starts of replica `name`; `owner` is the present one."""
+    """The earlier starts of replica `name` are gone; `owner` is the present one."""
 
     name: str
     owner: str
 
 
 class Resign(NamedTuple):
-    """End the lease of `owner`, which stops."""
+    """`owner` stops."""
 
     owner: str
 

@@ -48,11 +48,12 @@ class EventRing:
     async def watch(self, user: str, request_id: str, after: int, wait_s: float) -> Events:
         """Events after number `after` (-1: from now on), waiting for the first at most `wait_s`.
 
-        Those of `user` ("" for everyone's), of one request when `request_id` is given.
+        Those of `user` ("" for everyone's), of one request when `request_id` is given. A number that
+        this ring has not come to, from another replica or a time when the clock was ahead, is from now on.
         """
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + wait_s
-        after = self.last if after < 0 else after
+        after = after if 0 <= after <= self.last else self.last
         while True:
             found = self._found(user, request_id, after)
             left_s = deadline_s - loop.time()

@@ -2,26 +2,28 @@
 
 A stamp is ``(L, rid)``; smaller is older. ``L = max(L + 1, wall milliseconds)`` gives first come
 first served as people expect it, while no safety rule depends on it (Lamport 1978; Kulkarni et al.
-2014 for the hybrid). Received values are merged; one far ahead of our own wall clock is refused, so
-that a broken or hostile peer cannot poison the clock.
+2014 for the hybrid). Received values are merged, but a value far ahead of our own wall clock is
+followed only so far: a broken or hostile peer cannot lead the clock astray, and is not shut out for it
+either. Who was astray by a wall clock of its own comes back as soon as that is set: stamps go back
+then, which costs nobody more than a place in line.
 """
 
 from __future__ import annotations
 
-from kalends.core.errors import InvalidInput
+from typing import Final
 
-SKEW_MS_MAX = 15 * 60 * 1000
-"""A peer's L may be this far ahead of our wall clock: more than any tolerable skew between hosts."""
+SKEW_MS_MAX: Final = 15 * 60 * 1000
+"""A peer's L is followed so far ahead of our wall clock: more than any tolerable skew between hosts."""
 
-COUNT_MAX = 1_000_000
-"""A peer's L may be this far ahead of our own L even when our wall clock is far behind."""
+ASTRAY_MS: Final = 2 * SKEW_MS_MAX
+"""Our own L cannot be so far ahead of our wall clock, unless that was wrong before."""
 
 
 class LogicalClock:
     """A hybrid logical clock; one per process, not thread-safe.
 
     `persisted` is a bound that was stored durably before: the clock starts above it, so that stamps
-    never go back over a restart. `reserve` tells when a new bound must be stored.
+    never go back over a restart.
     """
 
     def __init__(self, persisted: int = 0) -> None:
@@ -29,12 +31,14 @@ class LogicalClock:
 
     @classmethod
     def resumed(cls, persisted: int, wall_ms: int) -> LogicalClock:
-        """The clock of a new start: above `persisted`, but near enough to wall time to be accepted.
+        """The clock of a new start: above `persisted`, but near enough to wall time to be followed.
 
         A bound is stored ahead of the clock, so each start begins ahead of the one before. Without an
-        end to that, a server that is restarted again and again would run away from all its peers,
-        which then refuse it.
+        end to that, a server that is restarted again and again would run away from all its peers. A
+        bound that is astray is no bound.
         """
+        if persisted > wall_ms + ASTRAY_MS:
+            return cls(wall_ms)
         return cls(min(persisted, wall_ms + SKEW_MS_MAX * 4 // 5))
 
     @property
@@ -42,21 +46,12 @@ class LogicalClock:
         return self._value
 
     def tick(self, wall_ms: int) -> int:
-        """A new stamp, greater than every stamp seen here before."""
+        """A new stamp, greater than every stamp seen here before, unless the clock was astray."""
+        if self._value > wall_ms + ASTRAY_MS:
+            self._value = wall_ms
         self._value = max(self._value + 1, wall_ms)
         return self._value
 
     def merge(self, seen: int, wall_ms: int) -> None:
-        """Take note of a peer's clock.
-
-        Raises `InvalidInput`, and leaves the clock as it was, when `seen` lies too far ahead.
-        """
-        if seen <= self._value:
-            return
-        if seen > wall_ms + SKEW_MS_MAX and seen > self._value + COUNT_MAX:
-            raise InvalidInput(
-                f"logical clock {seen} is too far ahead of ours ({self._value})",
-                where="lc",
-                remedy="set the clocks of both hosts (NTP)",
-            )
-        self._value = seen
+        """Take note of a peer's clock, as far as it is not astray."""
+        self._value = max(self._value, min(seen, wall_ms + SKEW_MS_MAX))

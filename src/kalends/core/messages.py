@@ -472,10 +472,13 @@ class Inquire(Message, frozen=True, kw_only=True):
 
 
 class Outcome(Message, frozen=True, kw_only=True):
+    """`done`: every chosen site has locked what is committed, or freed what was cancelled since."""
+
     rid: RequestId
     att: Attempt
     outcome: Literal["commit", "abort", "pending"]
     chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)] = {}
+    done: bool = False
 
 
 class PeerAsk(Message, frozen=True, kw_only=True):
@@ -537,6 +540,8 @@ BetweenSites = PeerAsk | PeerSays
 class FrameToSite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`lc` is the sender's logical clock at sending; receivers merge it.
 
+    `wall_ms` is what its wall clock shows then (UTC), so that clocks that disagree are noticed; 0: not
+    said.
     `proof` is a fresh token now and then: the session is believed for longer (`kalends.serving.proving`).
     """
 
@@ -544,11 +549,15 @@ class FrameToSite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: SiteName
     lc: Count
     messages: Annotated[list[ToSite], Meta(max_length=limits.FRAME_MESSAGES_MAX)]
+    wall_ms: Count = 0
     proof: Annotated[str, Meta(max_length=limits.TOKEN_CHARACTERS_MAX)] = ""
 
 
 class FrameToBroker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """As `FrameToSite`, the other way."""
+
     v: Literal[2]
     source: SiteName
     lc: Count
     messages: Annotated[list[ToBroker], Meta(max_length=limits.FRAME_MESSAGES_MAX)]
+    wall_ms: Count = 0

@@ -28,11 +28,11 @@ from kalends.core.errors import (
     TooLarge,
     Unavailable,
 )
-from kalends.core.intervals import Moment
 from kalends.resource_servers.engine import SiteEngine
 from kalends.resource_servers.links import BrokerLink
 from kalends.serving.application import caller_by, caller_of, open_socket
 from kalends.serving.callers import Caller
+from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.limiting import ServingLimits
 from kalends.serving.logs import Logger
 from kalends.serving.proving import Belief
@@ -55,18 +55,19 @@ class BrokerSessions:
         self,
         site: str,
         engine: Callable[[], SiteEngine],
-        moment: Callable[[], Moment],
+        watch: ClockWatch,
         serving_limits: ServingLimits,
         taken: Callable[[int], None],
         logger: Logger,
     ) -> None:
         self._site = site
         self._engine = engine
-        self._moment = moment
+        self._watch = watch
+        self._moment = watch.now
         self._limits = serving_limits
         self._taken = taken
         self._logger = logger
-        self._clock = LogicalClock(moment().wall_ms)
+        self._clock = LogicalClock(watch.now().wall_ms)
         self._links: dict[str, BrokerLink] = {}
         self._open: dict[BrokerLink, None] = {}
         self._replaced: set[asyncio.Task[None]] = set()
@@ -99,7 +100,7 @@ class BrokerSessions:
         link = BrokerLink(
             socket,
             self._site,
-            lambda: self._clock.tick(self._moment().wall_ms),
+            lambda: (self._clock.tick(self._moment().wall_ms), self._watch.wall_ms()),
             transport.abort if transport else lambda: None,
         )
         self._open[link] = None
@@ -113,6 +114,7 @@ class BrokerSessions:
             self._open.pop(link, None)
             if self._links.get(link.name) is link:
                 del self._links[link.name]
+                self._watch.lost(link.name)
             link.closing = True
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
@@ -171,6 +173,9 @@ class BrokerSessions:
         link.register = register
         self._taken(len(frame.messages))
         self._engine().receive(link.name, frame.messages)
+        if frame.wall_ms:
+            self._watch.heard(link.name, frame.wall_ms)
+            self._engine().heard_clock(link.name, frame.wall_ms)
 
     def _believe(
         self, link: BrokerLink, belief: Belief, caller_by: Callable[[str], Caller], proof: str
@@ -219,6 +224,6 @@ def _register_said(messages: Sequence[m.Message]) -> str:
 def _close_code(error: KalendsError) -> int:
     if isinstance(error, TooLarge):
         return WSCloseCode.MESSAGE_TOO_BIG
-    if isinstance(error, InvalidInput) and error.where != "lc":
+    if isinstance(error, InvalidInput):
         return WSCloseCode.INVALID_TEXT
     return WSCloseCode.POLICY_VIOLATION

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from kalends.core import messages as m
-from kalends.resource_servers.records import Records
+from kalends.resource_servers.forgetting import Forgetting
 from kalends.resource_servers.stakes import Stake
 from kalends.resource_servers.transitions import ClaimEvent
 
 
-class Deciding(Records):
+class Deciding(Forgetting):
     """Commit and abort, whoever brings the news: a broker, the register's answer, or a peer."""
 
     def _decide(self, source: str, decide: m.Decide) -> None:

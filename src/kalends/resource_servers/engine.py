@@ -119,6 +119,10 @@ class SiteEngine:
         await self.settle()
         return result
 
+    def heard_clock(self, source: str, wall_ms: int) -> None:
+        """A broker has said what its wall clock shows."""
+        self.participant.heard_clock(source, wall_ms, self._moment())
+
     def broker_came(self) -> None:
         """A broker has opened a session: what it was asked for in vain is said again."""
         self._step(self.participant.remind_all)
@@ -207,7 +211,9 @@ class SiteEngine:
     async def _prune_regularly(self) -> None:
         while True:
             await asyncio.sleep(PRUNE_EVERY_S)
-            before_ms = self._moment().wall_ms - JOURNAL_KEEP_MS
+            # Not by the clock alone: were it ahead, the history of weeks would go at once.
+            now_ms = min(self._moment().wall_ms, self.participant.sure_time.sure_s * 1000)
+            before_ms = now_ms - JOURNAL_KEEP_MS
             removed: int | None = 0
             while removed is not None:
                 try:

@@ -42,6 +42,8 @@ class InDoubt(Deciding):
             return
         if outcome.outcome == "commit":
             self._commit(stake, outcome.rid, outcome.att, outcome.chosen)
+            if outcome.done:
+                self._forget(outcome.rid)
         elif not stake.decided:
             self._abort(stake, outcome.att)
 

@@ -36,15 +36,15 @@ class BrokerLink:
     """One broker's session; `write` runs beside whoever reads the socket.
 
     `name` is the broker's, and `register` that of the register it works for: known from its first
-    frame. `tick` gives the logical clock of a frame;
-    `abort` drops the connection at once.
+    frame. `clocks` gives the logical time and that of the wall
+    clock (milliseconds UTC) for a frame; `abort` drops the connection at once.
     """
 
     def __init__(
         self,
         socket: web.WebSocketResponse,
         site: str,
-        tick: Callable[[], int],
+        clocks: Callable[[], tuple[int, int]],
         abort: Callable[[], None],
     ) -> None:
         self.socket = socket
@@ -52,7 +52,7 @@ class BrokerLink:
         self.register = ""
         self.closing = False
         self._site = site
-        self._tick = tick
+        self._clocks = clocks
         self._abort = abort
         self._outbox: deque[bytes] = deque()
         self._outbox_bytes = 0
@@ -120,9 +120,13 @@ class BrokerLink:
             taken.append(self._outbox.popleft())
         self._outbox_bytes -= sum(map(len, taken))
         packer = msgpack.Packer(autoreset=False)
-        packer.pack_map_header(4)
-        for item in ("v", m.WIRE_VERSION, "source", self._site, "lc", self._tick(), "messages"):
-            packer.pack(item)
+        packer.pack_map_header(5)
+        logical, wall_ms = self._clocks()
+        head = {"v": m.WIRE_VERSION, "source": self._site, "lc": logical, "wall_ms": wall_ms}
+        for name, value in head.items():
+            packer.pack(name)
+            packer.pack(value)
+        packer.pack("messages")
         packer.pack_array_header(len(taken))
         return b"".join((packer.bytes(), *taken))
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final, Literal
 
 from kalends.agents.runs import Function, Outcome
+from kalends.serving.clock_watch import watch_clock
 from kalends.serving.group_commit import Committed
 from kalends.serving.metrics import Metrics
 
@@ -17,10 +18,14 @@ STATES: Final[tuple[State, ...]] = ("held", "prepared", "locked")
 
 
 class SiteMeasures:
-    """`sessions` and `claims` are asked whenever the metrics are read."""
+    """`sessions`, `claims` and `in_doubt` (of the clock) are asked whenever the metrics are read."""
 
     def __init__(
-        self, metrics: Metrics, sessions: Callable[[], int], claims: Callable[[State], int]
+        self,
+        metrics: Metrics,
+        sessions: Callable[[], int],
+        claims: Callable[[State], int],
+        in_doubt: Callable[[], bool],
     ) -> None:
         self._facts = metrics.counter("kalends_facts", "Facts stored.")
         self._messages = metrics.counter("kalends_messages", "Messages of brokers taken.")
@@ -30,6 +35,7 @@ class SiteMeasures:
         )
         self._seconds = metrics.histogram("kalends_commit_seconds", "Seconds to a commit.")
         metrics.gauge("kalends_broker_sessions", "Brokers' sessions.", value=sessions)
+        watch_clock(metrics, in_doubt)
         bookings = metrics.gauge("kalends_claims", "Bookings on the calendars.", ("state",))
         for state in STATES:
             bookings.labels(state).set_function(partial(claims, state))

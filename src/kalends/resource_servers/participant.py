@@ -6,11 +6,11 @@ register's outcome (Decide, Outcome), by proof of it (a higher attempt, a locked
 durable refusals of peers that a commit can never have happened. The rules of each state are in
 `transitions`; what is booked where is `book`'s.
 
-It is built in layers, each a module: `records` (stakes and facts), `deciding` (phase two), `in_doubt`
-(brokers that are silent), `reclaiming` (owners who need slots back), `recalling`, `holding` and
-`visiting` (agents), `taking`, `lining` and `listing` (rules, lines, waiting lists), and here visits,
-votes, holds and time. Presumed abort (Mohan and Lindsay 1983) with numbered attempts; holds that end
-after Ramamoorthi et al. 1997, section 3.
+It is built in layers, each a module: `records` (stakes and facts), `forgetting` (what is needed no more),
+`deciding` (phase two), `in_doubt` (brokers that are silent), `reclaiming` (owners who need slots back),
+`recalling`, `holding` and `visiting` (agents), `taking`, `lining` and `listing` (rules, lines, waiting
+lists), and here visits, votes, holds and time. Presumed abort (Mohan and Lindsay 1983) with numbered
+attempts; holds that end after Ramamoorthi et al. 1997, section 3.
 """
 
 from __future__ import annotations
@@ -71,8 +71,7 @@ class Participant(Listing):
             case m.Release():
                 self._release(message.rid, message.att, message.hold_ids)
             case m.Forget():
-                if message.rid in self.book.stakes:
-                    self._forgettable.add(message.rid)
+                self._forget(message.rid)
             case m.Cancel():
                 self._cancel(source, message)
             case m.Outcome():

@@ -18,7 +18,6 @@ from kalends.core.intervals import Moment
 from kalends.core.messages import TimeS
 from kalends.resource_servers.in_doubt import InDoubt
 from kalends.resource_servers.reclaims import ReclaimDropped, Reclaimed, stored_reclaim
-from kalends.resource_servers.records import KEEP_AFTER_END_S
 from kalends.resource_servers.stakes import Stake
 
 REMIND_AFTER_MS: Final = 10_000
@@ -134,7 +133,7 @@ class Reclaiming(InDoubt):
     def _remind_of_reclaims(self, now: Moment) -> None:
         for key, (due_ms, count) in list(self._reminders.items()):
             reclaimed = self._reclaims[key]
-            if reclaimed.end + KEEP_AFTER_END_S < now.wall_s:
+            if reclaimed.end < self._over_s(now):
                 self._drop_reclaim(reclaimed)
             elif due_ms <= now.monotonic_ms:
                 self._ask_back(reclaimed, now, count)

@@ -26,7 +26,8 @@ from kalends.resource_servers.keeping import Keeping, Order, Stretch
 from kalends.resource_servers.line import Holder, Line
 from kalends.resource_servers.occupancy import Piece
 from kalends.resource_servers.reclaims import Reclaimed
-from kalends.resource_servers.stakes import Claim, HorizonRaised, Stake, StakeDropped, stored
+from kalends.resource_servers.stakes import Claim, Stake, stored
+from kalends.resource_servers.sure_time import WINDOW_MS, SureTime, TimePassed
 from kalends.resource_servers.transitions import ClaimEvent
 from kalends.resource_servers.unreadable import SetAside
 from kalends.resource_servers.waiting_list import WaitingList
@@ -38,8 +39,6 @@ INQUIRE_AFTER_MS: Final = 5_000
 INQUIRE_EVERY_MS_MAX: Final = 60_000
 
 COLLECT_EVERY_MS: Final = 60_000
-KEEP_AFTER_END_S: Final = 86_400
-"""Records outlive their slots by a day: more than any clock is wrong and any message is late."""
 
 
 class ParticipantLimits(NamedTuple):
@@ -51,13 +50,17 @@ class ParticipantLimits(NamedTuple):
 
 
 DEFAULT_LIMITS: Final = ParticipantLimits()
+NOTHING_PASSED: Final = TimePassed()
 
 
 class Records:
     """What a site knows, in memory, and the facts that make it durable.
 
     `epoch` must be higher than at any earlier start of this site; `jitter` gives numbers in [0, 1).
+    `stakes`, `forgotten`, `horizon_s` and `passed` are what was stored.
     """
+
+    sure_window_ms = WINDOW_MS
 
     def __init__(
         self,
@@ -70,7 +73,9 @@ class Records:
         limits: ParticipantLimits = DEFAULT_LIMITS,
         agents: AgentLimits = DEFAULT_AGENT_LIMITS,
         stakes: Iterable[Stake] = (),
+        forgotten: Iterable[str] = (),
         horizon_s: int = 0,
+        passed: TimePassed = NOTHING_PASSED,
         now: Moment,
     ) -> None:
         self.site = site
@@ -87,7 +92,13 @@ class Records:
         self._effects = Effects()
         self._inquiries: list[tuple[int, str, int, int]] = []
         self._refusing_peers: dict[str, set[str]] = {}
-        self._forgettable: set[str] = set()
+        self.sure_time = SureTime(passed, now, window_ms=self.sure_window_ms)
+        self._forgettable = set(forgotten)
+        """Commits that nobody will ask about any more."""
+        self._asked: dict[str, tuple[int, int]] = {}
+        """For commits that may be asked about: when their brokers are asked next, and how often they were."""
+        self._clocks_heard: dict[str, int] = {}
+        """For each register what its brokers' clocks are ahead of our monotonic one (milliseconds)."""
         self._scripts = ScriptCache()
         self._visits: dict[str, AgentVisit] = {}
         self._errands: dict[int, Callable[[Outcome, Moment], None]] = {}
@@ -145,35 +156,6 @@ class Records:
             after_ms = min(INQUIRE_AFTER_MS << count, INQUIRE_EVERY_MS_MAX)
         due_ms = now.monotonic_ms + int(after_ms * (1 + 0.2 * self._jitter()))
         heapq.heappush(self._inquiries, (due_ms, stake.rid, stake.att, count))
-
-    def _collect(self, now: Moment) -> None:
-        """Drop records whose slots ended long ago, after closing that time durably.
-
-        A commit is kept until its broker says Forget; when that was lost, an inquiry brings it again.
-        """
-        limit_s = now.wall_s - KEEP_AFTER_END_S
-        ended = []
-        for stake in self.book.stakes.values():
-            if stake.ends_at > limit_s or stake.has("held") or stake.has("prepared"):
-                continue
-            if stake.decided and stake.rid not in self._forgettable and stake.coords:
-                to = stake.coords[0]
-                inquire = m.Inquire(
-                    rid=stake.rid, att=stake.att, site=self.site, secret=stake.secret
-                )
-                self._send(to, inquire)
-            elif not self.book.changer_of(stake.rid):
-                ended.append(stake)
-        if not ended:
-            return
-        self.horizon_s = max(self.horizon_s, *(stake.ends_at for stake in ended))
-        self._effects.facts.append(HorizonRaised(self.horizon_s))
-        for stake in ended:
-            if stake.claims:
-                self.book.vacate(stake)
-            del self.book.stakes[stake.rid]
-            self._forgettable.discard(stake.rid)
-            self._effects.facts.append(StakeDropped(stake.rid))
 
     def _supersede(self, stake: Stake, att: int) -> None:
         """Attempt `att` exists, so the one before can never be committed: its promise is void."""

@@ -38,6 +38,7 @@ from kalends.resource_servers.runs_store import RunsStore
 from kalends.resource_servers.store import DRAINING, Loaded, SiteStore
 from kalends.serving.application import build_application
 from kalends.serving.callers import Authenticator, OpenAccess
+from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.collecting import not_collecting
 from kalends.serving.configuration import KeyConfiguration, SiteConfiguration
 from kalends.serving.group_commit import StoreFailed
@@ -120,7 +121,8 @@ class SiteServer:
         self.alarms: deque[str] = deque(maxlen=ALARMS_KEPT_MAX)
         self._configuration = configuration
         self._version = version
-        self._moment = moment
+        self._watch = ClockWatch(moment, self._doubted)
+        self._moment = moment = self._watch.now
         self._logger = logger
         self._engine: SiteEngine | None = None
         self._state: Literal["ok", "starting", "failing"] = "starting"
@@ -130,7 +132,7 @@ class SiteServer:
         self.sessions = BrokerSessions(
             configuration.name,
             self.engine,
-            moment,
+            self._watch,
             self.limits,
             lambda count: self._measures.messages(count),
             logger,
@@ -139,7 +141,9 @@ class SiteServer:
         self.visits = NearVisits(self.engine, moment, self.limits)
         self._running = Running(configuration, moment, RunMeasures(metrics), logger, self._alarmed)
         self._relays = RelayCalls(configuration.name, configuration.near, moment, logger)
-        self._measures = SiteMeasures(metrics, self.sessions.__len__, self._total)
+        self._measures = SiteMeasures(
+            metrics, self.sessions.__len__, self._total, lambda: bool(self._watch.doubt)
+        )
         self._tasks: set[asyncio.Task[None]] = set()
 
     # Life
@@ -225,7 +229,9 @@ class SiteServer:
                 limits=limits_of(self._configuration),
                 agents=agent_limits_of(self._configuration),
                 stakes=loaded.stakes,
+                forgotten=loaded.forgotten,
                 horizon_s=loaded.horizon_s,
+                passed=loaded.passed,
                 now=self._moment(),
             )
         except AssertionError as error:
@@ -247,7 +253,7 @@ class SiteServer:
 
     def health(self) -> api.Health:
         status: Literal["ok", "starting", "draining", "failing"] = self._state
-        detail = self._detail or self._running.detail
+        detail = self._detail or self._watch.doubt or self._running.detail
         if status == "ok":
             engine = self.engine()
             closed = engine.participant.set_aside.refusal(0)
@@ -341,6 +347,12 @@ class SiteServer:
         report = await self._relays.visit(relay)
         if self._engine is not None:
             self._engine.relayed(relay.number, report)
+
+    def _doubted(self, doubt: str) -> None:
+        if doubt:
+            self._alarmed(doubt)
+        else:
+            self._logger.info("clock_agrees")
 
     def _alarmed(self, alarm: str) -> None:
         self.alarms.append(alarm)

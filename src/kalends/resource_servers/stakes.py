@@ -10,6 +10,7 @@ import msgspec
 
 from kalends.core.messages import Chosen, Part, Principal
 from kalends.resource_servers.reclaims import ReclaimDropped, ReclaimStored
+from kalends.resource_servers.sure_time import TimePassed
 from kalends.resource_servers.transitions import DURABLE, ClaimEvent, ClaimState, next_state
 
 
@@ -86,13 +87,30 @@ class StakeDropped(msgspec.Struct, frozen=True):
     rid: str
 
 
-class HorizonRaised(msgspec.Struct, frozen=True):
-    """Fact: no claim that ends at or before `horizon_s` will ever be taken again (UTC seconds)."""
+class StakeForgotten(msgspec.Struct, frozen=True):
+    """Fact: all sites that `rid` chose have locked it, so that nobody will ask this one about it."""
+
+    rid: str
+
+
+class TimeClosed(msgspec.Struct, frozen=True):
+    """Fact: no claim that ends at or before `horizon_s` (UTC seconds) is taken any more.
+
+    It lies in the past. Should it prove not to, because a clock was ahead for weeks, it comes down.
+    """
 
     horizon_s: int
 
 
-Fact = StakeStored | StakeDropped | HorizonRaised | ReclaimStored | ReclaimDropped
+Fact = (
+    StakeStored
+    | StakeForgotten
+    | StakeDropped
+    | TimeClosed
+    | TimePassed
+    | ReclaimStored
+    | ReclaimDropped
+)
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Stake)

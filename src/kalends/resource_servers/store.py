@@ -4,9 +4,9 @@
 table    rows
 ======== ===================================================================================
 journal  every fact about a stake in order: who (`rid`), what did it (`event`), the whole stake
-stake    for each request that is needed: the journal row that is true now
+stake    for each request that is needed: the journal row that is true now; whether all have locked it
 reclaim  each time that the owner has taken back, by its key
-meta     name and value: owner, epoch, horizon_s, draining
+meta     name and value: owner, epoch, horizon_s, draining, and how much time has surely passed
 ======== ===================================================================================
 
 A stake that is no longer needed leaves a row ``dropped`` in the journal, so that the journal alone
@@ -33,16 +33,25 @@ from kalends.resource_servers.reclaims import (
 )
 from kalends.resource_servers.stakes import (
     Fact,
-    HorizonRaised,
     Stake,
     StakeDropped,
+    StakeForgotten,
     StakeStored,
+    TimeClosed,
     decode_stake,
 )
+from kalends.resource_servers.sure_time import TimePassed
 from kalends.resource_servers.unreadable import SetAside, UnreadableReclaim, UnreadableStake
 from kalends.serving.sqlite_file import StoreFile, StoreKind, open_store, read_meta, write_meta
 
 RECLAIMS: Final = "create table reclaim (key text primary key, body blob not null) without rowid;"
+
+FORGETTING: Final = """
+alter table stake add column forgotten integer not null default 0;
+delete from meta where name = 'horizon_s';
+"""
+"""To version 3. Time was closed by the clock alone: what is closed may lie ahead. What it kept out, visits
+that come a day late, speak an older version of the protocol."""
 
 KIND: Final = StoreKind(
     name="site",
@@ -57,18 +66,25 @@ create table journal (
     body  blob not null
 );
 create table stake (
-    rid     text primary key,
-    seq     integer not null,
-    ends_at integer not null
+    rid       text primary key,
+    seq       integer not null,
+    ends_at   integer not null,
+    forgotten integer not null default 0
 ) without rowid;
 create table meta (name text primary key, value not null) without rowid;
 """
     + RECLAIMS,
     upgrades={
         1: RECLAIMS,  # To version 2: owners can take slots back.
-        2: "",  # To version 3: stakes know their register; those from before have none.
+        2: FORGETTING,  # To version 3; stakes know their register, but those from before have none.
     },
 )
+
+STAND: Final = (
+    "insert into stake (rid, seq, ends_at) values (?, ?, ?) on conflict (rid)"
+    " do update set seq = excluded.seq, ends_at = excluded.ends_at"
+)
+"""What all have locked stays so, whatever becomes of it later."""
 
 DROPPED: Final = "dropped"
 HORIZON: Final = "horizon_s"
@@ -80,11 +96,13 @@ PRUNE_ROWS_MAX: Final = 5_000
 
 class Loaded(NamedTuple):
     stakes: list[Stake]
+    forgotten: list[str]
     horizon_s: int
     epoch: int
     reclaims: list[Reclaimed]
     set_aside: SetAside
     """What cannot be read."""
+    passed: TimePassed
 
 
 class Shared:
@@ -166,14 +184,23 @@ class SiteStore:
                     reclaims.append(decode_reclaim(body))
                 except msgspec.DecodeError as error:
                     lost.append(UnreadableReclaim(key, str(error)))
+            rows = self.file.connection.execute("select rid from stake where forgotten")
+            forgotten = [rid for (rid,) in rows]
         except sqlite3.DatabaseError as error:
             raise StoreDamaged(
                 f"a stake or a reclaim in it cannot be read: {error}",
                 where=str(self.file.path),
                 remedy=f"see kalends admin doctor {self.file.path}, and bring back a backup",
             ) from error
-        set_aside = SetAside(unreadable, lost)
-        return Loaded(stakes, self.setting(HORIZON), self.epoch, reclaims, set_aside)
+        return Loaded(
+            stakes=stakes,
+            forgotten=forgotten,
+            horizon_s=self.setting(HORIZON),
+            epoch=self.epoch,
+            reclaims=reclaims,
+            set_aside=SetAside(unreadable, lost),
+            passed=TimePassed(*(self.setting(name) for name in TimePassed.__struct_fields__)),
+        )
 
     def setting(self, name: str) -> int:
         """A number in ``meta``; 0 when it was never set."""
@@ -199,7 +226,7 @@ class SiteStore:
         journal: list[tuple[int, int, str, str, bytes]] = []
         standing: dict[str, tuple[str, int, int]] = {}
         dropped: set[str] = set()
-        horizon_s = 0
+        forgotten: list[tuple[str]] = []
         for fact in facts:
             if isinstance(fact, StakeStored):
                 seq += 1
@@ -211,20 +238,25 @@ class SiteStore:
                 journal.append((seq, at_ms, fact.rid, DROPPED, b""))
                 standing.pop(fact.rid, None)
                 dropped.add(fact.rid)
+            elif isinstance(fact, StakeForgotten):
+                forgotten.append((fact.rid,))
             elif isinstance(fact, ReclaimStored):
                 row = (fact.key, fact.body)
                 connection.execute("insert or replace into reclaim values (?, ?)", row)
             elif isinstance(fact, ReclaimDropped):
                 connection.execute("delete from reclaim where key = ?", (fact.key,))
+            elif isinstance(fact, TimeClosed):
+                write_meta(connection, HORIZON, fact.horizon_s)
             else:
-                assert isinstance(fact, HorizonRaised)
-                horizon_s = max(horizon_s, fact.horizon_s)
+                assert isinstance(fact, TimePassed)
+                for name, value in msgspec.structs.asdict(fact).items():
+                    write_meta(connection, name, value)
         connection.executemany("insert into journal values (?, ?, ?, ?, ?)", journal)
-        connection.executemany("insert or replace into stake values (?, ?, ?)", standing.values())
+        connection.executemany(STAND, standing.values())
+        if forgotten:
+            connection.executemany("update stake set forgotten = 1 where rid = ?", forgotten)
         if dropped:
             connection.executemany("delete from stake where rid = ?", [(rid,) for rid in dropped])
-        if horizon_s > self.setting(HORIZON):
-            write_meta(connection, HORIZON, horizon_s)
         # A transaction that is rolled back leaves a gap in the numbers, which means nothing.
         self._last_seq = seq
 

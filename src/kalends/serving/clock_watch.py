@@ -1,0 +1,107 @@
+"""A server's wall clock, watched: does it jump, and is it that of the servers it talks to?
+
+No server knows the true time, but two things betray a wrong clock. One that jumps has moved against the
+monotonic clock, which cannot; one that was wrong from the start disagrees with the others'. Both are
+told, and a jump is waited out: time goes on as before it until somebody else's clock agrees with the new
+time. So a clock that is wrong for an hour and then right again was never followed, and one that an
+operator sets right is followed at once. Nothing that is promised hangs on it; see `docs/protocol.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from kalends.core.intervals import Moment
+from kalends.serving.metrics import Metrics
+
+JUMP_MS: Final = 10_000
+"""A clock that is set by less is followed: NTP does that."""
+
+APART_MS: Final = 60_000
+"""Clocks that differ by less agree: far more than those of hosts that are kept by NTP."""
+
+HEARD_MAX: Final = 1_024
+
+
+class ClockWatch:
+    """Watches the clocks that `read` reads; `tell` hears of every doubt that begins, and "" when it ends."""
+
+    def __init__(self, read: Callable[[], Moment], tell: Callable[[str], None]) -> None:
+        self.doubt = ""
+        """Why the wall clock may be wrong, in words for an operator; "" while nothing says so."""
+        self._read = read
+        self._tell = tell
+        self._ahead_ms = _ahead(read())
+        self._heard_ms: dict[str, int] = {}
+
+    def now(self) -> Moment:
+        """The time to believe: its wall clock follows no jump that nobody confirms."""
+        now = self._read()
+        ahead_ms = _ahead(now)
+        if abs(ahead_ms - self._ahead_ms) <= JUMP_MS or self._is_confirmed(ahead_ms):
+            self._ahead_ms = ahead_ms
+        self._judge(ahead_ms)
+        return Moment(now.monotonic_ms, now.monotonic_ms + self._ahead_ms)
+
+    def wall_ms(self) -> int:
+        """What the wall clock shows, right or wrong: what others are told."""
+        return self._read().wall_ms
+
+    def heard(self, who: str, wall_ms: int) -> None:
+        """`who` has said what its wall clock shows; it is taken to go on from there."""
+        self._heard_ms.pop(who, None)
+        self._heard_ms[who] = wall_ms - self._read().monotonic_ms
+        if len(self._heard_ms) > HEARD_MAX:
+            del self._heard_ms[next(iter(self._heard_ms))]
+        self.now()
+
+    def lost(self, who: str) -> None:
+        """`who` is not connected any more: what it said was of then."""
+        self._heard_ms.pop(who, None)
+
+    def _is_confirmed(self, ahead_ms: int) -> bool:
+        return any(abs(each - ahead_ms) <= APART_MS for each in self._heard_ms.values())
+
+    def _judge(self, ahead_ms: int) -> None:
+        reasons = []
+        if self._ahead_ms != ahead_ms:
+            reasons.append(
+                f"the clock of this host was set {_apart(ahead_ms - self._ahead_ms)} and nobody"
+                " confirms it: time goes on as before"
+            )
+        apart = [
+            f"{_apart(ahead_ms - heard_ms)} against that of {who}"
+            for who, heard_ms in self._heard_ms.items()
+            if abs(heard_ms - ahead_ms) > APART_MS
+        ]
+        if apart:
+            reasons.append(f"the clock of this host is {', '.join(apart[:4])}")
+        doubt = "; ".join(reasons)
+        doubt = f"{doubt}. Set the clocks of all hosts (NTP)" if doubt else ""
+        told, self.doubt = self.doubt, doubt
+        if bool(doubt) != bool(told):
+            self._tell(doubt)
+
+
+def watch_clock(metrics: Metrics, in_doubt: Callable[[], bool]) -> None:
+    """The gauge by which an operator's own watch hears of it."""
+    metrics.gauge(
+        "kalends_clock_in_doubt",
+        "1: the wall clock has jumped, or disagrees with others.",
+        value=in_doubt,
+    )
+
+
+def _ahead(now: Moment) -> int:
+    return now.wall_ms - now.monotonic_ms
+
+
+def _apart(ahead_ms: int) -> str:
+    """``3 d ahead`` or ``61 s behind``: the largest unit that is not zero, rounded down."""
+    seconds = abs(ahead_ms) // 1000
+    way = "ahead" if ahead_ms > 0 else "behind"
+    for unit, length_s in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length_s:
+            return f"{seconds // length_s} {unit} {way}"
+    return f"{seconds} s {way}"

@@ -1,0 +1,87 @@
+"""A wall clock that jumps or disagrees is noticed, told once, and not followed until others agree."""
+
+from __future__ import annotations
+
+import pytest
+
+from kalends.core.intervals import Moment
+from kalends.serving.clock_watch import APART_MS, JUMP_MS, ClockWatch
+
+TRUE_MS = 1_800_000_000_000
+HOUR_MS = 3_600_000
+WRONG_MS = [-4_000 * 24 * HOUR_MS, -HOUR_MS, JUMP_MS + 1, 40 * 24 * HOUR_MS]
+
+
+class Host:
+    """A host whose clock is `wrong_ms` ahead."""
+
+    def __init__(self, wrong_ms: int = 0) -> None:
+        self.passed_ms = 0
+        self.wrong_ms = wrong_ms
+        self.told: list[str] = []
+        self.watch = ClockWatch(self.read, self.told.append)
+
+    def read(self) -> Moment:
+        return Moment(5_000 + self.passed_ms, TRUE_MS + self.passed_ms + self.wrong_ms)
+
+    def hear(self, who: str = "red", wrong_ms: int = 0) -> None:
+        self.watch.heard(who, TRUE_MS + self.passed_ms + wrong_ms)
+
+    @property
+    def believed_wrong_ms(self) -> int:
+        return self.watch.now().wall_ms - TRUE_MS - self.passed_ms
+
+
+def test_a_clock_that_goes_on_is_followed_and_nothing_is_told() -> None:
+    host = Host()
+    for _ in range(100):
+        host.passed_ms += 1_000
+        host.wrong_ms += JUMP_MS // 2
+        assert host.watch.now() == host.read()
+    assert host.told == []
+    assert host.watch.doubt == ""
+
+
+@pytest.mark.parametrize("wrong_ms", WRONG_MS)
+def test_a_jump_is_told_once_and_waited_out(wrong_ms: int) -> None:
+    host = Host()
+    host.wrong_ms = wrong_ms
+    for _ in range(70):
+        host.passed_ms += 1_000
+        assert host.believed_wrong_ms == 0
+    (told,) = host.told
+    assert ("ahead" if wrong_ms > 0 else "behind") in told
+    assert host.watch.doubt == told
+    host.wrong_ms = 0
+    assert host.believed_wrong_ms == 0
+    assert host.watch.doubt == ""
+    assert host.told == [told, ""]
+
+
+@pytest.mark.parametrize("wrong_ms", WRONG_MS)
+def test_a_clock_that_is_set_right_is_followed_when_another_agrees(wrong_ms: int) -> None:
+    host = Host(wrong_ms)
+    host.wrong_ms = 0
+    assert host.believed_wrong_ms == wrong_ms
+    host.hear()
+    assert host.believed_wrong_ms == 0
+    assert host.watch.doubt == ""
+
+
+@pytest.mark.parametrize("wrong_ms", [APART_MS + 1, -APART_MS - 1, 40 * 24 * HOUR_MS])
+def test_who_disagrees_with_another_says_so_and_goes_by_its_own_clock(wrong_ms: int) -> None:
+    host = Host(wrong_ms)
+    host.hear("red")
+    assert "red" in host.watch.doubt
+    assert host.believed_wrong_ms == wrong_ms
+    host.watch.lost("red")
+    host.watch.now()
+    assert host.watch.doubt == ""
+    assert [bool(each) for each in host.told] == [True, False]
+
+
+def test_another_that_jumps_along_with_nobody_else_moves_nobody() -> None:
+    host = Host()
+    host.hear("red", wrong_ms=40 * 24 * HOUR_MS)
+    assert host.believed_wrong_ms == 0
+    assert "40 d behind against that of red" in host.watch.doubt
