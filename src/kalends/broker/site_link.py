@@ -26,6 +26,7 @@ from kalends.serving.outgoing import Proof
 from kalends.serving.proving import PROVE_EVERY_S
 
 SESSION_PATH: Final = "/v1/session"
+NOT_AUTHENTICATED: Final = 401
 HEARTBEAT_S: Final = 10.0
 """A ping this often; a site that does not answer within half of it is lost."""
 
@@ -193,6 +194,8 @@ class SiteLink:
         except TimeoutError:
             raise LinkLost("it does not answer") from None
         except aiohttp.WSServerHandshakeError as error:
+            if error.status == NOT_AUTHENTICATED and error.headers is not None:
+                self._proof.refused(error.headers.get("Date", ""))
             raise LinkLost(f"it refuses us with status {error.status}") from error
         except (aiohttp.ClientError, OSError) as error:
             raise LinkLost(f"it cannot be reached: {_reason(error)}") from error

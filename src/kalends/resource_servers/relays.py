@@ -75,6 +75,8 @@ class RelayCalls:
             ssl=tls,
             allow_redirects=False,
         ) as response:
+            if response.status == 401:
+                proof.refused(response.headers.get("Date", ""))
             if response.status != 200:
                 raise InvalidInput(f"the near site answered with status {response.status}")
             body = b""
