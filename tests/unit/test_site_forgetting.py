@@ -137,13 +137,16 @@ def test_what_is_locked_is_kept_while_no_broker_has_said_what_time_it_is() -> No
     assert site.states(1) == ["locked"]
 
 
-def test_a_refusal_and_a_cancelled_claim_need_no_brokers_clock() -> None:
+def test_a_refusal_and_a_cancelled_claim_close_no_time_by_the_sites_clock_alone() -> None:
     site = Site()
     lock(site, 1, ONE)
     forget(site, 1)
     site.receive(m.Cancel(rid=rid(1), att=1))
     site.receive(peer_ask(2))
-    site.broker_wrong_ms = None
+    site.wrong_ms = 4_000 * DAY_MS
+    run(site, 2 * LONG_MS)
+    assert site.horizon_s < T0 + 100 * DAY
+    site.wrong_ms = 0
     run(site, 2 * LONG_MS)
     assert site.stake(1) is None
     assert site.stake(2) is None

@@ -4,8 +4,8 @@ A record goes when nothing can need it any more:
 
 - its slots have ended a day ago, by the site's clock and by the time that has surely passed (see
   `sure_time`); so no clock that jumps, and no restart while it is wrong, makes a site forget;
-- what is locked has ended by the clock of the broker that made it, too, as it has told it in this life
-  of the site; so a site whose clock is ahead for as long as you like frees nothing on its own;
+- they have ended by the clock of the broker that made it, too, as it has told it in this life of the
+  site; so a site whose clock is ahead for as long as you like frees nothing, and closes no time, on its own;
 - a commit has been told to its end: the broker has said Forget, or that it is done when it was asked.
 
 First the time of what is dropped is closed: a message that comes late finds no record, and must not be
@@ -83,9 +83,7 @@ class Forgetting(Records):
             self._drop_record(stake)
 
     def _is_agreed(self, stake: Stake, now: Moment) -> bool:
-        """What is locked has ended by its broker's clock, too."""
-        if not stake.has("locked"):
-            return True
+        """It is over by its broker's clock, too."""
         clocks = self._clocks_heard
         # One that was stored before registers were known may be anybody's: all have to agree.
         heard = list(clocks.values()) if not stake.register else [clocks.get(stake.register)]
