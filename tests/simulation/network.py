@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -49,8 +49,14 @@ class Session:
         """What the broker says first; it belongs to the opening, so that no fault parts the two."""
         self.stream = stream
         self.alive = True
+        self.greeted = False
+        """Whether the site's first message has come: without it a session is none."""
         self.last_ms = {True: 0, False: 0}
         """When the last frame arrives, to the site (True) and to the broker."""
+
+
+SILENT_MS: Final = 20_000
+"""A stream on which nothing arrives for so long is broken by its ends."""
 
 
 class Network:
@@ -84,6 +90,13 @@ class Network:
     def heal(self) -> None:
         self.cuts.clear()
         self.weather = Weather(delay_ms_max=self.weather.delay_ms_max)
+        for session in list(self._live.values()):
+            # What comes later on a stream waits for what is late: its ends give it up as silent.
+            late = (
+                session.stream and max(session.last_ms.values()) > self._kernel.now_ms + SILENT_MS
+            )
+            if late or not session.greeted:
+                self.break_session(session)
 
     # Sessions
 
@@ -153,7 +166,9 @@ class Network:
         if to_site:
             session.site.enter(session.site.receive, session, _TO_SITE.decode(body))
         else:
-            session.broker.enter(session.broker.receive, session, _TO_BROKER.decode(body))
+            frame = _TO_BROKER.decode(body)
+            session.greeted |= any(isinstance(message, m.Hello) for message in frame.messages)
+            session.broker.enter(session.broker.receive, session, frame)
 
     def break_session(self, session: Session) -> None:
         """Both ends learn of it, each in its own time."""
