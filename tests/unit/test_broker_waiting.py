@@ -637,6 +637,23 @@ def test_a_site_that_could_not_be_asked_is_looked_at_when_it_comes_up(when: str)
     assert [want.resource for visit in visits(broker) for want in visit.wants] == ["there/one"]
 
 
+def test_a_site_that_was_gone_when_its_slot_was_to_be_asked_for_is_looked_at_when_it_is_back() -> (
+    None
+):
+    broker = Broker()
+    rid = broker.ask(BOTH, patience="taken")
+    queries = broker.sent()
+    for site in SITES:
+        broker.sends = [Send(to, message) for to, message in queries if to == site]
+        show(broker, {site: ALL_DAY})
+        broker.coordinator.site_lost("here", "gone")
+    assert broker.case(rid).phase == "waiting"
+    broker.sent()
+    broker.receive("here", hello("here"))
+    show(broker, dict.fromkeys(SITES, ALL_DAY))
+    assert sorted(visit.wants[0].resource for visit in visits(broker)) == ["here/one", "there/one"]
+
+
 def test_it_waits_for_as_long_as_its_user_said_and_is_told_what_was_taken() -> None:
     broker = Broker()
     request = parse_request(

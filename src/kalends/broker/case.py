@@ -135,6 +135,8 @@ class Case:
     """Sites that have offered something, and wait to hear what comes of it."""
     listed: set[str] = field(default_factory=set)
     """Sites on whose waiting lists it stands."""
+    unreached: set[str] = field(default_factory=set)
+    """Sites that were gone when they were to be asked for their slots."""
     heard: dict[str, int] = field(default_factory=dict)
     """The number of the last news of each list."""
     asked_after: dict[str, int] = field(default_factory=dict)

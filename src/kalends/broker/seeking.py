@@ -299,6 +299,7 @@ class Seeking(Attempts):
             return
         if case.fixed:
             case.wanted = by_site(case.record.spec.wants)
+        case.unreached |= {refusal.where for refusal in error.refusals}
         patient = case.record.spec.patience == "taken" and not case.record.held_until_ms
         if isinstance(error, Unavailable) and patient and case.wanted:
             self._stand_on_lists(case, error.refusals, now)
@@ -340,13 +341,15 @@ class Seeking(Attempts):
             self._look(case, now)
 
     def _came_up(self, case: Case, site: str, now: Moment) -> None:
-        """A site that could not be asked at the last look, or has other resources now, may have room."""
+        """A site that could not be asked, or has other resources now, may have room."""
         try:
             wanted = self._wanted(case, now)
         except KalendsError:
             return
         known = {want.resource for want in case.wanted.get(site, ())}
-        if all(want.resource in known for want in wanted.get(site, ())):
+        unreached = site in case.unreached
+        case.unreached.discard(site)
+        if not unreached and all(want.resource in known for want in wanted.get(site, ())):
             return
         case.stirred = True
         if case.phase == "waiting":
