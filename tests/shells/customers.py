@@ -22,7 +22,7 @@ class Customers:
 
     `told` has the ids that somebody was told are reserved, and not told otherwise since. `pause_s`
     bounds the rests between; of the reserved ones, the part `cancels` is given back. They want one of
-    `slots` starts; with `pick` each request wants some of the sites only.
+    `slots` starts; `name` begins their names and keys; with `pick` each request wants some of the sites only.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class Customers:
         slots: int = SLOTS,
         pick: bool = False,
         patience: Sequence[Patience] = ("held",),
+        name: str = "customer",
     ) -> None:
         self.told: dict[str, str] = {}
         self.cancelled: set[str] = set()
@@ -47,20 +48,24 @@ class Customers:
         self._slots = slots
         self._pick = pick
         self._patience = patience
+        self._name = name
         self._broken = ""
         self._tasks = [
-            facility.client(f"customer{number}", self._live(number, random.Random(chance.random())))
+            facility.client(f"{name}{number}", self._live(number, random.Random(chance.random())))
             for number in range(count)
         ]
 
-    async def end(self, within_s: float) -> None:
-        """Wait until all customers have been answered; `Broken` when some never are."""
+    async def end(self, within_s: float, *, nothing_is_fine: bool = False) -> None:
+        """Wait until all customers have been answered; `Broken` when some never are.
+
+        Also when nobody got anything, unless `nothing_is_fine`.
+        """
         done, late = await asyncio.wait(self._tasks, timeout=within_s)
         for task in done:
             task.result()
         if self._broken:
             raise Broken(self._broken)
-        if not self.told and not self.cancelled:
+        if not (self.told or self.cancelled or nothing_is_fine):
             raise Broken("nobody was told that anything is reserved")
         if late:
             raise Broken(
@@ -72,7 +77,7 @@ class Customers:
         replica = replicas[number % len(replicas)]
         async with self._facility.connect(replica, f"user{number}", timeout_s=10) as client:
             for count in range(self._bookings):
-                await self._book(client, f"user{number}", f"customer-{number}-{count}", chance)
+                await self._book(client, f"user{number}", f"{self._name}-{number}-{count}", chance)
                 await asyncio.sleep(chance.uniform(0, self._pause_s))
 
     async def _book(

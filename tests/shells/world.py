@@ -39,6 +39,7 @@ class World:
         self.network = Network(self)
         self.disk = Disk(self)
         self.nodes: dict[str, Node] = {}
+        self.clocks_were_wrong = False
         self.events = 0
         self.trace: deque[str] = deque(maxlen=None if keep else TAIL_MAX)
         self.on_commit: list[Callable[[Node, sqlite3.Connection, str], None]] = []
@@ -130,6 +131,7 @@ class World:
     def set_clock(self, name: str, error_s: float) -> None:
         """The wall clock of `name` jumps to `error_s` ahead of true time."""
         self.note("clock", name, error_s)
+        self.clocks_were_wrong = self.clocks_were_wrong or bool(error_s)
         self.nodes[name].clock_error_s = error_s
 
     # Hosts
