@@ -157,6 +157,8 @@ class Witness:
         changed |= before.keys() - after.keys()
         written, self._writing[node.name] = self._writing[node.name], set()
         self._rows[broker] = after
+        if self._world.clocks_were_astray:
+            self.auditor._stamps.clear()  # A clock that was astray begins anew, and may go back.
         self.auditor.connection = _Unwrapped(run)  # type: ignore[assignment]
         self.auditor.register_changed(changed | {rid for rid in written if rid not in after})
         for rid in sorted(changed):

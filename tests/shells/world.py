@@ -22,6 +22,7 @@ from tests.shells.nodes import Node
 T = TypeVar("T")
 
 TAIL_MAX = 400
+ASTRAY_S = 3_600.0
 
 
 class World:
@@ -40,6 +41,8 @@ class World:
         self.disk = Disk(self)
         self.nodes: dict[str, Node] = {}
         self.clocks_were_wrong = False
+        self.clocks_were_astray = False
+        """By so much that whatever they gave order to may be out of order."""
         self.events = 0
         self.trace: deque[str] = deque(maxlen=None if keep else TAIL_MAX)
         self.on_commit: list[Callable[[Node, sqlite3.Connection, str], None]] = []
@@ -132,6 +135,7 @@ class World:
         """The wall clock of `name` jumps to `error_s` ahead of true time."""
         self.note("clock", name, error_s)
         self.clocks_were_wrong = self.clocks_were_wrong or bool(error_s)
+        self.clocks_were_astray = self.clocks_were_astray or abs(error_s) > ASTRAY_S
         self.nodes[name].clock_error_s = error_s
 
     # Hosts
