@@ -114,7 +114,7 @@ class PolledSites:
         if not isinstance(sent.message, m.Visited) or sent.message.vote != "yes":
             raise RuntimeError(f"{site} does not book: {sent.message}")
         held = tuple(slot.hold_id for slot in sent.message.held)
-        decide = m.Decide(rid=rid, att=1, outcome="commit", chosen={site: held})
+        decide = m.Decide(rid=rid, att=1, secret=SECRET, outcome="commit", chosen={site: held})
         participant.receive("broker", decide, now)
         participant.take_effects()
 
@@ -192,7 +192,6 @@ def _coordinator(world: PolledSites, odds: Odds, polled: int) -> PollingCoordina
         directory,
         LogicalClock(),
         new_rid=lambda now: request_id(T0 * 1_000, next(world.ids)),
-        new_secret=lambda: SECRET,
         jitter=lambda: 0.0,
     )
     coordinator.odds = odds

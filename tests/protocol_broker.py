@@ -8,6 +8,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from kalends.broker import register
 from kalends.broker.case import Case
 from kalends.broker.coordinator import Coordinator
@@ -22,7 +24,8 @@ from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.language import parse_request
 from kalends.core.resources import ResourceInfo
-from tests.protocol_support import ANN, COORDS, DAY, SECRET, T0
+from kalends.resource_servers.belonging import ABOUT_A_REQUEST
+from tests.protocol_support import ANN, COORDS, DAY, T0, secret_of
 
 START = T0 + DAY
 SITES = ("here", "there")
@@ -67,7 +70,6 @@ class Broker:
             self.directory,
             LogicalClock(),
             new_rid=self._new_rid,
-            new_secret=lambda: SECRET,
             jitter=lambda: jitter,
             open_per_user_max=open_per_user_max,
             owner_alive=alive.__contains__,
@@ -181,9 +183,22 @@ class Broker:
             self.settle()
 
     def sent(self) -> list[tuple[str, m.Message]]:
+        """What was sent since the last look, without the secrets: they are checked here."""
+        return [(to, self._without_secret(to, message)) for to, message in self.sent_whole()]
+
+    def sent_whole(self) -> list[tuple[str, m.Message]]:
         """What was sent since the last look."""
         sends, self.sends = self.sends, []
         return [(send.to, send.message) for send in sends]
+
+    def _without_secret(self, to: str, message: m.Message) -> m.Message:
+        if not isinstance(message, ABOUT_A_REQUEST):
+            return message
+        assert message.secret == secret_of(message.rid, to.removeprefix("http://"))
+        if isinstance(message, m.Visit | m.Dispatch):
+            return message
+        message = replace(message, secret="")
+        return replace(message, proofs={}) if isinstance(message, m.Decide | m.Outcome) else message
 
     def kinds(self) -> list[tuple[str, str]]:
         return [(to, type(message).__name__) for to, message in self.sent()]

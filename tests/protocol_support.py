@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from kalends.calendars import AccessList, Limit, Limits, OwnersRules, ResourceCalendar, Rule
 from kalends.core import messages as m
+from kalends.core import proofs
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.resources import ResourceInfo
+from kalends.resource_servers.belonging import ABOUT_A_REQUEST
 from kalends.resource_servers.effects import Effects, Send
 from kalends.resource_servers.participant import Participant
 from kalends.resource_servers.reclaims import ReclaimDropped, ReclaimStored, decode_reclaim
 from kalends.resource_servers.records import DEFAULT_LIMITS, ParticipantLimits
+from kalends.resource_servers.registers import RegisterStored, decode_register
 from kalends.resource_servers.stakes import (
     Fact,
     Stake,
@@ -40,9 +45,15 @@ LONG_MS = 2 * WINDOW_MS
 
 ANN = m.Principal("ann")
 BOB = m.Principal("bob")
-SECRET = "a secret of the request"
 HERE = "here"
-PARTS = (m.Part(HERE, "http://here"), m.Part("there", "http://there"))
+REGISTER = "c0ffee" + "0" * 26
+KEY = proofs.site_key("", HERE)
+"""What proves messages here: all brokers under test work for one register, whose own secret is ""."""
+
+PARTS = (
+    m.Part(HERE, "http://here"),
+    m.Part("there", "http://there", "what here asks there by"),
+)
 COORDS = ("http://broker-a", "http://broker-b")
 
 OPEN_RULES = (Rule("all", "everyone", ("see", "hold", "lock")),)
@@ -51,6 +62,11 @@ OPEN_RULES = (Rule("all", "everyone", ("see", "hold", "lock")),)
 def rid(number: int) -> str:
     """Always the same request id for the same number."""
     return request_id(1_000 * T0, number)
+
+
+def secret_of(rid: str, site: str = HERE) -> str:
+    """What proves a message about a request at `site`."""
+    return proofs.of_request(proofs.site_key("", site), rid)
 
 
 def resource(
@@ -85,6 +101,7 @@ class Site:
         self.limits = limits
         self.owners_limits = tuple(owners_limits)
         self.stored: dict[str, bytes] = {}
+        self.registers: dict[str, bytes] = {}
         self.reclaims: dict[str, bytes] = {}
         self.forgotten: set[str] = set()
         self.horizon_s = 0
@@ -124,13 +141,17 @@ class Site:
             limits=self.limits,
             stakes=[decode_stake(body) for body in self.stored.values()],
             forgotten=self.forgotten,
+            registers=[decode_register(body) for body in self.registers.values()],
             horizon_s=self.horizon_s,
             passed=self.passed,
             now=self.now,
         )
         reclaims = [decode_reclaim(body) for body in self.reclaims.values()]
         self.participant.restore_reclaims(reclaims, self.now)
-        self.participant.check()
+        welcome = m.Welcome(register=REGISTER, secret=proofs.site_key("", self.name))
+        for source in ("broker", "a", "b"):
+            self.participant.receive(source, welcome, self.now)
+        self._settle()
 
     def call(self, step: Callable[[Participant, Moment], T]) -> T:
         """An operator's call: what it has changed is durable when it answers."""
@@ -142,6 +163,8 @@ class Site:
         """`source` is "broker" unless given; what a peer says comes from where it lives."""
         if not source:
             source = f"http://{message.site}" if isinstance(message, m.PeerSays) else "broker"
+        if isinstance(message, ABOUT_A_REQUEST) and not message.secret:
+            message = replace(message, secret=secret_of(message.rid, self.name))
         self.participant.receive(source, message, self.now)
         return self._settle()
 
@@ -202,6 +225,8 @@ class Site:
                 self.horizon_s = fact.horizon_s
             case TimePassed():
                 self.passed = fact
+            case RegisterStored():
+                self.registers[fact.register] = fact.body
             case ReclaimStored():
                 self.reclaims[fact.key] = fact.body
             case ReclaimDropped():
@@ -237,7 +262,7 @@ def visit(
         parts=parts,
         need=len(parts) if need is None else need,
         coords=coords,
-        secret=SECRET,
+        secret=secret_of(rid(number)),
         hold_ms=hold_ms,
         replaces="" if replaces is None else rid(replaces),
         queue=queue,
@@ -312,8 +337,15 @@ def chosen(*hold_ids: int) -> m.Chosen:
     return {"there": (7,)} | ({HERE: hold_ids} if hold_ids else {})
 
 
-def peer_ask(number: int, att: int = 1, secret: str = SECRET) -> m.PeerAsk:
-    return m.PeerAsk(rid=rid(number), att=att, site="there", secret=secret, until=T0 + DAY + 100)
+def peer_ask(number: int, att: int = 1, secret: str = "") -> m.PeerAsk:
+    return m.PeerAsk(
+        rid=rid(number),
+        att=att,
+        site="there",
+        register=REGISTER,
+        secret=secret or proofs.of_peer(KEY, rid(number), "there"),
+        until=T0 + DAY + 100,
+    )
 
 
 def peer_says(
@@ -325,6 +357,7 @@ def peer_says(
         att=att,
         site=site,
         says="locked" if says == "locked" else "prepared" if says == "prepared" else "never",
+        proof=proofs.of_commit(KEY, rid(number), att, hold_ids) if says == "locked" else "",
         chosen=chosen(*hold_ids) if says == "locked" else {},
     )
 

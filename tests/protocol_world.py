@@ -233,7 +233,7 @@ class World:
                 problem = f" ({view.problem.code})" if view.problem is not None else ""
                 self.tell(f"{name} answers the user: {view.state}{problem}")
             broker.answers.clear()
-            for to, message in broker.sent():
+            for to, message in broker.sent_whole():
                 self._send(name, to, message)
             for alarm in broker.alarms:
                 self.tell(f"{name} alarm: {alarm}")

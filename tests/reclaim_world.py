@@ -11,7 +11,7 @@ from kalends.broker.record import Spec
 from kalends.core import api
 from kalends.core import messages as m
 from kalends.core.language import parse_request
-from kalends.resource_servers.reclaiming import EVERY_BROKER
+from kalends.resource_servers.reclaiming import REGISTER
 from tests.protocol_broker import START, Broker, new_register
 from tests.protocol_support import ANN, Site
 
@@ -134,7 +134,7 @@ class ReclaimWorld:
                 self.reclaim_messages += isinstance(message, m.Reclaim)
                 if type(message) in self.lost:
                     continue
-                for name in self.brokers if to == EVERY_BROKER else (ADDRESSES.get(to, to),):
+                for name in self.brokers if to.startswith(REGISTER) else (ADDRESSES.get(to, to),):
                     with contextlib.suppress(KeyError):
                         self.brokers[name].receive(site.name, message)
         return delivered

@@ -204,7 +204,6 @@ class BrokerNode(Node):
             Directory({site.name: site.url for site in sites}),
             self.logical,
             new_rid=lambda now: request_id(now.wall_ms, self._random.getrandbits(74)),
-            new_secret=lambda: f"{self._random.getrandbits(128):032x}",
             jitter=self._random.random,
             owner_alive=lambda owner: True,
         )

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 
 from kalends.core import messages as m
-from kalends.core import wire
+from kalends.core import proofs, wire
 from kalends.core.identifiers import request_id
+from kalends.resource_servers.belonging import ABOUT_A_REQUEST
 
 SECRET = "s" * 22
 GRAIN_S = 60
@@ -125,7 +127,16 @@ class SiteProcess:
             after = max(page)
 
 
-WELCOME = m.Welcome(register="0" * 32)
+REGISTER = "0" * 32
+KEY = "k" * 32
+WELCOME = m.Welcome(register=REGISTER, secret=KEY)
+
+
+def proved(message: m.Message) -> m.Message:
+    """`message` with what proves it; one that a test has given a secret of its own keeps that."""
+    if not isinstance(message, ABOUT_A_REQUEST) or message.secret not in ("", SECRET):
+        return message
+    return msgspec.structs.replace(message, secret=proofs.of_request(KEY, message.rid))
 
 
 class Broker:
@@ -137,7 +148,9 @@ class Broker:
 
     async def frame(self, *messages: m.Message, lc: int | None = None) -> None:
         stamp = int(time.time() * 1000) if lc is None else lc
-        frame = m.FrameToSite(v=2, source=self.source, lc=stamp, messages=list(messages))  # type: ignore[arg-type]  # tests send what is not for a site, too
+        frame = m.FrameToSite(
+            v=2, source=self.source, lc=stamp, messages=list(map(proved, messages))
+        )  # type: ignore[arg-type]  # tests send what is not for a site, too
         await self.socket.send_bytes(wire.encode_msgpack(frame))
 
     async def receive(self) -> list[Any]:

@@ -12,15 +12,17 @@ from pathlib import Path
 
 import aiohttp
 import msgpack
+import msgspec
 import pytest
 from aiohttp import web
 
 from kalends.core import messages as m
-from kalends.core import wire
+from kalends.core import proofs, wire
 from kalends.serving.keys import load_private_key, write_key_pair
 from kalends.serving.tokens import mint
 from tests.processes.site_process import (
-    SECRET,
+    KEY,
+    REGISTER,
     Broker,
     SiteProcess,
     commit,
@@ -215,9 +217,17 @@ async def post(url: str, message: m.Message) -> tuple[int, bytes]:
             return answer.status, await answer.read()
 
 
+def peer_ask(rid: str) -> m.PeerAsk:
+    secret = proofs.of_peer(KEY, rid, "ctc")
+    return m.PeerAsk(rid=rid, att=1, site="ctc", register=REGISTER, secret=secret, until=slot(5)[1])
+
+
 async def test_never_is_said_to_a_peer_only_when_it_holds_for_ever(site: SiteProcess) -> None:
     rid = new_rid()
-    ask = m.PeerAsk(rid=rid, att=1, site="ctc", secret=SECRET, until=slot(5)[1])
+    async with connected(site.url):
+        pass
+    ask = peer_ask(rid)
+    assert (await post(site.url, msgspec.structs.replace(ask, secret="x" * 32)))[0] == 403
     status, body = await post(site.url, ask)
     assert status == 200
     assert wire.decode_msgpack(body, m.PeerSays).says == "never"
@@ -233,10 +243,10 @@ async def test_never_is_said_to_a_peer_only_when_it_holds_for_ever(site: SitePro
 async def test_a_peer_hears_of_a_promise_only_with_the_secret(lasting: SiteProcess) -> None:
     async with connected(lasting.url) as (broker, _):
         (visited,) = await broker.ask(vote())
-    ask = m.PeerAsk(rid=visited.rid, att=1, site="ctc", secret=SECRET, until=slot(5)[1])
+    ask = peer_ask(visited.rid)
     status, body = await post(lasting.url, ask)
     assert wire.decode_msgpack(body, m.PeerSays).says == "prepared"
-    stranger = m.PeerAsk(rid=visited.rid, att=1, site="ctc", secret="x" * 22, until=slot(5)[1])
+    stranger = msgspec.structs.replace(ask, secret="x" * 32)
     assert (await post(lasting.url, stranger))[0] == 403
     status, _ = await post(lasting.url, m.Forget(rid=visited.rid, att=1))
     assert status == 400
@@ -250,7 +260,7 @@ async def test_after_a_restart_a_promise_is_settled_by_asking_the_broker(
 
     async def inquire(request: web.Request) -> web.Response:
         question = wire.decode_msgpack(await request.read(), m.Inquire)
-        assert (question.site, question.secret) == ("sdsc", SECRET)
+        assert (question.site, question.secret) == ("sdsc", proofs.of_request(KEY, question.rid))
         if not answers:
             return web.Response(status=503)
         asked.set()
@@ -268,9 +278,12 @@ async def test_after_a_restart_a_promise_is_settled_by_asking_the_broker(
             (kept,) = await broker.ask(vote(number=1, coords=[url]))
             (dropped,) = await broker.ask(vote(number=2, coords=[url]))
         answers[kept.rid] = m.Outcome(
-            rid=kept.rid, att=1, outcome="commit", chosen=commit(kept).chosen
+            rid=kept.rid, att=1, secret=proofs.of_request(KEY, kept.rid), outcome="commit",
+            chosen=commit(kept).chosen,
+        )  # fmt: skip
+        answers[dropped.rid] = m.Outcome(
+            rid=dropped.rid, att=1, secret=proofs.of_request(KEY, dropped.rid), outcome="abort"
         )
-        answers[dropped.rid] = m.Outcome(rid=dropped.rid, att=1, outcome="abort")
         site.kill()
         with await asyncio.to_thread(restarted, site) as again:
             await asyncio.wait_for(asked.wait(), 30)

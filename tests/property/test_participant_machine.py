@@ -34,6 +34,7 @@ from tests.protocol_support import (
     peer_says,
     prepare,
     rid,
+    secret_of,
     visit,
 )
 from tests.protocol_support import want as slot
@@ -414,7 +415,7 @@ class Machine(RuleBasedStateMachine):
             script=sha256(SOURCE.encode()).hexdigest(), source=SOURCE,
             starts=Starts(begin, begin + last, 1), asks=asks,
             near=(Stop(NEAR, asks),) if near else (), parts=PARTS, need=len(PARTS), coords=COORDS,
-            secret="a secret of the request", hold_ms=hold_s * 1_000,
+            secret=secret_of(rid(number)), hold_ms=hold_s * 1_000,
         )  # fmt: skip
         model, known, run = self.model, self.model.known.get(number), self.model.running.get(number)
         effects = self.site.receive(message)
@@ -773,9 +774,9 @@ class Machine(RuleBasedStateMachine):
         known = self.model.known.get(number)
         if known is None and not knows_the_secret:
             return
-        secret = "a secret of the request" if knows_the_secret else "not the secret of it"
-        answer = self.answer(peer_ask(number, att, secret))
-        if not knows_the_secret:
+        answer = self.answer(peer_ask(number, att, "" if knows_the_secret else "not the secret"))
+        prepared = known is not None and known.state == "prepared"
+        if not knows_the_secret or (prepared and known is not None and known.att < att):
             assert answer is None
             return
         assert isinstance(answer, m.PeerSays)

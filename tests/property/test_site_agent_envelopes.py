@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
-from tests.protocol_support import ANN, SECRET, resource
+from tests.protocol_support import ANN, resource
 
 from kalends.calendars import Booking
 from kalends.resource_servers.book import SiteBook
@@ -61,7 +61,7 @@ def test_one_claim_after_the_other_is_held_where_the_larger_of_all_still_fits(
             )  # fmt: skip
             for at in range(start, start + length):
                 free[name][at] -= 1
-    stake = Stake("r", 1, ANN, SECRET, 1, (), (), [])
+    stake = Stake("r", 1, ANN, "a secret", 1, (), (), [])
     for name, start, length, units, common in wanted:
         claim = Claim(next(ids), name, start, start + length, units, common=common)
         room = book.has_room_for(stake, claim)

@@ -123,6 +123,7 @@ class RegisterDisk:
         self.connection = _memory()
         self.connection.executescript(register.SCHEMA)
         self.connection.execute("update meta set value = ? where name = 'register'", ("0" * 32,))
+        self.connection.execute("update meta set value = ? where name = 'secret'", ("5" * 64,))
 
     def apply(
         self, operations: Sequence[r.Operation], who: str, *, full: float, sync: float

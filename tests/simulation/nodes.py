@@ -21,6 +21,7 @@ from kalends.broker.directory import Directory
 from kalends.broker.replica import BEAT_EVERY_S, CLOCK_AHEAD, Leases
 from kalends.calendars import ResourceCalendar
 from kalends.core import messages as m
+from kalends.core import proofs
 from kalends.core.api import RequestView
 from kalends.core.clock import LogicalClock
 from kalends.core.identifiers import request_id
@@ -195,6 +196,7 @@ class SiteNode(Node):
             agents=AgentLimits(held_max=4, near=self.world.near[self.name]),
             stakes=loaded.stakes,
             forgotten=loaded.forgotten,
+            registers=loaded.registers,
             horizon_s=loaded.horizon_s,
             passed=loaded.passed,
             now=now,
@@ -212,7 +214,8 @@ class SiteNode(Node):
 
     def accept(self, session: Session) -> None:
         self.sessions[session.name] = session
-        self.participant.receive(session.name, session.welcome, self.now())
+        self.participant.welcome(session.name, session.welcome, name=session.broker.name)
+        self._carry_out()
         self._hear_clock(session.name, session.broker.watch.wall_ms())
         self._send_frame(session, [self.participant.hello()])
 
@@ -408,11 +411,10 @@ class BrokerNode(Node):
         directory = Directory({site.name: site.url for site in self.world.sites})
         coords = tuple(f"sim://{name}" for name in self.world.broker_names)
         self.coordinator = self.world.make_coordinator(
-            Identity(self.name, self.owner, coords),
+            Identity(self.name, self.owner, coords, register.secret(connection)),
             directory,
             self.logical,
             new_rid=lambda now: request_id(now.wall_ms, self.kernel.random.getrandbits(74)),
-            new_secret=lambda: f"{self.kernel.random.getrandbits(128):032x}",
             jitter=self.kernel.random.random,
             owner_alive=self._leases.alive,
             scripts={SCRIPT_HASH: SCRIPT}.get,
@@ -434,7 +436,9 @@ class BrokerNode(Node):
         self.later(1_000 + self.kernel.random.randrange(1_000), self._connect, site)
 
     def welcome(self, site: str) -> m.Welcome:
-        return m.Welcome(register=register.identity(self.register.connection))
+        connection = self.register.connection
+        secret = proofs.site_key(register.secret(connection), site)
+        return m.Welcome(register=register.identity(connection), secret=secret)
 
     def session_lost(self, session: Session) -> None:
         if self.sessions.get(session.site.name) is session:

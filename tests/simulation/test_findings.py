@@ -38,7 +38,6 @@ def broker() -> Coordinator:
         Directory({"argo": "sim://argo"}),
         LogicalClock(),
         new_rid=lambda now: request_id(now.wall_ms, next(numbers)),
-        new_secret=lambda: "0123456789abcdef",
         jitter=lambda: 0.0,
     )
     resources = (ResourceInfo(name="argo/x"),)

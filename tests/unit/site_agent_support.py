@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from tests.protocol_support import ANN, COORDS, DAY, HERE, PARTS, SECRET, T0, Site, rid
+from tests.protocol_support import ANN, COORDS, DAY, HERE, PARTS, T0, Site, rid, secret_of
 
 from kalends.agents.runs import Outcome
 from kalends.core import messages as m
@@ -46,7 +46,7 @@ def dispatch(
         rid=rid(number), att=att, stamp=number if stamp is None else stamp, principal=principal,
         script=script or hash_of(source or SOURCE), source=source or "", inbox=inbox,
         starts=over or starts(), asks=asks or (ask("one"),), near=near, parts=PARTS,
-        need=len(PARTS), coords=COORDS, secret=SECRET, hold_ms=hold_ms,
+        need=len(PARTS), coords=COORDS, secret=secret_of(rid(number)), hold_ms=hold_ms,
     )  # fmt: skip
 
 

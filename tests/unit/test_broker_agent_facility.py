@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.processes.servers import free_urls
 
 import kalends
 from kalends.broker.server import build_broker
@@ -45,7 +46,7 @@ def configuration(text: str, directory: Path) -> Configuration:
 @asynccontextmanager
 async def facility(directory: Path, *, near: bool = False) -> AsyncIterator[kalends.Client]:
     async with AsyncExitStack() as stack:
-        urls: dict[str, str] = {}
+        urls = dict(zip(("caltech", "sdsc"), free_urls(2), strict=True))
         for site, resource in (("caltech", "onyx"), ("sdsc", "sp2")):
             text = (
                 f'[site]\nname = "{site}"\nstore = "{site}.sqlite"\n'
@@ -55,14 +56,16 @@ async def facility(directory: Path, *, near: bool = False) -> AsyncIterator[kale
             )
             if near:
                 text += "".join(
-                    f'[[site.near]]\nname = "{each}"\nurl = "{url}"\n' for each, url in urls.items()
+                    f'[[site.near]]\nname = "{each}"\nurl = "{url}"\n'
+                    for each, url in urls.items()
+                    if each != site
                 )
             of_site = configuration(text, directory).site
             assert of_site is not None
             application = build_site(of_site, version="1")
-            listening = await listen(Service(site, application, "127.0.0.1:0"))
+            address = urls[site].partition("://")[2]
+            listening = await listen(Service(site, application, address))
             stack.push_async_callback(listening.stop)
-            urls[site] = listening.url
         text = '[broker]\nname = "npaci"\nstore = "npaci.sqlite"\n[broker.agents]\nlanguage_only = true\n'
         for site, url in urls.items():
             text += f'[[broker.sites]]\nname = "{site}"\nurl = "{url}"\n'

@@ -44,7 +44,6 @@ class Rig:
             Directory({"sdsc": "http://127.0.0.1:1"}),
             LogicalClock(),
             new_rid=lambda now: request_id(now.wall_ms, next(numbers)),
-            new_secret=lambda: "s" * 24,
             jitter=lambda: 0.0,
         )
         infos = tuple(ResourceInfo(name=f"sdsc/r{number}") for number in range(resources))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 from tests.protocol_broker import SITES, START, WANTS, Broker, hello, new_register
-from tests.protocol_support import BOB, COORDS, SECRET, T0
+from tests.protocol_support import BOB, COORDS, T0, secret_of
 
 from kalends.broker.case import NEXT_PHASES, Phase
 from kalends.broker.desk import REQUEST_MS_MAX
@@ -503,7 +503,7 @@ def test_a_request_that_a_site_asked_about_before_it_was_written_is_given_up() -
     broker = Broker(at_once=False)
     rid = broker.submit()
     other = Broker(broker.register, name="b")
-    other.receive("http://here", m.Inquire(rid=rid, att=1, site="here", secret=SECRET))
+    other.receive("http://here", m.Inquire(rid=rid, att=1, site="here", secret=secret_of(rid)))
     assert other.sent()[-1][1] == m.Outcome(rid=rid, att=1, outcome="abort")
     broker.visited(rid)
     broker.write()
@@ -626,15 +626,17 @@ def test_a_site_in_doubt_hears_pending_while_the_owner_lives_else_the_asked_take
     owner = Broker(register)
     rid = owner.submit()
     asked = Broker(register, name="b", alive=frozenset({"a:1"}) if alive else frozenset())
-    asked.receive("http://here", m.Inquire(rid=rid, att=1, site="here", secret=SECRET))
+    asked.receive("http://here", m.Inquire(rid=rid, att=1, site="here", secret=secret_of(rid)))
     assert ("http://here", m.Outcome(rid=rid, att=1, outcome="pending")) in asked.sent()
     assert bool(asked.coordinator.cases) == (not alive)
     assert asked.row(rid).att == (1 if alive else 2)
 
 
-def inquire(broker: Broker, rid: str, att: int = 1, secret: str = SECRET) -> list[m.Message]:
+def inquire(broker: Broker, rid: str, att: int = 1, secret: str = "") -> list[m.Message]:
     broker.sent()
-    broker.receive("http://here", m.Inquire(rid=rid, att=att, site="here", secret=secret))
+    broker.receive(
+        "http://here", m.Inquire(rid=rid, att=att, site="here", secret=secret or secret_of(rid))
+    )
     return [message for to, message in broker.sent() if to == "http://here"]
 
 

@@ -17,7 +17,7 @@ def test_every_configuration_of_the_page_can_be_served_and_its_rules_read_as_the
 ):
     blocks = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
     configurations = [text for kind, text in blocks if kind == "toml"]
-    assert len(configurations) == 4
+    assert len(configurations) == 5
     told = []
     for text in configurations:
         site = load_configuration(text, Path()).site

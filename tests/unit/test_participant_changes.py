@@ -13,9 +13,9 @@ from tests.protocol_support import (
     T0,
     Site,
     abort,
-    chosen,
     commit,
     lock,
+    peer_says,
     prepare,
     rid,
     visit,
@@ -195,8 +195,7 @@ def test_a_commit_by_a_peer_replaces_too() -> None:
     site = Site()
     lock(site, 1, OLD)
     site.receive(vote(2, SHIFTED, replaces=1))
-    says = m.PeerSays(rid=rid(2), att=1, site="there", says="locked", chosen=chosen(*site.ids(2)))
-    site.receive(says)
+    site.receive(peer_says(2, "locked", *site.ids(2)))
     assert site.states(1) == ["replaced"]
 
 

@@ -14,7 +14,7 @@ from tests.protocol_support import (
     HERE,
     LONG_MS,
     PARTS,
-    SECRET,
+    REGISTER,
     T0,
     Site,
     abort,
@@ -25,6 +25,7 @@ from tests.protocol_support import (
     peer_says,
     prepare,
     rid,
+    secret_of,
     visit,
     vote,
     want,
@@ -563,7 +564,7 @@ def test_a_promise_asks_at_once_after_a_restart() -> None:
     site.receive(vote(1, ONE))
     site.restart()
     (send,) = site.advance(0).sends
-    assert send.message == m.Inquire(rid=rid(1), att=1, site=HERE, secret=SECRET)
+    assert send.message == m.Inquire(rid=rid(1), att=1, site=HERE, secret=secret_of(rid(1)))
 
 
 def test_without_brokers_the_peers_are_asked_at_once() -> None:
@@ -571,7 +572,9 @@ def test_without_brokers_the_peers_are_asked_at_once() -> None:
     site.receive(visit(1, ONE, mode="vote", coords=()))
     (send,) = site.advance(5_000).sends
     assert send.to == "http://there"
-    assert send.message == m.PeerAsk(rid=rid(1), att=1, site=HERE, secret=SECRET, until=ONE.end)
+    assert send.message == m.PeerAsk(
+        rid=rid(1), att=1, site=HERE, register=REGISTER, secret=PARTS[1].secret, until=ONE.end
+    )
 
 
 def test_what_is_decided_asks_no_more() -> None:
@@ -646,13 +649,14 @@ def test_a_lock_outlives_any_question_about_another_attempt() -> None:
     assert site.states(1) == ["locked"]
 
 
-def test_a_peer_that_asks_of_a_higher_attempt_proves_the_lower_one_dead() -> None:
+def test_a_peer_that_asks_of_a_higher_attempt_ends_no_promise_of_a_lower_one() -> None:
+    """Only the register can raise an attempt: a peer's word would let it break what is reserved."""
     site = Site()
     site.receive(vote(1, ONE))
-    says = site.answer(peer_ask(1, 2))
-    assert isinstance(says, m.PeerSays)
-    assert says.says == "never"
-    assert site.free("one", 0, 60) == 1
+    assert not site.receive(peer_ask(1, 2))
+    assert site.states(1) == ["prepared"]
+    site.receive(commit(1, *site.ids(1)))
+    assert site.states(1) == ["locked"]
 
 
 def test_a_stranger_without_the_secret_gets_no_answer() -> None:

@@ -142,7 +142,9 @@ class Twin:
         return Registered(op, True, copy.copy(self.rows.get(op.rid)))
 
     def do_ask(self, op: r.Ask) -> Registered:
-        standing = copy.copy(self.rows.setdefault(op.rid, None))
+        if op.proved:
+            self.rows.setdefault(op.rid, None)
+        standing = copy.copy(self.rows.get(op.rid))
         return Registered(op, True, standing)
 
 
@@ -176,7 +178,8 @@ def operations(draw: st.DrawFn) -> r.Operation:
                 r.Finish(rid, state),  # type: ignore[arg-type]  # one of TOLD
                 r.Adopt(rid, state, owner),  # type: ignore[arg-type]  # as above
                 r.Read(rid),
-                r.Ask(rid, att, "s" * 16, "site"),
+                r.Ask(rid, att, "s" * 16, "site", "here", proved=True),
+                r.Ask(rid, att, "s" * 16, "site", "here"),
             )
         )
     )

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import msgspec
 from site_agent_support import NEAR, AgentSite, ask, dispatch
-from tests.protocol_support import Site, prepare, rid, visit, vote, want
+from tests.protocol_support import HERE, KEY, Site, prepare, rid, visit, vote, want
 
 from kalends.broker import register
 from kalends.broker.store import KIND
 from kalends.core import messages as m
+from kalends.core import proofs
 from kalends.core.scripts import Stop
 from kalends.resource_servers.stakes import decode_stake, stored
 from kalends.serving.sqlite_file import StoreKind, open_store
@@ -76,14 +77,16 @@ def test_what_is_held_first_and_what_is_granted_in_line_belongs_to_its_register(
 
 
 def test_what_an_agent_holds_belongs_to_the_register_of_its_broker_near_by_too() -> None:
-    near = Stop(NEAR, (ask("one"),))
+    proof = proofs.of_visit(KEY, rid(1), 1, HERE, "1", "ann")
+    near = Stop(NEAR, (ask("one"),), proof)
     hub = AgentSite()
     hub.receive(m.Welcome(register=OURS), "ours")
     effects = hub.receive(dispatch(1, ask("one"), near=(near,)), "ours")
     (relay,) = effects.relays
     assert relay.dispatch.register == OURS
     site = AgentSite()
-    site.choose(site.send(msgspec.structs.replace(relay.dispatch, near=())), [0])
+    site.receive(m.Welcome(register=OURS, secret=KEY), "ours")
+    site.choose(site.send(msgspec.structs.replace(relay.dispatch, near=()), "visit#1"), [0])
     held = site.stake(1)
     assert held is not None
     assert held.register == OURS

@@ -19,10 +19,11 @@ from structlog.testing import capture_logs
 from kalends.agents import records
 from kalends.agents.runs import Engine, Job, Outcome
 from kalends.agents.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
-from kalends.core import api, wire
+from kalends.core import api, proofs, wire
 from kalends.core import messages as m
 from kalends.core.identifiers import request_id
 from kalends.core.scripts import Ask, Starts, Stop
+from kalends.resource_servers.belonging import ABOUT_A_REQUEST
 from kalends.resource_servers.near_visits import VISIT_BYTES_MAX, VISITS_PATH
 from kalends.resource_servers.server import build_site
 from kalends.serving.configuration import (
@@ -49,6 +50,10 @@ BROKER = {"Kalends-User": "npaci"}
 ADA = {"Kalends-User": "ada"}
 
 
+REGISTER = "1" * 32
+KEY = "k" * 32
+
+
 def rid(number: int) -> str:
     return request_id(NOW_S * 1_000, number)
 
@@ -59,7 +64,8 @@ def dispatch(number: int, source: str = LATEST, site: str = "sdsc", **more: Any)
         "script": hash_of(source), "source": source,
         "starts": Starts(START, START + 7_200, 600),
         "asks": (Ask(0, f"{site}/sp2", 3_600, 4),),
-        "parts": (m.Part(site, "http://127.0.0.1:1"),), "need": 1, "secret": "s" * 22,
+        "parts": (m.Part(site, "http://127.0.0.1:1"),), "need": 1,
+        "secret": proofs.of_request(KEY, rid(number)),
         "hold_ms": 60_000,
     }  # fmt: skip
     return m.Dispatch(**{**fields, **more})
@@ -73,6 +79,12 @@ class Session:
         self._waiting: list[m.Message] = []
 
     async def send(self, *messages: m.Message) -> None:
+        messages = tuple(
+            msgspec.structs.replace(each, secret=proofs.of_request(KEY, each.rid))
+            if isinstance(each, ABOUT_A_REQUEST)
+            else each
+            for each in messages
+        )
         frame = {"v": 2, "source": "npaci", "lc": NOW_S * 1_000, "messages": list(messages)}
         await self._socket.send_bytes(wire.encode_msgpack(frame))
 
@@ -99,8 +111,19 @@ class Running:
             session = Session(socket)
             hello = await session.next()
             assert isinstance(hello, m.Hello)
-            await session.send(m.Welcome(register="1" * 32))
+            await session.send(m.Welcome(register=REGISTER, secret=KEY))
             yield session
+
+    async def welcome(self, headers: dict[str, str] = BROKER) -> None:
+        """A broker comes, says for which register, and goes."""
+        async with self.http.ws_connect(self.url + "/v1/session", headers=headers) as socket:
+            session = Session(socket)
+            await session.next()
+            await session.send(
+                m.Welcome(register=REGISTER, secret=KEY),
+                m.Query(query_id=1, principal=m.Principal("ada"), wants=()),
+            )
+            await session.next()
 
     async def get(self, path: str, kind: type[Any], headers: dict[str, str] = ADA) -> Any:
         async with self.http.get(
@@ -227,7 +250,7 @@ async def test_a_user_sees_their_own_runs_only_and_an_auditor_all(tmp_path: Path
 
 def token(key: Path, user: str, *scopes: str) -> dict[str, str]:
     text = mint(
-        load_private_key(key), user=user, groups=(), audience=("sdsc",), scopes=scopes, issuer="",
+        load_private_key(key), user=user, groups=(), audience=("sdsc", "caltech"), scopes=scopes, issuer="",
         lifetime_s=60, now_s=int(time.time()),
     )  # fmt: skip
     return {"Authorization": f"Bearer {text}"}
@@ -251,9 +274,15 @@ async def test_a_file_of_records_that_is_not_ours_is_left_alone_and_the_site_ser
 async def test_a_visit_is_passed_on_to_a_near_site_with_a_token_and_back(tmp_path: Path) -> None:
     key = tmp_path / "sdsc.pem"
     public = write_key_pair(key)
-    trusted = (KeyConfiguration(file=public, issuer="sdsc", scopes=("broker",)),)
-    stop = Stop("caltech", (Ask(1, "caltech/sp2", 3_600, 4),))
-    async with site(tmp_path, "caltech", keys=trusted) as caltech:
+    trusted = (
+        KeyConfiguration(file=public, issuer="sdsc", scopes=("near",)),
+        KeyConfiguration(file=write_key_pair(tmp_path / "npaci.pem"), scopes=("broker",)),
+    )
+    secret = proofs.of_visit(KEY, rid(1), 1, "sdsc", "1", "ada")
+    stop = Stop("caltech", (Ask(1, "caltech/sp2", 3_600, 4),), secret)
+    listed = (NearConfiguration(name="sdsc", url="http://127.0.0.1:1"),)
+    async with site(tmp_path, "caltech", keys=trusted, near=listed) as caltech:
+        await caltech.welcome(token(tmp_path / "npaci.pem", "npaci", "broker"))
         near = (NearConfiguration(name="caltech", url=caltech.url, key=key),)
         async with site(tmp_path, near=near) as sdsc, sdsc.session() as session:
             await session.send(dispatch(1, near=(stop,)))
@@ -272,10 +301,17 @@ async def test_a_visit_is_passed_on_to_a_near_site_with_a_token_and_back(tmp_pat
 async def test_a_near_site_takes_visits_of_those_whom_its_owner_trusts_only(tmp_path: Path) -> None:
     public = write_key_pair(tmp_path / "owner.pem")
     write_key_pair(tmp_path / "stranger.pem")
-    keys = (KeyConfiguration(file=public, scopes=("use", "broker")),)
-    body = wire.encode_msgpack(dispatch(1))
+    keys = (KeyConfiguration(file=public, scopes=("use", "broker", "near")),)
+    near = (NearConfiguration(name="near", url="http://127.0.0.1:1"),)
 
-    async with site(tmp_path, keys=keys) as sdsc:
+    def visit(att: int = 1, way: str = "near", **more: Any) -> bytes:
+        secret = proofs.of_visit(KEY, rid(1), att, "near", "1", "ada")
+        passed_on = dispatch(1, att=att, way=way, register=REGISTER, secret=secret, **more)
+        return wire.encode_msgpack(passed_on)
+
+    body = visit()
+    async with site(tmp_path, keys=keys, near=near) as sdsc:
+        await sdsc.welcome(token(tmp_path / "owner.pem", "npaci", "broker"))
 
         async def status(headers: dict[str, str], sent: bytes = body) -> int:
             async with sdsc.http.post(
@@ -283,16 +319,19 @@ async def test_a_near_site_takes_visits_of_those_whom_its_owner_trusts_only(tmp_
             ) as response:
                 return response.status
 
-        trusted = token(tmp_path / "owner.pem", "near", "broker")
+        trusted = token(tmp_path / "owner.pem", "near", "near")
         assert await status({}) == 401
-        assert await status(token(tmp_path / "stranger.pem", "near", "broker")) == 401
+        assert await status(token(tmp_path / "stranger.pem", "near", "near")) == 401
         assert await status(token(tmp_path / "owner.pem", "near", "use")) == 403
+        assert await status(token(tmp_path / "owner.pem", "near", "broker")) == 403
+        assert await status(token(tmp_path / "owner.pem", "far", "near"), visit(way="far")) == 403
+        assert await status(trusted, visit(way="far")) == 403
         assert await status(trusted, b"\xc1") == 400
         assert await status(trusted, b"x" * (VISIT_BYTES_MAX + 1)) == 413
-        passed_on = dispatch(1, near=(Stop("x", (Ask(0, "x/y", 60),)),))
-        assert await status(trusted, wire.encode_msgpack(passed_on)) == 400
+        further = visit(near=(Stop("x", (Ask(0, "x/y", 60),)),))
+        assert await status(trusted, further) == 400
         assert await status(trusted) == 200
-        assert await status(trusted, wire.encode_msgpack(dispatch(1, att=2))) == 200
+        assert await status(trusted, visit(2)) == 200
         assert await status(trusted) == 409
 
 
@@ -353,11 +392,16 @@ async def test_when_the_store_fails_visits_under_way_end_and_their_runs_change_n
         return await run(sandbox, job)
 
     monkeypatch.setattr(Sandbox, "run", late)
-    async with site(tmp_path) as sdsc:
+    listed = (NearConfiguration(name="caltech", url="http://127.0.0.1:1"),)
+    async with site(tmp_path, near=listed) as sdsc:
+        await sdsc.welcome()
+        secret = proofs.of_visit(KEY, rid(1), 1, "caltech", "1", "ada")
+        passed_on = dispatch(1, way="caltech", register=REGISTER, secret=secret)
+        near = {"Kalends-User": "caltech"}
 
         async def visit() -> int:
-            body = wire.encode_msgpack(dispatch(1))
-            async with sdsc.http.post(sdsc.url + VISITS_PATH, data=body, headers=BROKER) as answer:
+            body = wire.encode_msgpack(passed_on)
+            async with sdsc.http.post(sdsc.url + VISITS_PATH, data=body, headers=near) as answer:
                 return answer.status
 
         under_way = asyncio.create_task(visit())

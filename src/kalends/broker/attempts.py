@@ -17,6 +17,7 @@ from kalends.broker.record import Record
 from kalends.broker.refusals import error_of, site_down, site_unknown
 from kalends.broker.telling import Telling
 from kalends.core import messages as m
+from kalends.core import proofs
 from kalends.core.api import Waiting
 from kalends.core.errors import KalendsError, Refusal
 from kalends.core.intervals import Moment
@@ -82,10 +83,10 @@ class Attempts(Telling):
             mode="vote" if case.phase == "voting" else "hold",
             principal=record.principal,
             wants=part.wants,
-            parts=self._wire_parts(case),
+            parts=self._wire_parts(case, part.site),
             need=len(case.parts),
             coords=self.identity.coords,
-            secret=record.secret,
+            secret=self._secret(record, part.site),
             hold_ms=HOLD_MS,
             replaces=record.replaces,
             queue=case.phase == "holding" and record.spec.patience != "none",
@@ -93,9 +94,17 @@ class Attempts(Telling):
         )
         self._effects.sends.append(Send(part.site, visit))
 
-    def _wire_parts(self, case: Case) -> tuple[m.Part, ...]:
+    def _wire_parts(self, case: Case, asker: str) -> tuple[m.Part, ...]:
+        """The sites that take part; `asker` is told what proves itself to each of the others."""
         sites = self.directory.sites
-        return tuple(m.Part(site, sites[site].url) for site in case.parts)
+        return tuple(
+            m.Part(
+                site,
+                sites[site].url,
+                proofs.of_peer(self._site_key(site), case.rid, asker) if site != asker else "",
+            )
+            for site in case.parts
+        )
 
     def _all_held(self, case: Case, now: Moment) -> None:
         record = case.record
@@ -129,8 +138,9 @@ class Attempts(Telling):
         prepare = m.Prepare(
             rid=case.rid,
             att=case.record.att,
+            secret=self._secret(case.record, part.site),
             hold_ids=part.hold_ids,
-            parts=self._wire_parts(case),
+            parts=self._wire_parts(case, part.site),
             need=len(case.parts),
         )
         self._effects.sends.append(Send(part.site, prepare))

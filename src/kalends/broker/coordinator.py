@@ -86,7 +86,6 @@ class Coordinator(Reclaiming):
             owner=self.identity.owner,
             reservation=replaces.reservation if replaces else rid,
             replaces=replaces.rid if replaces else "",
-            secret=self._new_secret(),
             created_ms=now.wall_ms,
             spec=spec,
             wants=spec.wants,
@@ -215,8 +214,7 @@ class Coordinator(Reclaiming):
             case m.Stale():
                 self._stale(message)
             case m.Inquire():
-                op = r.Ask(message.rid, message.att, message.secret, site)
-                self._effects.operations.append(op)
+                self._inquired(message, site)
             case m.Hello():
                 self.site_up(message, now)
             case m.Recall():

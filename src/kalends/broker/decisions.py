@@ -11,6 +11,7 @@ from kalends.broker.effects import Send, rid_of
 from kalends.broker.record import Record, Registered, Unreadable
 from kalends.broker.touring import Touring
 from kalends.core import messages as m
+from kalends.core import proofs
 from kalends.core.errors import Conflict, Expired, KeyReused
 from kalends.core.intervals import Moment
 
@@ -188,9 +189,16 @@ class Decisions(Touring):
             case.stale = False
             self._refused(case, (), now)
 
+    def _inquired(self, inquire: m.Inquire, reply_to: str) -> None:
+        """Whoever proves to be the site it says hears what was decided; others hear, and leave, nothing."""
+        true = proofs.of_request(self._site_key(inquire.site), inquire.rid)
+        proved = proofs.same(inquire.secret, true)
+        op = r.Ask(inquire.rid, inquire.att, inquire.secret, reply_to, inquire.site, proved)
+        self._effects.operations.append(op)
+
     def _answer_inquiry(self, ask: r.Ask, row: Record | None, now: Moment) -> None:
         """Commit and abort never change once given; abort is given only where the row proves it."""
-        if row is not None and row.secret != ask.secret:
+        if not ask.proved and (row is None or not row.secret or row.secret != ask.secret):
             return
         committed = row is not None and row.state in r.COMMITTED and row.att == ask.att
         chosen: m.Chosen = {}
@@ -203,7 +211,15 @@ class Decisions(Touring):
             if (mine and row.rid not in self.cases) or not (mine or self._owner_alive(row.owner)):
                 self.adopt(row, now)
         done = row is not None and committed and row.done
-        answer = m.Outcome(rid=ask.rid, att=ask.att, outcome=outcome, chosen=chosen, done=done)
+        answer = m.Outcome(
+            rid=ask.rid,
+            att=ask.att,
+            secret=ask.secret,
+            outcome=outcome,
+            proofs=self._proofs(row, ask.site) if row is not None and committed else {},
+            chosen=chosen,
+            done=done,
+        )
         self._effects.sends.append(Send(ask.reply_to, answer))
 
 

@@ -23,7 +23,7 @@ from kalends.broker.in_flight import InFlight
 from kalends.broker.polling.odds import Odds
 from kalends.broker.record import CaseOperation, Operation, Record
 from kalends.broker.recovery import Recovery
-from kalends.core import limits
+from kalends.core import limits, proofs
 from kalends.core.api import Event, RequestView
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import LostRace, Refusal
@@ -74,11 +74,15 @@ def _last_start(request: Request) -> int:
 
 
 class Identity(NamedTuple):
-    """Who this replica is: `owner` is unique to this start, `coords` are the URLs of all replicas."""
+    """Who this replica is: `owner` is unique to this start, `coords` are the URLs of all replicas.
+
+    `secret` is the register's: from it is derived what proves anything to sites (`kalends.core.proofs`).
+    """
 
     name: str
     owner: str
     coords: tuple[str, ...]
+    secret: str = ""
 
 
 _NOTED: Final = {
@@ -91,7 +95,7 @@ _NOTED: Final = {
 class Desk:
     """All requests that this broker replica works on. Not thread-safe.
 
-    `new_rid` and `new_secret` bring randomness; `jitter` gives numbers in [0, 1); `owner_alive` tells
+    `new_rid` brings randomness; `jitter` gives numbers in [0, 1); `owner_alive` tells
     whether another replica's lease runs; `scripts` gives the source of a hash, or "".
     """
 
@@ -102,7 +106,6 @@ class Desk:
         clock: LogicalClock,
         *,
         new_rid: Callable[[Moment], str],
-        new_secret: Callable[[], str],
         jitter: Callable[[], float],
         open_per_user_max: int = 256,
         owner_alive: Callable[[str], bool] = lambda owner: False,
@@ -116,7 +119,6 @@ class Desk:
         """What sites are like, as looks have shown. In memory only: a new start learns anew."""
         self.draining = False
         self._new_rid = new_rid
-        self._new_secret = new_secret
         self._jitter = jitter
         self._open_per_user_max = open_per_user_max
         self._owner_alive = owner_alive
@@ -137,6 +139,7 @@ class Desk:
         self._recovering: dict[int, Recovery] = {}
         """By the number of a query."""
         self._complaints = Complaints()
+        self._site_keys: dict[str, str] = {}
         self._effects = Effects()
         self._in_flight = InFlight()
         """What is asked for, and not answered yet."""
@@ -304,6 +307,24 @@ class Desk:
         if won:
             self._effects.events.extend(Happened(case.record.user, event) for event in of_op)
         case.untold = [event for event in case.untold if event not in of_op]
+
+    def _site_key(self, site: str) -> str:
+        key = self._site_keys.get(site)
+        if key is None:
+            key = self._site_keys[site] = proofs.site_key(self.identity.secret, site)
+        return key
+
+    def _secret(self, record: Record, site: str) -> str:
+        """What proves there that a message about `record` is ours; old records have one of their own."""
+        return record.secret or proofs.of_request(self._site_key(site), record.rid)
+
+    def _proofs(self, record: Record, told: str) -> dict[str, str]:
+        """What proves the commit of `record` to each of its sites but `told`, which may be asked by them."""
+        return {
+            site: proofs.of_commit(self._site_key(site), record.rid, record.att, hold_ids)
+            for site, hold_ids in record.chosen.items()
+            if site != told
+        }
 
     def _complain(self, site: str, complaint: str, now: Moment) -> None:
         """An alarm about what `site` says, unless it was told a moment ago."""

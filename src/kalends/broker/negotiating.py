@@ -124,7 +124,8 @@ class Negotiating(Seeking):
             return
         record = case.record
         if case.phase == "holding":
-            give = m.Give(rid=rid, att=att, hold_ids=part.hold_ids)
+            secret = self._secret(record, site)
+            give = m.Give(rid=rid, att=att, secret=secret, hold_ids=part.hold_ids)
             self._effects.sends.append(Send(site, give))
             part.hold_ids, part.ahead = (), max(part.ahead, 0)
             self._happened(case, "given-back", f"an older request wants it: {site}", now)

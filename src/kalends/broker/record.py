@@ -20,7 +20,8 @@ Adopt     this state, not done                     owned by the adopter
 Read      always                                   -
 Examine   always; won: no change of it is open     what is told to its end is owned by the
                                                    examiner, if it was by `taken_from`
-Ask       always; no row: a closed one is written  -: absence must not be read as abort twice
+Ask       always; no row, and the asker is proved  -: absence must not be read as abort twice
+          to be a site: a closed one is written
 ========= ======================================== =======================================
 """
 
@@ -81,10 +82,11 @@ class Record(msgspec.Struct, omit_defaults=True):
     stamp: int
     owner: str
     reservation: str
-    secret: str
     created_ms: int
     spec: Spec
     groups: tuple[str, ...] = ()
+    secret: str = ""
+    """Of a request from before registers had secrets: the one that all its sites know."""
     att: int = 1
     state: RecordState = "open"
     wants: tuple[Want, ...] = ()
@@ -209,12 +211,17 @@ class Examine(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """The outcome of attempt `att`, for the asker at `reply_to`, who proves itself by `secret`."""
+    """The outcome of attempt `att`, for the asker at `reply_to`.
+
+    `proved`: by what is derived for its site. If not, only the secret of an old row may prove it.
+    """
 
     rid: str
     att: int
     secret: str
     reply_to: str
+    site: str = ""
+    proved: bool = False
 
 
 CaseOperation = Begin | Note | Raise | Commit | Close | Cancel | Finish | Adopt | Read

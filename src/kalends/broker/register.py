@@ -55,7 +55,10 @@ create table replica (owner text primary key, beats integer not null) without ro
 create table meta (name text primary key, value not null) without rowid;
 """
 
-IDENTITY: Final = "insert into meta values ('register', lower(hex(randomblob(16))));"
+IDENTITY: Final = """
+insert into meta values ('register', lower(hex(randomblob(16))));
+insert into meta values ('secret', lower(hex(randomblob(32))));
+"""
 
 SCHEMA: Final = REQUESTS + script_table.SCHEMA + IDENTITY
 
@@ -201,7 +204,7 @@ def _examine(connection: sqlite3.Connection, op: Examine) -> Registered:
 def _ask(connection: sqlite3.Connection, op: Ask) -> Registered:
     """A write where there is no row: a replica whose Begin is still on its way must lose it."""
     found = row(connection, op.rid)
-    if found is None:
+    if found is None and op.proved:
         connection.execute(
             "insert into request values (?, '', ?, '', ?, 'closed', '', 1, null)"
             " on conflict do nothing",
@@ -390,6 +393,12 @@ def retire(connection: sqlite3.Connection, name: str, me: str) -> None:
         "delete from replica where owner like ? escape '!' and owner != ?",
         (name.replace("!", "!!").replace("_", "!_").replace("%", "!%") + ":%", me),
     )
+
+
+def secret(connection: sqlite3.Connection) -> str:
+    """From what everything is derived that proves the register's word to sites; told to nobody."""
+    (value,) = connection.execute("select value from meta where name = 'secret'").fetchone()
+    return str(value)
 
 
 def identity(connection: sqlite3.Connection) -> str:

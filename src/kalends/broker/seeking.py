@@ -311,7 +311,8 @@ class Seeking(Attempts):
         request = record.spec.request
         terms = [term for alternative in request.alternatives for term in alternative.terms]
         wish = m.Await(
-            rid=record.rid, att=record.att, stamp=record.stamp, principal=record.principal,
+            rid=record.rid, att=record.att, secret=self._secret(record, part.site),
+            stamp=record.stamp, principal=record.principal,
             wants=part.wants if case.fixed else _as_much(part.wants, terms),
             length_s=shortest_stage_s(request), seen=case.looked_into.get(part.site, 0),
         )  # fmt: skip
@@ -389,7 +390,8 @@ class Seeking(Attempts):
     def _leave_lists(self, case: Case) -> None:
         """Best effort: a list forgets by itself who does not come back."""
         for site in sorted(case.listed):
-            release = m.Release(rid=case.rid, att=case.record.att)
+            secret = self._secret(case.record, site)
+            release = m.Release(rid=case.rid, att=case.record.att, secret=secret)
             self._effects.sends.append(Send(site, release))
         case.listed.clear()
 

@@ -27,7 +27,7 @@ from kalends.broker.store import BrokerStore
 from kalends.core import api
 from kalends.core.requests import Request
 from kalends.serving.application import build_application
-from kalends.serving.callers import Authenticator, Caller, OpenAccess, split_listen
+from kalends.serving.callers import Authenticator, Caller, OpenAccess, Vouching, split_listen
 from kalends.serving.clock_watch import watch_clock
 from kalends.serving.clocks import SystemClock
 from kalends.serving.configuration import BrokerConfiguration
@@ -36,7 +36,7 @@ from kalends.serving.keys import load_trusted_keys
 from kalends.serving.limiting import ServingLimits
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
-from kalends.serving.outgoing import broker_proofs, trust_in
+from kalends.serving.outgoing import server_proofs, trust_in
 from kalends.serving.tokens import KeyRing
 
 QUIET_S_MAX: Final = 3.0
@@ -68,7 +68,7 @@ def build_broker(configuration: BrokerConfiguration, *, version: str) -> web.App
         logger=logger,
         measures=measures,
     )
-    proofs = broker_proofs(
+    proofs = server_proofs(
         configuration.key, user=replica, issuer=configuration.name, now_s=clock.wall_s
     )
     trust = {
@@ -201,7 +201,10 @@ def _authenticator(configuration: BrokerConfiguration) -> Authenticator:
         key
         for listed in configuration.keys
         for key in load_trusted_keys(
-            listed.file, issuer=listed.issuer, scopes=frozenset(listed.scopes)
+            listed.file,
+            issuer=listed.issuer,
+            scopes=frozenset(listed.scopes),
+            vouching=Vouching(listed.users, listed.groups, listed.brokers),
         )
     ]
     return KeyRing(keys, configuration.name)

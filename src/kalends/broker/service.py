@@ -38,6 +38,7 @@ from kalends.broker.site_link import SiteLink
 from kalends.broker.store import Beat, BrokerStore, Resign, Result, Retire, Write
 from kalends.broker.watching import EventRing
 from kalends.core import messages as m
+from kalends.core import proofs
 from kalends.core.api import RequestView
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import KalendsError, OutcomeUnknown, Unavailable
@@ -193,11 +194,10 @@ class BrokerService:
         if not self.events.last:
             self.events.last = self.logical_clock.value
         coordinator = Coordinator(
-            Identity(self._replica, owner, self._coords),
+            Identity(self._replica, owner, self._coords, store.secret),
             self.directory,
             self.logical_clock,
             new_rid=lambda now: request_id(now.wall_ms, secrets.randbits(74)),
-            new_secret=lambda: secrets.token_urlsafe(18),
             jitter=random.random,
             open_per_user_max=self._open_per_user_max,
             owner_alive=self.leases.alive,
@@ -609,7 +609,8 @@ class BrokerService:
         return all(site.up for site in self.directory.sites.values())
 
     def welcome(self, site: str) -> m.Welcome:
-        return m.Welcome(register=self.store.register)
+        store = self.store
+        return m.Welcome(register=store.register, secret=proofs.site_key(store.secret, site))
 
     def site_lost(self, site: str, reason: str) -> None:
         if self._life is not None:

@@ -107,6 +107,7 @@ class BrokerStore:
             file.connection, carry_out, observe=observe
         )
         self.epoch = file.epoch
+        self.secret = self.read(register.secret)
         self.register = self.read(register.identity)
         """Who this register is; the same for all replicas, for ever."""
 

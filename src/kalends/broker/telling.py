@@ -35,11 +35,18 @@ class Telling(Desk):
         record = case.record
         if not part.done:
             decide = m.Decide(
-                rid=record.rid, att=record.att, outcome="commit", chosen=record.chosen
+                rid=record.rid,
+                att=record.att,
+                secret=self._secret(record, part.site),
+                outcome="commit",
+                proofs=self._proofs(record, part.site),
+                chosen=record.chosen,
             )
             self._effects.sends.append(Send(part.site, decide))
         elif case.phase == "cancelling" and not part.freed and self._all_done(case):
-            self._effects.sends.append(Send(part.site, m.Cancel(rid=record.rid, att=record.att)))
+            secret = self._secret(record, part.site)
+            cancel = m.Cancel(rid=record.rid, att=record.att, secret=secret)
+            self._effects.sends.append(Send(part.site, cancel))
 
     def _all_done(self, case: Case) -> bool:
         return all(part.done for part in case.parts.values())
@@ -71,11 +78,13 @@ class Telling(Desk):
     def _forget(self, case: Case) -> None:
         """Only once that is durable: a replica that does not know it would tell them again."""
         for part in case.parts.values():
-            forget = m.Forget(rid=case.rid, att=case.record.att)
+            secret = self._secret(case.record, part.site)
+            forget = m.Forget(rid=case.rid, att=case.record.att, secret=secret)
             self._effects.sends.append(Send(part.site, forget))
 
     def _abort_parts(self, case: Case, att: int) -> None:
         """Best effort: a site that misses this asks the register by itself."""
         for part in case.parts.values():
-            decide = m.Decide(rid=case.rid, att=att, outcome="abort")
+            secret = self._secret(case.record, part.site)
+            decide = m.Decide(rid=case.rid, att=att, secret=secret, outcome="abort")
             self._effects.sends.append(Send(part.site, decide))

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from kalends.broker import record as r
 from kalends.broker.attempts import HOLD_MS
 from kalends.broker.case import Case, SitePart
@@ -23,11 +25,13 @@ from kalends.broker.plain_data import plain_data
 from kalends.broker.refusals import site_down
 from kalends.broker.tours import AGREE_MAX, TOURS_MAX, Tour, left_out, planned_tour
 from kalends.core import messages as m
+from kalends.core import proofs
 from kalends.core.errors import InvalidInput, LimitExceeded, LostRace, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
 from kalends.core.limits import AGENT_MESSAGES_MAX, REQUEST_TEXT_MAX
 from kalends.core.messages import SiteReport, Want
+from kalends.core.scripts import Stop
 
 UNKNOWN_MAX: Final = 3
 """A site that has been sent the source so often and still does not know it has no agents."""
@@ -96,17 +100,36 @@ class Touring(Negotiating):
             inbox=tour.inbox,
             starts=tour.starts,
             asks=tour.asks[site],
-            near=tour.near_stops(site),
-            parts=self._wire_parts(case),
+            near=self._stops(case, tour, site),
+            parts=self._wire_parts(case, site),
             need=len(case.parts),
             coords=self.identity.coords,
-            secret=record.secret,
+            secret=self._secret(record, site),
             hold_ms=HOLD_MS,
         )
         self._effects.sends.append(Send(site, dispatch))
         seen[script] = None
         if len(seen) > SEEN_MAX:
             del seen[next(iter(seen))]
+
+    def _stops(self, case: Case, tour: Tour, way: str) -> tuple[Stop, ...]:
+        """Where `way` is to pass the agent on to, with what proves there that we have sent it."""
+        record = case.record
+        return tuple(
+            msgspec.structs.replace(
+                stop,
+                secret=proofs.of_visit(
+                    self._site_key(stop.site),
+                    record.rid,
+                    record.att,
+                    way,
+                    str(record.stamp),
+                    record.user,
+                    *record.groups,
+                ),
+            )
+            for stop in tour.near_stops(way)
+        )
 
     def _dispatch_again(self, case: Case, site: str) -> None:
         """To a site that has not answered: itself, or those that it was to pass the agent on to."""
@@ -253,14 +276,15 @@ class Touring(Negotiating):
         if part.surplus and case.phase == "held":
             self._release_surplus(case, part.site, part.surplus)
         renew = m.Renew(
-            rid=case.rid, att=record.att, hold_ids=part.hold_ids, hold_ms=HOLD_MS,
-            considered=record.spec.hold,
+            rid=case.rid, att=record.att, secret=self._secret(record, part.site),
+            hold_ids=part.hold_ids, hold_ms=HOLD_MS, considered=record.spec.hold,
         )  # fmt: skip
         self._effects.sends.append(Send(part.site, renew))
 
     def _release_surplus(self, case: Case, site: str, hold_ids: tuple[int, ...]) -> None:
         """Give up these holds there, or all when none is named."""
-        release = m.Release(rid=case.rid, att=case.record.att, hold_ids=hold_ids)
+        secret = self._secret(case.record, site)
+        release = m.Release(rid=case.rid, att=case.record.att, secret=secret, hold_ids=hold_ids)
         self._effects.sends.append(Send(site, release))
 
     # What the client hears, and says

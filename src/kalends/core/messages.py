@@ -79,6 +79,8 @@ Units = Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
 HoldIds = Annotated[tuple[HoldId, ...], Meta(max_length=limits.CLAIMS_MAX)]
 RegisterId = Annotated[str, Meta(pattern=ids.whole(ids.REGISTER_PATTERN))]
 Secret = Annotated[str, Meta(min_length=16, max_length=64)]
+Proof = Annotated[str, Meta(max_length=64)]
+"""A secret that proves the right to say something (`kalends.core.proofs`), or "" for none."""
 Url = Annotated[str, Meta(max_length=512)]
 
 
@@ -102,10 +104,14 @@ class Want(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A polled site, and where its peers reach it when no broker answers."""
+    """A polled site, and where its peers reach it when no broker answers.
+
+    `secret` proves there that the site to which this is said takes part, and is for nobody else.
+    """
 
     site: SiteName
     url: Url
+    secret: Proof = ""
 
 
 class HeldSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -135,10 +141,12 @@ class Welcome(Message, frozen=True, kw_only=True):
     """The answer to `Hello`, before anything else on the session; nothing answers it.
 
     `register` is the identity of the broker's register: all its replicas have the same, and no other
-    broker has. Reservations belong to the register that made them.
+    broker has. Reservations belong to the register that made them. `secret` is the site's key: what
+    proves at this site whatever is said for the register (`kalends.core.proofs`).
     """
 
     register: RegisterId
+    secret: Proof = ""
 
 
 class Query(Message, frozen=True, kw_only=True):
@@ -193,7 +201,7 @@ class Visit(Message, frozen=True, kw_only=True):
     """Hold or promise every slot of `wants`, or none of them.
 
     `need` of the `parts` must say yes for a commit; `coords` are where an Inquire may be posted;
-    `secret` proves to peers and brokers that an asker takes part.
+    `secret` proves the request to this site, in every message about it, and this site to the broker.
     """
 
     rid: RequestId
@@ -258,6 +266,8 @@ class Dispatch(Message, frozen=True, kw_only=True):
     hold_ms: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX)]
     register: RegisterId | Literal[""] = ""
     """Where the visit is passed on: the register of the broker that it comes from."""
+    way: SiteName | Literal[""] = ""
+    """Where the visit is passed on: by which site. `secret` then proves that it was sent this way."""
 
 
 class SiteReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -294,6 +304,7 @@ class Report(Message, frozen=True, kw_only=True):
 class Prepare(Message, frozen=True, kw_only=True):
     rid: RequestId
     att: Attempt
+    secret: Proof = ""
     hold_ids: Annotated[tuple[HoldId, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
     parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
     need: Annotated[int, Meta(ge=1, le=limits.CLAIMS_MAX)]
@@ -311,10 +322,16 @@ Chosen = dict[SiteName, HoldIds]
 """Site to the hold ids that the decision chose there."""
 
 
+Proofs = Annotated[dict[SiteName, Proof], Meta(max_length=limits.CLAIMS_MAX)]
+"""Of a commit: for each other site of the request what proves it there, for a peer that asks."""
+
+
 class Decide(Message, frozen=True, kw_only=True):
     rid: RequestId
     att: Attempt
+    secret: Proof = ""
     outcome: Literal["commit", "abort"]
+    proofs: Proofs = {}
     chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)] = {}
 
 
@@ -329,11 +346,13 @@ class Done(Message, frozen=True, kw_only=True):
 class Forget(Message, frozen=True, kw_only=True):
     rid: RequestId
     att: Attempt
+    secret: Proof = ""
 
 
 class Cancel(Message, frozen=True, kw_only=True):
     rid: RequestId
     att: Attempt
+    secret: Proof = ""
 
 
 class Release(Message, frozen=True, kw_only=True):
@@ -341,12 +360,14 @@ class Release(Message, frozen=True, kw_only=True):
 
     rid: RequestId
     att: Attempt
+    secret: Proof = ""
     hold_ids: HoldIds = ()
 
 
 class Renew(Message, frozen=True, kw_only=True):
     rid: RequestId
     att: Attempt
+    secret: Proof = ""
     hold_ids: HoldIds
     hold_ms: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX)]
     considered: bool = False
@@ -384,6 +405,7 @@ class Give(Message, frozen=True, kw_only=True):
 
     rid: RequestId
     att: Attempt
+    secret: Proof = ""
     hold_ids: HoldIds
 
 
@@ -424,6 +446,7 @@ class Await(Message, frozen=True, kw_only=True):
 
     rid: RequestId
     att: Attempt
+    secret: Proof = ""
     stamp: Count
     principal: Principal
     wants: Annotated[tuple[Want, ...], Meta(min_length=1, max_length=limits.LISTING_MAX)]
@@ -476,17 +499,23 @@ class Outcome(Message, frozen=True, kw_only=True):
 
     rid: RequestId
     att: Attempt
+    secret: Proof = ""
     outcome: Literal["commit", "abort", "pending"]
+    proofs: Proofs = {}
     chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)] = {}
     done: bool = False
 
 
 class PeerAsk(Message, frozen=True, kw_only=True):
-    """`until` is the latest end of the asker's slots: how long a refusal must be remembered."""
+    """`until` is the latest end of the asker's slots: how long a refusal must be remembered.
+
+    `secret` proves that `site` takes part; `register` says whose request it is, and so by which key.
+    """
 
     rid: RequestId
     att: Attempt
     site: SiteName
+    register: RegisterId | Literal[""] = ""
     secret: Secret
     until: TimeS
 
@@ -496,6 +525,8 @@ class PeerSays(Message, frozen=True, kw_only=True):
     att: Attempt
     site: SiteName
     says: Literal["locked", "prepared", "never"]
+    proof: Proof = ""
+    """With "locked": what proves the commit to the asker."""
     chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)] = {}
 
 

@@ -116,10 +116,14 @@ Asks = Annotated[tuple[Ask, ...], Meta(min_length=1, max_length=limits.CLAIMS_MA
 
 
 class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A further site that a visit is to be passed on to, and what is asked there."""
+    """A further site that a visit is to be passed on to, and what is asked there.
+
+    `secret` proves there that it was sent this way.
+    """
 
     site: Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))]
     asks: Asks
+    secret: Annotated[str, Meta(max_length=64)] = ""
 
 
 class Starts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

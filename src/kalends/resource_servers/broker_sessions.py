@@ -30,6 +30,7 @@ from kalends.core.errors import (
 )
 from kalends.resource_servers.engine import SiteEngine
 from kalends.resource_servers.links import BrokerLink
+from kalends.resource_servers.registers import Badge
 from kalends.serving.application import caller_by, caller_of, open_socket
 from kalends.serving.callers import Caller
 from kalends.serving.clock_watch import ClockWatch
@@ -80,10 +81,11 @@ class BrokerSessions:
         """The session of `broker`, if it is connected."""
         return self._links.get(broker)
 
-    def push_to_all(self, message: m.Message) -> None:
-        """To every broker that has said who it is."""
+    def push_to(self, register: str, message: m.Message) -> None:
+        """To every replica of the broker of `register`; "" for one that is not known: to every broker."""
         for link in self._links.values():
-            link.push(message)
+            if register in ("", link.register):
+                link.push(message)
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
         """The WebSocket of one broker replica, authenticated at the upgrade."""
@@ -164,15 +166,15 @@ class BrokerSessions:
         if frame.proof and belief.runs_out:
             self._believe(link, belief, caller_by, frame.proof)
         belief.check(moment.monotonic_ms)
-        register = link.register or _register_said(frame.messages)
-        if any(isinstance(each, m.Welcome) for each in frame.messages[not link.register :]):
-            raise NotAllowed("Welcome is said once, before all else", where="messages")
-        if frame.source != link.name:
-            self._identify(link, belief.caller, frame.source)
         self._clock.merge(frame.lc, moment.wall_ms)
-        link.register = register
-        self._taken(len(frame.messages))
-        self._engine().receive(link.name, frame.messages)
+        messages: Sequence[m.Message] = frame.messages
+        if any(isinstance(each, m.Welcome) for each in messages[not link.register :]):
+            raise NotAllowed("Welcome is said once, before all else", where="messages")
+        if not link.register or frame.source != link.name:
+            self._identify(link, belief.caller, frame.source, messages)
+            messages = messages[1:]
+        self._taken(len(messages))
+        self._engine().receive(link.name, messages)
         if frame.wall_ms:
             self._watch.heard(link.name, frame.wall_ms)
             self._engine().heard_clock(link.name, frame.wall_ms)
@@ -190,8 +192,10 @@ class BrokerSessions:
             return
         belief.renew(caller, self._moment().monotonic_ms)
 
-    def _identify(self, link: BrokerLink, caller: Caller, source: str) -> None:
-        """The first frame says who the broker is, and its token must agree."""
+    def _identify(
+        self, link: BrokerLink, caller: Caller, source: str, messages: Sequence[m.Message]
+    ) -> None:
+        """The first frame says who the broker is, and for which register; its key must allow both."""
         if link.name:
             raise NotAllowed(
                 f"this session is that of {link.name}, not of {source}", where="source"
@@ -202,6 +206,11 @@ class BrokerSessions:
                 where="source",
                 remedy="give every broker a token with its own name as user",
             )
+        welcome = _welcome_of(messages)
+        vouching = caller.vouching
+        badge = Badge(caller.key, vouching.brokers, vouching.users, vouching.groups)
+        self._engine().welcome(source, welcome, badge)
+        link.register = welcome.register
         older = self._links.get(source)
         link.name = source
         self._links[source] = link
@@ -213,12 +222,12 @@ class BrokerSessions:
         self._engine().broker_came()
 
 
-def _register_said(messages: Sequence[m.Message]) -> str:
+def _welcome_of(messages: Sequence[m.Message]) -> m.Welcome:
     """The first message of a session says for which register the broker works."""
     first = messages[0] if messages else None
     if not isinstance(first, m.Welcome):
         raise NotAllowed("the first message of a session is Welcome", where="messages[0]")
-    return first.register
+    return first
 
 
 def _close_code(error: KalendsError) -> int:

@@ -14,11 +14,17 @@ class Deciding(Forgetting):
     def _decide(self, source: str, decide: m.Decide) -> None:
         stake = self.book.stakes.get(decide.rid)
         if decide.outcome == "commit":
+            self._keep_proofs(stake, decide)
             applied = self._commit(stake, decide.rid, decide.att, decide.chosen)
         else:
             applied = self._abort(stake, decide.att)
         if applied:
             self._send(source, m.Done(rid=decide.rid, att=decide.att, of=decide.outcome))
+
+    def _keep_proofs(self, stake: Stake | None, said: m.Decide | m.Outcome) -> None:
+        """What proves this commit to others is for those of them who ask."""
+        if stake is not None and stake.att == said.att and not stake.decided:
+            stake.proofs = said.proofs
 
     def _commit(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
         """Lock what was chosen here; False (and an alarm) when this site has no such promise."""

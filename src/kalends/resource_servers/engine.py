@@ -18,6 +18,7 @@ from kalends.core.errors import Unavailable
 from kalends.core.intervals import Moment
 from kalends.resource_servers.effects import Errand, Relay, Send
 from kalends.resource_servers.participant import Participant
+from kalends.resource_servers.registers import Badge
 from kalends.resource_servers.stakes import Fact
 from kalends.resource_servers.store import Prune, Setting, SiteStore
 from kalends.serving.group_commit import Committed, GroupCommit, StoreFailed
@@ -97,6 +98,16 @@ class SiteEngine:
         except Exception as error:
             raise self._give_up(error) from error
         return self._carry_out()
+
+    def welcome(self, source: str, welcome: m.Welcome, badge: Badge) -> None:
+        """From now on `source` speaks for a register.
+
+        Raises `NotAllowed` where its key may not: then nothing has happened; and `Unavailable`.
+        """
+        if self._failure is not None:
+            raise unavailable()
+        self.participant.welcome(source, welcome, badge)
+        self._carry_out()
 
     def errand_done(self, number: int, outcome: Outcome) -> None:
         """Take the end of a run; one that began in an earlier life of the site changes nothing."""

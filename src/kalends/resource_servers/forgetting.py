@@ -19,7 +19,8 @@ from typing import Final
 
 from kalends.core import messages as m
 from kalends.core.intervals import Moment
-from kalends.resource_servers.records import COLLECT_EVERY_MS, Records
+from kalends.resource_servers.belonging import Belonging
+from kalends.resource_servers.records import COLLECT_EVERY_MS
 from kalends.resource_servers.stakes import Stake, StakeDropped, StakeForgotten, TimeClosed
 
 KEEP_AFTER_END_S: Final = 86_400
@@ -35,7 +36,7 @@ ASK_EVERY_MS_MAX: Final = 86_400_000
 """A broker that is still telling others is asked again after 2, 4, 8 minutes, and at last every day."""
 
 
-class Forgetting(Records):
+class Forgetting(Belonging):
     """Dropping what is needed no more."""
 
     keep_after_end_s = KEEP_AFTER_END_S

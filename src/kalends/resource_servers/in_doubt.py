@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from kalends.core import messages as m
+from kalends.core import proofs
 from kalends.core.intervals import Moment
 from kalends.resource_servers.deciding import Deciding
 from kalends.resource_servers.stakes import Stake
@@ -28,11 +29,12 @@ class InDoubt(Deciding):
             inquire = m.Inquire(rid=rid, att=att, site=self.site, secret=stake.secret)
             self._send(to, inquire)
         if count >= PEERS_AFTER_INQUIRIES or not stake.coords:
-            ask = m.PeerAsk(
-                rid=rid, att=att, site=self.site, secret=stake.secret, until=stake.ends_at
-            )
             for part in stake.parts:
                 if part.site != self.site:
+                    ask = m.PeerAsk(
+                        rid=rid, att=att, site=self.site, register=stake.register,
+                        secret=part.secret or stake.secret, until=stake.ends_at,
+                    )  # fmt: skip
                     self._send(part.url, ask)
         self._inquire_later(stake, now, min(count + 1, 30))
 
@@ -41,6 +43,7 @@ class InDoubt(Deciding):
         if stake is None or outcome.outcome == "pending":
             return
         if outcome.outcome == "commit":
+            self._keep_proofs(stake, outcome)
             self._commit(stake, outcome.rid, outcome.att, outcome.chosen)
             if outcome.done:
                 self._forget(outcome.rid)
@@ -48,12 +51,17 @@ class InDoubt(Deciding):
             self._abort(stake, outcome.att)
 
     def _peer_ask(self, source: str, ask: m.PeerAsk) -> None:
-        """What this site knows of the attempt; where it has not promised it, it refuses it for ever."""
+        """What this site knows of the attempt; where it has not promised it, it refuses it for ever.
+
+        A promise of a lower attempt is not given up for it: only its broker's word ends that.
+        """
         stake = self.book.stakes.get(ask.rid)
+        if not self._takes_part(ask, stake):
+            return
         if stake is None:
             stake = self._stake_of_refusal(ask)
             self.book.stakes[ask.rid] = stake
-        elif stake.secret != ask.secret:
+        if stake.has("prepared") and stake.att < ask.att:
             return
         says: Literal["locked", "prepared", "never"] = "never"
         if stake.decided and stake.att == ask.att:
@@ -67,16 +75,34 @@ class InDoubt(Deciding):
             att=ask.att,
             site=self.site,
             says=says,
+            proof=stake.proofs.get(ask.site, "") if says == "locked" else "",
             chosen=(stake.chosen or {}) if says == "locked" else {},
         )
         self._send(source, answer)
+
+    def _proves_commit(self, stake: Stake, says: m.PeerSays) -> bool:
+        if not stake.register:
+            return True
+        key = self._registers.secret(stake.register)
+        mine = says.chosen.get(self.site, ())
+        return proofs.same(says.proof, proofs.of_commit(key, says.rid, says.att, mine))
+
+    def _takes_part(self, ask: m.PeerAsk, stake: Stake | None) -> bool:
+        """Whether the asker proves that it takes part: then something may be told, and written down."""
+        if stake is not None and not stake.register:
+            return proofs.same(ask.secret, stake.secret)
+        key = self._registers.secret(ask.register)
+        if not key or (stake is not None and stake.register != ask.register):
+            return False
+        return proofs.same(ask.secret, proofs.of_peer(key, ask.rid, ask.site))
 
     def _stake_of_refusal(self, ask: m.PeerAsk) -> Stake:
         return Stake(
             rid=ask.rid,
             att=ask.att,
             principal=m.Principal(""),
-            secret=ask.secret,
+            secret=proofs.of_request(self._registers.secret(ask.register), ask.rid),
+            register=ask.register,
             need=1,
             parts=(),
             coords=(),
@@ -87,15 +113,18 @@ class InDoubt(Deciding):
     def _peer_says(self, source: str, says: m.PeerSays) -> None:
         """A locked peer proves the commit; more than p - need refusals prove that there is none.
 
-        A peer speaks only for the site that lives at its address, as the promise names it.
+        A peer speaks for itself only: from where its broker has said that it lives.
         """
         stake = self.book.stakes.get(says.rid)
         if stake is None or stake.att != says.att or not stake.has("prepared"):
             return
-        if m.Part(says.site, source) not in stake.parts:
+        if (says.site, source) not in {(part.site, part.url) for part in stake.parts}:
             self._alarm(f"{says.rid}: {source} speaks for {says.site}, which does not live there")
             return
         if says.says == "locked":
+            if not self._proves_commit(stake, says):
+                self._alarm(f"{says.rid}: {says.site} says that it was committed, without proof")
+                return
             self._commit(stake, says.rid, says.att, says.chosen)
         elif says.says == "never":
             refusing = self._refusing_peers.setdefault(says.rid, set())

@@ -100,7 +100,7 @@ class Lining(Taking):
 
     def _try(self, place: Place, now: Moment) -> None:
         visit = place.visit
-        refusals = self._why_not(visit, now)
+        refusals = self._why_not(place.asker, visit, now)
         if not refusals:
             before = self.book.stakes.get(visit.rid)
             lack = self._take(place.asker, before, visit, now, "queue", "grant")

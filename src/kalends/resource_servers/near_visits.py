@@ -1,13 +1,14 @@
 """Agents' visits that another site passes on to this one: one Dispatch in, one Report out.
 
-The other site has the scope ``broker`` here, and vouches for the user as a broker does. The report
+The other site has the scope ``near`` here, which allows this and nothing else, and each of the two lists
+the other. It vouches for nobody: the visit proves by itself which broker sent it this way. The report
 leaves when the run has ended, and what it says of promises is durable.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 import msgspec
@@ -15,7 +16,14 @@ from aiohttp import web
 
 from kalends.core import messages as m
 from kalends.core import wire
-from kalends.core.errors import Conflict, InvalidInput, KalendsError, LimitExceeded, Unavailable
+from kalends.core.errors import (
+    Conflict,
+    InvalidInput,
+    KalendsError,
+    LimitExceeded,
+    NotAllowed,
+    Unavailable,
+)
 from kalends.core.intervals import Moment
 from kalends.resource_servers.engine import SiteEngine
 from kalends.resource_servers.waiters import Waiters
@@ -39,25 +47,41 @@ SOURCE: Final = "visit#"
 
 
 class NearVisits:
-    """Visits that are under way; `engine` gives the running site, or raises `Unavailable`."""
+    """Visits that are under way.
+
+    `near` are the sites that the owner lists; `engine` gives the running site, or raises `Unavailable`.
+    """
 
     def __init__(
         self,
         engine: Callable[[], SiteEngine],
         moment: Callable[[], Moment],
         serving_limits: ServingLimits,
+        near: Collection[str],
     ) -> None:
         self._engine = engine
+        self._near = frozenset(near)
         self._moment = moment
         self._limits = msgspec.structs.replace(serving_limits, body_bytes_max=VISIT_BYTES_MAX)
         self._waiters = Waiters(SOURCE)
 
     async def respond(self, request: web.Request) -> web.Response:
         """Answer one `Dispatch` with one `Report`, both as the whole body."""
-        caller = caller_of(request, "broker")
-        caller.require("broker", self._moment().wall_s)
+        caller = caller_of(request, "near")
+        caller.require("near", self._moment().wall_s)
+        site = caller.principal.user
+        if site not in self._near:
+            raise NotAllowed(
+                f"the owner of this site does not list {site!a} as near",
+                where="site.near",
+                remedy="two sites are near when each lists the other",
+            )
         body = await read_body(request, self._limits)
         dispatch = wire.decode_msgpack(body, m.Dispatch, bytes_max=VISIT_BYTES_MAX)
+        if dispatch.way != site:
+            raise NotAllowed(
+                f"this visit is passed on by {site}, not by {dispatch.way}", where="way"
+            )
         if dispatch.near:
             raise InvalidInput("a visit is passed on once only", where="near")
         if len(self._waiters) >= VISITS_MAX:

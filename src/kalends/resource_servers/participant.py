@@ -51,9 +51,17 @@ class Participant(Listing):
         self._find_takers(now)
 
     def _take_in(self, source: str, message: m.Message, now: Moment) -> None:
+        if isinstance(message, m.Dispatch) and message.way:
+            passed_on = self._as_passed_on(message)
+            if passed_on is None or not self._is_its_owners(source, passed_on):
+                self._send(source, m.Stale(rid=message.rid, att=message.att, seen=message.att))
+                return
+            message = passed_on
+        if not self._is_its_owners(source, message) or not self._may_vouch(source, message):
+            return
         match message:
             case m.Welcome():
-                self._registers[source] = message.register
+                self.welcome(source, message)
             case m.Visit():
                 self._visit(source, message, now)
             case m.Dispatch():
@@ -64,7 +72,10 @@ class Participant(Listing):
                 self._prepare(source, message, now)
             case m.Query():
                 keepings = (self._line.keeping, self._offers)
-                view = look(self.book, message, self.epoch, now.wall_s, keepings, self._listed)
+                view = look(
+                    self.book, message, self.epoch, now.wall_s, keepings, self._listed,
+                    self._registers.of(source),
+                )  # fmt: skip
                 self._send(source, view)
             case m.Renew():
                 self._renew(source, message, now)
@@ -162,7 +173,7 @@ class Participant(Listing):
         self._end_visits(visit.rid, visit.att)
         if stake is not None and stake.att < visit.att:
             self._supersede(stake, visit.att)
-        refusals = self._why_not(visit, now)
+        refusals = self._why_not(source, visit, now)
         if refusals and stake is not None:
             self._clear(stake)
         lack = None

@@ -26,8 +26,8 @@ REMIND_EVERY_MS_MAX: Final = 60_000
 RECLAIMS_MAX: Final = 1_000
 """Of one site at a time: each is looked at whenever something is locked."""
 
-EVERY_BROKER: Final = "brokers:"
-"""Where to send what is for the broker of a reservation that has not said where it can be asked."""
+REGISTER: Final = "register:"
+"""Where to send what is for whichever replica looks after a reservation: this, and its register."""
 
 
 class Reclaiming(InDoubt):
@@ -155,8 +155,7 @@ class Reclaiming(InDoubt):
             self._reclaims[reclaimed.key] = reclaimed
             self._effects.facts.append(stored_reclaim(reclaimed))
         for stake in asked:
-            to = stake.coords[count % len(stake.coords)] if stake.coords else EVERY_BROKER
-            self._send(to, _message(stake, reclaimed))
+            self._send(f"{REGISTER}{stake.register}", _message(stake, reclaimed))
         every_ms = min(REMIND_AFTER_MS << min(count, 8), REMIND_EVERY_MS_MAX)
         due_ms = now.monotonic_ms + int(every_ms * (1 + 0.2 * self._jitter()))
         self._reminders[reclaimed.key] = (due_ms, count + 1)

@@ -26,6 +26,7 @@ from kalends.resource_servers.keeping import Keeping, Order, Stretch
 from kalends.resource_servers.line import Holder, Line
 from kalends.resource_servers.occupancy import Piece
 from kalends.resource_servers.reclaims import Reclaimed
+from kalends.resource_servers.registers import KnownRegister, Registers
 from kalends.resource_servers.stakes import Claim, Stake, stored
 from kalends.resource_servers.sure_time import WINDOW_MS, SureTime, TimePassed
 from kalends.resource_servers.transitions import ClaimEvent
@@ -74,6 +75,7 @@ class Records:
         agents: AgentLimits = DEFAULT_AGENT_LIMITS,
         stakes: Iterable[Stake] = (),
         forgotten: Iterable[str] = (),
+        registers: Iterable[KnownRegister] = (),
         horizon_s: int = 0,
         passed: TimePassed = NOTHING_PASSED,
         now: Moment,
@@ -87,8 +89,7 @@ class Records:
         self._agents = agents
         self._jitter = jitter
         self._sequence = 0
-        self._registers: dict[str, str] = {}
-        """For each source of messages, the register that it has said it works for."""
+        self._registers = Registers(registers)
         self._effects = Effects()
         self._inquiries: list[tuple[int, str, int, int]] = []
         self._refusing_peers: dict[str, set[str]] = {}
@@ -216,7 +217,7 @@ class Records:
 
     def _register_of(self, source: str, dispatch: m.Dispatch | None = None) -> str:
         """The register of whoever sends from `source`, or has a near site pass `dispatch` on; or ""."""
-        return self._registers.get(source, dispatch.register if dispatch is not None else "")
+        return self._registers.of(source) or (dispatch.register if dispatch is not None else "")
 
     def _send(self, to: str, message: m.Message) -> None:
         self._effects.sends.append(Send(to, message))

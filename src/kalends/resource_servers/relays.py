@@ -15,7 +15,7 @@ from kalends.resource_servers.near_visits import VISITS_PATH
 from kalends.resource_servers.visiting import RELAY_MS_MAX
 from kalends.serving.configuration import NearConfiguration
 from kalends.serving.logs import Logger
-from kalends.serving.outgoing import broker_proofs, trust_in
+from kalends.serving.outgoing import server_proofs, trust_in
 
 
 class RelayCalls:
@@ -34,9 +34,9 @@ class RelayCalls:
         self._near = {
             each.name: (
                 each.url.rstrip("/") + VISITS_PATH,
-                broker_proofs(each.key, user=site, issuer=site, now_s=lambda: moment().wall_s)(
-                    each.name
-                ),
+                server_proofs(
+                    each.key, user=site, issuer=site, now_s=lambda: moment().wall_s, scope="near"
+                )(each.name),
                 trust_in(each.ca, f"site.near.{each.name}.ca"),
             )
             for each in near

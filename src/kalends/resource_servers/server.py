@@ -32,12 +32,13 @@ from kalends.resource_servers.operations import SiteOperations
 from kalends.resource_servers.participant import Participant
 from kalends.resource_servers.peer_questions import SOURCE, PeerQuestions
 from kalends.resource_servers.peers import PEERS_PATH, PeerCalls
+from kalends.resource_servers.reclaiming import REGISTER
 from kalends.resource_servers.relays import RelayCalls
 from kalends.resource_servers.running import Running
 from kalends.resource_servers.runs_store import RunsStore
 from kalends.resource_servers.store import DRAINING, Loaded, SiteStore
 from kalends.serving.application import build_application
-from kalends.serving.callers import Authenticator, OpenAccess
+from kalends.serving.callers import Authenticator, OpenAccess, Vouching
 from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.collecting import not_collecting
 from kalends.serving.configuration import KeyConfiguration, SiteConfiguration
@@ -98,7 +99,12 @@ def authenticator_of(name: str, keys: Sequence[KeyConfiguration]) -> Authenticat
     trusted = [
         found
         for key in keys
-        for found in load_trusted_keys(key.file, issuer=key.issuer, scopes=frozenset(key.scopes))
+        for found in load_trusted_keys(
+            key.file,
+            issuer=key.issuer,
+            scopes=frozenset(key.scopes),
+            vouching=Vouching(key.users, key.groups, key.brokers),
+        )
     ]
     return KeyRing(trusted, name) if trusted else OpenAccess()
 
@@ -138,7 +144,8 @@ class SiteServer:
             logger,
         )
         self.questions = PeerQuestions(self.engine, moment, self.limits)
-        self.visits = NearVisits(self.engine, moment, self.limits)
+        near = [each.name for each in configuration.near]
+        self.visits = NearVisits(self.engine, moment, self.limits, near)
         self._running = Running(configuration, moment, RunMeasures(metrics), logger, self._alarmed)
         self._relays = RelayCalls(configuration.name, configuration.near, moment, logger)
         self._measures = SiteMeasures(
@@ -230,6 +237,7 @@ class SiteServer:
                 agents=agent_limits_of(self._configuration),
                 stakes=loaded.stakes,
                 forgotten=loaded.forgotten,
+                registers=loaded.registers,
                 horizon_s=loaded.horizon_s,
                 passed=loaded.passed,
                 now=self._moment(),
@@ -305,12 +313,12 @@ class SiteServer:
     def _deliver(self, sends: Sequence[Send]) -> None:
         """To a session, to a peer that waits for its answer, or to an address; else it is lost.
 
-        A reclaim goes to every broker's session: the broker that booked knows its own.
+        What is for a register goes to all replicas of its broker: whoever looks after it answers.
         """
         link_of = self.sessions.link
         for to, message in sends:
-            if isinstance(message, m.Reclaim):
-                self.sessions.push_to_all(message)
+            if to.startswith(REGISTER):
+                self.sessions.push_to(to.removeprefix(REGISTER), message)
                 continue
             link = link_of(to)
             if link is not None:

@@ -10,6 +10,7 @@ import msgspec
 
 from kalends.core.messages import Chosen, Part, Principal
 from kalends.resource_servers.reclaims import ReclaimDropped, ReclaimStored
+from kalends.resource_servers.registers import RegisterStored
 from kalends.resource_servers.sure_time import TimePassed
 from kalends.resource_servers.transitions import DURABLE, ClaimEvent, ClaimState, next_state
 
@@ -59,6 +60,8 @@ class Stake(msgspec.Struct, gc=False):
     """Latest end of any slot it ever asked for here: the record is needed until then."""
     register: str = ""
     """The register that made it; "": not known, for it was stored before sites were told."""
+    proofs: dict[str, str] = {}
+    """Of a commit: for each other site of the request what proves it there."""
 
     def claims_in(self, state: ClaimState) -> list[Claim]:
         return [claim for claim in self.claims if claim.state == state]
@@ -110,6 +113,7 @@ Fact = (
     | TimePassed
     | ReclaimStored
     | ReclaimDropped
+    | RegisterStored
 )
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -16,6 +16,7 @@ Nothing here waits or uses threads: a simulation may keep a store for every site
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Sequence
 from itertools import islice
@@ -31,6 +32,7 @@ from kalends.resource_servers.reclaims import (
     ReclaimStored,
     decode_reclaim,
 )
+from kalends.resource_servers.registers import KnownRegister, RegisterStored, decode_register
 from kalends.resource_servers.stakes import (
     Fact,
     Stake,
@@ -52,6 +54,7 @@ delete from meta where name = 'horizon_s';
 """
 """To version 3. Time was closed by the clock alone: what is closed may lie ahead. What it kept out, visits
 that come a day late, speak an older version of the protocol."""
+REGISTERS: Final = "create table register (id text primary key, body blob not null) without rowid;"
 
 KIND: Final = StoreKind(
     name="site",
@@ -73,10 +76,12 @@ create table stake (
 ) without rowid;
 create table meta (name text primary key, value not null) without rowid;
 """
-    + RECLAIMS,
+    + RECLAIMS
+    + REGISTERS,
     upgrades={
         1: RECLAIMS,  # To version 2: owners can take slots back.
-        2: FORGETTING,  # To version 3; stakes know their register, but those from before have none.
+        # To version 3; stakes know their register, but those from before have none; registers are known.
+        2: FORGETTING + REGISTERS,
     },
 )
 
@@ -103,6 +108,7 @@ class Loaded(NamedTuple):
     set_aside: SetAside
     """What cannot be read."""
     passed: TimePassed
+    registers: list[KnownRegister]
 
 
 class Shared:
@@ -186,6 +192,14 @@ class SiteStore:
                     lost.append(UnreadableReclaim(key, str(error)))
             rows = self.file.connection.execute("select rid from stake where forgotten")
             forgotten = [rid for (rid,) in rows]
+            registers = []
+            found = self.file.connection.execute(
+                "select id, cast(body as blob) from register order by id"
+            )
+            for _, body in found:
+                with contextlib.suppress(msgspec.DecodeError):
+                    # One that cannot be read is as one that never came: its broker binds it again.
+                    registers.append(decode_register(body))
         except sqlite3.DatabaseError as error:
             raise StoreDamaged(
                 f"a stake or a reclaim in it cannot be read: {error}",
@@ -199,6 +213,7 @@ class SiteStore:
             epoch=self.epoch,
             reclaims=reclaims,
             set_aside=SetAside(unreadable, lost),
+            registers=registers,
             passed=TimePassed(*(self.setting(name) for name in TimePassed.__struct_fields__)),
         )
 
@@ -243,6 +258,9 @@ class SiteStore:
             elif isinstance(fact, ReclaimStored):
                 row = (fact.key, fact.body)
                 connection.execute("insert or replace into reclaim values (?, ?)", row)
+            elif isinstance(fact, RegisterStored):
+                row = (fact.register, fact.body)
+                connection.execute("insert or replace into register values (?, ?)", row)
             elif isinstance(fact, ReclaimDropped):
                 connection.execute("delete from reclaim where key = ?", (fact.key,))
             elif isinstance(fact, TimeClosed):

@@ -32,7 +32,7 @@ class Lack(NamedTuple):
 class Taking(Visiting):
     """All wants of a visit, or none."""
 
-    def _why_not(self, visit: m.Visit, now: Moment) -> tuple[Refusal, ...]:
+    def _why_not(self, source: str, visit: m.Visit, now: Moment) -> tuple[Refusal, ...]:
         """The refusals by rules and limits; occupancy is `_take`'s."""
         if self.draining:
             return (self._refuse(RefusalCode.DRAINED, "the owner takes no new claims now"),)
@@ -51,7 +51,7 @@ class Taking(Visiting):
         if any(want.end <= self.horizon_s for want in visit.wants):
             return (self._refuse(RefusalCode.PAST, "the records of that time are closed"),)
         if visit.replaces:
-            refusal = self._refuse_change(visit)
+            refusal = self._refuse_change(source, visit)
             if refusal is not None:
                 return (refusal,)
         actions = ("hold", "lock") if visit.mode == "vote" else ("hold",)
@@ -61,8 +61,11 @@ class Taking(Visiting):
             )
         )
 
-    def _refuse_change(self, visit: m.Visit) -> Refusal | None:
+    def _refuse_change(self, source: str, visit: m.Visit) -> Refusal | None:
         old = self.book.stakes.get(visit.replaces)
+        register = self._register_of(source)
+        if old is not None and register and old.register not in ("", register):
+            old = None
         if old is None or not old.has("locked") or old.principal.user != visit.principal.user:
             detail = "the reservation to change is not locked here for this user"
             return self._refuse(RefusalCode.BEING_CHANGED, detail)

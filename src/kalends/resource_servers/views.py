@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from msgspec import structs
+
 from kalends.calendars import ResourceCalendar, unknown_resource
 from kalends.calendars.profiles import Change
 from kalends.core import limits
 from kalends.core.messages import FreeSteps, Query, View, Want
+from kalends.core.resources import Slot
 from kalends.resource_servers.book import SiteBook
 from kalends.resource_servers.keeping import LAST, Keeping
 from kalends.resource_servers.waiting_list import WaitingList
@@ -21,13 +24,17 @@ def look(
     wall_s: int,
     keepings: Sequence[Keeping],
     listed: WaitingList,
+    register: str = "",
 ) -> View:
     """The view of every want of `query`; one that is not visible is as one that does not exist.
 
     What `keepings` keep for those before the asker is not free; `listed` wait for something to come free.
+    With a `register`, whose broker asks, whose a slot is, is told of its own only.
     """
-    with _without(book, query.replaces, query.principal.user):
-        views = tuple(_look_at(book, query, want, wall_s, keepings, listed) for want in query.wants)
+    with _without(book, query.replaces, query.principal.user, register):
+        views = tuple(
+            _look_at(book, query, want, wall_s, keepings, listed, register) for want in query.wants
+        )
     return View(query_id=query.query_id, epoch=epoch, views=views)
 
 
@@ -38,6 +45,7 @@ def _look_at(
     wall_s: int,
     keepings: Sequence[Keeping],
     listed: WaitingList,
+    register: str,
 ) -> FreeSteps:
     calendar = book.calendars.get(want.resource)
     if calendar is None or not calendar.visible_to(query.principal) or want.start >= want.end:
@@ -59,9 +67,18 @@ def _look_at(
     held = query.counting == "all" and _is_held(book, want, keepings)
     waiting = listed.hoped_for(want.resource, want.start, want.end) if query.detail else ()
     return FreeSteps(
-        resource=want.resource, until=until, steps=usable, slots=tuple(slots), held=held,
+        resource=want.resource, until=until, steps=usable, held=held,
+        slots=tuple(_told(book, slot, register) for slot in slots),
         waiting=tuple(waiting[: limits.LISTING_MAX]),
     )  # fmt: skip
+
+
+def _told(book: SiteBook, slot: Slot, register: str) -> Slot:
+    """`slot` as the broker of `register` may see it."""
+    stake = book.stakes.get(slot.reservation)
+    if not register or stake is None or stake.register in ("", register):
+        return slot
+    return structs.replace(slot, holder="", reservation="")
 
 
 def _is_held(book: SiteBook, want: Want, keepings: Sequence[Keeping]) -> bool:
@@ -94,10 +111,13 @@ def _changes(
 
 
 @contextmanager
-def _without(book: SiteBook, rid: str, user: str) -> Iterator[None]:
+def _without(book: SiteBook, rid: str, user: str, register: str) -> Iterator[None]:
     """Look as if the user's own locked `rid` were not booked: the view of a change of it."""
     stake = book.stakes.get(rid)
     if stake is None or not stake.has("locked") or stake.principal.user != user:
+        yield
+        return
+    if register and stake.register not in ("", register):
         yield
         return
     if book.changer_of(rid):

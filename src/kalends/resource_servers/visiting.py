@@ -147,9 +147,12 @@ class Visiting(Holding):
             return
         number = self._new_id()
         register = self._register_of(visit.asker)
+        # What proves us to other sites is not for this one: its broker tells it its own.
+        parts = tuple(m.Part(part.site, part.url) for part in visit.dispatch.parts)
         dispatch = msgspec.structs.replace(
-            visit.dispatch, asks=stop.asks, near=(), register=register
-        )
+            visit.dispatch, asks=stop.asks, near=(), register=register, way=self.site,
+            secret=stop.secret or visit.dispatch.secret, parts=parts,
+        )  # fmt: skip
         visit.relays.add(number)
         self._relays[number] = (visit, stop.site)
         self._remind(number, now, RELAY_MS_MAX)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Final, Protocol
 
 import msgspec
@@ -18,20 +19,51 @@ from kalends.core import wire
 from kalends.core.errors import InvalidInput, NotAllowed, NotAuthenticated
 from kalends.core.messages import Principal
 
-SCOPES: Final = frozenset({"use", "audit", "admin", "broker"})
+SCOPES: Final = frozenset({"use", "audit", "admin", "broker", "near"})
 """All that a token can allow (`kalends.core.api.Scope`)."""
 
 USER_HEADER: Final = "Kalends-User"
 GROUPS_HEADER: Final = "Kalends-Groups"
 
 
+class Vouching(msgspec.Struct, frozen=True):
+    """Whom tokens of a key may name: `users` and `groups` by patterns, as of a shell.
+
+    `brokers` are the brokers that may use it; without any, those that come with it first.
+    """
+
+    users: tuple[str, ...] = ("*",)
+    groups: tuple[str, ...] = ("*",)
+    brokers: tuple[str, ...] = ()
+
+    def check(self, principal: Principal) -> None:
+        """Raises `NotAuthenticated` for a user or group that the key may not name."""
+        named = [("user", principal.user, self.users)]
+        named += [("group", group, self.groups) for group in principal.groups]
+        for kind, name, patterns in named:
+            if not any(fnmatchcase(name, pattern) for pattern in patterns):
+                raise NotAuthenticated(
+                    f"the token was refused: its key may not vouch for the {kind} {name!a}",
+                    where="token",
+                    remedy=f"ask the owner of this server to add it to `{kind}s` of that key",
+                )
+
+
+ANYBODY: Final = Vouching()
+
+
 class Caller(msgspec.Struct, frozen=True):
-    """An authenticated principal; `expires_at` (seconds UTC) is 0 when the right does not run out."""
+    """An authenticated principal; `expires_at` (seconds UTC) is 0 when the right does not run out.
+
+    `key` is the id of the key that vouches, "open" where access is open.
+    """
 
     principal: Principal
     scopes: frozenset[str]
     token_id: str
     expires_at: int = 0
+    key: str = "open"
+    vouching: Vouching = ANYBODY
 
     def require(self, scope: str, now_s: int) -> None:
         """Raises `NotAuthenticated` once the token has expired, `NotAllowed` without `scope`.

@@ -34,6 +34,7 @@ CONFIGURATION_BYTES_MAX: Final = 4 * 1024 * 1024
 Name = Annotated[str, Meta(pattern=whole(identifiers.NAME_PATTERN))]
 ClockTime = Annotated[str, Meta(pattern=whole(identifiers.CLOCK_PATTERN))]
 AttributeName = Annotated[str, Meta(pattern=whole(identifiers.ATTRIBUTE_PATTERN))]
+VouchedPattern = Annotated[str, Meta(min_length=1, max_length=128)]
 Text = Annotated[str, Meta(max_length=1_000)]
 
 
@@ -145,11 +146,19 @@ class ResourceConfiguration(RulesConfiguration, frozen=True, kw_only=True):
 
 
 class KeyConfiguration(_Section, frozen=True, kw_only=True):
-    """A key file (PEM or JWKS) whose tokens are believed, for this issuer ("" any) and these scopes."""
+    """A key file (PEM or JWKS) whose tokens are believed, for this issuer ("" any) and these scopes.
+
+    `users` and `groups` are those for whom it may vouch, by name or by a pattern such as ``*@campus-b``.
+    `brokers` are the names of brokers that may use it at a site; without any, a name belongs to the key
+    that came with it first.
+    """
 
     file: Path
     issuer: str = ""
-    scopes: tuple[Literal["use", "audit", "admin", "broker"], ...] = ("use",)
+    scopes: tuple[Literal["use", "audit", "admin", "broker", "near"], ...] = ("use",)
+    users: Annotated[tuple[VouchedPattern, ...], Meta(max_length=10_000)] = ("*",)
+    groups: Annotated[tuple[VouchedPattern, ...], Meta(max_length=10_000)] = ("*",)
+    brokers: Annotated[tuple[Name, ...], Meta(max_length=1_000)] = ()
 
 
 class TlsConfiguration(_Section, frozen=True, kw_only=True):

@@ -21,11 +21,24 @@ store = "sdsc.sqlite"     # everything that was promised lives here
 [[site.keys]]             # tokens signed by these keys are believed; without any, access is open
 file = "keys/people.pub"  # a public key (PEM), or a JWKS file of an identity provider
 issuer = "https://login.sdsc.example"   # only tokens of this issuer; leave out for any
-scopes = ["use", "audit"] # the most that this key may allow: use, audit, admin, broker
+scopes = ["use", "audit"] # the most that this key may allow: use, audit, admin, broker, near
+users = ["*"]             # whom it may vouch for: names, or patterns such as "*@campus-b"; so for groups
 
 [[site.keys]]             # the broker, which vouches for its users
 file = "keys/broker.pub"
 scopes = ["use", "broker"]
+brokers = ["npaci"]       # who may use it; left out, a broker's name belongs to the key that came first
+users = ["*"]
+groups = ["*"]
+
+[[site.keys]]             # the near site below, which may pass visits on and nothing else
+file = "keys/caltech.pub"
+scopes = ["near"]
+
+[[site.near]]             # agents' visits are passed on to it, if it lists us, too
+name = "caltech"
+url = "https://kalends.caltech.example:7101"
+key = "keys/sdsc"         # proves to it who we are (private: mode 0600)
 
 [site.limits]
 held_per_principal_max = 64       # claims that one user may hold at once

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from kalends.core.errors import Conflict, InvalidInput
+from kalends.serving.callers import ANYBODY, Vouching
 
 KEY_FILE_BYTES_MAX: Final = 256 * 1024
 """A JWKS of a large identity provider is a few kilobytes."""
@@ -29,12 +30,16 @@ _MODE_PUBLIC: Final = 0o644
 
 
 class TrustedKey(msgspec.Struct, frozen=True):
-    """A public key whose tokens an owner believes, for `issuer` ("" for any) and these scopes only."""
+    """A public key whose tokens an owner believes, for `issuer` ("" for any) and these scopes only.
+
+    `vouching`: whom its tokens may name.
+    """
 
     public_key: Ed25519PublicKey
     key_id: str
     issuer: str
     scopes_allowed: frozenset[str]
+    vouching: Vouching = ANYBODY
 
 
 class _JsonWebKey(msgspec.Struct):
@@ -115,7 +120,9 @@ def load_private_key(path: Path) -> Ed25519PrivateKey:
     return key
 
 
-def load_trusted_keys(path: Path, *, issuer: str, scopes: frozenset[str]) -> tuple[TrustedKey, ...]:
+def load_trusted_keys(
+    path: Path, *, issuer: str, scopes: frozenset[str], vouching: Vouching = ANYBODY
+) -> tuple[TrustedKey, ...]:
     """The Ed25519 keys in `path`, a public PEM file or a JWKS file.
 
     Keys of other kinds in a JWKS are passed over: identity providers list several. Raises
@@ -130,9 +137,9 @@ def load_trusted_keys(path: Path, *, issuer: str, scopes: frozenset[str]) -> tup
         )
     if content.lstrip().startswith(b"-----BEGIN"):
         public = _from_pem(content, path)
-        return (TrustedKey(public, key_id(public), issuer, scopes),)
+        return (TrustedKey(public, key_id(public), issuer, scopes, vouching),)
     return tuple(
-        TrustedKey(public, name or key_id(public), issuer, scopes)
+        TrustedKey(public, name or key_id(public), issuer, scopes, vouching)
         for name, public in _from_jwks(content, path)
     )
 

@@ -15,7 +15,7 @@ import ssl
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from kalends.core.errors import InvalidInput
 from kalends.serving.callers import USER_HEADER
@@ -46,10 +46,15 @@ class Proof(NamedTuple):
         return {"Authorization": f"Bearer {token}"} if token else {USER_HEADER: self.user}
 
 
-def broker_proofs(
-    key: Path | None, *, user: str, issuer: str, now_s: Callable[[], int]
+def server_proofs(
+    key: Path | None,
+    *,
+    user: str,
+    issuer: str,
+    now_s: Callable[[], int],
+    scope: Literal["broker", "near"] = "broker",
 ) -> Callable[[str], Proof]:
-    """For each server called, what proves that `user` vouches for others: scope ``broker`` there.
+    """For each server called, what proves that we are `user` and what that is: its `scope` there.
 
     Without `key`, where access is open, just the name. Raises `InvalidInput` for a key that cannot be
     used.
@@ -67,7 +72,7 @@ def broker_proofs(
                 user=user,
                 groups=(),
                 audience=(audience,),
-                scopes=("broker",),
+                scopes=(scope,),
                 issuer=issuer,
                 lifetime_s=TOKEN_S,
                 now_s=clock.now_s(),

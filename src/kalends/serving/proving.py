@@ -32,13 +32,22 @@ class Belief:
         return bool(self.caller.expires_at)
 
     def renew(self, caller: Caller, monotonic_ms: int) -> None:
-        """Believe for `BELIEVED_S` from now; raises `NotAllowed` for a proof of somebody else."""
+        """Believe for `BELIEVED_S` from now; raises `NotAllowed` for a proof of somebody else.
+
+        And for one by another key: what a session may say was decided by the key that opened it.
+        """
         if caller.principal.user != self.caller.principal.user:
             raise NotAllowed(
                 f"this session is that of {self.caller.principal.user}, and the new token is that of"
                 f" {caller.principal.user}",
                 where="proof",
                 remedy="open a session of its own for each name",
+            )
+        if caller.key != self.caller.key:
+            raise NotAllowed(
+                "this session was opened with another key",
+                where="proof",
+                remedy="connect again with the new key",
             )
         self.caller = caller
         self._until_ms = monotonic_ms + BELIEVED_S * 1000

@@ -28,6 +28,9 @@ ALGORITHM: Final = "EdDSA"
 CLOCK_SKEW_S_MAX: Final = 60
 """A token may start this much in our future: the clock of the machine that made it runs ahead."""
 
+SERVERS_SCOPES: Final = frozenset({"broker", "near"})
+"""Tokens with no other scope name a server, and no user."""
+
 LIFETIME_S_MAX: Final = 366 * 86_400
 
 VERIFIED_MAX: Final = 4_096
@@ -188,11 +191,12 @@ class KeyRing:
         expires_at = int(claims.exp)
         if now_s >= expires_at:
             raise _expired(expires_at, now_s)
+        principal = principal_of(claims.sub, claims.groups)
+        scopes = key.scopes_allowed.intersection(claims.scope.split())
+        if not scopes <= SERVERS_SCOPES:
+            key.vouching.check(principal)
         return Caller(
-            principal_of(claims.sub, claims.groups),
-            key.scopes_allowed.intersection(claims.scope.split()),
-            _short(claims.jti)[1:-1],
-            expires_at,
+            principal, scopes, _short(claims.jti)[1:-1], expires_at, key.key_id, key.vouching
         )
 
     def _check_signature(self, token: str) -> tuple[TrustedKey, bytes]:
