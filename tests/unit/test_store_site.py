@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,7 @@ from kalends.resource_servers.stakes import (
 )
 from kalends.resource_servers.store import DRAINING, Prune, Setting, SiteStore
 from kalends.resource_servers.sure_time import TimePassed
+from kalends.serving.maintenance import doctor
 
 
 @pytest.fixture
@@ -179,3 +181,11 @@ def test_what_many_stakes_have_in_common_is_loaded_once(store: SiteStore) -> Non
     assert one.parts is other.parts
     assert one.coords is other.coords
     assert one.claims[0].resource is other.claims[0].resource
+
+
+def test_doctor_finds_a_clock_that_is_behind_what_the_site_has_counted(store: SiteStore) -> None:
+    store.apply([TimePassed(int(time.time() * 1_000), 1, 1)], 1)
+    assert doctor(store.file.path) == []
+    store.apply([TimePassed(int(time.time() * 1_000) + 3_600_000, 1, 1)], 1)
+    (found,) = doctor(store.file.path)
+    assert "behind" in found

@@ -9,10 +9,12 @@ import contextlib
 import importlib
 import os
 import sqlite3
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from kalends.core.clock import ASTRAY_MS
 from kalends.core.errors import Conflict, KalendsError, StoreDamaged, Unavailable
 from kalends.serving import sqlite_file
 from kalends.serving.sqlite_file import StoreKind
@@ -20,6 +22,9 @@ from kalends.serving.sqlite_file import StoreKind
 KEEPERS: Final = ("kalends.resource_servers.store", "kalends.broker.store")
 """The modules that keep stores: each has its `KIND`, and may have ``problems_of(connection)``, which
 lists what is wrong in its tables. Named, not imported: they belong to higher floors."""
+
+BEHIND_S_MAX: Final = 60
+"""A clock that is behind by less is none of a store's business."""
 
 Examine = Callable[[sqlite3.Connection], list[str]]
 
@@ -158,4 +163,17 @@ def _examine_meta(path: Path, connection: sqlite3.Connection) -> list[str]:
         return []  # A backup where it belongs: beside no server.
     epoch = sqlite_file.read_meta(connection, "epoch")
     problem = sqlite_file.epoch_problem(path, epoch, copied)
-    return [f"{problem}; see {sqlite_file.RECONCILE} {path}"] if problem else []
+    restored = [f"{problem}; see {sqlite_file.RECONCILE} {path}"] if problem else []
+    return restored + _examine_clock(connection)
+
+
+def _examine_clock(connection: sqlite3.Connection) -> list[str]:
+    """Whether this host's clock shows less than has passed for sure: for a site by what it has counted,
+    for a broker by the logical times that it has given out.
+    """
+    counted_ms = int(sqlite_file.read_meta(connection, "sure_ms"))
+    given_ms = int(sqlite_file.read_meta(connection, "clock")) - ASTRAY_MS
+    behind_s = (max(counted_ms, given_ms) - time.time_ns() // 1_000_000) // 1000
+    if behind_s <= BEHIND_S_MAX:
+        return []
+    return [f"the clock of this host is {behind_s} s behind what the store knows: set it (NTP)"]
