@@ -25,6 +25,14 @@ def test_a_key_has_one_answer_however_often_and_of_whom_it_is_asked() -> None:
     check("repeat", 15)
 
 
+def test_a_call_that_was_answered_has_the_same_answer_while_a_site_has_not_confirmed_it() -> None:
+    check("again", 8)
+
+
+def test_who_waits_on_a_list_is_woken_whatever_was_lost_on_the_way() -> None:
+    check("wake", 40)
+
+
 @pytest.mark.parametrize("mutation", ["synchronous_normal", "say_then_store"])
 def test_a_loss_of_power_shows(mutation: str) -> None:
     assert seeds_to_catch("power", mutation, 60) is not None

@@ -88,7 +88,7 @@ RIVALS: Final = Size(
 
 LISTED: Final = Size(
     sites=3, clients=8, sagas=5, hours=3, pause_ms=4_000,
-    kinds=(55, 0, 45, 0, 0, 0), patience=(20, 0, 80),
+    kinds=(55, 0, 45, 0, 0, 0), patience=(20, 0, 80), long=0.4,
 )  # fmt: skip
 """Many for little, most of whom wait on lists for what is locked."""
 

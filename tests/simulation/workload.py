@@ -47,6 +47,8 @@ class Size(NamedTuple):
     agent, quits."""
     patience: tuple[int, int, int] = (15, 55, 30)
     """How often it waits for nothing, for what is held, for what is taken."""
+    long: float = 0.0
+    """How many of those who name what they want need two slots, one after the other."""
 
 
 CROWD: Final = Size(sites=3, clients=8, sagas=3, hours=2, pause_ms=4_000)
@@ -210,11 +212,14 @@ class Client:
         count = min(random.choice((1, 2, 2, 3, 3)), len(world.sites))
         sites = random.sample(world.site_names, count)
         start = self._start()
+        slots = 2 if self._size.long and random.random() < self._size.long else 1
         wants = []
         for site in sites:
             for name in random.sample(("x", "n"), random.choice((1, 1, 1, 2))):
                 units = random.randrange(1, 4) if name == "n" else 1
-                wants.append(Want(f"{site}/{name}", start, start + self._size.slot_s, units))
+                wants.append(
+                    Want(f"{site}/{name}", start, start + slots * self._size.slot_s, units)
+                )
         window_s = 0 if fixed else self._size.hours * self._size.slot_s
         hold_s = random.choice((5, 30, 60, 120)) if hold else 0
         request = request_for(tuple(wants), window_s)

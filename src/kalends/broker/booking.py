@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -24,7 +24,14 @@ from kalends.broker.records import Records
 from kalends.broker.scripts import Scripts
 from kalends.broker.service import BrokerService, moment
 from kalends.core import api
-from kalends.core.errors import Conflict, InvalidInput, LostRace, NotFound, error_from_problem
+from kalends.core.errors import (
+    Conflict,
+    InvalidInput,
+    KalendsError,
+    LostRace,
+    NotFound,
+    error_from_problem,
+)
 from kalends.core.intervals import Moment
 from kalends.core.language import format_alternatives
 from kalends.serving.callers import Caller
@@ -67,7 +74,7 @@ class Booking:
         )
         user = caller.principal.user
 
-        def asked() -> tuple[Spec, None]:
+        async def asked() -> tuple[Spec, None]:
             """A key that is known already finds its request, whatever became of the script since."""
             if body.give_up_at and body.give_up_at <= moment().wall_s:
                 raise InvalidInput(
@@ -88,10 +95,10 @@ class Booking:
 
         A repeated call finds its key, also when the change has made it senseless meanwhile.
         """
-        old = await self._confirmed(self._records.of(caller, body.id), body.wait_ms / 1000)
         digest = _digest("change", body.id, body.start, body.duration_s, body.units)
 
-        def changed() -> tuple[Spec, Record]:
+        async def changed() -> tuple[Spec, Record]:
+            old = await self._confirmed(self._records.of(caller, body.id), body.wait_ms / 1000)
             if old.state != "commit":
                 raise Conflict(
                     f"it is {old.public_state}, and only what is reserved can be changed",
@@ -146,25 +153,29 @@ class Booking:
         key: str,
         digest: str,
         wait_ms: int,
-        asked: Callable[[], tuple[Spec, Record | None]],
+        asked: Callable[[], Awaitable[tuple[Spec, Record | None]]],
     ) -> api.RequestView:
-        """The answer to the request of this key, which is begun unless it is known already."""
+        """The answer to the request of this key, which is begun unless it is known already.
+
+        What is `asked` is looked at only where the key is not known: what was sound when it was asked
+        first may have no sense any more, just because it was carried out.
+        """
         service = self._service
         user = caller.principal.user
-        coordinator = service.coordinator
-        if (case := coordinator.working_on(user, key)) is not None:
-            standing = service.store.read(register.read, case.rid)
-            if standing is not None:
-                coordinator.notice(standing)
-        if coordinator.working_on(user, key) is None:
-            known = service.store.read(register.by_key, user, key)
-            if known is not None:
-                if known.digest != digest:
-                    raise key_reused(key)
-                return await self._elsewhere(known, wait_ms / 1000)
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        spec, replaces = asked()
+        known = await self._of_key(user, key, digest)
+        if known is None:
+            try:
+                spec, replaces = await asked()
+            except KalendsError:
+                # Meanwhile it may have been begun, and be itself what is in the way.
+                await service.settle()
+                known = await self._of_key(user, key, digest)
+                if known is None:
+                    raise
+        if known is not None:
+            return await self._elsewhere(known, max(began_s + wait_ms / 1000 - loop.time(), 0))
         number, future = service.ticket()
         try:
             service.asked(
@@ -185,6 +196,20 @@ class Booking:
         if record is None:
             raise LostRace("it was given up before it began", remedy="try again")
         return await self._elsewhere(record, left_s)
+
+    async def _of_key(self, user: str, key: str, digest: str) -> Record | None:
+        """What was asked with `key` already, whoever works on it; raises `KeyReused`."""
+        service = self._service
+        known = service.store.read(register.by_key, user, key)
+        if known is None and service.coordinator.working_on(user, key) is not None:
+            await service.settle()
+            known = service.store.read(register.by_key, user, key)
+        if known is None:
+            return None
+        if known.digest != digest:
+            raise key_reused(key)
+        service.coordinator.notice(known)
+        return known
 
     async def _elsewhere(self, record: Record, wait_s: float) -> api.RequestView:
         """`record` once it is decided, or after `wait_s`; others, or nobody, may be working on it."""

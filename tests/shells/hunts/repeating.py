@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import kalends
+from kalends.core.api import RequestView
 from tests.shells.facility import Facility, Plan
 from tests.shells.scenarios import Broken, scenario
+from tests.shells.substitutes import WALL_AT_BEGIN_S
 
 CLIENTS: Final = 4
 KEYS: Final = 8
@@ -97,3 +100,48 @@ async def _answer(
     except kalends.KalendsError as error:
         return f"{error.request_id} {error.code}"
     return f"{view.id} {view.state}"
+
+
+@scenario(Plan(replicas=2))
+async def again(facility: Facility, chance: random.Random) -> None:
+    """A call that was answered has the same answer again, though a site has not confirmed it yet."""
+    await facility.up()
+    start, give_up_at = facility.tomorrow, WALL_AT_BEGIN_S + int(facility.world.loop.now_s) + 5
+    one, other = (facility.connect(replica, "ann") for replica in facility.replicas)
+
+    async def book(client: kalends.Client) -> RequestView:
+        return await client.book(
+            facility.everything, duration="10m", at=start, key="the-booking",
+            patience="taken", give_up_at=give_up_at,
+        )  # fmt: skip
+
+    async with one, other:
+        booked = await _answered_alike(facility, chance, book, (one, other))
+
+        async def move(client: kalends.Client) -> RequestView:
+            return await client.move(booked.id, start + 1_200, key="the-move")
+
+        await _answered_alike(facility, chance, move, (one, other))
+
+
+async def _answered_alike(
+    facility: Facility,
+    chance: random.Random,
+    call: Callable[[kalends.Client], Awaitable[RequestView]],
+    clients: tuple[kalends.Client, kalends.Client],
+) -> RequestView:
+    """What `call` is answered first, and by whomever it is repeated while a site is cut off."""
+    first = await call(clients[0])
+    for replica in facility.replicas:
+        facility.world.network.cut(replica, "site1")
+    await asyncio.sleep(chance.uniform(0, 10))
+    for client in (*clients, clients[0]):
+        try:
+            said = await call(client)
+        except kalends.KalendsError as error:
+            raise Broken(f"{first.state} at first, and then {error}") from error
+        if (said.id, said.state, said.start) != (first.id, first.state, first.start):
+            raise Broken(f"first {first.state} at {first.start}, then {said}")
+    facility.world.network.heal()
+    await asyncio.sleep(20)
+    return first
