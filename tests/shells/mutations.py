@@ -124,3 +124,15 @@ def _of_the_machines() -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 MUTATIONS.update(_of_the_machines())
+
+
+@mutation
+def wake_up_lost_on_reconnect() -> None:
+    """Whoever asks for a place on a list again has seen all that was offered there."""
+    from kalends.resource_servers.listing import Listing
+
+    def follow(self, listed, known):  # type: ignore[no-untyped-def]
+        listed.news = listed.wish.seen
+        return self._end_offer(known)
+
+    Listing._follow = follow  # type: ignore[method-assign]

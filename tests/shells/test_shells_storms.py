@@ -36,3 +36,7 @@ def test_who_waits_on_a_list_is_woken_whatever_was_lost_on_the_way() -> None:
 @pytest.mark.parametrize("mutation", ["synchronous_normal", "say_then_store"])
 def test_a_loss_of_power_shows(mutation: str) -> None:
     assert seeds_to_catch("power", mutation, 60) is not None
+
+
+def test_a_wake_up_that_is_lost_on_reconnect_shows() -> None:
+    assert seeds_to_catch("wake", "wake_up_lost_on_reconnect", 120) is not None

@@ -10,7 +10,7 @@ from kalends.broker.coordinator import Coordinator
 from kalends.broker.replica import CLOCK_AHEAD
 from kalends.core import messages as m
 from kalends.resource_servers.participant import Participant
-from tests.simulation.climates import FAIR, LISTS, LISTS_UNHEARD
+from tests.simulation.climates import FAIR, LISTS
 from tests.simulation.mutations import Mutation, world_with
 from tests.simulation.nodes import BrokerNode
 
@@ -50,14 +50,6 @@ class LostWakeUp(Participant):
 
     def _serve(self, now: Any, resources: Any) -> None:
         pass
-
-
-class WakeUpLostOnReconnect(Participant):
-    """Whoever asks for a place on a list again has seen all that was offered there."""
-
-    def _follow(self, listed: Any, known: Any) -> Any:
-        listed.news = listed.wish.seen
-        return self._end_offer(known)
 
 
 class NothingBeyondWhatCameFree(Participant):
@@ -115,11 +107,6 @@ MUTATIONS_OF_WAITING: Final = (
     ),
     Mutation("a stale recall ends a newer hold", world_with(participant=StaleRecallsCount), FAIR),
     Mutation("a lost wake-up", world_with(participant=LostWakeUp), FAIR),
-    Mutation(
-        "a wake-up is lost on reconnect",
-        world_with(participant=WakeUpLostOnReconnect),
-        LISTS_UNHEARD,
-    ),
     Mutation(
         "a list ignores what was free before",
         world_with(participant=NothingBeyondWhatCameFree),

@@ -550,6 +550,17 @@ def test_an_offer_that_helps_nothing_is_declined_by_waiting_on() -> None:
     assert broker.case(rid).phase == "waiting"
 
 
+def test_an_offer_is_looked_into_though_what_it_names_is_only_the_last_piece_of_what_came_free() -> (
+    None
+):
+    """What came free before was too little by itself, and was not offered."""
+    broker = Broker()
+    rid = listed(broker)
+    piece = m.Freed(resource="there/one", start=START + 20, end=START + 30)
+    broker.receive("there", m.Awaited(rid=rid, att=1, offered=(piece,), news=next(NEWS)))
+    assert broker.case(rid).phase == "looking"
+
+
 def test_the_place_is_asked_for_again_and_how_many_are_ahead_is_shown() -> None:
     broker = Broker()
     rid = listed(broker)

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Collection, Sequence, Set
 from typing import Final, Literal
 
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from kalends.broker.attempts import Attempts
 from kalends.broker.case import Case, SitePart, by_site
@@ -378,10 +378,13 @@ class Seeking(Attempts):
         ):
             return True
         free = dict(case.seen)
-        for resource, start, end in map(astuple, case.hoped):
-            info = self.directory.resources.get(resource)
-            if info is not None and resource in free and start < end:
-                free[resource] = overlaid(free[resource], start, end, info.capacity)
+        hoped = {each.resource for each in case.hoped}
+        for want in (each for of_site in case.wanted.values() for each in of_site):
+            info = self.directory.resources.get(want.resource)
+            if info is not None and want.resource in hoped:
+                # What was too little by itself came free before, and was not offered.
+                steps = free[want.resource]
+                free[want.resource] = overlaid(steps, want.start, want.end, info.capacity)
         if case.fixed:
             return fits(case.record.spec.wants, free)
         free = {name: steps for name, steps in free.items() if not _shuns(case, name)}
