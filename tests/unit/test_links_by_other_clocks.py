@@ -10,12 +10,12 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
-from test_broker_site_link import HELLO, Site, linked
-from test_sessions_that_last import Clocks, site_with
+from tests.unit.test_broker_site_link import HELLO, Site, linked
+from tests.unit.test_sessions_that_last import Clocks, site_with
 
 from kalends.core.errors import NotAuthenticated
 from kalends.serving.keys import load_trusted_keys, write_key_pair
-from kalends.serving.outgoing import TOKEN_S, Proof, broker_proofs
+from kalends.serving.outgoing import TOKEN_S, Proof, server_proofs
 from kalends.serving.tokens import KeyRing
 
 DAY_S = 86_400
@@ -44,7 +44,7 @@ class StrictSite(Site):
 
 def proof_for(directory: Path, now_s: Callable[[], int]) -> tuple[Proof, Path]:
     public = write_key_pair(directory / "key")
-    return broker_proofs(directory / "key", user="npaci-1", issuer="npaci", now_s=now_s)(
+    return server_proofs(directory / "key", user="npaci-1", issuer="npaci", now_s=now_s)(
         "sdsc"
     ), public
 
