@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from kalends.core import messages as m
 from kalends.resource_servers.participant import Participant
 from tests.simulation.network import Weather
-from tests.simulation.nodes import BrokerNode, SiteNode, Trouble
+from tests.simulation.nodes import BrokerNode, Node, SiteNode, Trouble
 from tests.simulation.schedule import FAULTS_MS, Report, run
 from tests.simulation.workload import Size
 from tests.simulation.world import World
@@ -97,6 +97,9 @@ LISTED: Final = Size(
 
 SILENCE_MS: Final = 120_000
 
+WRONG_MS: Final = tuple(hours * 3_600_000 for hours in (1, 30, 40 * 24, 3 * 365 * 24))
+"""Nearly all clocks that are wrong are so by a time zone, a typing error or a battery."""
+
 
 def calm(world: World) -> None:
     """Messages and nodes are reliable, and clocks are right: what happens takes its time only."""
@@ -173,6 +176,24 @@ def links_break(world: World) -> None:
     world.network.weather = Weather(delay_ms_max=300, loss=0.1, break_session=0.05)
 
 
+def wild_clocks(world: World) -> None:
+    """Clocks are set wrong by hours, days and years, most of them for a minute, and set right again."""
+    calm(world)
+    world.clocks_wrong_ms_max = max(WRONG_MS)
+    random = world.kernel.random
+    for node in world.nodes:
+        for _ in range(random.randrange(3)):
+            begin_ms = random.randrange(1_000, FAULTS_MS)
+            wrong_ms = random.choice(WRONG_MS) * random.choice((1, -1))
+            world.kernel.after(begin_ms, _set_clock, node, wrong_ms)
+            world.kernel.after(begin_ms + random.choice((5_000, 70_000)), _set_clock, node, 0)
+
+
+def _set_clock(node: Node, wrong_ms: int) -> None:
+    node.kernel.fault("clock set wrong" if wrong_ms else "clock set right", node.name)
+    node.clock.skew_ms = wrong_ms
+
+
 def fair(world: World) -> None:
     """Nothing goes wrong: whoever waits must get it, or be told that it is locked."""
     calm(world)
@@ -200,6 +221,7 @@ SITE_CUT_OFF: Final = Climate("site-cut-off", SOON, site_cut_off, 300_000, parti
 SLOW_LINES: Final = Climate("slow-lines", RECALLED, slow_lines)
 LISTS: Final = Climate("lists", LISTED, calm, 2_000, hard=0.0)
 LISTS_UNHEARD: Final = Climate("lists-unheard", LISTED, links_break, hard=0.0)
+WILD_CLOCKS: Final = Climate("wild-clocks", None, wild_clocks, hard=0.0)
 FAIR: Final = Climate("fair", RIVALS, fair, hard=0.0)
 
 CLIMATES: Final = {
@@ -215,6 +237,7 @@ CLIMATES: Final = {
         SLOW_LINES,
         LISTS,
         LISTS_UNHEARD,
+        WILD_CLOCKS,
         FAIR,
     )
 }

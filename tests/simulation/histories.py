@@ -49,6 +49,7 @@ class Recorder(Listener):
         """Resources of capacity 1: others are not looked at."""
         self.barred: frozenset[tuple[str, str]] = frozenset()
         """Users who may not do all with a resource."""
+        self._wrong_ms_max = SKEW_MS_MAX
         self._log: list[Exchange | Push | Crash] = []
         self._open: dict[str, dict[Any, deque[Exchange]]] = defaultdict(lambda: defaultdict(deque))
 
@@ -57,6 +58,7 @@ class Recorder(Listener):
         self.singles = frozenset(
             name for name, capacity in world.auditor.capacities.items() if capacity == 1
         )
+        self._wrong_ms_max = world.clocks_wrong_ms_max
         self.barred = frozenset((user, resource) for user, resource, _ in world.auditor.barred)
 
     def on_delivered(self, site: str, source: str, message: m.Message, moment: int) -> None:
@@ -103,7 +105,7 @@ class Recorder(Listener):
 
     def finish(self) -> list[str]:
         """What is wrong, in words; "unknown" is wrong as well. Also renews `numbers`."""
-        slots = SlotHistories(self._log, self.singles, self.barred, _surely_future)
+        slots = SlotHistories(self._log, self.singles, self.barred, self._surely_future)
         complaints = []
         numbers = Numbers(messages=len(self._log))
         for slot, history in sorted(slots.histories().items()):
@@ -116,10 +118,9 @@ class Recorder(Listener):
         self.numbers = numbers
         return complaints
 
-
-def _surely_future(start_s: int, moment: int) -> bool:
-    """No clock of any node shows yet that `start_s` has begun."""
-    return start_s * 1_000 > EPOCH_S * 1_000 + milliseconds(moment) + SKEW_MS_MAX
+    def _surely_future(self, start_s: int, moment: int) -> bool:
+        """No clock of any node shows yet that `start_s` has begun."""
+        return start_s * 1_000 > EPOCH_S * 1_000 + milliseconds(moment) + self._wrong_ms_max
 
 
 def _key_of_request(source: str, message: m.Message) -> tuple[Any, ...]:

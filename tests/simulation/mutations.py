@@ -14,6 +14,7 @@ from kalends.broker import record as r
 from kalends.broker.coordinator import Coordinator
 from kalends.broker.effects import Send
 from kalends.core import messages as m
+from kalends.core.intervals import Moment
 from kalends.resource_servers.participant import Participant
 from tests.simulation.climates import (
     AGENTS_EVERYWHERE,
@@ -24,6 +25,7 @@ from tests.simulation.climates import (
     LYING_PEER,
     SITE_CUT_OFF,
     SLOW_LINES,
+    WILD_CLOCKS,
     Climate,
     DroppedSoon,
 )
@@ -236,6 +238,23 @@ class PeersSpeakForOthers(Participant):
         super()._peer_says(named, says)
 
 
+class CollectedByClock(Participant):
+    """Whatever has ended by the site's clock, and nothing else, is dropped."""
+
+    def _over_s(self, now: Any) -> int:
+        return int(now.wall_s) - self.keep_after_end_s
+
+    def _is_agreed(self, stake: Any, now: Any) -> bool:
+        return True
+
+
+class JumpsAreFollowed(SiteNode):
+    """The site believes its clock at once, whoever contradicts it."""
+
+    def now(self) -> Moment:
+        return self.clock.moment()
+
+
 # Order, and rules
 
 
@@ -352,6 +371,11 @@ MUTATIONS: Final = (
         "records are dropped before Forget",
         world_with(participant=DroppedBeforeForget),
         SITE_CUT_OFF,
+    ),
+    Mutation(
+        "stakes are collected by the clock",
+        world_with(participant=CollectedByClock, site=JumpsAreFollowed),
+        WILD_CLOCKS,
     ),
     Mutation("a site says before it stores", world_with(site=SendsBeforeStoring)),
     Mutation("a broker acts before it stores", world_with(broker=BelievesBeforeStored)),

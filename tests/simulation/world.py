@@ -40,6 +40,7 @@ class World:
         self.auditor = Auditor(self.kernel)
         self.network = Network(self.kernel)
         self.files = files
+        self.clocks_wrong_ms_max = SKEW_MS_MAX
         self.points = 0
         self.crash_at = 0
         self.register = self.register_disk(self.kernel, self.auditor)
