@@ -73,7 +73,7 @@ processes: setup-test ## Real processes and the examples
 
 soak: soak-faults soak-shells soak-calendars ## All soaks: about three quarters of an hour
 
-soak-faults: setup-test ## Simulated faults with fresh seeds for SECONDS=600
+soak-faults: setup-test ## Simulated faults with fresh seeds: SECONDS=600, and 500 of every climate
 	$(IN_VENV)/python -m tests.simulation.soak --seconds $(SECONDS) $(ARGS)
 
 soak-shells: setup-test ## The shipped servers under fresh seeds for SECONDS=600

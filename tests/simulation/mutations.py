@@ -188,6 +188,14 @@ class TakeoverAtTheSameAttempt(Coordinator):
             self._begin_attempt(self._open_case(record, now), now)
 
 
+class RowsAreSkipped(Coordinator):
+    """Of the rows that nobody works on, the heart passes over one in four."""
+
+    def adopt(self, record: Any, now: Any) -> None:
+        if int(record.rid[-1], 16) % 4:
+            super().adopt(record, now)
+
+
 class PeersRefuseWithoutStoring(Participant):
     """A peer says never, and forgets that it did."""
 
@@ -363,6 +371,7 @@ MUTATIONS: Final = (
         world_with(coordinator=TakeoverAtTheSameAttempt),
         BROKERS_PAUSE,
     ),
+    _brokers("the heart skips a row", RowsAreSkipped),
     _asking("peers refuse without storing", PeersRefuseWithoutStoring),
     _asking("all prepared is read as commit", AllPreparedMeansCommit),
     _asking("a prepared peer is read as a refusal", OnePreparedPeerMeansAbort),
