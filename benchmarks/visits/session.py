@@ -156,7 +156,9 @@ async def _measure(url: str, count: int, failures: int) -> list[dict[str, Any]]:
             asker = next(askers)
             first_visit = asker.dispatch(source, slots, known=False)
             await session.ask(first_visit, m.Report)
-            await session.say(m.Release(rid=first_visit.rid, att=first_visit.att))
+            await session.say(
+                m.Release(rid=first_visit.rid, att=first_visit.att, secret=first_visit.secret)
+            )
             known = [asker.dispatch(source, slots, known=True) for _ in range(number)]
             rows.append(await _row(session, name, slots, known, m.Report))
     return rows
@@ -185,7 +187,7 @@ async def _row(
             held += any(site.held for site in answered.sites)
         elif isinstance(answered, m.Visited):
             held += bool(answered.held)
-        await session.say(m.Release(rid=visit.rid, att=visit.att))
+        await session.say(m.Release(rid=visit.rid, att=visit.att, secret=visit.secret))
         await asyncio.sleep(runs.PAUSE_S)
     return {
         "visit": name, "slots": slots, "codes": dict(codes), "held": held,
