@@ -1,8 +1,8 @@
 """Waiting lists: whoever waits beside room for all of it is served within a bound, without faults.
 
-A request is on the lists of all sites that it may use. It is surely beside room when at each of them
-there is room for all that it waits for there, at one common time, and nobody may be before it. Then it
-must ask for it within the bound, or be over.
+A request is on the lists of all sites that it may use; what it holds, it does not wait for. It is surely
+beside room when at each of them there is room for all that it waits for there, at one common time, and
+nobody may be before it. Then it must ask for it within the bound, or be over.
 """
 
 from __future__ import annotations
@@ -55,6 +55,9 @@ class Lists:
                 yield rid, now_ms - since_ms
 
     def _beside_room(self, rid: str, sites: Mapping[str, SiteBooks], now_ms: int) -> bool:
+        held = [books.taken[rid] for books in sites.values() if rid in books.taken]
+        if any(taken.perhaps(now_ms) for taken in held):
+            return False
         standing = [(books, books.listed[rid]) for books in sites.values() if rid in books.listed]
         taken: list[Span] = []
         for books, waiter in standing:

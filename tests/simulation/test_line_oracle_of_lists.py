@@ -71,6 +71,21 @@ def who_asks_and_finds_it_taken_waits_on(story: Story) -> None:
         story.refused("waits")
 
 
+def who_considers_what_it_holds_is_served(story: Story) -> None:
+    story.oracle.healed()
+    some = m.Await(
+        rid="waits", att=1, stamp=10, principal=m.Principal(user="waits"),
+        wants=(m.Want("argo/n", 0, HOUR_S, 1),), length_s=HOUR_S,
+    )  # fmt: skip
+    story.asks(some)
+    story.says(m.Awaited(rid="waits", att=1))
+    story.visit("waits", 10, units=1)
+    hold_id = story.held("waits")
+    for _ in range(12):
+        story.wait(1_000)
+        story.renew("waits", hold_id)
+
+
 def who_is_over_needs_no_room(story: Story) -> None:
     story.oracle.healed()
     a_slot_is_locked_and_waited_for(story)
@@ -127,6 +142,7 @@ RIGHT = [
     a_list_waits_for_what_stays_locked,
     a_list_waits_beside_too_little_room,
     what_comes_free_is_taken_by_an_older_one_on_the_list,
+    who_considers_what_it_holds_is_served,
     who_asks_and_finds_it_taken_waits_on,
     who_is_over_needs_no_room,
     nobody_is_served_while_faults_strike,

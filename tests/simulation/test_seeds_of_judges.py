@@ -20,6 +20,8 @@ SEEDS = [
     pytest.param("agents", 115832757969538, id="a-lower-attempt-after-a-hold-ran-out"),
     pytest.param("agents", 147262146430185, id="agents-are-asked-before-a-visit-is-in-line"),
     pytest.param("agents", 269087216898636, id="a-hold-whose-promise-a-crash-swallowed"),
+    pytest.param("every-fault", 193386057118188, id="who-considers-what-it-holds-is-on-no-list"),
+    pytest.param("every-fault", 17, id="a-site-was-gone-between-look-and-visit"),
     pytest.param("every-fault", 930319, id="a-promise-stored-by-a-sync-that-failed"),
 ]
 
