@@ -6,8 +6,10 @@ starts from exactly what a store would have.
 
 from __future__ import annotations
 
+import copy
+import itertools
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -20,6 +22,7 @@ from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.belonging import ABOUT_A_REQUEST
 from kalends.resource_servers.effects import Effects, Send
 from kalends.resource_servers.participant import Participant
+from kalends.resource_servers.past import Past, RecoveryChanged
 from kalends.resource_servers.reclaims import ReclaimDropped, ReclaimStored, decode_reclaim
 from kalends.resource_servers.records import DEFAULT_LIMITS, ParticipantLimits
 from kalends.resource_servers.registers import RegisterStored, decode_register
@@ -85,6 +88,10 @@ def want(local: str, start: int, end: int, units: int = 1) -> m.Want:
     return m.Want(f"{HERE}/{local}", T0 + DAY + start, T0 + DAY + end, units)
 
 
+LIVES = itertools.count(1)
+"""Names of lives: no two are the same, whatever is put back."""
+
+
 class Site:
     """A participant with two instruments and a pool of three units, and what it has made durable."""
 
@@ -106,6 +113,10 @@ class Site:
         self.forgotten: set[str] = set()
         self.horizon_s = 0
         self.passed = TimePassed()
+        self.lives: list[tuple[str, int]] = []
+        """The name of each life, and where it began."""
+        self.position = 0
+        self.recovering = False
         self.unsent: list[Send] = []
         """What calls of operators have caused to be sent."""
         self.epoch = 0
@@ -120,9 +131,12 @@ class Site:
     def now(self) -> Moment:
         return Moment(self.ms, T0 * 1_000 + self.ms + self.wrong_ms)
 
-    def restart(self) -> None:
-        """Only what was durable is left."""
+    def restart(self, *, come_back: bool = True) -> None:
+        """Only what was durable is left; brokers `come_back` at once, or not yet."""
         self.epoch += 1
+        ends = [begin for _, begin in self.lives[1:]] + [self.position]
+        ended = {life: end for (life, _), end in zip(self.lives, ends, strict=False)}
+        self.lives.append((f"{next(LIVES):032x}", self.position))
         capacities = {"one": 1, "two": 1, "pool": 3}
         self.participant = Participant(
             self.name,
@@ -144,14 +158,30 @@ class Site:
             registers=[decode_register(body) for body in self.registers.values()],
             horizon_s=self.horizon_s,
             passed=self.passed,
+            past=Past(self.lives[-1][0], self.position, ended),
+            recovering=self.recovering,
             now=self.now,
         )
         reclaims = [decode_reclaim(body) for body in self.reclaims.values()]
         self.participant.restore_reclaims(reclaims, self.now)
         welcome = m.Welcome(register=REGISTER, secret=proofs.site_key("", self.name))
-        for source in ("broker", "a", "b"):
+        for source in ("broker", "a", "b") if come_back else ():
             self.participant.receive(source, welcome, self.now)
         self._settle()
+
+    def image(self) -> dict[str, Any]:
+        """All that is durable, as a copy of the disk has it."""
+        names = (
+            "stored", "reclaims", "horizon_s", "lives", "position", "recovering", "epoch",
+            "forgotten", "passed", "registers",
+        )  # fmt: skip
+
+        return {name: copy.copy(getattr(self, name)) for name in names}
+
+    def put_back(self, image: dict[str, Any]) -> None:
+        """The disk is as it was at the moment of the image, and the site starts on it."""
+        vars(self).update({name: copy.copy(value) for name, value in image.items()})
+        self.restart()
 
     def call(self, step: Callable[[Participant, Moment], T]) -> T:
         """An operator's call: what it has changed is durable when it answers."""
@@ -201,6 +231,7 @@ class Site:
 
     def _settle(self) -> Effects:
         effects = self.participant.take_effects()
+        self.position = self.participant.position
         for fact in effects.facts:
             self._apply(fact)
         self.participant.check()
@@ -221,6 +252,8 @@ class Site:
                 self.forgotten.discard(fact.rid)
             case StakeForgotten():
                 self.forgotten.add(fact.rid)
+            case RecoveryChanged():
+                self.recovering = fact.on
             case TimeClosed():
                 self.horizon_s = fact.horizon_s
             case TimePassed():

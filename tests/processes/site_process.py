@@ -154,13 +154,16 @@ class Broker:
         await self.socket.send_bytes(wire.encode_msgpack(frame))
 
     async def receive(self) -> list[Any]:
-        """The messages of the next frame; none when the session is over."""
-        message = await self.socket.receive(timeout=30)
-        if message.type is not aiohttp.WSMsgType.BINARY:
-            return []
-        frame = wire.decode_msgpack(message.data, m.FrameToBroker)
-        assert frame.source == "sdsc"
-        return list(frame.messages)
+        """The messages of the next frame, but for the answer to Welcome; none when the session is over."""
+        said: list[Any] = []
+        while not said:
+            message = await self.socket.receive(timeout=30)
+            if message.type is not aiohttp.WSMsgType.BINARY:
+                return []
+            frame = wire.decode_msgpack(message.data, m.FrameToBroker)
+            assert frame.source == "sdsc"
+            said = [each for each in frame.messages if not isinstance(each, m.Known)]
+        return said
 
     async def ask(self, *messages: m.Message) -> list[Any]:
         """Send one frame and collect as many answers."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -47,6 +48,7 @@ class SiteDisk:
         self._watcher = watcher
         self._site = site
         self._epoch = 0
+        self._lives = 0
         self._directory = _temporary() if files else None
         self._store: SiteStore | None = None
         self._connection = None if files else _memory()
@@ -59,13 +61,19 @@ class SiteDisk:
             if self._store is not None:
                 self._store.close()
             path = Path(self._directory.name) / "site.db"
-            self._store = SiteStore.open(path, self._site, sync="off")
+            self._store = SiteStore.open(path, self._site, sync="off", life=self._life())
         else:
             assert self._connection is not None
             self._epoch += 1
-            self._store = SiteStore(StoreFile(Path(), self._connection, self._epoch, None))
+            file = StoreFile(Path(), self._connection, self._epoch, None)
+            self._store = SiteStore(file, self._life())
         self._store.check()
         return self._store.load(), self._store.epoch
+
+    def _life(self) -> str:
+        """A name for the life that begins: like a random one, but replayed."""
+        self._lives += 1
+        return sha256(f"{self._site} {self._lives}".encode()).hexdigest()[:32]
 
     def store(self, facts: Sequence[Fact], wall_ms: int, *, full: float, sync: float) -> None:
         """Make `facts` durable together; raises `DiskFailed`."""
@@ -126,13 +134,21 @@ class RegisterDisk:
         self.connection.execute("update meta set value = ? where name = 'secret'", ("5" * 64,))
 
     def apply(
-        self, operations: Sequence[r.Operation], who: str, *, full: float, sync: float
+        self,
+        operations: Sequence[r.Operation],
+        who: str,
+        memories: Iterable[r.Remember] = (),
+        *,
+        full: float,
+        sync: float,
     ) -> list[r.Registered]:
         """Carry out `operations` in one transaction; raises `DiskFailed`."""
         if self._kernel.chance(full):
             self._kernel.fault("register disk full", who)
             raise DiskFailed
         self.connection.execute("begin immediate")
+        for memory in memories:
+            register.remember(self.connection, memory)
         results = register.apply(self.connection, operations)
         self.connection.execute("commit")
         for result in results:
@@ -157,7 +173,7 @@ class RegisterDisk:
 
 
 def rid_of(operation: r.Operation) -> str:
-    return operation.record.rid if isinstance(operation, r.Begin) else operation.rid
+    return operation.record.rid if isinstance(operation, r.Begin | r.Recover) else operation.rid
 
 
 def touched(operations: Sequence[r.Operation]) -> set[str]:

@@ -18,6 +18,8 @@ from kalends.broker import register
 from kalends.broker.coordinator import Coordinator
 from kalends.broker.desk import Identity
 from kalends.broker.directory import Directory
+from kalends.broker.reconciling import Reconciling
+from kalends.broker.remembering import Memories
 from kalends.broker.replica import BEAT_EVERY_S, CLOCK_AHEAD, Leases
 from kalends.calendars import ResourceCalendar
 from kalends.core import messages as m
@@ -178,7 +180,8 @@ class SiteNode(Node):
         super().__init__(world, name)
         self._calendars = calendars
         self.disk = SiteDisk(world.kernel, world.auditor, name, files=world.files)
-        self._queue: list[SiteEffects] = []
+        self._queue: list[tuple[SiteEffects, int]] = []
+        """Steps, each with the position of the site when all its facts are durable."""
         self._storing = False
         self._relays: dict[tuple[str, str, int], int] = {}
 
@@ -199,8 +202,11 @@ class SiteNode(Node):
             registers=loaded.registers,
             horizon_s=loaded.horizon_s,
             passed=loaded.passed,
+            past=loaded.past,
+            recovering=loaded.recovering,
             now=now,
         )
+        self.position = self.participant.position
         self.enter(self._carry_out)
 
     def forget(self) -> None:
@@ -218,6 +224,8 @@ class SiteNode(Node):
         self._carry_out()
         self._hear_clock(session.name, session.broker.watch.wall_ms())
         self._send_frame(session, [self.participant.hello()])
+        self.participant.meet(session.name, session.welcome, self.now())
+        self._carry_out()
 
     def session_lost(self, session: Session) -> None:
         self.sessions.pop(session.name, None)
@@ -289,26 +297,26 @@ class SiteNode(Node):
         effects = self.participant.take_effects()
         self.world.auditor.site_stepped(self, effects.alarms)
         if effects:
-            self._queue.append(effects)
+            self._queue.append((effects, self.participant.position))
         self.wake(self.participant.next_deadline_ms())
         self._set_out(effects)
         self._pump()
 
     def _pump(self) -> None:
         while not self._storing and self._queue:
-            if not self._queue[0].facts:
-                self._send_all(self._queue.pop(0).sends)
+            if not self._queue[0][0].facts:
+                self._send_all(self._queue.pop(0)[0].sends)
                 continue
             batch, self._queue = self._queue, []
             self._storing = True
             if not self.persist_first:
-                for effects in batch:
+                for effects, _ in batch:
                     self._send_all(effects.sends)
             delay_ms = self.kernel.random.randrange(1, self.trouble.commit_ms_max)
             self.later(delay_ms, self._store, batch)
 
-    def _store(self, batch: list[SiteEffects]) -> None:
-        facts = [fact for effects in batch for fact in effects.facts]
+    def _store(self, batch: list[tuple[SiteEffects, int]]) -> None:
+        facts = [fact for effects, _ in batch for fact in effects.facts]
         wall_ms = self.now().wall_ms
         self.point("before a site stores")
         if self.kernel.chance(self.trouble.torn):
@@ -319,8 +327,9 @@ class SiteNode(Node):
         self.disk.store(facts, wall_ms, full=self.trouble.full, sync=self.trouble.sync)
         self.point("after a site stored")
         self._storing = False
+        self.position = batch[-1][1]
         if self.persist_first:
-            for effects in batch:
+            for effects, _ in batch:
                 self._send_all(effects.sends)
         self._pump()
 
@@ -360,7 +369,12 @@ class SiteNode(Node):
     def _send_frame(self, session: Session, messages: list[Any]) -> None:
         lc = self.logical.value
         frame = m.FrameToBroker(
-            v=2, source=self.name, lc=lc, messages=messages, wall_ms=self.watch.wall_ms()
+            v=2,
+            source=self.name,
+            lc=lc,
+            messages=messages,
+            wall_ms=self.watch.wall_ms(),
+            position=self.position,
         )
         self.network.send(session, frame)
 
@@ -419,6 +433,13 @@ class BrokerNode(Node):
             owner_alive=self._leases.alive,
             scripts={SCRIPT_HASH: SCRIPT}.get,
         )
+        self.memories = Memories()
+        self.reconciling = Reconciling(
+            lambda *page: register.between(connection, *page),
+            {site.name: site.url for site in self.world.sites},
+            coords,
+            lambda site: proofs.site_key(register.secret(connection), site),
+        )
         self.enter(self._beat)
         for site in self.world.sites:
             self.later(self.kernel.random.randrange(200), self._connect, site)
@@ -438,21 +459,40 @@ class BrokerNode(Node):
     def welcome(self, site: str) -> m.Welcome:
         connection = self.register.connection
         secret = proofs.site_key(register.secret(connection), site)
-        return m.Welcome(register=register.identity(connection), secret=secret)
+        stored = register.memory_of(connection, site)
+        return m.Welcome(
+            register=register.identity(connection),
+            secret=secret,
+            remembered=self.memories.of(site, stored),
+        )
 
     def session_lost(self, session: Session) -> None:
         if self.sessions.get(session.site.name) is session:
             del self.sessions[session.site.name]
             self.watch.lost(session.site.name)
             self.coordinator.site_lost(session.site.name, "the session broke")
+            self.memories.lost(session.site.name)
+            self.reconciling.lost(session.site.name)
             self._carry_out()
 
     def receive(self, session: Session, frame: m.FrameToBroker) -> None:
         self.logical.merge(frame.lc, self.now().wall_ms)
         self.watch.heard(session.site.name, frame.wall_ms)
         now = self.now()
+        # A late datagram of a session that is over says nothing of the site as it is now.
+        current = self.sessions.get(frame.source) is session
         for message in frame.messages:
-            self.coordinator.receive(frame.source, message, now)
+            if isinstance(message, m.Known):
+                if current:
+                    self.memories.lives(frame.source, message.life)
+                if current and message.behind:
+                    self.reconciling.begin(frame.source)
+            elif isinstance(message, m.Compared | m.Relocked):
+                self.reconciling.receive(frame.source, message, now.wall_ms)
+            else:
+                self.coordinator.receive(frame.source, message, now)
+        if current:
+            self.memories.at(frame.source, frame.position)
         self._carry_out()
 
     def asked(self, token: str, message: m.Message) -> None:
@@ -529,6 +569,7 @@ class BrokerNode(Node):
             assert isinstance(record, r.Record)
             self.kernel.note(f"{self.name} adopts {record.rid[-6:]} of {record.owner}")
             self.coordinator.adopt(record, now)
+        self.reconciling.beat()
         self._carry_out()
         self.later(HEARTBEAT_MS, self._beat)
 
@@ -550,6 +591,8 @@ class BrokerNode(Node):
         connection = self.register.connection
         connection.execute("begin immediate")
         register.beat(connection, self.owner, self._bound)
+        for memory in self.memories.to_store():
+            register.remember(connection, memory)
         connection.execute("commit")
 
     # Effects
@@ -563,7 +606,10 @@ class BrokerNode(Node):
             self._store_beat(self.now().wall_ms)
         effects = self.coordinator.take_effects()
         self.world.auditor.broker_stepped(self, effects.alarms)
-        self._operations += effects.operations
+        sends, mending = self.reconciling.take()
+        self._operations += [*effects.operations, *mending]
+        for site, message in sends:
+            self._send_to(site, [message])
         for to, group in itertools.groupby(effects.sends, key=lambda send: send.to):
             messages: list[Any] = [send.message for send in group]
             self._send_to(to, messages)
@@ -605,7 +651,11 @@ class BrokerNode(Node):
     def _write(self, batch: list[r.Operation]) -> None:
         self.point("before the register stores")
         results = self.register.apply(
-            batch, self.name, full=self.trouble.full, sync=self.trouble.sync
+            batch,
+            self.name,
+            self.memories.to_store() if _commits(batch) else (),
+            full=self.trouble.full,
+            sync=self.trouble.sync,
         )
         self.point("after the register stored")
         self._writing = False
@@ -614,6 +664,10 @@ class BrokerNode(Node):
             for result in results:
                 self.coordinator.registered(result, now)
         self._carry_out()
+
+
+def _commits(batch: list[r.Operation]) -> bool:
+    return any(isinstance(op, r.Commit) for op in batch)
 
 
 def _shown_fact(fact: Any) -> str:

@@ -136,6 +136,9 @@ class Deeds:
     def _reclaim(self, key: str) -> api.ReclaimView:
         return api.ReclaimView(key=key, resource="sdsc/sp2", start=0, end=60)
 
+    async def reconcile(self, caller: Caller, body: api.Reconcile) -> api.Answer:
+        return api.Reconciled()
+
     async def drain(self, caller: Caller, body: api.Drain) -> api.Answer:
         return api.Health(status="draining", role="broker", name="npaci", version="1")
 

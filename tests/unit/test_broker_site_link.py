@@ -76,6 +76,9 @@ class User:
     def site_lost(self, site: str, reason: str) -> None:
         self.lost.put_nowait(reason)
 
+    def site_at(self, site: str, position: int) -> None:
+        pass
+
     def welcome(self, site: str) -> m.Welcome:
         return WELCOME
 

@@ -68,11 +68,14 @@ class Broker:
     async def is_answered(self, number: int) -> bool:
         """Whether the site answers a question, and has not ended the session."""
         await self.send(m.Query(query_id=number, principal=m.Principal("anna"), wants=()))
-        message = await self.socket.receive()
-        if message.type is aiohttp.WSMsgType.CLOSE:
-            return False
-        frame = msgspec.msgpack.decode(message.data, type=m.FrameToBroker)
-        return [getattr(each, "query_id", 0) for each in frame.messages] == [number]
+        said: list[m.Message] = []
+        while not said:
+            message = await self.socket.receive()
+            if message.type is aiohttp.WSMsgType.CLOSE:
+                return False
+            frame = msgspec.msgpack.decode(message.data, type=m.FrameToBroker)
+            said = [each for each in frame.messages if not isinstance(each, m.Known)]
+        return [getattr(each, "query_id", 0) for each in said] == [number]
 
     async def closed(self) -> tuple[int, str]:
         message = await self.socket.receive()

@@ -91,7 +91,8 @@ class Session:
     async def next(self) -> m.Message:
         while not self._waiting:
             received = await asyncio.wait_for(self._socket.receive_bytes(), 20)
-            self._waiting += msgspec.msgpack.decode(received, type=m.FrameToBroker).messages
+            frame = msgspec.msgpack.decode(received, type=m.FrameToBroker)
+            self._waiting += [each for each in frame.messages if not isinstance(each, m.Known)]
         return self._waiting.pop(0)
 
     async def report(self) -> m.Report:

@@ -29,6 +29,11 @@ class Decisions(Touring):
         if isinstance(op, r.Ask):
             self._answer_inquiry(op, result.record, now)
             return
+        if isinstance(op, r.Recover):
+            known = self.cases.get(op.record.rid)
+            if known is not None:
+                self._ask_register(known, r.Read(known.rid))
+            return
         assert not isinstance(op, r.Examine)
         case = self._case_of(op)
         if case is None:
@@ -83,7 +88,7 @@ class Decisions(Touring):
         What we know of an attempt that is still ours was stored as it is known: it goes on, and its
         next write mends the row.
         """
-        case = None if isinstance(op, r.Ask | r.Examine) else self._case_of(op)
+        case = None if isinstance(op, r.Ask | r.Examine | r.Recover) else self._case_of(op)
         if case is None:
             return
         ours = (row.rid, row.att, row.owner) == (case.rid, case.record.att, self.identity.owner)

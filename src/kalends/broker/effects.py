@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kalends.broker.record import Begin, Operation
+from kalends.broker.record import Begin, Operation, Recover
 from kalends.core.api import Event, RequestView
 from kalends.core.messages import Message
 from kalends.core.scripts import RunCode
@@ -80,4 +80,6 @@ class Effects:
 
 
 def rid_of(operation: Operation) -> str:
-    return operation.record.rid if isinstance(operation, Begin) else operation.rid
+    if isinstance(operation, Begin | Recover):
+        return operation.record.rid
+    return operation.rid

@@ -22,6 +22,8 @@ Examine   always; won: no change of it is open     what is told to its end is ow
                                                    examiner, if it was by `taken_from`
 Ask       always; no row, and the asker is proved  -: absence must not be read as abort twice
           to be a site: a closed one is written
+Recover   no commit, cancelled or replaced           commit, to be told to its sites again; the
+                                                   request that it replaces is `replaced`
 ========= ======================================== =======================================
 """
 
@@ -210,6 +212,20 @@ class Examine(msgspec.Struct, frozen=True):
     taken_from: str = ""
 
 
+class Recover(msgspec.Struct, frozen=True):
+    """A commit that sites keep, and the register has forgotten: `record` as they know it."""
+
+    record: Record
+
+
+class Remember(msgspec.Struct, frozen=True):
+    """`site` was last heard of in this life of it, at this position."""
+
+    site: str
+    life: str
+    position: int
+
+
 class Ask(msgspec.Struct, frozen=True):
     """The outcome of attempt `att`, for the asker at `reply_to`.
 
@@ -225,7 +241,7 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 CaseOperation = Begin | Note | Raise | Commit | Close | Cancel | Finish | Adopt | Read
-Operation = CaseOperation | Examine | Ask
+Operation = CaseOperation | Examine | Ask | Recover
 
 
 class Unreadable(msgspec.Struct, frozen=True):

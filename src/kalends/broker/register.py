@@ -28,12 +28,15 @@ from kalends.broker.record import (
     Raise,
     Read,
     Record,
+    Recover,
     Registered,
+    Remember,
     Unreadable,
     decode_record,
     encode_record,
 )
 from kalends.core.clock import ASTRAY_MS
+from kalends.core.messages import Memory
 
 REQUESTS: Final = """
 create table request (
@@ -58,6 +61,11 @@ create table meta (name text primary key, value not null) without rowid;
 IDENTITY: Final = """
 insert into meta values ('register', lower(hex(randomblob(16))));
 insert into meta values ('secret', lower(hex(randomblob(32))));
+create table site (
+    name     text primary key,
+    life     text not null,
+    position integer not null
+) without rowid;
 """
 
 SCHEMA: Final = REQUESTS + script_table.SCHEMA + IDENTITY
@@ -69,7 +77,7 @@ create table replica (owner text primary key, beats integer not null) without ro
 
 UPGRADES: Final = {1: script_table.SCHEMA, 2: IDENTITY + BEATS}
 """To version 2: scripts of users came in. To version 3: a register knows who it is, and its replicas
-count beats in the place of leases by the wall clock."""
+count beats in the place of leases by the wall clock; it remembers how far each site was."""
 
 Row = Record | Unreadable
 
@@ -213,6 +221,32 @@ def _ask(connection: sqlite3.Connection, op: Ask) -> Registered:
     return _registered(op, True, found)
 
 
+def _recover(connection: sqlite3.Connection, op: Recover) -> Registered:
+    record = op.record
+    values = (record.att, encode_record(record), record.rid)
+    found = connection.execute(
+        "update request set state = 'commit', att = ?, owner = '', done = 0, body = ?"
+        " where rid = ? and (state in ('open', 'closed') or body is null)",
+        values,
+    )
+    if not found.rowcount:
+        found = connection.execute(
+            "insert into request values (?, ?, ?, ?, ?, 'commit', '', 0, ?) on conflict do nothing",
+            (record.rid, record.user, record.key, record.reservation, *values[:2]),
+        )
+    if not found.rowcount:
+        found = connection.execute(
+            "update request set body = ? where att = ? and rid = ? and state = 'commit'",
+            (values[1], values[0], record.rid),
+        )
+    if found.rowcount and record.replaces:
+        connection.execute(
+            "update request set state = 'replaced' where rid = ? and state = 'commit'",
+            (record.replaces,),
+        )
+    return Registered(op, bool(found.rowcount))
+
+
 def _decide(
     connection: sqlite3.Connection, op: Any, statement: str, values: tuple[object, ...]
 ) -> Registered:
@@ -249,6 +283,7 @@ _HANDLERS: Final[dict[type, Callable[[sqlite3.Connection, Any], Registered]]] = 
     Read: _read,
     Examine: _examine,
     Ask: _ask,
+    Recover: _recover,
 }
 
 
@@ -359,6 +394,42 @@ def page(connection: sqlite3.Connection, after: str, count_max: int) -> list[Row
         (after, count_max),
     )
     return [_of_columns(columns) for columns in rows]
+
+
+def between(
+    connection: sqlite3.Connection,
+    after: str,
+    until: str,
+    rids: Sequence[str],
+    count_max: int,
+) -> list[Row]:
+    """What a comparison needs: the rows of `rids`, and those after `after` and up to `until`
+    ("": the last) that were ever committed; in order of id, the first `count_max` of them.
+    """
+    marks = ", ".join("?" * len(rids))
+    rows = connection.execute(
+        f"select {_COLUMNS} from request where body is not null and (rid in ({marks})"
+        " or (rid > ? and rid <= ? and state in ('commit', 'cancelled', 'replaced')))"
+        " order by rid limit ?",
+        (*rids, after, until or "g", count_max),
+    )
+    return [_of_columns(row) for row in rows]
+
+
+def remember(connection: sqlite3.Connection, op: Remember) -> None:
+    """Within a life, a site's position only rises."""
+    connection.execute(
+        "insert into site values (?, ?, ?) on conflict (name) do update set life = excluded.life,"
+        " position = case when life = excluded.life then max(position, excluded.position)"
+        " else excluded.position end",
+        (op.site, op.life, op.position),
+    )
+
+
+def memory_of(connection: sqlite3.Connection, site: str) -> Memory | None:
+    """How far `site` was when it was last heard of by any replica."""
+    row = connection.execute("select life, position from site where name = ?", (site,)).fetchone()
+    return Memory(*row) if row else None
 
 
 def beat(connection: sqlite3.Connection, owner: str, clock: int) -> None:

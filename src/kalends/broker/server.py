@@ -169,6 +169,9 @@ def _handlers(
         service.drain(body.on)
         return health(caller, api.Nothing())
 
+    async def reconcile(caller: Caller, body: api.Reconcile) -> api.Reconciled:
+        return await service.reconcile(body.wait_ms / 1000)
+
     return {
         "health": health,
         "resources": finding.resources,
@@ -191,6 +194,7 @@ def _handlers(
         "agent_tell": instructing.tell,
         "audit": records.audit,
         "drain": drain,
+        "reconcile": reconcile,
     }
 
 

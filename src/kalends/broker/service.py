@@ -32,14 +32,16 @@ from kalends.broker.directory import Directory
 from kalends.broker.hearing import Complaints
 from kalends.broker.inquiries import Inquiries
 from kalends.broker.measures import Measures
-from kalends.broker.record import Ask, Record, Registered, Unreadable
+from kalends.broker.reconciling import Reconciling
+from kalends.broker.record import Ask, Commit, Record, Registered, Unreadable
+from kalends.broker.remembering import Memories
 from kalends.broker.replica import BEAT_EVERY_S, CLOCK_AHEAD, LEASE_MS, Leases
 from kalends.broker.site_link import SiteLink
 from kalends.broker.store import Beat, BrokerStore, Resign, Result, Retire, Write
 from kalends.broker.watching import EventRing
 from kalends.core import messages as m
 from kalends.core import proofs
-from kalends.core.api import RequestView
+from kalends.core.api import Reconciled, RequestView
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import KalendsError, OutcomeUnknown, Unavailable
 from kalends.core.identifiers import request_id
@@ -119,6 +121,14 @@ class BrokerService:
         self.inquiries = Inquiries(self._inquire, time.monotonic)
         self.alarms: list[str] = []
         self._complaints = Complaints()
+        self.memories = Memories()
+        self.reconciling = Reconciling(
+            lambda *page: self.store.read(register.between, *page),
+            {name: site.url for name, site in directory.sites.items()},
+            coords,
+            lambda site: proofs.site_key(self.store.secret, site),
+        )
+        self._reconciled = asyncio.Event()
         self.draining = False
         self.failure = ""
         self._sources: dict[str, str] = {}
@@ -252,7 +262,7 @@ class BrokerService:
         now = moment()
         self.clock_watch.now()
         try:
-            await life.store.writer.run((self._beat(owner, now),))
+            await life.store.writer.run((self._beat(owner, now), *self.memories.to_store()))
             self.leases.look(life.store.read(register.beats), now.monotonic_ms)
             alive = self.leases.all_alive()
             orphans = life.store.read(register.orphans, (owner, *alive), ORPHANS_MAX)
@@ -263,6 +273,8 @@ class BrokerService:
             return
         self._beaten_s = time.monotonic()
         self._took_over = True
+        self.reconciling.beat()
+        self.stir()
         to_adopt = [row for row in orphans if isinstance(row, Record)]
         if to_adopt:
             self.logger.info("taken_over", count=len(to_adopt))
@@ -458,9 +470,16 @@ class BrokerService:
         if life is None:
             return
         effects = life.coordinator.take_effects()
-        if effects.operations:
-            life.store.writer.submit(effects.operations, self._registered, self._fail)
+        sends, mending = self.reconciling.take()
+        operations: list[Write] = [*effects.operations, *mending]
+        if any(isinstance(each, Commit) for each in operations):
+            # A commit rests on what sites have said: the register knows how far they were then.
+            operations = [*self.memories.to_store(), *operations]
+        if operations:
+            life.store.writer.submit(operations, self._registered, self._fail)
             self._watch_store()
+        for site, message in sends:
+            self._send(site, message)
         for send in effects.sends:
             self._say(send.to, send.message)
         for answer in effects.answers:
@@ -594,6 +613,15 @@ class BrokerService:
                 complaint = self.asking.answered(site, message)
                 if complaint and self._complaints.new(site, complaint, now.monotonic_ms):
                     self.alarm(f"{site} {complaint}")
+            elif isinstance(message, m.Known):
+                self.memories.lives(site, message.life)
+                if message.behind:
+                    self.alarm(f"{site} may have forgotten promises: what it has is compared")
+                    self.reconciling.begin(site)
+                    self.stir()
+            elif isinstance(message, m.Compared | m.Relocked):
+                self._compared(site, message, now)
+                self.stir()
             elif self._life is not None:
                 self._take(self._life.coordinator, site, message, now)
             elif isinstance(message, m.Hello):
@@ -605,12 +633,48 @@ class BrokerService:
         if hello and not self._took_over and self._all_up():
             self._changed.set()
 
+    def _compared(self, site: str, message: m.Compared | m.Relocked, now: Moment) -> None:
+        if self._life is None:
+            return
+        self.reconciling.receive(site, message, now.wall_ms)
+        if (report := self.reconciling.reports.get(site)) and not self.reconciling.running(site):
+            for lost in report.lost:
+                self.alarm(
+                    f"{lost.id} of {lost.user}: {site} has forgotten it and has no room any more,"
+                    f" because of {', '.join(lost.blockers)}"
+                )
+            self._reconciled.set()
+
+    async def reconcile(self, wait_s: float) -> Reconciled:
+        """Compare with all sites that are connected; what has ended within `wait_s`, and how."""
+        reached = [name for name, site in self.directory.sites.items() if site.up]
+        for site in reached:
+            self.reconciling.begin(site)
+        self.stir()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while any(map(self.reconciling.running, reached)):
+                    self._reconciled.clear()
+                    await self._reconciled.wait()
+        reports = self.reconciling.reports
+        return Reconciled(
+            sites=tuple(reports[site] for site in reached if site in reports),
+            unreached=tuple(site for site in self.directory.sites if site not in reports),
+        )
+
     def _all_up(self) -> bool:
         return all(site.up for site in self.directory.sites.values())
 
     def welcome(self, site: str) -> m.Welcome:
         store = self.store
-        return m.Welcome(register=store.register, secret=proofs.site_key(store.secret, site))
+        return m.Welcome(
+            register=store.register,
+            secret=proofs.site_key(store.secret, site),
+            remembered=self.memories.of(site, store.read(register.memory_of, site)),
+        )
+
+    def site_at(self, site: str, position: int) -> None:
+        self.memories.at(site, position)
 
     def site_lost(self, site: str, reason: str) -> None:
         if self._life is not None:
@@ -619,6 +683,9 @@ class BrokerService:
             self.directory.lose(site, reason)
         self.asking.lost(site)
         self.clock_watch.lost(site)
+        self.memories.lost(site)
+        self.reconciling.lost(site)
+        self._reconciled.set()
 
     def heard_clocks(self, site: str, logical: int, wall_ms: int) -> None:
         self.logical_clock.merge(logical, moment().wall_ms)

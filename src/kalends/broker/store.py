@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 from kalends.broker import register, script_table
-from kalends.broker.record import COMMITTED, Operation, Registered, Unreadable
+from kalends.broker.record import COMMITTED, Operation, Registered, Remember, Unreadable
 from kalends.broker.script_table import Named
 from kalends.core.errors import Unavailable
 from kalends.serving.group_commit import Committed, GroupCommit
@@ -68,7 +68,7 @@ class ForgetScript(NamedTuple):
     reference: str
 
 
-Write = Operation | Beat | Retire | Resign | KeepScript | ForgetScript
+Write = Operation | Remember | Beat | Retire | Resign | KeepScript | ForgetScript
 Result = Registered | tuple[Named, ...] | None
 
 
@@ -78,6 +78,9 @@ def carry_out(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[R
     for write in writes:
         if isinstance(write, Beat):
             register.beat(connection, *write)
+            results.append(None)
+        elif isinstance(write, Remember):
+            register.remember(connection, write)
             results.append(None)
         elif isinstance(write, Retire):
             register.retire(connection, *write)

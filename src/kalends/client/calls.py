@@ -29,7 +29,7 @@ A = TypeVar("A", bound=Answer)
 
 _CHANGING = frozenset(
     {
-        "book", "lock", "release", "cancel", "change", "drain", "reclaim", "reclaim_end",
+        "book", "lock", "release", "cancel", "change", "drain", "reconcile", "reclaim", "reclaim_end",
         "agent_upload", "agent_delete", "agent_tell",
     }
 )  # fmt: skip

@@ -229,6 +229,14 @@ class Client(RequestCalls):
         """Take no new claims, or (`on` false) take them again; what is promised is kept."""
         return await self._caller.call(api.Drain(on=on), "drain", api.Health)
 
+    async def reconcile(self, *, wait_s: float = 30.0, go_on: bool = False) -> api.Reconciled:
+        """Compare a broker's register with all its sites, and mend what differs.
+
+        Asked of a site: what it has not compared yet; with `go_on` it takes new bookings all the same.
+        """
+        body = api.Reconcile(wait_ms=int(wait_s * 1000), go_on=go_on)
+        return await self._caller.call(body, "reconcile", api.Reconciled)
+
     async def reclaim(
         self,
         resource: str,

@@ -135,6 +135,7 @@ class SyncClient:
     agent_run = _waiting(Client.agent_run)
     audit = _waiting(Client.audit)
     drain = _waiting(Client.drain)
+    reconcile = _waiting(Client.reconcile)
     reclaim = _waiting(Client.reclaim)
     reclaims = _waiting(Client.reclaims)
     end_reclaim = _waiting(Client.end_reclaim)

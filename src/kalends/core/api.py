@@ -15,7 +15,7 @@ from msgspec import Meta
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import Problem, Refusal
-from kalends.core.messages import RequestId, ResourceName, TimeS, Units
+from kalends.core.messages import RequestId, ResourceName, TimeS, Units, Want
 from kalends.core.requests import Request
 from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.scripts import (
@@ -505,6 +505,51 @@ class Audited(Answer, frozen=True, kw_only=True):
     more: bool = False
 
 
+class Reconcile(Body, frozen=True, kw_only=True):
+    """A broker compares its register with every site, mends what can be mended, and names the rest.
+
+    A site is asked what it has not compared yet; with `go_on` it takes new bookings all the same.
+    """
+
+    wait_ms: WaitMs = 30_000
+    go_on: bool = False
+
+
+class LostReservation(Answer, frozen=True, kw_only=True):
+    """A reservation that its site has forgotten, and has no room for any more: `blockers` have it."""
+
+    id: str
+    user: str
+    wants: tuple[Want, ...]
+    blockers: tuple[str, ...]
+
+
+class SiteReconciled(Answer, frozen=True, kw_only=True):
+    """How the comparison with one site ended.
+
+    `relocked` were forgotten by the site, `cancelled` were ghosts there, `recovered` were forgotten by
+    the register; `lost` could not be made good.
+    """
+
+    site: str
+    compared: int = 0
+    relocked: int = 0
+    cancelled: int = 0
+    recovered: int = 0
+    lost: tuple[LostReservation, ...] = ()
+
+
+class Reconciled(Answer, frozen=True, kw_only=True):
+    """Of a broker: `sites`, and those that were `unreached`. Of a site: whether it is `recovering`, and
+    `at_risk`, the number of reservations of each register that has not compared in this life of it.
+    """
+
+    sites: tuple[SiteReconciled, ...] = ()
+    unreached: tuple[str, ...] = ()
+    recovering: bool = False
+    at_risk: dict[str, int] = {}
+
+
 class Drain(Body, frozen=True, kw_only=True):
     """Take no new claims (`on`), or take them again; what is promised is kept."""
 
@@ -590,6 +635,8 @@ OPERATIONS: tuple[Operation, ...] = (
               "All claims or decisions, and any invariant that does not hold"),
     Operation("drain", "POST", "/v1/drain", Drain, Health, "admin", _BOTH,
               "Take no new claims, or take them again"),
+    Operation("reconcile", "POST", "/v1/reconcile", Reconcile, Reconciled, "admin", _BOTH,
+              "Compare what broker and sites have of each other, and mend what differs"),
     Operation("reclaim", "POST", "/v1/reclaims", Reclaim, ReclaimView, "admin", _SITE,
               "Take a time back: nothing new there, and what is locked is moved or cancelled"),
     Operation("reclaims", "GET", "/v1/reclaims", ListReclaims, Reclaims, "admin", _SITE,

@@ -105,3 +105,6 @@ CHOICES_MAX: Final = 64
 AGENT_MESSAGES_MAX: Final = 16
 AGENT_MESSAGE_CHARS_MAX: Final = 4_096
 """What an agent may leave for its client, and the client for its agent: notes, not data."""
+
+COMPARED_MAX: Final = 200
+"""Reservations in one page of a comparison between a register and a site."""

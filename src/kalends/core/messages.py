@@ -9,7 +9,13 @@ vote at once. Unknown fields and wrong types are errors that name the path.
 message  direction     meaning
 ======== ============= ==========================================================================
 Hello    site->broker  first on a session: who I am, my epoch, my resources
-Welcome  broker->site  first on a session: which register I work for
+Welcome  broker->site  first on a session: which register I work for, what it remembers of you
+Known    site->broker  the answer to Welcome: this life of mine, and whether I have forgotten something
+Compare  broker->site  what do you keep for my register? A page of it
+Compared site->broker  the answer to Compare
+Relock   broker->site  this was committed with you, and you have forgotten it: lock it again
+Relocked site->broker  it is locked; or what stands in the way
+Settled  broker->site  all has been compared, and made good or named
 Query    broker->site  what is free, as this principal may see it; touches nothing
 View     site->broker  the answer to Query
 Visit    broker->site  hold these slots, or promise them at once (``mode="vote"``), or wait in line
@@ -77,6 +83,7 @@ ResourceName = Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
 TimeS = Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
 Units = Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
 HoldIds = Annotated[tuple[HoldId, ...], Meta(max_length=limits.CLAIMS_MAX)]
+LifeId = Annotated[str, Meta(pattern=ids.whole(ids.REGISTER_PATTERN))]
 RegisterId = Annotated[str, Meta(pattern=ids.whole(ids.REGISTER_PATTERN))]
 Secret = Annotated[str, Meta(min_length=16, max_length=64)]
 Proof = Annotated[str, Meta(max_length=64)]
@@ -85,6 +92,9 @@ Url = Annotated[str, Meta(max_length=512)]
 
 
 Refusals = Annotated[tuple[Refusal, ...], Meta(max_length=limits.REFUSALS_MAX)]
+
+Chosen = dict[SiteName, HoldIds]
+"""Site to the hold ids that the decision chose there."""
 
 
 class Principal(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -137,16 +147,92 @@ class Hello(Message, frozen=True, kw_only=True):
     near: Annotated[tuple[SiteName, ...], Meta(max_length=64)] = ()
 
 
+class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How far a site was when it was last heard of: a life of it, and its position then."""
+
+    life: LifeId
+    position: Count
+
+
 class Welcome(Message, frozen=True, kw_only=True):
-    """The answer to `Hello`, before anything else on the session; nothing answers it.
+    """The answer to `Hello`, before anything else on the session.
 
     `register` is the identity of the broker's register: all its replicas have the same, and no other
     broker has. Reservations belong to the register that made them. `secret` is the site's key: what
-    proves at this site whatever is said for the register (`kalends.core.proofs`).
+    proves at this site whatever is said for the register (`kalends.core.proofs`). `remembered` is what the
+    register, and this replica of the broker, last heard of the site.
     """
 
     register: RegisterId
     secret: Proof = ""
+    remembered: Annotated[tuple[Memory, ...], Meta(max_length=4)] = ()
+
+
+class Known(Message, frozen=True, kw_only=True):
+    """`life` is this life of the site. `behind`: its past is not the one that was remembered, or another
+    register has found that: compare before anything new is asked for.
+    """
+
+    life: LifeId
+    behind: bool = False
+
+
+class Compare(Message, frozen=True, kw_only=True):
+    """`after` is the last request of the page before; "" begins anew."""
+
+    after: RequestId | Literal[""] = ""
+
+
+class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a site keeps of one request: a promise, a reservation, or what became of it."""
+
+    rid: RequestId
+    att: Attempt
+    state: Literal["promised", "locked", "cancelled", "replaced"]
+    principal: Principal
+    secret: Secret
+    stamp: Count
+    wants: Annotated[tuple[Want, ...], Meta(max_length=limits.CLAIMS_MAX)]
+    chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)] = {}
+    replaces: RequestId | Literal[""] = ""
+
+
+class Compared(Message, frozen=True, kw_only=True):
+    """All that is kept of requests after `after`, up to `until` ("": to the last).
+
+    What ended before `horizon` may have been dropped.
+    """
+
+    after: RequestId | Literal[""] = ""
+    until: RequestId | Literal[""] = ""
+    horizon: TimeS = 0
+    kept: Annotated[tuple[Kept, ...], Meta(max_length=limits.COMPARED_MAX)] = ()
+
+
+class Relock(Message, frozen=True, kw_only=True):
+    """`wants` are what `chosen` chose at this site. The rest is as in `Visit`."""
+
+    rid: RequestId
+    att: Attempt
+    stamp: Count
+    principal: Principal
+    secret: Secret
+    wants: Annotated[tuple[Want, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)]
+    parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    need: Annotated[int, Meta(ge=1)]
+    coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
+
+
+class Relocked(Message, frozen=True, kw_only=True):
+    """`blockers` are requests that have what is needed, or say why there is no room; empty: it is locked."""
+
+    rid: RequestId
+    blockers: Annotated[tuple[Annotated[str, Meta(max_length=256)], ...], Meta(max_length=256)] = ()
+
+
+class Settled(Message, frozen=True, kw_only=True):
+    """The register of this broker has nothing left to compare with the site."""
 
 
 class Query(Message, frozen=True, kw_only=True):
@@ -316,10 +402,6 @@ class Voted(Message, frozen=True, kw_only=True):
     epoch: Count
     vote: Literal["yes", "no", "locked", "stale"]
     refusals: Refusals = ()
-
-
-Chosen = dict[SiteName, HoldIds]
-"""Site to the hold ids that the decision chose there."""
 
 
 Proofs = Annotated[dict[SiteName, Proof], Meta(max_length=limits.CLAIMS_MAX)]
@@ -532,6 +614,9 @@ class PeerSays(Message, frozen=True, kw_only=True):
 
 ToSite = (
     Welcome
+    | Compare
+    | Relock
+    | Settled
     | Query
     | Visit
     | Dispatch
@@ -549,6 +634,9 @@ ToSite = (
 
 ToBroker = (
     Hello
+    | Known
+    | Compared
+    | Relocked
     | View
     | Visited
     | Report
@@ -592,3 +680,5 @@ class FrameToBroker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lc: Count
     messages: Annotated[list[ToBroker], Meta(max_length=limits.FRAME_MESSAGES_MAX)]
     wall_ms: Count = 0
+    position: Count = 0
+    """How many facts about reservations are durable at the site; never less within a life of it."""

@@ -90,7 +90,7 @@ class BrokerSessions:
     async def respond(self, request: web.Request) -> web.StreamResponse:
         """The WebSocket of one broker replica, authenticated at the upgrade."""
         belief = Belief(caller_of(request, "broker"), self._moment().monotonic_ms)
-        self._engine()
+        engine = self._engine()
         if self._stopping:
             raise Unavailable("the site is stopping", retry_after_s=1.0)
         if len(self._open) >= SESSIONS_MAX:
@@ -103,6 +103,7 @@ class BrokerSessions:
             socket,
             self._site,
             lambda: (self._clock.tick(self._moment().wall_ms), self._watch.wall_ms()),
+            lambda: engine.position,
             transport.abort if transport else lambda: None,
         )
         self._open[link] = None
@@ -214,6 +215,7 @@ class BrokerSessions:
         older = self._links.get(source)
         link.name = source
         self._links[source] = link
+        self._engine().meet(source, welcome)
         if older is not None:
             reason = "a newer session of this broker took its place"
             task = asyncio.create_task(older.close(WSCloseCode.POLICY_VIOLATION, reason))

@@ -30,7 +30,7 @@ class Deciding(Forgetting):
         """Lock what was chosen here; False (and an alarm) when this site has no such promise."""
         mine = set(chosen.get(self.site, ()))
         if stake is None or (stake.att != att and not mine):
-            if mine:
+            if mine and not self.recovering:
                 self._alarm(f"{rid}: commit of attempt {att}, of which nothing is known here")
             return not mine
         if stake.decided:

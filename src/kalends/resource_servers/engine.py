@@ -68,6 +68,8 @@ class SiteEngine:
             ),
             observe=observe,
         )
+        self.position = participant.position
+        """How many facts about stakes are durable: what brokers are told, with every frame."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
         self._pruning = asyncio.create_task(self._prune_regularly())
@@ -108,6 +110,10 @@ class SiteEngine:
             raise unavailable()
         self.participant.welcome(source, welcome, badge)
         self._carry_out()
+
+    def meet(self, source: str, welcome: m.Welcome) -> None:
+        """Answer who was welcomed, now that there is a session to answer on."""
+        self._step(partial(self.participant.meet, source, welcome))
 
     def errand_done(self, number: int, outcome: Outcome) -> None:
         """Take the end of a run; one that began in an earlier life of the site changes nothing."""
@@ -160,7 +166,8 @@ class SiteEngine:
         for alarm in effects.alarms:
             self._alarmed(alarm)
         if effects.facts or (effects.sends and not self._committer.idle):
-            self._committer.submit(effects.facts, partial(self._durable, effects.sends), self._fail)
+            durable = partial(self._durable, effects.sends, self.participant.position)
+            self._committer.submit(effects.facts, durable, self._fail)
         elif effects.sends:
             self._deliver(effects.sends)
         if effects.errands or effects.relays:
@@ -168,7 +175,8 @@ class SiteEngine:
         self._keep_time()
         return effects.sends
 
-    def _durable(self, sends: Sequence[Send], results: Sequence[int | None]) -> None:
+    def _durable(self, sends: Sequence[Send], position: int, results: Sequence[int | None]) -> None:
+        self.position = position
         if sends:
             self._deliver(sends)
 

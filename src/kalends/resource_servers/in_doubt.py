@@ -58,6 +58,8 @@ class InDoubt(Deciding):
         stake = self.book.stakes.get(ask.rid)
         if not self._takes_part(ask, stake):
             return
+        if not self._may_refuse_for_ever(ask.register) and not (stake and stake.claims):
+            return  # What it may have promised is forgotten.
         if stake is None:
             stake = self._stake_of_refusal(ask)
             self.book.stakes[ask.rid] = stake
@@ -95,6 +97,10 @@ class InDoubt(Deciding):
         if not key or (stake is not None and stake.register != ask.register):
             return False
         return proofs.same(ask.secret, proofs.of_peer(key, ask.rid, ask.site))
+
+    def _may_refuse_for_ever(self, register: str) -> bool:
+        """Whether "never promised" is certain: in this life the register has found nothing forgotten."""
+        return not self.recovering and (not register or register in self._registers.welcomed())
 
     def _stake_of_refusal(self, ask: m.PeerAsk) -> Stake:
         return Stake(

@@ -36,8 +36,8 @@ class BrokerLink:
     """One broker's session; `write` runs beside whoever reads the socket.
 
     `name` is the broker's, and `register` that of the register it works for: known from its first
-    frame. `clocks` gives the logical time and that of the wall
-    clock (milliseconds UTC) for a frame; `abort` drops the connection at once.
+    frame. `clocks` gives the logical time and that of the wall clock (milliseconds UTC) for a frame,
+    `position` that of the site's durable facts; `abort` drops the connection at once.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class BrokerLink:
         socket: web.WebSocketResponse,
         site: str,
         clocks: Callable[[], tuple[int, int]],
+        position: Callable[[], int],
         abort: Callable[[], None],
     ) -> None:
         self.socket = socket
@@ -53,6 +54,7 @@ class BrokerLink:
         self.closing = False
         self._site = site
         self._clocks = clocks
+        self._position = position
         self._abort = abort
         self._outbox: deque[bytes] = deque()
         self._outbox_bytes = 0
@@ -120,9 +122,10 @@ class BrokerLink:
             taken.append(self._outbox.popleft())
         self._outbox_bytes -= sum(map(len, taken))
         packer = msgpack.Packer(autoreset=False)
-        packer.pack_map_header(5)
         logical, wall_ms = self._clocks()
         head = {"v": m.WIRE_VERSION, "source": self._site, "lc": logical, "wall_ms": wall_ms}
+        head["position"] = self._position()
+        packer.pack_map_header(len(head) + 1)
         for name, value in head.items():
             packer.pack(name)
             packer.pack(value)

@@ -50,6 +50,7 @@ class SiteOperations:
             "calendar": self.calendar,
             "audit": self.audit,
             "drain": self.drain,
+            "reconcile": self.reconcile,
             "reclaim": self.reclaim,
             "reclaims": self.reclaims,
             "reclaim_end": self.reclaim_end,
@@ -117,6 +118,14 @@ class SiteOperations:
         engine.participant.draining = body.on
         await engine.set(DRAINING, int(body.on))
         return self._site.health()
+
+    async def reconcile(self, caller: Caller, body: api.Reconcile) -> api.Reconciled:
+        """Which brokers have not compared yet; with `go_on`, nobody waits for them any more."""
+        engine = self._site.engine()
+        at_risk = engine.participant.unsettled() if engine.participant.recovering else {}
+        if body.go_on:
+            await engine.called(lambda participant, now: participant.go_on())
+        return api.Reconciled(recovering=engine.participant.recovering, at_risk=at_risk)
 
     async def reclaim(self, caller: Caller, body: api.Reclaim) -> api.ReclaimView:
         """Answers once it is durable: from then on nothing new is taken there."""

@@ -62,6 +62,14 @@ class Participant(Listing):
         match message:
             case m.Welcome():
                 self.welcome(source, message)
+                self.meet(source, message, now)
+            case m.Compare():
+                self._compare(source, message)
+            case m.Relock():
+                self._relock(source, message)
+            case m.Settled():
+                self._settle_register(source)
+                self._end_recovery(now)
             case m.Visit():
                 self._visit(source, message, now)
             case m.Dispatch():
@@ -108,6 +116,7 @@ class Participant(Listing):
         self._end_leases(now)
         self._end_waits(now)
         self._remind_of_reclaims(now)
+        self._end_recovery(now)
         while self._inquiries and self._inquiries[0][0] <= now.monotonic_ms:
             _, rid, att, count = heapq.heappop(self._inquiries)
             self._inquire(rid, att, count, now)
@@ -147,6 +156,7 @@ class Participant(Listing):
             self._next_line_deadline_ms(),
             self._listed.next_deadline_ms(),
             self._next_reminder_ms(),
+            self._recovers_at_ms if self.recovering else None,
         )
         return min(each for each in (self._collect_at_ms, *times_ms) if each is not None)
 

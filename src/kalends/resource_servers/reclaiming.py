@@ -16,7 +16,7 @@ from kalends.core import messages as m
 from kalends.core.errors import InvalidInput, KeyReused, LimitExceeded, NotFound
 from kalends.core.intervals import Moment
 from kalends.core.messages import TimeS
-from kalends.resource_servers.in_doubt import InDoubt
+from kalends.resource_servers.comparing import Comparing
 from kalends.resource_servers.reclaims import ReclaimDropped, Reclaimed, stored_reclaim
 from kalends.resource_servers.stakes import Stake
 
@@ -30,7 +30,7 @@ REGISTER: Final = "register:"
 """Where to send what is for whichever replica looks after a reservation: this, and its register."""
 
 
-class Reclaiming(InDoubt):
+class Reclaiming(Comparing):
     """Reclaims in order of their making, and when the brokers concerned are asked next."""
 
     def restore_reclaims(self, reclaims: Iterable[Reclaimed], now: Moment) -> None:

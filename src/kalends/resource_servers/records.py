@@ -25,9 +25,10 @@ from kalends.resource_servers.effects import Effects, Send
 from kalends.resource_servers.keeping import Keeping, Order, Stretch
 from kalends.resource_servers.line import Holder, Line
 from kalends.resource_servers.occupancy import Piece
+from kalends.resource_servers.past import Past
 from kalends.resource_servers.reclaims import Reclaimed
 from kalends.resource_servers.registers import KnownRegister, Registers
-from kalends.resource_servers.stakes import Claim, Stake, stored
+from kalends.resource_servers.stakes import Claim, Stake, StakeDropped, StakeStored, stored
 from kalends.resource_servers.sure_time import WINDOW_MS, SureTime, TimePassed
 from kalends.resource_servers.transitions import ClaimEvent
 from kalends.resource_servers.unreadable import SetAside
@@ -38,6 +39,9 @@ SEQUENCE_BITS: Final = 40
 
 INQUIRE_AFTER_MS: Final = 5_000
 INQUIRE_EVERY_MS_MAX: Final = 60_000
+
+RECOVERY_MS_MIN: Final = 10_000
+"""So long at least all brokers have to come: each tries to connect every five seconds."""
 
 COLLECT_EVERY_MS: Final = 60_000
 
@@ -78,6 +82,8 @@ class Records:
         registers: Iterable[KnownRegister] = (),
         horizon_s: int = 0,
         passed: TimePassed = NOTHING_PASSED,
+        past: Past = Past(),  # noqa: B008  immutable
+        recovering: bool = False,
         now: Moment,
     ) -> None:
         self.site = site
@@ -85,6 +91,16 @@ class Records:
         self.epoch = epoch
         self.draining = False
         self.horizon_s = horizon_s
+        self.past = past
+        self.position = past.position
+        """As many facts about stakes have been given out, and will be durable."""
+        self.recovering = recovering
+        """Promises may be forgotten: nothing new is taken."""
+        self._recovers_at_ms: int | None = now.monotonic_ms + RECOVERY_MS_MIN
+        """Not before all brokers may have come (monotonic); None once that is over."""
+        self._settled: set[str] = set()
+        self._accusers: set[str] = set()
+        self._pages: dict[str, list[str]] = {}
         self._limits = limits
         self._agents = agents
         self._jitter = jitter
@@ -136,6 +152,7 @@ class Records:
     def take_effects(self) -> Effects:
         """All effects since the last call, in order."""
         taken, self._effects = self._effects, Effects()
+        self.position += sum(isinstance(f, StakeStored | StakeDropped) for f in taken.facts)
         return taken
 
     def check(self) -> None:

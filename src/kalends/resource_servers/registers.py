@@ -108,6 +108,10 @@ class Registers:
         """Of the last session for `register`; one that has not come yet may vouch for everybody."""
         return self._badges.get(register, NO_BADGE)
 
+    def welcomed(self) -> set[str]:
+        """The registers that have come in this life of the site."""
+        return set(self._of_source.values())
+
     def sources(self, register: str) -> list[str]:
         """All that have said that they speak for `register`."""
         return [source for source, of_one in self._of_source.items() if of_one == register]

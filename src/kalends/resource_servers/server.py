@@ -240,6 +240,8 @@ class SiteServer:
                 registers=loaded.registers,
                 horizon_s=loaded.horizon_s,
                 passed=loaded.passed,
+                past=loaded.past,
+                recovering=loaded.recovering,
                 now=self._moment(),
             )
         except AssertionError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from kalends.core.messages import Chosen, Part, Principal
+from kalends.resource_servers.past import RecoveryChanged
 from kalends.resource_servers.reclaims import ReclaimDropped, ReclaimStored
 from kalends.resource_servers.registers import RegisterStored
 from kalends.resource_servers.sure_time import TimePassed
@@ -114,6 +115,7 @@ Fact = (
     | ReclaimStored
     | ReclaimDropped
     | RegisterStored
+    | RecoveryChanged
 )
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -6,7 +6,8 @@ table    rows
 journal  every fact about a stake in order: who (`rid`), what did it (`event`), the whole stake
 stake    for each request that is needed: the journal row that is true now; whether all have locked it
 reclaim  each time that the owner has taken back, by its key
-meta     name and value: owner, epoch, horizon_s, draining, and how much time has surely passed
+meta     name and value: owner, epoch, horizon_s, draining, recovering, and how much time has surely passed
+life     each opening: its random name, and the journal's position then
 ======== ===================================================================================
 
 A stake that is no longer needed leaves a row ``dropped`` in the journal, so that the journal alone
@@ -17,6 +18,7 @@ Nothing here waits or uses threads: a simulation may keep a store for every site
 from __future__ import annotations
 
 import contextlib
+import secrets
 import sqlite3
 from collections.abc import Sequence
 from itertools import islice
@@ -26,6 +28,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from kalends.core.errors import StoreDamaged
+from kalends.resource_servers.past import Past, RecoveryChanged
 from kalends.resource_servers.reclaims import (
     ReclaimDropped,
     Reclaimed,
@@ -44,8 +47,12 @@ from kalends.resource_servers.stakes import (
 )
 from kalends.resource_servers.sure_time import TimePassed
 from kalends.resource_servers.unreadable import SetAside, UnreadableReclaim, UnreadableStake
+from kalends.serving.maintenance import RECOVERING
 from kalends.serving.sqlite_file import StoreFile, StoreKind, open_store, read_meta, write_meta
 
+LIVES: Final = (
+    "create table life (number integer primary key, life text not null, seq integer not null);"
+)
 RECLAIMS: Final = "create table reclaim (key text primary key, body blob not null) without rowid;"
 
 FORGETTING: Final = """
@@ -77,11 +84,12 @@ create table stake (
 create table meta (name text primary key, value not null) without rowid;
 """
     + RECLAIMS
-    + REGISTERS,
+    + REGISTERS
+    + LIVES,
     upgrades={
         1: RECLAIMS,  # To version 2: owners can take slots back.
         # To version 3; stakes know their register, but those from before have none; registers are known.
-        2: FORGETTING + REGISTERS,
+        2: FORGETTING + REGISTERS + LIVES,
     },
 )
 
@@ -109,6 +117,8 @@ class Loaded(NamedTuple):
     """What cannot be read."""
     passed: TimePassed
     registers: list[KnownRegister]
+    past: Past = Past()
+    recovering: bool = False
 
 
 class Shared:
@@ -144,18 +154,36 @@ class Prune(NamedTuple):
 class SiteStore:
     """The open store of one site. Not thread-safe; one writer at a time."""
 
-    def __init__(self, file: StoreFile) -> None:
+    def __init__(self, file: StoreFile, life: str = "") -> None:
         self.file = file
         self._pruned_seq = 0
         row = file.connection.execute("select max(seq) from journal").fetchone()
         self._last_seq: int = row[0] or 0
+        self.past = self._begin_life(life or secrets.token_hex(16))
 
     @classmethod
     def open(
-        cls, path: Path, site_name: str, *, sync: Literal["full", "off"] = "full"
+        cls,
+        path: Path,
+        site_name: str,
+        *,
+        sync: Literal["full", "off"] = "full",
+        life: str = "",
     ) -> SiteStore:
-        """Open or make the store; raises as `kalends.serving.sqlite_file.open_store`."""
-        return cls(open_store(path, KIND, site_name, sync=sync))
+        """Open or make the store; raises as `kalends.serving.sqlite_file.open_store`.
+
+        `life` is the name of the life that begins; a random one when none is given.
+        """
+        return cls(open_store(path, KIND, site_name, sync=sync), life)
+
+    def _begin_life(self, life: str) -> Past:
+        """Write down, durably, that `life` begins; each one before has ended where the next began."""
+        connection = self.file.connection
+        rows = connection.execute("select life, seq from life order by number").fetchall()
+        ends = [seq for _, seq in rows[1:]] + [self._last_seq]
+        connection.execute("insert into life (life, seq) values (?, ?)", (life, self._last_seq))
+        ended = {name: end for (name, _), end in zip(rows, ends, strict=False)}
+        return Past(life, self._last_seq, ended)
 
     @property
     def epoch(self) -> int:
@@ -214,6 +242,8 @@ class SiteStore:
             reclaims=reclaims,
             set_aside=SetAside(unreadable, lost),
             registers=registers,
+            past=self.past,
+            recovering=bool(self.setting(RECOVERING)),
             passed=TimePassed(*(self.setting(name) for name in TimePassed.__struct_fields__)),
         )
 
@@ -265,6 +295,8 @@ class SiteStore:
                 connection.execute("delete from reclaim where key = ?", (fact.key,))
             elif isinstance(fact, TimeClosed):
                 write_meta(connection, HORIZON, fact.horizon_s)
+            elif isinstance(fact, RecoveryChanged):
+                write_meta(connection, RECOVERING, int(fact.on))
             else:
                 assert isinstance(fact, TimePassed)
                 for name, value in msgspec.structs.asdict(fact).items():
@@ -339,7 +371,8 @@ class SiteStore:
             return None
         self._pruned_seq = old[-1]
         cursor = connection.execute(
-            "delete from journal where seq between ? and ? and not exists"
+            "delete from journal where seq between ? and ?"
+            " and seq < (select max(seq) from journal) and not exists"
             " (select 1 from stake where stake.rid = journal.rid and stake.seq = journal.seq)",
             (old[0], old[-1]),
         )

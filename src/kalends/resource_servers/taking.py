@@ -34,10 +34,10 @@ class Taking(Visiting):
 
     def _why_not(self, source: str, visit: m.Visit, now: Moment) -> tuple[Refusal, ...]:
         """The refusals by rules and limits; occupancy is `_take`'s."""
-        if self.draining:
-            return (self._refuse(RefusalCode.DRAINED, "the owner takes no new claims now"),)
-        if closed := self.set_aside.refusal(min(want.start for want in visit.wants)):
-            return (self._refuse(RefusalCode.DRAINED, closed),)
+        if closed := self._closed():
+            return (closed,)
+        if unreadable := self.set_aside.refusal(min(want.start for want in visit.wants)):
+            return (self._refuse(RefusalCode.DRAINED, unreadable),)
         user = visit.principal.user
         state: Literal["held", "prepared"] = "prepared" if visit.mode == "vote" else "held"
         count_max = (
@@ -160,6 +160,8 @@ class Taking(Visiting):
 
     def _why_not_promise(self, stake: Stake, named: set[int], now: Moment) -> tuple[Refusal, ...]:
         """The owner may still say no here, and never after."""
+        if self.recovering and (closed := self._closed()):
+            return (closed,)
         user = stake.principal.user
         if self.book.count(user, "prepared") + len(named) > self._limits.promised_per_principal_max:
             return (self._refuse(RefusalCode.LIMIT, "too many promises to one user at once"),)

@@ -123,8 +123,8 @@ class Visiting(Holding):
         self._send_agent(visit, now)
 
     def _not_now(self, dispatch: m.Dispatch) -> Refusal | None:
-        if self.draining:
-            return self._refuse(RefusalCode.DRAINED, "the owner takes no new claims now")
+        if closed := self._closed():
+            return closed
         if self._room_of(dispatch.principal.user) <= 0:
             return self._refuse_more_holds()
         return None
@@ -224,9 +224,8 @@ class Visiting(Holding):
         self, visit: AgentVisit, choice: Choice, now: Moment, *, may_recall: bool = True
     ) -> None:
         """Hold what is still allowed and free, best first; try again where all of it was taken."""
-        if self.draining:
-            refusal = self._refuse(RefusalCode.DRAINED, "the owner takes no new claims now")
-            self._conclude(visit, self._told(visit, choice, (), (refusal,)))
+        if closed := self._closed():
+            self._conclude(visit, self._told(visit, choice, (), (closed,)))
             return
         held, refusals, taken = self._hold(visit, choice, now)
         lost = None if held else taken

@@ -19,6 +19,9 @@ from kalends.core.errors import Conflict, KalendsError, StoreDamaged, Unavailabl
 from kalends.serving import sqlite_file
 from kalends.serving.sqlite_file import StoreKind
 
+RECOVERING: Final = "recovering"
+"""In a store's `meta`: promises may be forgotten in it, so that nothing new is taken until it is compared."""
+
 KEEPERS: Final = ("kalends.resource_servers.store", "kalends.broker.store")
 """The modules that keep stores: each has its `KIND`, and may have ``problems_of(connection)``, which
 lists what is wrong in its tables. Named, not imported: they belong to higher floors."""
@@ -81,10 +84,10 @@ def doctor(store_path: Path) -> list[str]:
 
 
 def reconcile(store_path: Path) -> int:
-    """Accept a restored store as the truth from now on; returns its new epoch.
+    """Accept a restored store; returns its new epoch.
 
-    The epoch goes above that of the side file, so that whoever knew the lost time sees a new one.
-    Call it when what was promised after the copy has been settled with the brokers. Raises `Conflict`
+    The epoch goes above that of the side file, so that whoever knew the lost time sees a new one. Started
+    on it, a site takes nothing new until it has been compared with the brokers. Raises `Conflict`
     while a server has the store open, and `StoreDamaged` for what is not a whole store.
     """
     kind, _ = _kind_of(store_path)
@@ -105,6 +108,7 @@ def reconcile(store_path: Path) -> int:
             epoch = max(side, int(sqlite_file.read_meta(connection, "epoch"))) + 1
             sqlite_file.write_meta(connection, "epoch", epoch)
             connection.execute("delete from meta where name = 'copied'")
+            sqlite_file.write_meta(connection, RECOVERING, 1)
             connection.execute("commit")
             connection.execute("pragma journal_mode = wal").fetchall()
         except sqlite3.Error as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Final
+from typing import Any, Final
 
 import kalends
 from tests.shells import books
@@ -51,3 +51,47 @@ async def _sold_again(client: kalends.Client, facility: Facility, told: dict[str
         except kalends.KalendsError:
             continue
         raise Broken(f"what {rid} has at site0 was sold once more")
+
+
+@scenario(Plan(capacity=1, audited=False))
+async def ghosts(facility: Facility, chance: random.Random) -> None:
+    """Some was cancelled, some was booked since the image of a site or of the register: they agree again."""
+    await facility.up()
+    world = facility.world
+    host = chance.choice(["site0", "site1", "broker0"])
+    server = "broker0-0" if host == "broker0" else host
+    folder, image = world.disk_of(host), world.folder / "image"
+    told: set[str] = set()
+    after = chance.randrange(1, BOOKINGS)
+    async with facility.connect("broker0-0", "ann") as client:
+        for number in range(BOOKINGS):
+            if number == after:
+                await asyncio.sleep(10)  # What is told to a register only is lost with it.
+                world.disk.image(folder, image)
+            start = facility.tomorrow + 600 * number
+            told.add((await client.book(facility.everything, duration="10m", at=start)).id)
+            await asyncio.sleep(chance.uniform(0, 1))
+        for rid in chance.sample(sorted(told), 2):
+            await client.cancel(rid)
+            told.discard(rid)
+        await asyncio.sleep(10)
+        world.kill(server, dark=chance.random() < 0.5)
+        world.disk.put_back(folder, image)
+        facility.start(server)
+        await asyncio.sleep(chance.uniform(5, 20))
+        for _ in range(2):
+            reconciled = await client.reconcile(wait_s=60)
+        if reconciled.unreached or any(site.lost for site in reconciled.sites):
+            raise Broken(f"not reconciled: {reconciled}")
+        await asyncio.sleep(SETTLE_S)
+        shown = {rid for rid in told if (await client.show(rid)).state == "reserved"}
+    if shown != told:
+        raise Broken(f"the broker has forgotten {len(told - shown)} of {len(told)}")
+    for site in facility.sites:
+        locked = {rid for rid, stake in books.stakes(facility, site).items() if _locked(stake)}
+        if locked != told:
+            raise Broken(f"{site} has {len(locked - told)} ghosts, and lacks {len(told - locked)}")
+
+
+def _locked(stake: dict[str, Any]) -> bool:
+    return any(claim["state"] == "locked" for claim in stake["claims"])

@@ -15,7 +15,7 @@ COMMANDS = {
     "reclaims": "List the times that were taken back.",
     "backup": "Copy a store while its server runs.",
     "doctor": "Check a store file.",
-    "reconcile": "Accept a restored store as the truth.",
+    "reconcile": "Compare broker and sites, and mend what differs.",
 }
 
 command = LazyGroup(

@@ -1,0 +1,21 @@
+"""Disks that are put back to an earlier state: what the site, or the register, forgot comes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.shells.running import check, seeds_to_catch
+
+pytestmark = pytest.mark.timeout(900)  # Many plays, on a busy machine.
+
+
+def test_what_a_site_forgot_with_its_disk_is_locked_again_and_not_sold() -> None:
+    check("restore", 20)
+
+
+def test_after_one_command_broker_and_sites_agree_whichever_disk_was_put_back() -> None:
+    check("ghosts", 20)
+
+
+def test_a_site_that_believes_its_older_past_is_caught() -> None:
+    assert seeds_to_catch("restore", "an_older_past_is_accepted", 20) is not None

@@ -1,0 +1,240 @@
+"""A site whose disk was put back: recognised by what others remember, and closed until it is compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.protocol_support import (
+    COORDS,
+    KEY,
+    PARTS,
+    REGISTER,
+    Site,
+    chosen,
+    lock,
+    peer_ask,
+    prepare,
+    rid,
+    secret_of,
+    visit,
+    vote,
+    want,
+)
+
+from kalends.core import messages as m
+
+OURS = REGISTER
+THEIRS = "2" * 32
+ONE = want("one", 0, 60)
+TWO = want("two", 0, 60)
+
+
+def memory(site: Site) -> m.Memory:
+    """What a broker remembers that has just heard from the site."""
+    return m.Memory(site.lives[-1][0], site.position)
+
+
+def welcome(
+    site: Site, *remembered: m.Memory, register: str = OURS, source: str = "broker"
+) -> bool:
+    """A broker comes; whether the site has found that it has forgotten something."""
+    said = m.Welcome(register=register, secret=KEY, remembered=remembered)
+    known = site.answer(said, source)
+    assert isinstance(known, m.Known)
+    assert known.life == site.lives[-1][0]
+    return known.behind
+
+
+def relock(number: int, *wants: m.Want, **changes: Any) -> m.Relock:
+    fields: dict[str, Any] = {
+        "rid": rid(number), "att": 1, "stamp": number, "principal": m.Principal("ann"),
+        "secret": secret_of(rid(number)), "wants": wants, "chosen": chosen(7),
+        "parts": PARTS, "need": len(PARTS), "coords": COORDS, **changes,
+    }  # fmt: skip
+    return m.Relock(**fields)
+
+
+def refused(answer: m.Message) -> bool:
+    assert isinstance(answer, m.Visited)
+    return answer.vote == "no" and {each.code for each in answer.refusals} == {"drained"}
+
+
+@pytest.fixture
+def site() -> Site:
+    site = Site()
+    welcome(site)
+    lock(site, 1, ONE)
+    return site
+
+
+def test_a_site_that_starts_again_has_forgotten_nothing(site: Site) -> None:
+    for _ in range(3):
+        before = memory(site)
+        site.restart()
+        assert not welcome(site, before)
+        assert not welcome(site, before, memory(site))
+    assert site.states(1) == ["locked"]
+
+
+@pytest.mark.parametrize("lives", [0, 1, 5])
+def test_an_image_is_recognised_in_whichever_life_it_was_made_and_however_often_it_starts(
+    site: Site, lives: int
+) -> None:
+    image = site.image()
+    for _ in range(lives):
+        site.restart()
+    lock(site, 2, TWO)
+    forgotten = memory(site)
+    site.put_back(image)
+    for _ in range(lives + 1):
+        site.restart()  # The epoch is as high as it was, or higher: it tells nothing.
+    assert welcome(site, forgotten)
+
+
+def test_an_empty_store_in_the_place_of_the_old_is_recognised(site: Site) -> None:
+    assert welcome(Site(), memory(site))
+
+
+def test_who_remembers_nothing_beyond_the_image_finds_nothing(site: Site) -> None:
+    before, image = memory(site), site.image()
+    site.restart()
+    lock(site, 2, TWO)
+    site.put_back(image)
+    assert not welcome(site, before, register=THEIRS, source="theirs")
+
+
+def put_back(site: Site) -> None:
+    """The site forgets that request 2 was locked, and is told so."""
+    image = site.image()
+    lock(site, 2, TWO)
+    forgotten = memory(site)
+    site.put_back(image)
+    assert welcome(site, forgotten)
+
+
+def test_until_it_is_compared_nothing_new_is_taken_and_a_restart_changes_nothing(
+    site: Site,
+) -> None:
+    put_back(site)
+    for _ in range(2):
+        assert refused(site.answer(vote(3, TWO)))
+        assert not site.answer(visit(4, TWO)).held  # type: ignore[attr-defined]  # a Visited
+        site.advance(3_600_000)
+        site.restart()
+        assert welcome(site)
+    assert site.states(1) == ["locked"]
+
+
+def test_holds_end_and_are_not_promised_any_more_when_it_is_recognised(site: Site) -> None:
+    image = site.image()
+    lock(site, 2, TWO)
+    forgotten = memory(site)
+    site.put_back(image)
+    welcome(site, register=THEIRS, source="theirs")
+    site.receive(visit(3, TWO), "theirs")
+    ids = site.ids(3)
+    assert ids
+    assert welcome(site, forgotten)
+    voted = site.answer(prepare(3, *ids), "theirs")
+    assert isinstance(voted, m.Voted)
+    assert voted.vote != "yes"
+
+
+def test_it_says_to_no_peer_that_it_never_promised(site: Site) -> None:
+    put_back(site)
+    assert site.answers(peer_ask(2)) == []
+
+
+def test_before_the_register_has_come_it_says_to_no_peer_that_it_never_promised(
+    site: Site,
+) -> None:
+    site.restart(come_back=False)
+    asked = peer_ask(9)
+    assert site.answers(asked) == []
+    assert not welcome(site)
+    (never,) = site.answers(asked)
+    assert isinstance(never, m.PeerSays)
+    assert never.says == "never"
+
+
+def test_what_was_forgotten_is_locked_again_and_the_site_goes_on(site: Site) -> None:
+    put_back(site)
+    for _ in range(2):
+        assert site.answer(relock(2, TWO)) == m.Relocked(rid=rid(2))
+    assert site.states(2) == ["locked"]
+    site.receive(m.Settled())
+    site.advance(10_000)
+    assert not welcome(site)
+    site.restart()
+    assert site.states(2) == ["locked"]
+    busy = site.answer(vote(3, TWO))
+    assert isinstance(busy, m.Visited)
+    assert {each.code for each in busy.refusals} == {"busy"}
+    free = site.answer(vote(4, want("two", 60, 120)))
+    assert isinstance(free, m.Visited)
+    assert free.vote == "yes"
+
+
+def test_where_there_is_no_room_any_more_it_says_who_has_it(site: Site) -> None:
+    put_back(site)
+    relocked = site.answer(relock(2, ONE))
+    assert relocked == m.Relocked(rid=rid(2), blockers=(rid(1),))
+    assert site.states(2) == []
+    assert site.states(1) == ["locked"]
+
+
+def test_who_does_not_know_the_secret_locks_nothing_again(site: Site) -> None:
+    put_back(site)
+    effects = site.receive(relock(1, ONE, secret="z" * 22))
+    assert not effects.sends
+    assert effects.alarms
+
+
+def test_every_register_that_has_something_here_compares_before_it_goes_on(site: Site) -> None:
+    welcome(site, register=THEIRS, source="theirs")
+    site.receive(vote(5, want("pool", 0, 60)), "theirs")
+    put_back(site)
+    site.receive(m.Settled())
+    site.advance(60_000)
+    assert refused(site.answer(vote(3, TWO)))
+    assert site.call(lambda participant, _: participant.unsettled()) == {THEIRS: 1}
+    assert welcome(site, register=THEIRS, source="theirs")
+    site.receive(m.Settled(), "theirs")
+    assert not refused(site.answer(vote(6, want("two", 60, 120))))
+
+
+def test_the_owner_may_go_on_without_a_register_that_never_comes(site: Site) -> None:
+    put_back(site)
+    assert site.call(lambda participant, _: participant.unsettled()) == {OURS: 1}
+    site.call(lambda participant, _: participant.go_on())
+    assert not refused(site.answer(vote(3, TWO)))
+    site.restart()
+    assert not welcome(site)
+
+
+def test_a_comparison_shows_what_is_kept_for_one_register_a_page_at_a_time(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kalends.core.limits.COMPARED_MAX", 2)
+    welcome(site, register=THEIRS, source="theirs")
+    site.receive(vote(2, want("pool", 0, 60)), "theirs")
+    lock(site, 3, TWO)
+    lock(site, 4, want("one", 60, 120))
+    site.receive(m.Cancel(rid=rid(4), att=1))
+    site.receive(vote(5, want("one", 60, 120)))
+    seen: list[tuple[str, str]] = []
+    after = ""
+    while True:
+        page = site.answer(m.Compare(after=after))
+        assert isinstance(page, m.Compared)
+        seen += [(each.rid, each.state) for each in page.kept]
+        if not page.until:
+            break
+        after = page.until
+    assert seen == [
+        (rid(1), "locked"), (rid(3), "locked"), (rid(4), "cancelled"), (rid(5), "promised"),
+    ]  # fmt: skip
+    (theirs,) = site.answers(m.Compare(), "theirs")
+    assert isinstance(theirs, m.Compared)
+    assert [each.rid for each in theirs.kept] == [rid(2)]
