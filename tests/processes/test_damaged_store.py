@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from .auditing import open_access
-from .customers import Customer, base_now_s
+from .customers import SETTLE_S_MAX, Customer, base_now_s
 from .facility import GRAIN_S, Facility, make_facility
-from .servers import Server, StartFailed, running
+from .servers import Server, StartFailed, running, until
 
 pytestmark = pytest.mark.xdist_group("one-at-a-time")
 
@@ -131,7 +131,7 @@ async def test_a_damaged_store_is_refused_and_left_as_it_is(
     assert fingerprints(tmp_path) == before
 
 
-async def test_a_backup_of_a_running_server_is_refused_until_it_is_reconciled(
+async def test_a_backup_that_is_put_back_is_accepted_compared_and_made_good_by_one_command(
     tmp_path: Path, booked: Facility
 ) -> None:
     facility = copied(booked, tmp_path)
@@ -139,10 +139,11 @@ async def test_a_backup_of_a_running_server_is_refused_until_it_is_reconciled(
     ada = a_customer(facility)
     backup = tmp_path / "backup-of-the-site"
     async with running(*facility.servers), ada:
-        await ada.book_patiently(RESOURCE, 1)
+        cancelled = await ada.book_patiently(RESOURCE, 1)
         made = await asyncio.to_thread(kalends, "admin", "backup", store_of(site), backup)
         assert made.returncode == 0, made.stderr
         await ada.book_patiently(RESOURCE, 2)
+        await ada.cancel(cancelled)
         whole = await asyncio.to_thread(kalends, "admin", "doctor", store_of(site))
         assert (whole.returncode, "is whole" in whole.stdout) == (0, True), whole.stdout
         in_use = await asyncio.to_thread(kalends, "admin", "reconcile", store_of(site))
@@ -164,10 +165,19 @@ async def test_a_backup_of_a_running_server_is_refused_until_it_is_reconciled(
         reconciled = await asyncio.to_thread(kalends, "admin", "reconcile", store_of(site))
         assert reconciled.returncode == 0, reconciled.stderr
         await site.start()
+        (broker,) = facility.brokers
+        compare = ("--broker", broker.url, "--user", "olga", "admin", "reconcile")
+
+        async def compared() -> bool:
+            return not (await asyncio.to_thread(kalends, *compare)).returncode
+
+        await until(compared, "broker and site agree", within_s=SETTLE_S_MAX)
         async with open_access(site, "auditor") as client:
-            claims = (await client.audit()).claims
-        slots = sorted((claim.start - BASE_S) // GRAIN_S for claim in claims)
-        assert slots == [0, 1], "the copy is complete as of its moment, and has nothing later"
+            audited = await client.audit()
+        locked = [claim.start for claim in audited.claims if claim.state == "locked"]
+        slots = sorted((start - BASE_S) // GRAIN_S for start in locked)
+        assert slots == [0, 2], "what was booked since is locked again, what was cancelled is free"
+        await ada.book_patiently(RESOURCE, 1)
 
 
 async def test_a_store_put_back_by_hand_is_refused_as_an_old_copy_of_itself(
