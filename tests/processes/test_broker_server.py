@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import aiohttp
@@ -13,8 +15,9 @@ import msgspec
 import pytest
 
 import kalends
+from kalends.broker import register
 from kalends.client.retry import Backoff
-from kalends.core import api
+from kalends.core import api, proofs
 from kalends.core import messages as m
 from kalends.core.errors import (
     Conflict,
@@ -375,17 +378,21 @@ async def test_a_site_may_ask_what_was_decided_and_only_who_takes_part_is_told(
             await connected(c, 1)
             booked = await c.book("site0/cluster", duration="1h", at=tomorrow())
 
-        async def inquire(rid: str) -> tuple[int, bytes]:
-            question = m.Inquire(rid=rid, att=1, site="site0", secret="x" * 24)
+        async def inquire(rid: str, secret: str) -> tuple[int, bytes]:
+            question = m.Inquire(rid=rid, att=1, site="site0", secret=secret)
             async with http.post(
                 broker.url + "/v1/inquire", data=msgspec.msgpack.encode(question)
             ) as answer:
                 return answer.status, await answer.read()
 
-        status, body = await inquire(request_id(1_800_000_000_000, 1))
-        assert status == 200
-        assert msgspec.msgpack.decode(body, type=m.Outcome).outcome == "abort"
-        assert (await inquire(booked.id))[0] == 403
+        with closing(sqlite3.connect(tmp_path / "broker.sqlite")) as store:
+            key = proofs.site_key(register.secret(store), "site0")
+        never_heard_of = request_id(1_800_000_000_000, 1)
+        for rid, outcome in ((never_heard_of, "abort"), (booked.id, "commit")):
+            assert (await inquire(rid, "x" * 32))[0] == 403
+            status, body = await inquire(rid, proofs.of_request(key, rid))
+            assert status == 200
+            assert msgspec.msgpack.decode(body, type=m.Outcome).outcome == outcome
         async with http.post(broker.url + "/v1/inquire", data=b"nonsense" * 1_000) as answer:
             assert answer.status == 413
         async with http.post(broker.url + "/v1/inquire", data=b"nonsense") as answer:
