@@ -105,7 +105,11 @@ MUTATIONS_OF_WAITING: Final = (
         world_with(participant=NothingIsTakenBack, coordinator=NobodyAnswersRecalls),
         FAIR,
     ),
-    Mutation("a stale recall ends a newer hold", world_with(participant=StaleRecallsCount), FAIR),
+    Mutation(
+        "a stale recall ends a newer hold",
+        world_with(participant=StaleRecallsCount),
+        SLOW_LINES,
+    ),
     Mutation("a lost wake-up", world_with(participant=LostWakeUp), FAIR),
     Mutation(
         "a list ignores what was free before",
