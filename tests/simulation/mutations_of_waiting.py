@@ -10,7 +10,7 @@ from kalends.broker.coordinator import Coordinator
 from kalends.broker.replica import CLOCK_AHEAD
 from kalends.core import messages as m
 from kalends.resource_servers.participant import Participant
-from tests.simulation.climates import FAIR, LISTS
+from tests.simulation.climates import FAIR, LISTS, SLOW_LINES
 from tests.simulation.mutations import Mutation, world_with
 from tests.simulation.nodes import BrokerNode
 
