@@ -96,8 +96,9 @@ class OldLooks(Participant):
 class ShortHolds(Participant):
     """Holds run out after a twentieth of their time."""
 
-    def _take(self, before: Any, visit: m.Visit, now: Any, *events: Any) -> Any:
-        return super()._take(before, replace(visit, hold_ms=visit.hold_ms // 20), now, *events)
+    def _take(self, source: str, before: Any, visit: m.Visit, now: Any, *events: Any) -> Any:
+        short = replace(visit, hold_ms=visit.hold_ms // 20)
+        return super()._take(source, before, short, now, *events)
 
 
 class NothingIsKept(Participant):
