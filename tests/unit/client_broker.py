@@ -116,6 +116,12 @@ class Broker:
         self.draining = body.on
         return self.do_health(user, api.Nothing())
 
+    def do_reconcile(self, user: str, body: api.Reconcile) -> api.Reconciled:
+        """Of a broker whose two sites it could not both reach."""
+        return api.Reconciled(
+            sites=(api.SiteReconciled(site="sdsc", relocked=1),), unreached=("caltech",)
+        )
+
     def do_reclaim(self, user: str, body: api.Reclaim) -> api.ReclaimView:
         """Of a site with one reservation there that is to go."""
         self.reclaimed[body.key] = api.ReclaimView(

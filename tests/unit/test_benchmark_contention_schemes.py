@@ -202,15 +202,19 @@ def test_an_older_request_takes_a_calendar_from_a_younger_one_that_still_waits_f
 def test_where_hours_are_few_every_client_is_served_again_and_again(
     name: str, spread: Spread
 ) -> None:
-    scene = Scene(name, scenario=Scenario(6, RESOURCES, spread, "scarce", kept_ms=200))
-    customers = Customers(scene.timeline, scene.scenario, Demand(scene.scenario, 1), scene.scheme)
-    customers.start()
-    scene.timeline.run(6_000_000)
-    counts = Counter(each.order.client for each in customers.served)
+    counts: Counter[int] = Counter()
+    # One run is chaotic: the least a client got in one of these has ever been between 8 and 19.
+    for seed in (1, 2, 3):
+        scene = Scene(name, scenario=Scenario(6, RESOURCES, spread, "scarce", kept_ms=200))
+        demand = Demand(scene.scenario, seed)
+        customers = Customers(scene.timeline, scene.scenario, demand, scene.scheme)
+        customers.start()
+        scene.timeline.run(6_000_000)
+        counts.update(each.order.client for each in customers.served)
+        assert max(each.hour for each in customers.served) < SCARCE_HOURS
     assert len(counts) == 6
     # Random back-off promises nothing to anybody; the others serve all of them, time and again.
-    assert min(counts.values()) >= (1 if name == "naive" else 10)
-    assert max(each.hour for each in customers.served) < SCARCE_HOURS
+    assert min(counts.values()) >= (1 if name == "naive" else 30)
 
 
 def test_a_calendar_that_is_in_use_is_not_given_back() -> None:
