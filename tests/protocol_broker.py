@@ -198,7 +198,9 @@ class Broker:
         if isinstance(message, m.Visit | m.Dispatch):
             return message
         message = replace(message, secret="")
-        return replace(message, proofs={}) if isinstance(message, m.Decide | m.Outcome) else message
+        if isinstance(message, m.Decide | m.Outcome):
+            return replace(message, proofs={}, warrant="")
+        return replace(message, warrant="") if isinstance(message, m.Cancel) else message
 
     def kinds(self) -> list[tuple[str, str]]:
         return [(to, type(message).__name__) for to, message in self.sent()]

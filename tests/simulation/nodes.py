@@ -438,7 +438,7 @@ class BrokerNode(Node):
             lambda *page: register.between(connection, *page),
             {site.name: site.url for site in self.world.sites},
             coords,
-            lambda site: proofs.site_key(register.secret(connection), site),
+            lambda: register.secret(connection),
         )
         self.enter(self._beat)
         for site in self.world.sites:

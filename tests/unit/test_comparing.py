@@ -7,18 +7,20 @@ from typing import Any
 import pytest
 from tests.simulation.disks import _memory
 
-from kalends.broker import register
-from kalends.broker.comparing import compare
+from kalends.broker import register, warrants
+from kalends.broker.comparing import Ours, compare
 from kalends.broker.reconciling import Reconciling
 from kalends.broker.record import Begin, Cancel, Record, Recover, Spec
 from kalends.broker.store import KIND
 from kalends.core import messages as m
+from kalends.core.api import LostReservation
 from kalends.core.identifiers import request_id
 from kalends.core.requests import Alternative, Request, Term
 
 RID = request_id(1_800_000_000_000, 1)
 ANN = m.Principal("ann", ("staff",))
-KEY = "the key of the site"
+REGISTER_SECRET = "the secret of the register"
+OURS = Ours(REGISTER_SECRET, {"here": "http://here"}, ())
 SECRET = "a secret of the request"
 HERE = m.Want("here/one", 1_800_000_600, 1_800_001_200, 1)
 THERE = m.Want("there/one", 1_800_000_600, 1_800_001_200, 1)
@@ -40,18 +42,26 @@ def row(state: str, **changes: Any) -> Record:
     return Record(**fields)
 
 
-def kept(state: str, **changes: Any) -> m.Kept:
+def kept(state: str, *, site: str = "here", **changes: Any) -> m.Kept:
+    """What an honest `site` keeps: with the register's word for what it was told."""
     fields: dict[str, Any] = {
         "rid": RID, "att": 1, "state": state, "principal": ANN, "secret": SECRET, "stamp": 5,
         "wants": (HERE,), "chosen": CHOSEN if state == "locked" else {}, **changes,
     }  # fmt: skip
+    told = row("commit", **{name: fields[name] for name in ("rid", "att", "chosen")})
+    if state == "locked":
+        fields.setdefault("warrant", warrants.of_commit(REGISTER_SECRET, site, told))
+    elif state == "cancelled":
+        cancelled = warrants.of_cancel(REGISTER_SECRET, site, told.rid, told.att)
+        fields.setdefault("warrant", cancelled)
     return m.Kept(**fields)
 
 
 def found(here: m.Kept | None, *rows: Record, horizon: int = 0) -> list[Any]:
     page = m.Compared(horizon=horizon, kept=(here,) if here else ())
-    findings = compare("here", page, rows, {"here": "http://here"}, (), KEY, 1)
-    return [*findings.messages, *findings.operations, *(["waits"] if findings.waits else [])]
+    findings = compare("here", page, rows, OURS, 1)
+    waits = ["waits"] if findings.waits else []
+    return [*findings.messages, *findings.operations, *findings.unproved, *waits]
 
 
 def test_what_the_site_forgot_is_locked_again_with_what_was_chosen_there() -> None:
@@ -59,6 +69,8 @@ def test_what_the_site_forgot_is_locked_again_with_what_was_chosen_there() -> No
     assert isinstance(relock, m.Relock)
     assert (relock.wants, relock.chosen, relock.principal) == ((HERE,), CHOSEN, ANN)
     assert (relock.secret, relock.stamp, relock.need) == (SECRET, 5, 2)
+    assert relock.warrant == kept("locked").warrant
+    assert list(relock.proofs) == ["there"]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +92,9 @@ def test_what_has_ended_and_may_be_dropped_is_not_missed() -> None:
 
 @pytest.mark.parametrize("state", ["cancelled", "replaced"])
 def test_a_ghost_is_freed(state: str) -> None:
-    assert found(kept("locked"), row(state)) == [m.Cancel(rid=RID, att=1, secret=SECRET)]
+    warrant = kept("cancelled").warrant
+    cancel = m.Cancel(rid=RID, att=1, secret=SECRET, warrant=warrant)
+    assert found(kept("locked"), row(state)) == [cancel]
 
 
 def test_a_reservation_whose_change_is_under_way_is_no_ghost() -> None:
@@ -116,11 +130,9 @@ def test_a_commit_that_the_register_forgot_is_written_down_and_told_again(
     assert [each.rid for each in register.orphans(connection, ("b:1",), 10)] == [RID]
     (again,) = compare(
         "there",
-        m.Compared(kept=(kept("locked", att=3, wants=(THERE,)),)),
+        m.Compared(kept=(kept("locked", site="there", att=3, wants=(THERE,)),)),
         [recovered],
-        {},
-        (),
-        KEY,
+        OURS,
         1,
     ).operations
     register.apply(connection, [again])
@@ -129,9 +141,62 @@ def test_a_commit_that_the_register_forgot_is_written_down_and_told_again(
     assert whole.wants == (HERE, THERE)
 
 
+@pytest.mark.parametrize("state", ["open", "closed", "commit", None])
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"warrant": ""}, {"warrant": "0" * 32}, {"att": 2}, {"stamp": 6}, {"secret": "x" * 16},
+        {"principal": m.Principal("eve", ("staff",))}, {"replaces": request_id(1, 1)},
+        {"chosen": {"here": (7,), "there": (10,)}}, {"chosen": {"here": (7,)}},
+        {"wants": (THERE,)}, {"wants": (HERE, THERE)}, {"wants": ()},
+        {"wants": (m.Want("here/one", HERE.end, HERE.start, 1),)},
+    ],
+)  # fmt: skip
+def test_a_site_that_says_locked_makes_no_reservation(
+    lie: dict[str, Any], state: str | None
+) -> None:
+    """Whatever it claims: only the register's own word, whole, lets it write down what it forgot."""
+    changes = {"wants": (THERE,)} if state == "commit" else {"wants": (), "chosen": {}}
+    rows = [row(state, **changes)] if state else []
+    lying = kept("locked", **{"warrant": kept("locked").warrant, **lie})
+    (named,) = found(lying, *rows)
+    assert isinstance(named, LostReservation)
+    assert "cannot prove it" in named.blockers[0]
+
+
+@pytest.mark.parametrize("warrant", ["", "0" * 32, "that of the commit"])
+def test_a_site_that_says_cancelled_ends_no_reservation(warrant: str) -> None:
+    if warrant == "that of the commit":
+        warrant = kept("locked").warrant
+    (named,) = found(kept("cancelled", warrant=warrant), row("commit"))
+    assert isinstance(named, LostReservation)
+    assert (named.id, named.user, named.wants) == (RID, "ann", (HERE,))
+
+
+def test_a_reservation_that_the_register_knows_is_not_changed_by_what_a_site_says_of_it() -> None:
+    other = m.Want("here/one", HERE.start, HERE.end + 600, 1)
+    assert found(kept("locked", wants=(other,)), row("commit")) == []
+
+
+@pytest.mark.parametrize(
+    "page",
+    [m.Compared(after=RID), m.Compared(after="", until=""), m.Compared(after=RID, until=RID)],
+)
+def test_a_page_that_nobody_asked_for_is_let_go(page: m.Compared) -> None:
+    reconciling = Reconciling(lambda *asked: [], {}, (), lambda: REGISTER_SECRET)
+    reconciling.begin("here")
+    later = request_id(1_800_000_000_000, 9)
+    reconciling.receive("here", m.Compared(until=later), 1)
+    assert [message for _, message in reconciling.take()[0]] == [
+        m.Compare(), m.Compare(after=later),
+    ]  # fmt: skip
+    reconciling.receive("here", page, 1)
+    assert (reconciling.take(), reconciling.running("here")) == (([], []), True)
+
+
 def test_passes_go_on_until_one_finds_nothing_and_what_has_no_room_is_named() -> None:
     rows = [row("commit"), row("cancelled", rid=request_id(1_800_000_000_000, 2))]
-    reconciling = Reconciling(lambda *page: list(rows), {}, (), lambda site: KEY)
+    reconciling = Reconciling(lambda *page: list(rows), {}, (), lambda: REGISTER_SECRET)
     reconciling.begin("here")
     assert reconciling.take() == ([("here", m.Compare())], [])
     ghost = kept("locked", rid=rows[1].rid)

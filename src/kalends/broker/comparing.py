@@ -2,15 +2,17 @@
 
 A request only ever goes on: promised, locked, then cancelled or replaced. So of two that differ, the
 one that is further is right, and the other has forgotten; it needs no guess which of them is older.
+A site is believed to be further only where it shows the register's own word for it (`warrants`).
 
 ==================== ==================== =====================================================
 the register has     the site has         what is done
 ==================== ==================== =====================================================
 commit               nothing              the site has forgotten: it locks again (`Relock`)
-commit               cancelled            the register has forgotten: it cancels, and tells all
+commit               cancelled, proved    the register has forgotten: it cancels, and tells all
 commit, told to all  promised             nothing: the site asks, and is answered
 cancelled, replaced  locked               the site has forgotten: it is told (`Cancel`)
-open, closed, none   locked               the register has forgotten: it commits, as it was decided
+open, closed, none   locked, proved       the register has forgotten: it commits, as it was decided
+further behind       not proved           nothing: it is named, for people to look at
 ==================== ==================== =====================================================
 """
 
@@ -18,36 +20,43 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from kalends.broker import warrants
 from kalends.broker.record import Cancel, Record, Recover, Spec, encode_record
 from kalends.core import messages as m
 from kalends.core import proofs
+from kalends.core.api import LostReservation
 from kalends.core.requests import Alternative, Request, Term
+
+NO_PROOF = "the site says that it is {state} there, and cannot prove it"
+
+
+class Ours(NamedTuple):
+    """The broker's side: the register's `secret`, all sites' addresses, and the replicas' (`coords`)."""
+
+    secret: str
+    urls: Mapping[str, str]
+    coords: tuple[str, ...]
 
 
 @dataclass(slots=True)
 class Findings:
-    """Of one page: what is to be told to the site and to the register; `waits`: look once more."""
+    """Of one page: what is to be told to the site and to the register; `waits`: look once more.
+
+    `unproved` cannot be mended, for one side or the other is wrong.
+    """
 
     messages: list[m.Cancel | m.Relock] = field(default_factory=list)
     operations: list[Cancel | Recover] = field(default_factory=list)
+    unproved: list[LostReservation] = field(default_factory=list)
     waits: bool = False
 
 
 def compare(
-    site: str,
-    page: m.Compared,
-    rows: Sequence[Record],
-    urls: Mapping[str, str],
-    coords: tuple[str, ...],
-    key: str,
-    now_ms: int,
+    site: str, page: m.Compared, rows: Sequence[Record], ours: Ours, now_ms: int
 ) -> Findings:
-    """What `site` keeps, beside the `rows` of the same requests that the register has.
-
-    `urls` are the addresses of all sites, `coords` those of the broker's replicas; `key` is what proves
-    requests at the site (`kalends.core.proofs`).
-    """
+    """What `site` keeps, beside the `rows` of the same requests that the register has."""
     findings = Findings()
     kept = {each.rid: each for each in page.kept}
     by_rid = {row.rid: row for row in rows}
@@ -56,12 +65,11 @@ def compare(
         if here is None:
             assert row is not None
             if row.state == "commit" and _missing(site, row, page.horizon):
-                _relock(findings, site, row, urls, coords, key)
+                findings.messages.append(_relock(site, row, ours))
         elif here.state == "locked":
-            _locked_there(findings, here, row, by_rid, key, now_ms)
+            _locked_there(findings, site, here, row, by_rid, ours, now_ms)
         elif here.state == "cancelled" and row is not None and row.state == "commit":
-            row.told, row.done = row.done, False
-            findings.operations.append(Cancel(rid, "", encode_record(row)))
+            _cancelled_there(findings, site, here, row, ours)
         elif here.state == "promised" and row is not None and row.state in ("commit", "cancelled"):
             findings.waits = True
     return findings
@@ -76,47 +84,73 @@ def _missing(site: str, row: Record, horizon: int) -> bool:
     return bool(row.chosen.get(site)) and any(want.end > horizon for want in wants)
 
 
-def _relock(
-    findings: Findings,
-    site: str,
-    row: Record,
-    urls: Mapping[str, str],
-    coords: tuple[str, ...],
-    key: str,
-) -> None:
-    secret = row.secret or proofs.of_request(key, row.rid)
-    parts = tuple(m.Part(name, urls.get(name, "")) for name in sorted(row.chosen))
-    findings.messages.append(
-        m.Relock(
-            rid=row.rid, att=row.att, stamp=row.stamp, principal=row.principal, secret=secret,
-            wants=wants_at(site, row.wants), chosen=row.chosen, parts=parts, need=len(parts),
-            coords=coords,
-        )
+def _relock(site: str, row: Record, ours: Ours) -> m.Relock:
+    keys = {name: proofs.site_key(ours.secret, name) for name in row.chosen}
+    parts = tuple(m.Part(name, ours.urls.get(name, "")) for name in sorted(row.chosen))
+    return m.Relock(
+        rid=row.rid, att=row.att, stamp=row.stamp, principal=row.principal,
+        secret=row.secret or proofs.of_request(keys[site], row.rid),
+        wants=wants_at(site, row.wants), chosen=row.chosen, parts=parts, need=len(parts),
+        coords=ours.coords,
+        proofs={
+            name: proofs.of_commit(keys[name], row.rid, row.att, hold_ids)
+            for name, hold_ids in row.chosen.items()
+            if name != site
+        },
+        warrant=warrants.of_commit(ours.secret, site, row),
     )  # fmt: skip
+
+
+def _cancelled_there(findings: Findings, site: str, here: m.Kept, row: Record, ours: Ours) -> None:
+    if not warrants.proves_cancel(ours.secret, site, here):
+        findings.unproved.append(_unproved(site, here, row))
+        return
+    row.told, row.done = row.done, False
+    findings.operations.append(Cancel(here.rid, "", encode_record(row)))
 
 
 def _locked_there(
     findings: Findings,
+    site: str,
     here: m.Kept,
     row: Record | None,
     rows: Mapping[str, Record],
-    key: str,
+    ours: Ours,
     now_ms: int,
 ) -> None:
-    if (
-        row is None
-        or row.state in ("open", "closed")
-        or (row.state == "commit" and not set(here.wants) <= set(row.wants))
-    ):
-        findings.operations.append(Recover(_recovered(here, row, key, now_ms)))
+    if row is None or row.state in ("open", "closed") or _is_partial(site, row):
+        if warrants.proves_commit(ours.secret, site, here):
+            key = proofs.site_key(ours.secret, site)
+            findings.operations.append(Recover(_recovered(here, row, key, now_ms)))
+        else:
+            findings.unproved.append(_unproved(site, here, row))
     elif row.state == "cancelled":
-        findings.messages.append(m.Cancel(rid=here.rid, att=here.att, secret=here.secret))
+        findings.messages.append(_cancel(site, here, ours))
     elif row.state == "replaced":
         changes = [each for each in rows.values() if each.replaces == here.rid]
         if all(each.done for each in changes if each.state != "closed"):
-            findings.messages.append(m.Cancel(rid=here.rid, att=here.att, secret=here.secret))
+            findings.messages.append(_cancel(site, here, ours))
         else:
             findings.waits = True
+
+
+def _is_partial(site: str, row: Record) -> bool:
+    """Whether `row` was recovered from other sites, and what was chosen at `site` is not in it yet."""
+    return row.state == "commit" and site in row.chosen and not wants_at(site, row.wants)
+
+
+def _cancel(site: str, here: m.Kept, ours: Ours) -> m.Cancel:
+    warrant = warrants.of_cancel(ours.secret, site, here.rid, here.att)
+    return m.Cancel(rid=here.rid, att=here.att, secret=here.secret, warrant=warrant)
+
+
+def _unproved(site: str, here: m.Kept, row: Record | None) -> LostReservation:
+    return LostReservation(
+        id=row.reservation if row is not None else here.rid,
+        user=row.user if row is not None else here.principal.user,
+        wants=wants_at(site, row.wants if row is not None and row.wants else here.wants),
+        blockers=(NO_PROOF.format(state=here.state),),
+    )
 
 
 def _recovered(here: m.Kept, row: Record | None, key: str, now_ms: int) -> Record:
@@ -129,7 +163,7 @@ def _recovered(here: m.Kept, row: Record | None, key: str, now_ms: int) -> Recor
             reservation=here.rid, secret="" if derived else here.secret, created_ms=now_ms,
             spec=_spec_of(here.wants),
         )  # fmt: skip
-    others = () if row.state != "commit" else tuple(w for w in row.wants if w not in here.wants)
+    others = () if row.state != "commit" else row.wants
     if row.state != "commit":
         row.done = False
     row.att, row.state = here.att, "commit"

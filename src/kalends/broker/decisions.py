@@ -222,6 +222,7 @@ class Decisions(Touring):
             secret=ask.secret,
             outcome=outcome,
             proofs=self._proofs(row, ask.site) if row is not None and committed else {},
+            warrant=self._warrant(row, ask.site) if row is not None and committed else "",
             chosen=chosen,
             done=done,
         )

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from kalends.broker import record as r
+from kalends.broker import warrants
 from kalends.broker.case import Case, problem_of, view_of
 from kalends.broker.demand import start_window
 from kalends.broker.directory import Directory
@@ -325,6 +326,10 @@ class Desk:
             for site, hold_ids in record.chosen.items()
             if site != told
         }
+
+    def _warrant(self, record: Record, site: str) -> str:
+        """What proves to the register itself that `record` is committed, for `site` to keep."""
+        return warrants.of_commit(self.identity.secret, site, record)
 
     def _complain(self, site: str, complaint: str, now: Moment) -> None:
         """An alarm about what `site` says, unless it was told a moment ago."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from kalends.broker.comparing import compare, wants_at
+from kalends.broker.comparing import Ours, compare, wants_at
 from kalends.broker.record import Operation, Record, Unreadable
 from kalends.core import messages as m
 from kalends.core.api import LostReservation, SiteReconciled
@@ -27,7 +27,9 @@ Rows = Callable[[str, str, Sequence[str], int], list[Record | Unreadable]]
 
 @dataclass(slots=True)
 class _Comparison:
-    """With one site. `asked` are locks that it was asked for again; `over`: its last page was looked at."""
+    """With one site. `after` is where the page begins that it was asked for, `asked` are locks that it was
+    asked for again; `over`: its last page was looked at.
+    """
 
     compared: int = 0
     relocked: int = 0
@@ -35,6 +37,7 @@ class _Comparison:
     recovered: int = 0
     lost: dict[str, LostReservation] = field(default_factory=dict)
     asked: dict[str, Record] = field(default_factory=dict)
+    after: str = ""
     mended: bool = False
     over: bool = False
     resting: bool = False
@@ -48,7 +51,7 @@ class Reconciling:
         rows: Rows,
         urls: Mapping[str, str],
         coords: tuple[str, ...],
-        key_of: Callable[[str], str],
+        secret: Callable[[], str],
     ) -> None:
         self.sends: list[tuple[str, m.Message]] = []
         self.operations: list[Operation] = []
@@ -57,7 +60,7 @@ class Reconciling:
         self._rows = rows
         self._urls = urls
         self._coords = coords
-        self._key_of = key_of
+        self._secret = secret
         self._running: dict[str, _Comparison] = {}
 
     def begin(self, site: str) -> None:
@@ -80,6 +83,8 @@ class Reconciling:
             if comparison.resting:
                 comparison.resting = comparison.over = comparison.mended = False
                 comparison.compared = 0
+                comparison.lost.clear()
+                comparison.after = ""
                 self._send(site, m.Compare())
 
     def receive(self, site: str, message: m.Compared | m.Relocked, now_ms: int) -> None:
@@ -100,6 +105,9 @@ class Reconciling:
         return sends, operations
 
     def _compared(self, site: str, comparison: _Comparison, page: m.Compared, now_ms: int) -> None:
+        """Take the page that was asked for; any other, and one that leads nowhere, is let go."""
+        if page.after != comparison.after or (page.until and page.until <= page.after):
+            return
         rids = [each.rid for each in page.kept]
         found = self._rows(page.after, page.until, rids, ROWS_MAX)
         until = page.until if len(found) < ROWS_MAX else found[-1].rid
@@ -115,7 +123,8 @@ class Reconciling:
             ),
         )
         comparison.compared += len({*rids, *(row.rid for row in rows)})
-        findings = compare(site, page, rows, self._urls, self._coords, self._key_of(site), now_ms)
+        ours = Ours(self._secret(), self._urls, self._coords)
+        findings = compare(site, page, rows, ours, now_ms)
         by_rid = {row.rid: row for row in rows}
         for message in findings.messages:
             if isinstance(message, m.Relock):
@@ -124,10 +133,12 @@ class Reconciling:
                 comparison.cancelled += 1
                 comparison.mended = True
             self._send(site, message)
+        comparison.lost |= {each.id: each for each in findings.unproved}
         comparison.recovered += len(findings.operations)
         comparison.mended |= findings.waits or bool(findings.operations)
         self.operations += findings.operations
         if until:
+            comparison.after = until
             self._send(site, m.Compare(after=until))
         else:
             comparison.over = True

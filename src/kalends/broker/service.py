@@ -126,7 +126,7 @@ class BrokerService:
             lambda *page: self.store.read(register.between, *page),
             {name: site.url for name, site in directory.sites.items()},
             coords,
-            lambda site: proofs.site_key(self.store.secret, site),
+            lambda: self.store.secret,
         )
         self._reconciled = asyncio.Event()
         self.draining = False
@@ -636,12 +636,19 @@ class BrokerService:
     def _compared(self, site: str, message: m.Compared | m.Relocked, now: Moment) -> None:
         if self._life is None:
             return
-        self.reconciling.receive(site, message, now.wall_ms)
+        try:
+            self.reconciling.receive(site, message, now.wall_ms)
+        except Exception as error:
+            # The boundary of one comparison: the next one begins anew.
+            self.alarm(f"the comparison with {site} broke off: {error!r}")
+            self.reconciling.lost(site)
+            self._reconciled.set()
+            return
         if (report := self.reconciling.reports.get(site)) and not self.reconciling.running(site):
             for lost in report.lost:
                 self.alarm(
-                    f"{lost.id} of {lost.user}: {site} has forgotten it and has no room any more,"
-                    f" because of {', '.join(lost.blockers)}"
+                    f"{lost.id} of {lost.user} cannot be made good at {site}:"
+                    f" {', '.join(lost.blockers)}"
                 )
             self._reconciled.set()
 

@@ -7,6 +7,7 @@ may the sites forget the decision.
 from __future__ import annotations
 
 from kalends.broker import record as r
+from kalends.broker import warrants
 from kalends.broker.case import Case, SitePart, by_site
 from kalends.broker.desk import RESEND_AFTER_MS, Desk
 from kalends.broker.effects import Send
@@ -40,12 +41,14 @@ class Telling(Desk):
                 secret=self._secret(record, part.site),
                 outcome="commit",
                 proofs=self._proofs(record, part.site),
+                warrant=self._warrant(record, part.site),
                 chosen=record.chosen,
             )
             self._effects.sends.append(Send(part.site, decide))
         elif case.phase == "cancelling" and not part.freed and self._all_done(case):
             secret = self._secret(record, part.site)
-            cancel = m.Cancel(rid=record.rid, att=record.att, secret=secret)
+            warrant = warrants.of_cancel(self.identity.secret, part.site, record.rid, record.att)
+            cancel = m.Cancel(rid=record.rid, att=record.att, secret=secret, warrant=warrant)
             self._effects.sends.append(Send(part.site, cancel))
 
     def _all_done(self, case: Case) -> bool:

@@ -88,6 +88,11 @@ RegisterId = Annotated[str, Meta(pattern=ids.whole(ids.REGISTER_PATTERN))]
 Secret = Annotated[str, Meta(min_length=16, max_length=64)]
 Proof = Annotated[str, Meta(max_length=64)]
 """A secret that proves the right to say something (`kalends.core.proofs`), or "" for none."""
+Warrant = Annotated[str, Meta(max_length=64)]
+"""The register's own proof of what it tells a site: kept there, and shown to it should it ever forget."""
+
+Proofs = Annotated[dict[SiteName, Proof], Meta(max_length=limits.CLAIMS_MAX)]
+"""Of a commit: for each other site of the request what proves it there, for a peer that asks."""
 Url = Annotated[str, Meta(max_length=512)]
 
 
@@ -195,6 +200,7 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     wants: Annotated[tuple[Want, ...], Meta(max_length=limits.CLAIMS_MAX)]
     chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)] = {}
     replaces: RequestId | Literal[""] = ""
+    warrant: Warrant = ""
 
 
 class Compared(Message, frozen=True, kw_only=True):
@@ -222,6 +228,8 @@ class Relock(Message, frozen=True, kw_only=True):
     parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
     need: Annotated[int, Meta(ge=1)]
     coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
+    proofs: Proofs = {}
+    warrant: Warrant = ""
 
 
 class Relocked(Message, frozen=True, kw_only=True):
@@ -404,16 +412,13 @@ class Voted(Message, frozen=True, kw_only=True):
     refusals: Refusals = ()
 
 
-Proofs = Annotated[dict[SiteName, Proof], Meta(max_length=limits.CLAIMS_MAX)]
-"""Of a commit: for each other site of the request what proves it there, for a peer that asks."""
-
-
 class Decide(Message, frozen=True, kw_only=True):
     rid: RequestId
     att: Attempt
     secret: Proof = ""
     outcome: Literal["commit", "abort"]
     proofs: Proofs = {}
+    warrant: Warrant = ""
     chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)] = {}
 
 
@@ -435,6 +440,7 @@ class Cancel(Message, frozen=True, kw_only=True):
     rid: RequestId
     att: Attempt
     secret: Proof = ""
+    warrant: Warrant = ""
 
 
 class Release(Message, frozen=True, kw_only=True):
@@ -584,6 +590,7 @@ class Outcome(Message, frozen=True, kw_only=True):
     secret: Proof = ""
     outcome: Literal["commit", "abort", "pending"]
     proofs: Proofs = {}
+    warrant: Warrant = ""
     chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)] = {}
     done: bool = False
 

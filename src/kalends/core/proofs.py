@@ -47,6 +47,14 @@ def of_commit(key: str, rid: str, att: int, hold_ids: Iterable[int]) -> str:
     return _derived(key, "commit", rid, str(att), *map(str, sorted(hold_ids)))
 
 
+def of_decision(register_secret: str, site: str, rid: str, att: int, *what: str) -> str:
+    """Proves to the register itself, to which `site` shows it, that it has once told this to that site.
+
+    Not even the site can make it: a register that has forgotten its own word may believe it again.
+    """
+    return _derived(register_secret, "decision", site, rid, str(att), *what)
+
+
 def same(said: str, true: str) -> bool:
     """Whether two secrets are equal, in a time that tells nothing of where they differ."""
     return hmac.compare_digest(said.encode(), true.encode())

@@ -157,6 +157,8 @@ class Comparing(InDoubt):
             stamp=relock.stamp,
             ends_at=ends_at,
             register=self._registers.of(source),
+            proofs=relock.proofs,
+            warrant=relock.warrant,
         )
         self.book.stakes[stake.rid] = stake
         full = self.book.occupy(stake, "locked", None)
@@ -215,4 +217,5 @@ def _kept(stake: Stake, state: Literal["promised", "locked", "cancelled", "repla
         wants=wants,
         chosen=stake.chosen or {},
         replaces=stake.replaces,
+        warrant=stake.warrant,
     )

@@ -22,9 +22,17 @@ class Deciding(Forgetting):
             self._send(source, m.Done(rid=decide.rid, att=decide.att, of=decide.outcome))
 
     def _keep_proofs(self, stake: Stake | None, said: m.Decide | m.Outcome) -> None:
-        """What proves this commit to others is for those of them who ask."""
-        if stake is not None and stake.att == said.att and not stake.decided:
-            stake.proofs = said.proofs
+        """What proves this commit to others is for those of them who ask.
+
+        Where a peer has brought the news, the register's own proof of it comes later, if at all.
+        """
+        if stake is None or stake.att != said.att:
+            return
+        if not stake.decided:
+            stake.proofs, stake.warrant = said.proofs, said.warrant
+        elif said.warrant and not stake.warrant and stake.has("locked"):
+            stake.proofs, stake.warrant = said.proofs, said.warrant
+            self._store(stake, "proven")
 
     def _commit(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
         """Lock what was chosen here; False (and an alarm) when this site has no such promise."""
@@ -88,5 +96,6 @@ class Deciding(Forgetting):
         if stake is not None and stake.has("locked"):
             self.book.leave(stake)
             self._move(stake, "cancel")
+            stake.warrant = cancel.warrant
             self._store(stake, "cancel")
         self._send(source, m.Done(rid=cancel.rid, att=cancel.att, of="cancel"))

@@ -63,6 +63,8 @@ class Stake(msgspec.Struct, gc=False):
     """The register that made it; "": not known, for it was stored before sites were told."""
     proofs: dict[str, str] = {}
     """Of a commit: for each other site of the request what proves it there."""
+    warrant: str = ""
+    """What proves to the register that it has committed this, or cancelled it since."""
 
     def claims_in(self, state: ClaimState) -> list[Claim]:
         return [claim for claim in self.claims if claim.state == state]
