@@ -20,9 +20,7 @@ _CANCEL: Final = "cancel"
 
 def of_commit(secret: str, site: str, record: Record) -> str:
     """For `site`: that `record` is committed as it is; `secret` is the register's."""
-    what = _committed(
-        record.secret, record.stamp, record.principal, record.replaces, record.chosen
-    )
+    what = _committed(record.secret, record.stamp, record.principal, record.replaces, record.chosen)
     return proofs.of_decision(secret, site, record.rid, record.att, what)
 
 
