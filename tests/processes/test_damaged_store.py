@@ -180,6 +180,32 @@ async def test_a_backup_that_is_put_back_is_accepted_compared_and_made_good_by_o
         await ada.book_patiently(RESOURCE, 1)
 
 
+async def test_a_register_whose_whole_disk_was_put_back_is_reminded_by_its_sites(
+    tmp_path: Path, booked: Facility
+) -> None:
+    """As with a snapshot of a virtual machine: no file tells that it is older, and nobody says so."""
+    facility = copied(booked, tmp_path)
+    (broker,) = facility.brokers
+    ada = a_customer(facility)
+    files = [path for path in tmp_path.iterdir() if path.name.startswith(store_of(broker).name)]
+    image = {path: path.read_bytes() for path in files}
+    async with running(*facility.servers), ada:
+        cancelled = await ada.book_patiently(RESOURCE, 1)
+        kept = await ada.book_patiently(RESOURCE, 2)
+        await ada.cancel(cancelled)
+        await broker.kill()
+        for path in tmp_path.iterdir():
+            if path.name.startswith(store_of(broker).name):
+                path.unlink()
+        for path, content in image.items():
+            path.write_bytes(content)
+        await broker.start()
+        await ada.book_patiently(RESOURCE, 1)
+        async with open_access(broker, "ada") as client:
+            assert (await client.show(kept)).state == "reserved"
+            assert "put back" not in (await client.health()).detail
+
+
 async def test_a_store_put_back_by_hand_is_refused_as_an_old_copy_of_itself(
     tmp_path: Path, booked: Facility
 ) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from kalends.broker import register, service
 from kalends.broker.coordinator import Coordinator
+from kalends.broker.recognising import Recognition
 from kalends.broker.record import Unreadable
 from kalends.broker.site_link import SiteLink
 from kalends.resource_servers import server as site_server
@@ -102,6 +103,12 @@ def one_row_spoils_all() -> None:
 def an_older_past_is_accepted() -> None:
     """A site looks at nothing that others remember of it, and at none of its epochs."""
     Past.includes = lambda past, memory, position: True  # type: ignore[method-assign]
+
+
+@mutation
+def an_older_register_is_accepted() -> None:
+    """A broker looks at nothing that sites remember of its register."""
+    Recognition.hear = lambda recognition, site, marks: True  # type: ignore[method-assign]
 
 
 def _as_participant(broken: type[Participant]) -> Callable[[], None]:

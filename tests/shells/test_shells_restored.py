@@ -19,3 +19,11 @@ def test_after_one_command_broker_and_sites_agree_whichever_disk_was_put_back() 
 
 def test_a_site_that_believes_its_older_past_is_caught() -> None:
     assert seeds_to_catch("restore", "an_older_past_is_accepted", 20) is not None
+
+
+def test_a_register_that_was_put_back_is_reminded_by_its_sites_of_all_that_it_told() -> None:
+    check("amnesia", 20)
+
+
+def test_a_register_that_believes_its_older_past_is_caught() -> None:
+    assert seeds_to_catch("amnesia", "an_older_register_is_accepted", 20) is not None

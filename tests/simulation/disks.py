@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kalends.broker import record as r
 from kalends.broker import register
+from kalends.broker.recognising import Live
 from kalends.core.messages import Message
 from kalends.resource_servers.stakes import Fact
 from kalends.resource_servers.store import KIND, Loaded, SiteStore
@@ -137,7 +138,8 @@ class RegisterDisk:
         self,
         operations: Sequence[r.Operation],
         who: str,
-        memories: Iterable[r.Remember] = (),
+        memories: Iterable[r.Remember],
+        live: Live,
         *,
         full: float,
         sync: float,
@@ -149,6 +151,7 @@ class RegisterDisk:
         self.connection.execute("begin immediate")
         for memory in memories:
             register.remember(self.connection, memory)
+        register.live(self.connection, live)
         results = register.apply(self.connection, operations)
         self.connection.execute("commit")
         for result in results:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from kalends.agents.runs import Outcome
@@ -18,6 +19,7 @@ from kalends.broker import register
 from kalends.broker.coordinator import Coordinator
 from kalends.broker.desk import Identity
 from kalends.broker.directory import Directory
+from kalends.broker.recognising import Live, Recognition, mark_for
 from kalends.broker.reconciling import Reconciling
 from kalends.broker.remembering import Memories
 from kalends.broker.replica import BEAT_EVERY_S, CLOCK_AHEAD, Leases
@@ -239,6 +241,8 @@ class SiteNode(Node):
         self.logical.merge(frame.lc, self.now().wall_ms)
         self._hear_clock(session.name, frame.wall_ms)
         source = session.name
+        if frame.mark is not None:
+            self.participant.heard_mark(source, frame.mark)
         for message in frame.messages:
             self.participant.receive(source, message, self.now())
         self._carry_out()
@@ -405,6 +409,9 @@ class BrokerNode(Node):
         super().__init__(world, name)
         self.register = world.register
         self._starts = 0
+        self._life = ""
+        self._position = 0
+        """As many transactions of this life are durable."""
         self._operations: list[r.Operation] = []
         self._writing = False
         self._tickets: dict[int, Call] = {}
@@ -416,10 +423,20 @@ class BrokerNode(Node):
         connection = self.register.connection
         connection.execute("begin immediate")
         register.retire(connection, self.name, self.owner)
+        self._life = sha256(self.owner.encode()).hexdigest()[:32]
+        self._position = 0
+        register.live(connection, Live(self._life, 0))
         connection.execute("commit")
         bound = register.clock_bound(connection)
         self._leases = Leases()
         self._leases.look(register.beats(connection), self.now().monotonic_ms)
+        self.recognition = Recognition(
+            register.secret(connection),
+            {site.name for site in self.world.sites},
+            lambda life: register.position_of(connection, life),
+            put_back=False,
+            monotonic_ms=self.now().monotonic_ms,
+        )
         self.logical = LogicalClock.resumed(bound, self.now().wall_ms)
         self._bound = 0
         directory = Directory({site.name: site.url for site in self.world.sites})
@@ -432,6 +449,7 @@ class BrokerNode(Node):
             jitter=self.kernel.random.random,
             owner_alive=self._leases.alive,
             scripts={SCRIPT_HASH: SCRIPT}.get,
+            certain=lambda: self.recognition.is_certain(self.now().monotonic_ms),
         )
         self.memories = Memories()
         self.reconciling = Reconciling(
@@ -485,6 +503,8 @@ class BrokerNode(Node):
             if isinstance(message, m.Known):
                 if current:
                     self.memories.lives(frame.source, message.life)
+                # No image of the register is ever put back here.
+                assert self.recognition.hear(frame.source, message.marks), message.marks
                 if current and message.behind:
                     self.reconciling.begin(frame.source)
             elif isinstance(message, m.Compared | m.Relocked):
@@ -565,7 +585,8 @@ class BrokerNode(Node):
     def _beat(self) -> None:
         now = self.now()
         self._store_beat(now.wall_ms)
-        for record in self._left_behind(now):
+        certain = self.recognition.is_certain(now.monotonic_ms)
+        for record in self._left_behind(now) if certain else ():
             assert isinstance(record, r.Record)
             self.kernel.note(f"{self.name} adopts {record.rid[-6:]} of {record.owner}")
             self.coordinator.adopt(record, now)
@@ -629,8 +650,14 @@ class BrokerNode(Node):
                 self.network.reply(to, message)
         elif to in self.sessions:
             lc = self.logical.value
+            secret = register.secret(self.register.connection)
             frame = m.FrameToSite(
-                v=2, source=self.name, lc=lc, messages=messages, wall_ms=self.watch.wall_ms()
+                v=2,
+                source=self.name,
+                lc=lc,
+                messages=messages,
+                wall_ms=self.watch.wall_ms(),
+                mark=mark_for(secret, to, self._life, self._position),
             )
             self.network.send(self.sessions[to], frame)
 
@@ -654,10 +681,12 @@ class BrokerNode(Node):
             batch,
             self.name,
             self.memories.to_store() if _commits(batch) else (),
+            Live(self._life, self._position + 1),
             full=self.trouble.full,
             sync=self.trouble.sync,
         )
         self.point("after the register stored")
+        self._position += 1
         self._writing = False
         if self.decide_first:
             now = self.now()

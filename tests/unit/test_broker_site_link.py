@@ -79,6 +79,9 @@ class User:
     def site_at(self, site: str, position: int) -> None:
         pass
 
+    def mark(self, site: str) -> m.Mark | None:
+        return None
+
     def welcome(self, site: str) -> m.Welcome:
         return WELCOME
 

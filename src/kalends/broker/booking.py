@@ -161,6 +161,7 @@ class Booking:
         first may have no sense any more, just because it was carried out.
         """
         service = self._service
+        service.check()
         user = caller.principal.user
         loop = asyncio.get_running_loop()
         began_s = loop.time()

@@ -198,7 +198,10 @@ class Decisions(Touring):
         """Whoever proves to be the site it says hears what was decided; others hear, and leave, nothing."""
         true = proofs.of_request(self._site_key(inquire.site), inquire.rid)
         proved = proofs.same(inquire.secret, true)
-        op = r.Ask(inquire.rid, inquire.att, inquire.secret, reply_to, inquire.site, proved)
+        op = r.Ask(
+            inquire.rid, inquire.att, inquire.secret, reply_to, inquire.site, proved,
+            certain=self._certain(),
+        )  # fmt: skip
         self._effects.operations.append(op)
 
     def _answer_inquiry(self, ask: r.Ask, row: Record | None, now: Moment) -> None:
@@ -210,6 +213,8 @@ class Decisions(Touring):
         outcome: Literal["commit", "abort", "pending"] = "abort"
         if row is not None and committed:
             outcome, chosen = "commit", row.chosen
+        elif not ask.certain:
+            outcome = "pending"
         elif row is not None and row.state == "open" and row.att <= ask.att:
             outcome = "pending"
             mine = row.owner == self.identity.owner

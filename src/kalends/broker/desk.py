@@ -97,7 +97,8 @@ class Desk:
     """All requests that this broker replica works on. Not thread-safe.
 
     `new_rid` brings randomness; `jitter` gives numbers in [0, 1); `owner_alive` tells
-    whether another replica's lease runs; `scripts` gives the source of a hash, or "".
+    whether another replica's lease runs; `scripts` gives the source of a hash, or ""; `certain` tells whether
+    what the register has no decision of was never decided.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class Desk:
         open_per_user_max: int = 256,
         owner_alive: Callable[[str], bool] = lambda owner: False,
         scripts: Callable[[str], str] = lambda script: "",
+        certain: Callable[[], bool] = lambda: True,
     ) -> None:
         self.identity = identity
         self.directory = directory
@@ -124,6 +126,7 @@ class Desk:
         self._open_per_user_max = open_per_user_max
         self._owner_alive = owner_alive
         self._scripts = scripts
+        self._certain = certain
         self._seen: dict[str, dict[str, None]] = {}
         """For each site the scripts that it has been sent in this session, oldest first."""
         self._open: Counter[str] = Counter()

@@ -230,6 +230,7 @@ class Ask(msgspec.Struct, frozen=True):
     """The outcome of attempt `att`, for the asker at `reply_to`.
 
     `proved`: by what is derived for its site. If not, only the secret of an old row may prove it.
+    `certain`: where there is no decision, none was made. If not, none is made here.
     """
 
     rid: str
@@ -238,6 +239,7 @@ class Ask(msgspec.Struct, frozen=True):
     reply_to: str
     site: str = ""
     proved: bool = False
+    certain: bool = True
 
 
 CaseOperation = Begin | Note | Raise | Commit | Close | Cancel | Finish | Adopt | Read

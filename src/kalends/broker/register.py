@@ -12,8 +12,10 @@ from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 from kalends.broker import script_table
+from kalends.broker.recognising import Live
 from kalends.broker.record import (
     Adopt,
     Ask,
@@ -36,7 +38,9 @@ from kalends.broker.record import (
     encode_record,
 )
 from kalends.core.clock import ASTRAY_MS
+from kalends.core.errors import Problem
 from kalends.core.messages import Memory
+from kalends.serving.maintenance import RECOVERING
 
 REQUESTS: Final = """
 create table request (
@@ -66,6 +70,7 @@ create table site (
     life     text not null,
     position integer not null
 ) without rowid;
+create table life (life text primary key, position integer not null) without rowid;
 """
 
 SCHEMA: Final = REQUESTS + script_table.SCHEMA + IDENTITY
@@ -212,7 +217,7 @@ def _examine(connection: sqlite3.Connection, op: Examine) -> Registered:
 def _ask(connection: sqlite3.Connection, op: Ask) -> Registered:
     """A write where there is no row: a replica whose Begin is still on its way must lose it."""
     found = row(connection, op.rid)
-    if found is None and op.proved:
+    if found is None and op.proved and op.certain:
         connection.execute(
             "insert into request values (?, '', ?, '', ?, 'closed', '', 1, null)"
             " on conflict do nothing",
@@ -430,6 +435,59 @@ def memory_of(connection: sqlite3.Connection, site: str) -> Memory | None:
     """How far `site` was when it was last heard of by any replica."""
     row = connection.execute("select life, position from site where name = ?", (site,)).fetchone()
     return Memory(*row) if row else None
+
+
+def live(connection: sqlite3.Connection, known: Live) -> None:
+    """A life of the register has come so far."""
+    connection.execute(
+        "insert into life values (?, ?)"
+        " on conflict (life) do update set position = max(position, excluded.position)",
+        known,
+    )
+
+
+def position_of(connection: sqlite3.Connection, life: str) -> int | None:
+    """How far `life` is known to have come; None where it is not known."""
+    found = connection.execute("select position from life where life = ?", (life,)).fetchone()
+    return found[0] if found else None
+
+
+def is_put_back(connection: sqlite3.Connection) -> bool:
+    """Whether the register has forgotten something, and is not compared with all its sites yet."""
+    found = connection.execute("select value from meta where name = ?", (RECOVERING,)).fetchone()
+    return bool(found and found[0])
+
+
+def put_back(connection: sqlite3.Connection) -> None:
+    """From now on nothing new is taken, and nothing given up, until `made_good`."""
+    connection.execute("insert or replace into meta values (?, 1)", (RECOVERING,))
+
+
+def made_good(
+    connection: sqlite3.Connection, known: Sequence[Live], problem: Problem
+) -> int | None:
+    """The register goes on: what sites remember of it is `known`, and no request is open any more.
+
+    Nobody knows what became of what was open when it was put back: it failed, with `problem`. Returns how
+    many these were; None, and nothing is done, where another replica has been faster.
+    """
+    if not is_put_back(connection):
+        return None
+    connection.execute("delete from meta where name = ?", (RECOVERING,))
+    for each in known:
+        live(connection, each)
+    found = connection.execute(f"select {_COLUMNS} from request where state = 'open'").fetchall()
+    for record in map(_of_columns, found):
+        body = None
+        if isinstance(record, Record):
+            record.problem = structs.replace(problem, request_id=record.reservation)
+            body = encode_record(record)
+        connection.execute(
+            "update request set state = 'closed', done = 1, body = ifnull(?, body) where rid = ?",
+            (body, record.rid),
+        )
+        script_table.release(connection, record.rid)
+    return len(found)
 
 
 def beat(connection: sqlite3.Connection, owner: str, clock: int) -> None:

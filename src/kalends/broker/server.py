@@ -170,7 +170,7 @@ def _handlers(
         return health(caller, api.Nothing())
 
     async def reconcile(caller: Caller, body: api.Reconcile) -> api.Reconciled:
-        return await service.reconcile(body.wait_ms / 1000)
+        return await service.reconcile(body.wait_ms / 1000, body.go_on)
 
     return {
         "health": health,

@@ -32,18 +32,28 @@ from kalends.broker.directory import Directory
 from kalends.broker.hearing import Complaints
 from kalends.broker.inquiries import Inquiries
 from kalends.broker.measures import Measures
+from kalends.broker.recognising import Live, Recognition, mark_for
 from kalends.broker.reconciling import Reconciling
-from kalends.broker.record import Ask, Commit, Record, Registered, Unreadable
+from kalends.broker.record import Ask, Commit, Examine, Read, Record, Registered, Unreadable
 from kalends.broker.remembering import Memories
 from kalends.broker.replica import BEAT_EVERY_S, CLOCK_AHEAD, LEASE_MS, Leases
 from kalends.broker.site_link import SiteLink
-from kalends.broker.store import Beat, BrokerStore, Resign, Result, Retire, Write
+from kalends.broker.store import (
+    Beat,
+    BrokerStore,
+    MadeGood,
+    PutBack,
+    Resign,
+    Result,
+    Retire,
+    Write,
+)
 from kalends.broker.watching import EventRing
 from kalends.core import messages as m
 from kalends.core import proofs
 from kalends.core.api import Reconciled, RequestView
 from kalends.core.clock import LogicalClock
-from kalends.core.errors import KalendsError, OutcomeUnknown, Unavailable
+from kalends.core.errors import KalendsError, LostRace, OutcomeUnknown, Unavailable
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.serving.clock_watch import ClockWatch
@@ -79,11 +89,17 @@ SOURCES_MAX: Final = 256
 """Scripts that are at hand without a look into the store: at most 8 MiB."""
 
 
-class Life(NamedTuple):
-    """What lasts from an opening of the store to its failure or the stop."""
+READS: Final = (Read, Examine, Ask)
+"""Operations that leave nothing behind that the register could forget."""
 
+
+class Life(NamedTuple):
+    """What lasts from an opening of the store to its failure or the stop; `name` is drawn at random."""
+
+    name: str
     store: BrokerStore
     coordinator: Coordinator
+    recognition: Recognition
 
 
 def moment() -> Moment:
@@ -129,6 +145,11 @@ class BrokerService:
             lambda: self.store.secret,
         )
         self._reconciled = asyncio.Event()
+        self._position = 0
+        """As many writes have been given to the store in this life."""
+        self._durable = 0
+        """As many of them are durable."""
+        self._marks: dict[str, m.Mark] = {}
         self.draining = False
         self.failure = ""
         self._sources: dict[str, str] = {}
@@ -190,17 +211,27 @@ class BrokerService:
     async def _begin(self) -> None:
         store = await self._open_store()
         owner = f"{self._replica}:{store.epoch}"
+        name = secrets.token_hex(16)
         try:
             bound = store.read(register.clock_bound)
             now = moment()
             bound = max(bound, self.logical_clock.value)
             self.logical_clock = LogicalClock.resumed(bound, now.wall_ms)
-            await store.writer.run((Retire(self._replica, owner), self._beat(owner, now)))
+            begins = (Retire(self._replica, owner), self._beat(owner, now), Live(name, 0))
+            await store.writer.run(begins)
             self.leases.look(store.read(register.beats), now.monotonic_ms)
+            recognition = Recognition(
+                store.secret,
+                self.directory.sites,
+                lambda life: store.read(register.position_of, life),
+                put_back=store.read(register.is_put_back),
+                monotonic_ms=now.monotonic_ms,
+            )
         except BaseException:
             await store.close()
             raise
         self._beaten_s = time.monotonic()
+        self._position = self._durable = 0
         if not self.events.last:
             self.events.last = self.logical_clock.value
         coordinator = Coordinator(
@@ -214,9 +245,10 @@ class BrokerService:
             scripts=lambda script: (
                 self._sources.get(script) or store.read(script_table.source_of, script)
             ),
+            certain=lambda: recognition.is_certain(moment().monotonic_ms),
         )
         coordinator.draining = self.draining
-        self._life = Life(store, coordinator)
+        self._life = Life(name, store, coordinator, recognition)
         self.failure = ""
         self._took_over = False
         self.logger.info("broker_begins", owner=owner)
@@ -255,8 +287,9 @@ class BrokerService:
     async def _beat_once(self, life: Life) -> None:
         """Renew the lease, and take over what nobody works on.
 
-        The first time is when all sites are connected, or a beat after the start: a request that is
-        taken over sooner would find no site that it can ask, and fail.
+        The first time is when all sites have come, or some seconds after the start: a request that is
+        taken over sooner would find no site that it can ask, and fail; or it was decided, and the register
+        has forgotten it.
         """
         owner = life.coordinator.identity.owner
         now = moment()
@@ -264,6 +297,11 @@ class BrokerService:
         try:
             await life.store.writer.run((self._beat(owner, now), *self.memories.to_store()))
             self.leases.look(life.store.read(register.beats), now.monotonic_ms)
+            if self._follow_replicas(life) or not life.recognition.is_certain(now.monotonic_ms):
+                self._beaten_s = time.monotonic()
+                self.reconciling.beat()
+                self.stir()
+                return
             alive = self.leases.all_alive()
             orphans = life.store.read(register.orphans, (owner, *alive), ORPHANS_MAX)
             attended = life.coordinator.attended() | self._told_unreadable
@@ -281,6 +319,15 @@ class BrokerService:
         for record in to_adopt:
             self._adopt(record)
         self._tell_unreadable(row for row in orphans if isinstance(row, Unreadable))
+
+    def _follow_replicas(self, life: Life) -> bool:
+        """Whether another replica has found that the register was put back: then this one begins anew."""
+        put_back = life.store.read(register.is_put_back)
+        if put_back and not life.recognition.put_back:
+            self._fail(_put_back())
+            return True
+        life.recognition.put_back = put_back
+        return False
 
     def _adopt(self, record: Record) -> None:
         if self._life is not None:
@@ -367,6 +414,8 @@ class BrokerService:
             return self.failure
         if (stuck_s := self._stuck_s()) >= STUCK_S:
             return _stuck(stuck_s).detail
+        if self._life is not None and (unsettled := self._life.recognition.unsettled()):
+            return f"{_put_back().detail}; not compared yet: {', '.join(unsettled)}"
         silent_s = time.monotonic() - self._beaten_s
         if silent_s * 1000 >= LEASE_MS:
             return f"the lease of this replica was not renewed for {silent_s:.0f} s"
@@ -413,7 +462,7 @@ class BrokerService:
     async def stored(self, writes: Sequence[Write]) -> Sequence[Result]:
         """The results of `writes` once they are durable; raises `Unavailable` and `OutcomeUnknown`."""
         store = self.store
-        self._check_store()
+        self.check()
         number, future = self.ticket()
         found: list[Result] = []
 
@@ -444,7 +493,7 @@ class BrokerService:
 
         While the store is stuck nothing is begun: nobody could be told what becomes of it.
         """
-        self._check_store()
+        self.check()
         answer = asked(self.coordinator, call)
         self.stir()
         return answer
@@ -476,7 +525,11 @@ class BrokerService:
             # A commit rests on what sites have said: the register knows how far they were then.
             operations = [*self.memories.to_store(), *operations]
         if operations:
-            life.store.writer.submit(operations, self._registered, self._fail)
+            if not all(isinstance(each, READS) for each in operations):
+                self._position += 1
+                operations = [Live(life.name, self._position), *operations]
+            registered = partial(self._registered, self._position)
+            life.store.writer.submit(operations, registered, self._fail)
             self._watch_store()
         for site, message in sends:
             self._send(site, message)
@@ -505,9 +558,12 @@ class BrokerService:
     def _stuck_s(self) -> float:
         return self._life.store.writer.stuck_s if self._life is not None else 0.0
 
-    def _check_store(self) -> None:
+    def check(self) -> None:
+        """Raises `Unavailable` while nothing can be begun, or ended, that the register is to know of."""
         if (stuck_s := self._stuck_s()) >= STUCK_S:
             raise _stuck(stuck_s)
+        if self._life is not None and self._life.recognition.put_back:
+            raise _put_back()
 
     def _watch_store(self) -> None:
         if self._store_timer is None:
@@ -550,10 +606,11 @@ class BrokerService:
         self.alarms = [*self.alarms[-ALARMS_MAX + 1 :], alarm]
         self.measures.alarms.inc()
 
-    def _registered(self, results: Sequence[Result]) -> None:
+    def _registered(self, position: int, results: Sequence[Result]) -> None:
         life = self._life
         if life is None:
             return
+        self._durable = position
         now = moment()
         mine = [result for result in results if isinstance(result, Registered)]
         for result in mine:
@@ -614,11 +671,7 @@ class BrokerService:
                 if complaint and self._complaints.new(site, complaint, now.monotonic_ms):
                     self.alarm(f"{site} {complaint}")
             elif isinstance(message, m.Known):
-                self.memories.lives(site, message.life)
-                if message.behind:
-                    self.alarm(f"{site} may have forgotten promises: what it has is compared")
-                    self.reconciling.begin(site)
-                    self.stir()
+                self._known(site, message, now)
             elif isinstance(message, m.Compared | m.Relocked):
                 self._compared(site, message, now)
                 self.stir()
@@ -630,7 +683,32 @@ class BrokerService:
     def _take(self, coordinator: Coordinator, site: str, message: m.Message, now: Moment) -> None:
         hello = isinstance(message, m.Hello)
         self.step(lambda: coordinator.receive(site, message, now), goes_on=hello)
-        if hello and not self._took_over and self._all_up():
+
+    def _known(self, site: str, known: m.Known, now: Moment) -> None:
+        """Compare the site's past with what is remembered of it, and ours with what it remembers."""
+        self.memories.lives(site, known.life)
+        life = self._life
+        if life is None:
+            return
+        if known.behind:
+            self.alarm(f"{site} may have forgotten promises: what it has is compared")
+        try:
+            includes_all = life.recognition.hear(site, known.marks)
+        except Unavailable as error:
+            self._fail(error)
+            return
+        if not includes_all and not life.recognition.put_back:
+            self.alarm(
+                f"this broker's register was put back to an earlier state: {site} was told more than it"
+                " knows. Nothing new is taken until it has been compared with all sites"
+            )
+            life.store.writer.submit((PutBack(),), lambda _: None, self._fail)
+            self._fail(_put_back())
+            return
+        if known.behind or life.recognition.put_back:
+            self.reconciling.begin(site)
+            self.stir()
+        if not self._took_over and life.recognition.is_certain(now.monotonic_ms):
             self._changed.set()
 
     def _compared(self, site: str, message: m.Compared | m.Relocked, now: Moment) -> None:
@@ -650,10 +728,26 @@ class BrokerService:
                     f"{lost.id} of {lost.user} cannot be made good at {site}:"
                     f" {', '.join(lost.blockers)}"
                 )
+            self._life.recognition.settle(site)
+            if self._life.recognition.put_back and not self._life.recognition.unsettled():
+                write = _made_good(self._life.recognition)
+                self._life.store.writer.submit((write,), self._go_on, self._fail)
             self._reconciled.set()
 
-    async def reconcile(self, wait_s: float) -> Reconciled:
-        """Compare with all sites that are connected; what has ended within `wait_s`, and how."""
+    def _go_on(self, results: Sequence[Result]) -> None:
+        """The register was put back, and has been made good."""
+        if self._life is None:
+            return
+        self._life.recognition.put_back = False
+        if isinstance(results[0], int):
+            self.alarm(f"the register is made good; {results[0]} open requests were given up")
+        self._changed.set()
+
+    async def reconcile(self, wait_s: float, go_on: bool) -> Reconciled:
+        """Compare with all sites that are connected; what has ended within `wait_s`, and how.
+
+        `go_on`: a register that was put back takes new requests again without the sites that are missing.
+        """
         reached = [name for name, site in self.directory.sites.items() if site.up]
         for site in reached:
             self.reconciling.begin(site)
@@ -663,14 +757,15 @@ class BrokerService:
                 while any(map(self.reconciling.running, reached)):
                     self._reconciled.clear()
                     await self._reconciled.wait()
+        life = self._life
+        if go_on and life is not None and life.recognition.put_back:
+            self._go_on(await self.stored((_made_good(life.recognition),)))
         reports = self.reconciling.reports
         return Reconciled(
             sites=tuple(reports[site] for site in reached if site in reports),
             unreached=tuple(site for site in self.directory.sites if site not in reports),
+            recovering=self._life is not None and self._life.recognition.put_back,
         )
-
-    def _all_up(self) -> bool:
-        return all(site.up for site in self.directory.sites.values())
 
     def welcome(self, site: str) -> m.Welcome:
         store = self.store
@@ -699,6 +794,16 @@ class BrokerService:
         if wall_ms:
             self.clock_watch.heard(site, wall_ms)
 
+    def mark(self, site: str) -> m.Mark | None:
+        life = self._life
+        if life is None:
+            return None
+        known = self._marks.get(site)
+        if known is None or (known.life, known.position) != (life.name, self._durable):
+            known = mark_for(life.store.secret, site, life.name, self._durable)
+            self._marks[site] = known
+        return known
+
     def clocks(self) -> tuple[int, int]:
         return self.logical_clock.value, moment().wall_ms
 
@@ -725,6 +830,23 @@ def _stuck(stuck_s: float) -> Unavailable:
         remedy="try again in a moment; it goes on by itself once the store is free",
         retry_after_s=1.0,
     )
+
+
+def _put_back() -> Unavailable:
+    return Unavailable(
+        "this broker's register was put back to an earlier state, and is compared with its sites first",
+        where="store",
+        remedy="try again in a moment; the operator of the broker sees in /healthz what is missing",
+        retry_after_s=5.0,
+    )
+
+
+def _made_good(recognition: Recognition) -> MadeGood:
+    problem = LostRace(
+        "the broker's register was put back to an earlier state while this was open",
+        remedy="ask again with a new key",
+    ).to_problem()
+    return MadeGood(tuple(recognition.accounted()), problem)
 
 
 def _none_yet(future: asyncio.Future[RequestView | None]) -> None:

@@ -48,7 +48,7 @@ never waits."""
 IDLE_S_MAX: Final = 1.0
 """A Forget has nobody waiting for it: it leaves with the next frame, or after this time."""
 
-_FRAME_HEAD_BYTES_MAX: Final = 128
+_FRAME_HEAD_BYTES_MAX: Final = 256
 
 
 class _FrameOut(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -60,6 +60,7 @@ class _FrameOut(msgspec.Struct, frozen=True, omit_defaults=True):
     messages: list[msgspec.Raw]
     wall_ms: int
     proof: str = ""
+    mark: m.Mark | None = None
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -87,6 +88,9 @@ class LinkUser(Protocol):
 
     def heard_clocks(self, site: str, logical: int, wall_ms: int) -> None:
         """Take note of the site's clocks; `wall_ms` is 0 when it does not say."""
+
+    def mark(self, site: str) -> m.Mark | None:
+        """How far the register is, to be told to the site; None without a store."""
 
     def clocks(self) -> tuple[int, int]:
         """The logical time to put on a frame, and what the wall clock shows (milliseconds UTC)."""
@@ -128,6 +132,8 @@ class SiteLink:
         self._outbox_bytes = 0
         self._to_write = asyncio.Event()
         self._position = 0
+        self._told: m.Mark | None = None
+        """How far the site was told that the register is."""
         self._drop = asyncio.Event()
         self._idle: asyncio.TimerHandle | None = None
 
@@ -175,6 +181,7 @@ class SiteLink:
         self._outbox.clear()
         self._outbox_bytes = 0
         self._fresh_proof = ""
+        self._told = None
         self._to_write.clear()
         self._drop.clear()
         self._no_longer_idle()
@@ -288,7 +295,10 @@ class SiteLink:
                 self._outbox_bytes -= len(packed)
                 taken.append(msgspec.Raw(packed))
             logical, wall_ms = self._user.clocks()
-            frame = _FrameOut(m.WIRE_VERSION, self._source, logical, taken, wall_ms, proof)
+            mark = self._user.mark(self.name)
+            told, self._told = self._told, mark
+            news = mark if mark != told else None
+            frame = _FrameOut(m.WIRE_VERSION, self._source, logical, taken, wall_ms, proof, news)
             yield _ENCODER.encode(frame)
 
     async def _prove(self) -> None:

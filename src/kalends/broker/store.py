@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 from kalends.broker import register, script_table
+from kalends.broker.recognising import Live
 from kalends.broker.record import COMMITTED, Operation, Registered, Remember, Unreadable
 from kalends.broker.script_table import Named
-from kalends.core.errors import Unavailable
+from kalends.core.errors import Problem, Unavailable
 from kalends.serving.group_commit import Committed, GroupCommit
 from kalends.serving.sqlite_file import StoreFile, StoreKind, open_store
 
@@ -68,8 +69,30 @@ class ForgetScript(NamedTuple):
     reference: str
 
 
-Write = Operation | Remember | Beat | Retire | Resign | KeepScript | ForgetScript
-Result = Registered | tuple[Named, ...] | None
+class PutBack(NamedTuple):
+    """As `register.put_back`."""
+
+
+class MadeGood(NamedTuple):
+    """As `register.made_good`, which gives the result."""
+
+    known: tuple[Live, ...]
+    problem: Problem
+
+
+Write = (
+    Operation
+    | Remember
+    | Beat
+    | Retire
+    | Resign
+    | Live
+    | PutBack
+    | MadeGood
+    | KeepScript
+    | ForgetScript
+)
+Result = Registered | tuple[Named, ...] | int | None
 
 
 def carry_out(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[Result]:
@@ -88,6 +111,14 @@ def carry_out(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[R
         elif isinstance(write, Resign):
             register.resign(connection, write.owner)
             results.append(None)
+        elif isinstance(write, Live):
+            register.live(connection, write)
+            results.append(None)
+        elif isinstance(write, PutBack):
+            register.put_back(connection)
+            results.append(None)
+        elif isinstance(write, MadeGood):
+            results.append(register.made_good(connection, *write))
         elif isinstance(write, KeepScript):
             kept = script_table.keep(connection, *write)
             results.append((kept,) if kept is not None else ())

@@ -232,7 +232,8 @@ class Client(RequestCalls):
     async def reconcile(self, *, wait_s: float = 30.0, go_on: bool = False) -> api.Reconciled:
         """Compare a broker's register with all its sites, and mend what differs.
 
-        Asked of a site: what it has not compared yet; with `go_on` it takes new bookings all the same.
+        Asked of a site: what it has not compared yet. With `go_on` a server whose store was put back takes
+        new bookings though not all has been compared.
         """
         body = api.Reconcile(wait_ms=int(wait_s * 1000), go_on=go_on)
         return await self._caller.call(body, "reconcile", api.Reconciled)

@@ -508,7 +508,8 @@ class Audited(Answer, frozen=True, kw_only=True):
 class Reconcile(Body, frozen=True, kw_only=True):
     """A broker compares its register with every site, mends what can be mended, and names the rest.
 
-    A site is asked what it has not compared yet; with `go_on` it takes new bookings all the same.
+    A site is asked what it has not compared yet. With `go_on` a site, or a broker whose register was put
+    back, takes new bookings though not all have been compared.
     """
 
     wait_ms: WaitMs = 30_000
@@ -540,8 +541,9 @@ class SiteReconciled(Answer, frozen=True, kw_only=True):
 
 
 class Reconciled(Answer, frozen=True, kw_only=True):
-    """Of a broker: `sites`, and those that were `unreached`. Of a site: whether it is `recovering`, and
-    `at_risk`, the number of reservations of each register that has not compared in this life of it.
+    """Of a broker: `sites`, and those that were `unreached`. Of a site: `at_risk`, the number of reservations
+    of each register that has not compared in this life of it. `recovering`: its store was put back to an
+    earlier state, and it takes nothing new yet.
     """
 
     sites: tuple[SiteReconciled, ...] = ()

@@ -106,5 +106,8 @@ AGENT_MESSAGES_MAX: Final = 16
 AGENT_MESSAGE_CHARS_MAX: Final = 4_096
 """What an agent may leave for its client, and the client for its agent: notes, not data."""
 
+MARKS_MAX: Final = 8
+"""Lives of a register's replicas that a site remembers: the newest."""
+
 COMPARED_MAX: Final = 200
 """Reservations in one page of a comparison between a register and a site."""

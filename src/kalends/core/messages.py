@@ -159,6 +159,17 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     position: Count
 
 
+class Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How far a register was: a life of one of its replicas, and its position then.
+
+    `proof` is the register's own (`kalends.core.proofs`): a site can show it, and make none up.
+    """
+
+    life: LifeId
+    position: Count
+    proof: Proof
+
+
 class Welcome(Message, frozen=True, kw_only=True):
     """The answer to `Hello`, before anything else on the session.
 
@@ -175,11 +186,13 @@ class Welcome(Message, frozen=True, kw_only=True):
 
 class Known(Message, frozen=True, kw_only=True):
     """`life` is this life of the site. `behind`: its past is not the one that was remembered, or another
-    register has found that: compare before anything new is asked for.
+    register has found that: compare before anything new is asked for. `marks` are what the site remembers
+    of the register.
     """
 
     life: LifeId
     behind: bool = False
+    marks: Annotated[tuple[Mark, ...], Meta(max_length=limits.MARKS_MAX)] = ()
 
 
 class Compare(Message, frozen=True, kw_only=True):
@@ -669,6 +682,7 @@ class FrameToSite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `wall_ms` is what its wall clock shows then (UTC), so that clocks that disagree are noticed; 0: not
     said.
     `proof` is a fresh token now and then: the session is believed for longer (`kalends.serving.proving`).
+    `mark` is how far the register is, where that has changed since the frame before.
     """
 
     v: Literal[2]
@@ -677,6 +691,7 @@ class FrameToSite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     messages: Annotated[list[ToSite], Meta(max_length=limits.FRAME_MESSAGES_MAX)]
     wall_ms: Count = 0
     proof: Annotated[str, Meta(max_length=limits.TOKEN_CHARACTERS_MAX)] = ""
+    mark: Mark | None = None
 
 
 class FrameToBroker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -55,6 +55,11 @@ def of_decision(register_secret: str, site: str, rid: str, att: int, *what: str)
     return _derived(register_secret, "decision", site, rid, str(att), *what)
 
 
+def of_mark(register_secret: str, site: str, life: str, position: int) -> str:
+    """Proves to the register itself that it has told `site` that it was so far."""
+    return _derived(register_secret, "mark", site, life, str(position))
+
+
 def same(said: str, true: str) -> bool:
     """Whether two secrets are equal, in a time that tells nothing of where they differ."""
     return hmac.compare_digest(said.encode(), true.encode())

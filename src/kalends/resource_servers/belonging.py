@@ -36,6 +36,10 @@ class Belonging(Records):
         if changed is not None:
             self._effects.facts.append(stored_register(changed))
 
+    def heard_mark(self, source: str, mark: m.Mark) -> None:
+        """The register of `source` says how far it is; it will want to hear that again."""
+        self._registers.mark(source, mark)
+
     def _is_its_owners(self, source: str, message: m.Message) -> bool:
         """Whether `message`, if it is about a request that is known here, is of whom that belongs to."""
         if not isinstance(message, ABOUT_A_REQUEST):

@@ -174,6 +174,8 @@ class BrokerSessions:
         if not link.register or frame.source != link.name:
             self._identify(link, belief.caller, frame.source, messages)
             messages = messages[1:]
+        if frame.mark is not None:
+            self._engine().heard_mark(link.name, frame.mark)
         self._taken(len(messages))
         self._engine().receive(link.name, messages)
         if frame.wall_ms:

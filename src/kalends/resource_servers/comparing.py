@@ -33,7 +33,8 @@ class Comparing(InDoubt):
         if not known and register not in self._settled:
             self._fall_behind(register, now)
         behind = self.recovering and register not in self._settled
-        self._send(source, m.Known(life=self.past.life, behind=behind))
+        marks = self._registers.marks(register)
+        self._send(source, m.Known(life=self.past.life, behind=behind, marks=marks))
 
     def _fall_behind(self, register: str, now: Moment) -> None:
         """Durably: nothing new is taken here until the registers have compared."""

@@ -140,6 +140,10 @@ class SiteEngine:
         """A broker has said what its wall clock shows."""
         self.participant.heard_clock(source, wall_ms, self._moment())
 
+    def heard_mark(self, source: str, mark: m.Mark) -> None:
+        """A broker has said how far its register is."""
+        self.participant.heard_mark(source, mark)
+
     def broker_came(self) -> None:
         """A broker has opened a session: what it was asked for in vain is said again."""
         self._step(self.participant.remind_all)

@@ -152,6 +152,8 @@ class Records:
     def take_effects(self) -> Effects:
         """All effects since the last call, in order."""
         taken, self._effects = self._effects, Effects()
+        if any(isinstance(fact, StakeStored) for fact in taken.facts):
+            taken.facts.extend(self._registers.take_marked())
         self.position += sum(isinstance(f, StakeStored | StakeDropped) for f in taken.facts)
         return taken
 

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from kalends.core import limits
 from kalends.core import messages as m
 from kalends.core.errors import NotAllowed
 
@@ -59,12 +60,15 @@ NO_BADGE: Final = Badge()
 
 
 class KnownRegister(msgspec.Struct, frozen=True):
-    """`secret` is the key that its broker shares with this site; `names` are what it has spoken as."""
+    """`secret` is the key that its broker shares with this site; `names` are what it has spoken as; `marks`
+    are how far it was, in each of its last lives, oldest first.
+    """
 
     register: str
     key: str
     secret: str
     names: tuple[str, ...] = ()
+    marks: tuple[m.Mark, ...] = ()
 
 
 class RegisterStored(msgspec.Struct, frozen=True):
@@ -94,6 +98,8 @@ class Registers:
         self._known = {each.register: each for each in known}
         self._of_source: dict[str, str] = {}
         self._badges: dict[str, Badge] = {}
+        self._marked: set[str] = set()
+        """Registers that are further than is stored."""
 
     def of(self, source: str) -> str:
         """The register that `source` speaks for; "" while it has not said so."""
@@ -103,6 +109,30 @@ class Registers:
         """The key that we share with its broker; "" for a register that we do not know."""
         known = self._known.get(register)
         return known.secret if known is not None else ""
+
+    def marks(self, register: str) -> tuple[m.Mark, ...]:
+        """How far `register` was when it was last heard of, in each of its last lives."""
+        known = self._known.get(register)
+        return known.marks if known is not None else ()
+
+    def mark(self, source: str, mark: m.Mark) -> None:
+        """The register of `source` is so far: to be stored with the next thing that it has us store."""
+        register = self.of(source)
+        known = self._known.get(register)
+        if known is None:
+            return
+        before = {each.life: each for each in known.marks}
+        if mark.life in before and mark.position <= before[mark.life].position:
+            return
+        before.pop(mark.life, None)
+        marks = (*before.values(), mark)[-limits.MARKS_MAX :]
+        self._known[register] = msgspec.structs.replace(known, marks=marks)
+        self._marked.add(register)
+
+    def take_marked(self) -> list[RegisterStored]:
+        """What is to be stored of registers that are further than is stored."""
+        marked, self._marked = self._marked, set()
+        return [stored_register(self._known[register]) for register in sorted(marked)]
 
     def badge(self, register: str) -> Badge:
         """Of the last session for `register`; one that has not come yet may vouch for everybody."""
@@ -138,7 +168,8 @@ class Registers:
                 f" {_listed(known.names)}",
             )
         names = known.names if name in known.names else (*known.names, name)[-NAMES_MAX:]
-        now = KnownRegister(welcome.register, badge.key, welcome.secret, names)
+        marks = known.marks if known is not None else ()
+        now = KnownRegister(welcome.register, badge.key, welcome.secret, names, marks)
         self._of_source[source] = welcome.register
         self._badges[welcome.register] = badge
         while len(self._of_source) > SOURCES_MAX:

@@ -24,7 +24,9 @@ from kalends.core.api import LostReservation, Reconciled
     metavar="SECONDS",
     help="How long to wait for the sites' answers.  [default: 60]",
 )
-@click.option("--go-on", is_flag=True, help="A site: take new bookings without further comparison.")
+@click.option(
+    "--go-on", is_flag=True, help="Take new bookings again, though not all has been compared."
+)
 @pass_settings
 def command(settings: Settings, store: Path | None, wait_s: float, go_on: bool) -> int:  # fmt: skip
     """Compare broker and sites, and mend what differs.
@@ -32,7 +34,8 @@ def command(settings: Settings, store: Path | None, wait_s: float, go_on: bool) 
     Asked of a broker (scope admin): its register is compared with every site. What a site has
     forgotten is locked again where it is free; what was cancelled and is still there is freed; what
     the register has forgotten is written down again. What cannot be made good is named, with the
-    user it was promised to and the requests that stand in the way: then the exit code is 1.
+    user it was promised to and the requests that stand in the way: then the exit code is 1. A broker
+    whose own register was put back takes nothing new until this is done; --go-on ends that.
 
     Asked of a site: which registers have not compared yet since an older image of its store was put
     back, and how many reservations are at risk. With --go-on nobody is waited for any more.

@@ -1,0 +1,107 @@
+"""A register whose disk is put back, and nobody says so: its sites remind it of every word it gave."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any, Final
+
+import kalends
+from tests.shells import books
+from tests.shells.facility import Facility, Plan
+from tests.shells.scenarios import Broken, scenario
+
+BOOKINGS: Final = 6
+QUIET_S: Final = 10.0
+SETTLE_S: Final = 60.0
+AGAIN_S_MAX: Final = 120.0
+"""When all sites are back the broker takes new requests after so long at most."""
+
+
+@scenario(Plan(capacity=1, audited=False))
+async def amnesia(facility: Facility, chance: random.Random) -> None:
+    """An older image of the register comes back: nothing told is lost, undone, sold again, or half."""
+    await facility.up()
+    world = facility.world
+    folder, image = world.disk_of("broker0"), world.folder / "image"
+    told: dict[str, int] = {}
+    undone: set[str] = set()
+    async with facility.connect("broker0-0", "ann") as client:
+        after = chance.randrange(1, BOOKINGS)
+        for number in range(BOOKINGS):
+            if number == after:
+                await asyncio.sleep(QUIET_S)  # What only the register was told is lost with it.
+                world.disk.image(folder, image)
+            start = facility.tomorrow + 600 * number
+            told[(await client.book(facility.everything, duration="10m", at=start)).id] = start
+            await asyncio.sleep(chance.uniform(0, 1))
+        for rid in chance.sample(sorted(told), 2):
+            await client.cancel(rid)
+            del told[rid]
+            undone.add(rid)
+        await _decided_in_silence(facility, chance, client, told)
+        sleeper = chance.choice((*facility.sites, ""))
+        if sleeper:
+            world.kill(sleeper)
+        world.kill("broker0-0", dark=chance.random() < 0.5)
+        world.disk.put_back(folder, image)
+        world.network.heal()
+        facility.start("broker0-0")
+        await asyncio.sleep(chance.uniform(0, 30))
+        if sleeper:
+            facility.start(sleeper)
+        rid = await _booked_again(facility, client)
+        told[rid] = 0
+        await asyncio.sleep(SETTLE_S)
+        shown = {rid: (await client.show(rid)).state for rid in told}
+    if forgotten := [rid for rid, state in shown.items() if state != "reserved"]:
+        raise Broken(f"the broker says otherwise of {forgotten} than it did: {shown}")
+    _agree(facility, set(told), undone)
+
+
+async def _decided_in_silence(
+    facility: Facility, chance: random.Random, client: kalends.Client, told: dict[str, int]
+) -> None:
+    """Book once more, while a site can no longer hear what becomes of what it may have promised."""
+    deaf = chance.choice(facility.sites)
+    start = facility.tomorrow + 600 * BOOKINGS
+    booking = asyncio.create_task(client.book(facility.everything, duration="10m", at=start))
+    await asyncio.sleep(chance.uniform(0, 0.1))
+    facility.world.network.cut("broker0-0", deaf)
+    await asyncio.sleep(2)
+    if booking.done():
+        told[booking.result().id] = start
+    else:
+        booking.cancel()
+
+
+async def _booked_again(facility: Facility, client: kalends.Client) -> str:
+    """The id of the first booking that is taken again; what it wants is free in any case."""
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + AGAIN_S_MAX
+    while loop.time() < until_s:
+        start = facility.tomorrow + 6_000
+        try:
+            return (await client.book(facility.everything, duration="10m", at=start)).id
+        except kalends.KalendsError:
+            await asyncio.sleep(2)
+    raise Broken("nothing new is taken any more")
+
+
+def _agree(facility: Facility, told: set[str], undone: set[str]) -> None:
+    locked = {
+        site: {rid for rid, stake in books.stakes(facility, site).items() if _locked(stake)}
+        for site in facility.sites
+    }
+    everywhere = set.intersection(*locked.values())
+    somewhere = set.union(*locked.values())
+    if half := somewhere - everywhere:
+        raise Broken(f"half reserved: {half}, of {locked}")
+    if told - everywhere:
+        raise Broken(f"told, and locked nowhere: {told - everywhere}")
+    if undone & somewhere:
+        raise Broken(f"cancelled, and locked again: {undone & somewhere}")
+
+
+def _locked(stake: dict[str, Any]) -> bool:
+    return any(claim["state"] == "locked" for claim in stake["claims"])
