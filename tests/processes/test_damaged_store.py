@@ -75,6 +75,20 @@ def fingerprints(directory: Path, server: str = "") -> dict[str, str]:
     }
 
 
+def files_of(server: Server) -> dict[Path, bytes]:
+    """All that the server keeps on its disk: its store, and what lies beside it."""
+    store = store_of(server)
+    return {path: path.read_bytes() for path in store.parent.glob(f"{store.name}*")}
+
+
+def put_back(server: Server, image: dict[Path, bytes]) -> None:
+    """Make the disk of a server that is stopped what it was."""
+    for path in files_of(server):
+        path.unlink()
+    for path, content in image.items():
+        path.write_bytes(content)
+
+
 def a_customer(facility: Facility) -> Customer:
     urls = [broker.url for broker in facility.brokers]
     return Customer("ada", urls, facility.resources, BASE_S, random.Random())
@@ -187,18 +201,13 @@ async def test_a_register_whose_whole_disk_was_put_back_is_reminded_by_its_sites
     facility = copied(booked, tmp_path)
     (broker,) = facility.brokers
     ada = a_customer(facility)
-    files = [path for path in tmp_path.iterdir() if path.name.startswith(store_of(broker).name)]
-    image = {path: path.read_bytes() for path in files}
+    image = files_of(broker)
     async with running(*facility.servers), ada:
         cancelled = await ada.book_patiently(RESOURCE, 1)
         kept = await ada.book_patiently(RESOURCE, 2)
         await ada.cancel(cancelled)
         await broker.kill()
-        for path in tmp_path.iterdir():
-            if path.name.startswith(store_of(broker).name):
-                path.unlink()
-        for path, content in image.items():
-            path.write_bytes(content)
+        put_back(broker, image)
         await broker.start()
         await ada.book_patiently(RESOURCE, 1)
         async with open_access(broker, "ada") as client:
