@@ -181,6 +181,7 @@ async def test_a_backup_that_is_put_back_is_accepted_compared_and_made_good_by_o
         await site.start()
         (broker,) = facility.brokers
         compare = ("--broker", broker.url, "--user", "olga", "admin", "reconcile")
+        audit = ("--broker", broker.url, "--user", "olga", "admin", "audit")
 
         async def compared() -> bool:
             return not (await asyncio.to_thread(kalends, *compare)).returncode
@@ -192,6 +193,9 @@ async def test_a_backup_that_is_put_back_is_accepted_compared_and_made_good_by_o
         slots = sorted((start - BASE_S) // GRAIN_S for start in locked)
         assert slots == [0, 2], "what was booked since is locked again, what was cancelled is free"
         await ada.book_patiently(RESOURCE, 1)
+        audited = await asyncio.to_thread(kalends, *audit)
+        assert "not reached" not in audited.stdout, audited.stdout
+        assert " at site0" not in audited.stdout, "broker and site agree"
 
 
 async def test_a_register_whose_whole_disk_was_put_back_is_reminded_by_its_sites(

@@ -8,6 +8,7 @@ import pytest
 from tests.simulation.disks import _memory
 
 from kalends.broker import register, warrants
+from kalends.broker.auditing import Auditing
 from kalends.broker.comparing import Ours, compare
 from kalends.broker.reconciling import Reconciling
 from kalends.broker.record import Begin, Cancel, Record, Recover, Spec
@@ -192,6 +193,42 @@ def test_a_page_that_nobody_asked_for_is_let_go(page: m.Compared) -> None:
     ]  # fmt: skip
     reconciling.receive("here", page, 1)
     assert (reconciling.take(), reconciling.running("here")) == (([], []), True)
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "words"),
+    [
+        (None, "commit", "is reserved, and not locked at here"),
+        ("locked", "cancelled", "still locked at here"),
+        ("locked", None, "the register has forgotten it"),
+        ("cancelled", "commit", "the register has forgotten it"),
+    ],
+)
+def test_an_audit_tells_what_differs_and_mends_nothing(
+    here: str | None, there: str | None, words: str
+) -> None:
+    page = m.Compared(kept=(kept(here),) if here else ())
+    auditing = Auditing(lambda *asked: [row(there)] if there else [], lambda: REGISTER_SECRET)
+    auditing.begin("here")
+    for _ in range(2):
+        assert auditing.take() == [("here", m.Compare())]
+        auditing.receive("here", page, 1)
+    assert (auditing.take(), auditing.running("here")) == ([], False)
+    (difference,) = auditing.differences["here"]
+    assert words in difference
+
+
+def test_what_is_found_once_or_is_on_its_way_is_no_difference() -> None:
+    rows = [row("commit")]
+    auditing = Auditing(lambda *asked: list(rows), lambda: REGISTER_SECRET)
+    auditing.begin("here")
+    auditing.receive("here", m.Compared(), 1)
+    auditing.receive("here", m.Compared(kept=(kept("locked"),)), 1)
+    assert auditing.differences == {"here": ()}
+    rows[0].done = False
+    auditing.begin("here")
+    auditing.receive("here", m.Compared(), 1)
+    assert auditing.differences == {"here": ()}
 
 
 def test_passes_go_on_until_one_finds_nothing_and_what_has_no_room_is_named() -> None:

@@ -25,6 +25,23 @@ Rows = Callable[[str, str, Sequence[str], int], list[Record | Unreadable]]
 """As `kalends.broker.register.between`."""
 
 
+def page_of(rows: Rows, page: m.Compared) -> tuple[m.Compared, list[Record]]:
+    """As much of `page` as is looked at in one go, and the rows of the register that belong to it.
+
+    Of a row that cannot be read nobody knows what it says: it is left as it is.
+    """
+    found = rows(page.after, page.until, [each.rid for each in page.kept], ROWS_MAX)
+    until = page.until if len(found) < ROWS_MAX else found[-1].rid
+    unreadable = {row.rid for row in found if isinstance(row, Unreadable)}
+    kept = tuple(
+        each
+        for each in page.kept
+        if each.rid not in unreadable and (not until or each.rid <= until)
+    )
+    read = [row for row in found if isinstance(row, Record)]
+    return replace(page, until=until, kept=kept), read
+
+
 @dataclass(slots=True)
 class _Comparison:
     """With one site. `after` is where the page begins that it was asked for, `asked` are locks that it was
@@ -108,21 +125,8 @@ class Reconciling:
         """Take the page that was asked for; any other, and one that leads nowhere, is let go."""
         if page.after != comparison.after or (page.until and page.until <= page.after):
             return
-        rids = [each.rid for each in page.kept]
-        found = self._rows(page.after, page.until, rids, ROWS_MAX)
-        until = page.until if len(found) < ROWS_MAX else found[-1].rid
-        rows = [row for row in found if isinstance(row, Record)]
-        # Of a row that cannot be read nobody knows what it says: it is left as it is.
-        unreadable = {row.rid for row in found if isinstance(row, Unreadable)}
-        page = replace(
-            page,
-            kept=tuple(
-                each
-                for each in page.kept
-                if each.rid not in unreadable and (not until or each.rid <= until)
-            ),
-        )
-        comparison.compared += len({*rids, *(row.rid for row in rows)})
+        page, rows = page_of(self._rows, page)
+        comparison.compared += len({*(each.rid for each in page.kept), *(row.rid for row in rows)})
         ours = Ours(self._secret(), self._urls, self._coords)
         findings = compare(site, page, rows, ours, now_ms)
         by_rid = {row.rid: row for row in rows}
@@ -137,9 +141,9 @@ class Reconciling:
         comparison.recovered += len(findings.operations)
         comparison.mended |= findings.waits or bool(findings.operations)
         self.operations += findings.operations
-        if until:
-            comparison.after = until
-            self._send(site, m.Compare(after=until))
+        if page.until:
+            comparison.after = page.until
+            self._send(site, m.Compare(after=page.until))
         else:
             comparison.over = True
 

@@ -19,6 +19,9 @@ from kalends.serving.clocks import Clock
 
 AUDIT_PAGE: Final = 1_000
 
+COMPARE_S_MAX: Final = 20.0
+"""An audit waits so long for sites to be compared: shorter than the client waits for an answer."""
+
 _SEE_ALL: Final = frozenset({"audit", "admin"})
 
 
@@ -99,8 +102,12 @@ class Records:
 
     async def audit(self, caller: Caller, body: api.Audit) -> api.Audited:
         """A page of the register; problems are what the protocol forbids and has happened since the start,
-        and what cannot be read on this page.
+        and what cannot be read on this page. With the first page also in what the sites differ from it.
         """
+        differences: tuple[str, ...] = ()
+        unreached: tuple[str, ...] = ()
+        if not body.after:
+            differences, unreached = await self._service.differences(COMPARE_S_MAX)
         page = await self._service.store.read_slowly(
             lambda connection: register.page(connection, body.after, AUDIT_PAGE)
         )
@@ -116,8 +123,10 @@ class Records:
             ),
             problems=(
                 *self._service.alarms,
+                *differences,
                 *(f"{row.rid}: {row.reason}" for row in page if isinstance(row, Unreadable)),
             ),
+            unreached=unreached,
             more=len(page) == AUDIT_PAGE,
         )
 

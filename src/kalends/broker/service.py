@@ -24,6 +24,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from kalends.broker import register, script_table
 from kalends.broker.asking import FIRST_QUERY_ID, Asking
+from kalends.broker.auditing import Auditing
 from kalends.broker.case import Case
 from kalends.broker.containing import asked, contained
 from kalends.broker.coordinator import Coordinator
@@ -138,6 +139,9 @@ class BrokerService:
         self.alarms: list[str] = []
         self._complaints = Complaints()
         self.memories = Memories()
+        self.auditing = Auditing(
+            lambda *page: self.store.read(register.between, *page), lambda: self.store.secret
+        )
         self.reconciling = Reconciling(
             lambda *page: self.store.read(register.between, *page),
             {name: site.url for name, site in directory.sites.items()},
@@ -520,6 +524,7 @@ class BrokerService:
             return
         effects = life.coordinator.take_effects()
         sends, mending = self.reconciling.take()
+        sends += self.auditing.take()
         operations: list[Write] = [*effects.operations, *mending]
         if any(isinstance(each, Commit) for each in operations):
             # A commit rests on what sites have said: the register knows how far they were then.
@@ -706,7 +711,7 @@ class BrokerService:
             self._fail(_put_back())
             return
         if known.behind or life.recognition.put_back:
-            self.reconciling.begin(site)
+            self._begin_comparison(site)
             self.stir()
         if not self._took_over and life.recognition.is_certain(now.monotonic_ms):
             self._changed.set()
@@ -715,11 +720,16 @@ class BrokerService:
         if self._life is None:
             return
         try:
+            if isinstance(message, m.Compared) and self.auditing.running(site):
+                self.auditing.receive(site, message, now.wall_ms)
+                self._reconciled.set()
+                return
             self.reconciling.receive(site, message, now.wall_ms)
         except Exception as error:
             # The boundary of one comparison: the next one begins anew.
             self.alarm(f"the comparison with {site} broke off: {error!r}")
             self.reconciling.lost(site)
+            self.auditing.lost(site)
             self._reconciled.set()
             return
         if (report := self.reconciling.reports.get(site)) and not self.reconciling.running(site):
@@ -743,6 +753,30 @@ class BrokerService:
             self.alarm(f"the register is made good; {results[0]} open requests were given up")
         self._changed.set()
 
+    def _begin_comparison(self, site: str) -> None:
+        """What differs is mended: whoever only looks has nothing to look at."""
+        self.auditing.lost(site)
+        self.reconciling.begin(site)
+
+    async def differences(self, wait_s: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """In what the register and the sites differ, and the sites that were not looked at within `wait_s`.
+
+        Nothing is mended: that is `reconcile`'s.
+        """
+        reached = [name for name, site in self.directory.sites.items() if site.up]
+        reached = [name for name in reached if not self.reconciling.running(name)]
+        for site in reached:
+            self.auditing.begin(site)
+        self.stir()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while any(map(self.auditing.running, reached)):
+                    self._reconciled.clear()
+                    await self._reconciled.wait()
+        found = {name: self.auditing.differences.get(name) for name in reached}
+        differences = tuple(each for of_one in found.values() for each in of_one or ())
+        return differences, tuple(name for name in self.directory.sites if found.get(name) is None)
+
     async def reconcile(self, wait_s: float, go_on: bool) -> Reconciled:
         """Compare with all sites that are connected; what has ended within `wait_s`, and how.
 
@@ -750,7 +784,7 @@ class BrokerService:
         """
         reached = [name for name, site in self.directory.sites.items() if site.up]
         for site in reached:
-            self.reconciling.begin(site)
+            self._begin_comparison(site)
         self.stir()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
@@ -787,6 +821,7 @@ class BrokerService:
         self.clock_watch.lost(site)
         self.memories.lost(site)
         self.reconciling.lost(site)
+        self.auditing.lost(site)
         self._reconciled.set()
 
     def heard_clocks(self, site: str, logical: int, wall_ms: int) -> None:

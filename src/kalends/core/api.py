@@ -497,11 +497,16 @@ class AuditRecord(Answer, frozen=True, kw_only=True):
 
 
 class Audited(Answer, frozen=True, kw_only=True):
-    """`problems` is empty when all invariants that can be seen here hold."""
+    """`problems` is empty when all invariants that can be seen here hold.
+
+    A broker's first page also tells where a site has other claims than the register has decided; sites that
+    were not compared are `unreached`.
+    """
 
     claims: tuple[AuditClaim, ...] = ()
     records: tuple[AuditRecord, ...] = ()
     problems: tuple[str, ...] = ()
+    unreached: tuple[str, ...] = ()
     more: bool = False
 
 

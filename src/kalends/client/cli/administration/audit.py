@@ -18,7 +18,8 @@ def command(settings: Settings) -> int:
     """Check all claims or decisions of a server.
 
     Asks the site or broker at --broker; needs the scope audit. Ends with exit code 1 when an
-    invariant does not hold. With --json every claim and decision is printed.
+    invariant does not hold. A broker also compares its decisions with what every site has locked;
+    `kalends admin reconcile` mends what differs. With --json every claim and decision is printed.
     """
     with settings.connect() as client:
         audited = _everything(client)
@@ -30,9 +31,11 @@ def _everything(client: SyncClient) -> Audited:
     claims: list[AuditClaim] = []
     records: list[AuditRecord] = []
     problems: list[str] = []
+    unreached: tuple[str, ...] = ()
     after = ""
     while True:
         page = client.audit(after)
+        unreached = unreached or page.unreached
         claims += page.claims
         records += page.records
         problems += [problem for problem in page.problems if problem not in problems]
@@ -40,7 +43,12 @@ def _everything(client: SyncClient) -> Audited:
         if not page.more or not ids:
             break
         after = max(ids)
-    return Audited(claims=tuple(claims), records=tuple(records), problems=tuple(problems))
+    return Audited(
+        claims=tuple(claims),
+        records=tuple(records),
+        problems=tuple(problems),
+        unreached=unreached,
+    )
 
 
 def _lines(audited: Audited) -> list[str]:
@@ -49,5 +57,6 @@ def _lines(audited: Audited) -> list[str]:
     return [
         *(f"{name}: {count}" for name, count in sorted(counts.items())),
         *(f"problem: {problem}" for problem in audited.problems),
+        *(f"{site}: not reached, and not compared" for site in audited.unreached),
         f"{len(audited.problems)} problems" if audited.problems else "all invariants hold",
     ]
