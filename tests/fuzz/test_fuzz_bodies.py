@@ -51,6 +51,7 @@ SEEDS: dict[str, Any] = {
     "agent_runs": {"id": RID, "count": 5},
     "audit": {"after": RID},
     "drain": {"on": False},
+    "reconcile": {"wait_ms": 0, "go_on": False},
     "reclaim": {
         "key": "reclaim-key",
         "resource": "alpha/cluster",

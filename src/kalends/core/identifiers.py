@@ -44,6 +44,7 @@ IN_WORDS: Final = {
     WHO_PATTERN: "write everyone, user:NAME or group:NAME",
     CLOCK_PATTERN: "a time of day is written 00:00 to 23:59",
     HASH_PATTERN: "the hash of a script has 64 digits, 0-9 and a-f",
+    REGISTER_PATTERN: "the identity of a register has 32 digits, 0-9 and a-f",
     SCRIPT_PATTERN: "a script is named by its name (a-z, 0-9, '.', '_' and '-') or by its whole hash",
     AGENT_PATTERN: "an agent is the name or the whole hash of a script that you uploaded, or ready:NAME",
     RUN_PATTERN: "a run is named by its number, as `kalends agent runs` lists them",
