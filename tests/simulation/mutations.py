@@ -333,7 +333,10 @@ class RecallTakesPromises(Participant):
 
 
 class ChoicesAreNotChecked(Participant):
-    """What was free when the agent looked is held, whatever has been booked since."""
+    """What was free when the agent looked is held, whatever has been booked since.
+
+    Either of the two looks would do: what is kept for others is looked at beside what is booked.
+    """
 
     def _hold(self, visit: Any, choice: Any, now: Any) -> Any:
         has_room_for, self.book.has_room_for = self.book.has_room_for, lambda stake, claim: True
@@ -341,6 +344,9 @@ class ChoicesAreNotChecked(Participant):
             return super()._hold(visit, choice, now)
         finally:
             self.book.has_room_for = has_room_for
+
+    def _is_kept(self, stake: Any, claim: Any) -> bool:
+        return False
 
 
 class SomeTermsWillDo(Coordinator):
