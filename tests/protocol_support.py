@@ -390,7 +390,9 @@ def peer_says(
         att=att,
         site=site,
         says="locked" if says == "locked" else "prepared" if says == "prepared" else "never",
-        proof=proofs.of_commit(KEY, rid(number), att, hold_ids) if says == "locked" else "",
+        proofs={"here": proofs.of_commit(KEY, rid(number), att, hold_ids)}
+        if says == "locked"
+        else {},
         chosen=chosen(*hold_ids) if says == "locked" else {},
     )
 

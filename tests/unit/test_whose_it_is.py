@@ -320,14 +320,24 @@ def test_a_peer_cannot_make_a_commit_up() -> None:
     site = Site()
     site.receive(vote(1, ONE))
     for proof in ("", "x" * 32, secret_of(rid(1))):
-        forged = replace(peer_says(1, "locked", *site.ids(1)), proof=proof)
+        forged = replace(peer_says(1, "locked", *site.ids(1)), proofs={"here": proof})
         assert site.receive(forged).alarms
         assert site.states(1) == ["prepared"]
     site.receive(peer_says(1, "locked", *site.ids(1)))
     assert site.states(1) == ["locked"]
 
 
-def test_what_proves_a_commit_to_a_peer_is_passed_on_to_just_that_peer() -> None:
+def test_who_heard_of_a_commit_from_a_peer_can_prove_it_to_the_next() -> None:
+    site = Site()
+    site.receive(vote(1, ONE))
+    says = peer_says(1, "locked", *site.ids(1))
+    site.receive(replace(says, proofs={**says.proofs, "x": "for x"}))
+    answer = site.answer(peer_ask(1))
+    assert isinstance(answer, m.PeerSays)
+    assert (answer.says, answer.proofs) == ("locked", {"x": "for x"})
+
+
+def test_what_proves_a_commit_to_the_others_is_told_to_a_peer_that_asks() -> None:
     site = Site()
     site.receive(vote(1, ONE))
     decide = replace(commit(1, *site.ids(1)), proofs={"there": "for there", "x": "for x"})
@@ -335,4 +345,4 @@ def test_what_proves_a_commit_to_a_peer_is_passed_on_to_just_that_peer() -> None
     site.restart()
     says = site.answer(peer_ask(1))
     assert isinstance(says, m.PeerSays)
-    assert (says.says, says.proof) == ("locked", "for there")
+    assert (says.says, says.proofs) == ("locked", {"there": "for there", "x": "for x"})

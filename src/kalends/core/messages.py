@@ -627,8 +627,8 @@ class PeerSays(Message, frozen=True, kw_only=True):
     att: Attempt
     site: SiteName
     says: Literal["locked", "prepared", "never"]
-    proof: Proof = ""
-    """With "locked": what proves the commit to the asker."""
+    proofs: Proofs = {}
+    """With "locked": what proves the commit to the asker, and by the asker to others who ask it."""
     chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)] = {}
 
 

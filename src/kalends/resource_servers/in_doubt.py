@@ -77,7 +77,7 @@ class InDoubt(Deciding):
             att=ask.att,
             site=self.site,
             says=says,
-            proof=stake.proofs.get(ask.site, "") if says == "locked" else "",
+            proofs=stake.proofs if says == "locked" else {},
             chosen=(stake.chosen or {}) if says == "locked" else {},
         )
         self._send(source, answer)
@@ -87,7 +87,8 @@ class InDoubt(Deciding):
             return True
         key = self._registers.secret(stake.register)
         mine = says.chosen.get(self.site, ())
-        return proofs.same(says.proof, proofs.of_commit(key, says.rid, says.att, mine))
+        true = proofs.of_commit(key, says.rid, says.att, mine)
+        return proofs.same(says.proofs.get(self.site, ""), true)
 
     def _takes_part(self, ask: m.PeerAsk, stake: Stake | None) -> bool:
         """Whether the asker proves that it takes part: then something may be told, and written down."""
@@ -131,6 +132,7 @@ class InDoubt(Deciding):
             if not self._proves_commit(stake, says):
                 self._alarm(f"{says.rid}: {says.site} says that it was committed, without proof")
                 return
+            stake.proofs = {site: of for site, of in says.proofs.items() if site != self.site}
             self._commit(stake, says.rid, says.att, says.chosen)
         elif says.says == "never":
             refusing = self._refusing_peers.setdefault(says.rid, set())
