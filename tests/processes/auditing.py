@@ -41,10 +41,12 @@ async def audit(
     capacity: int = CAPACITY,
     start_s: int,
     end_s: int,
+    news: Sequence[str] = (),
 ) -> list[str]:
     """Every promise that does not hold; waits first, bounded, until nothing is on its way any more.
 
-    All bookings lie within ``[start_s, end_s)``.
+    All bookings lie within ``[start_s, end_s)``. What a server tells of itself and has a text of `news` in
+    it is no fault: it has noticed what befell it.
     """
     going_on: list[str] = []
 
@@ -56,7 +58,7 @@ async def audit(
             return None
         going_on[:] = unrest(seen)
         for customer in customers if not going_on else ():
-            going_on.extend(await _unconfirmed(facility.brokers[0], customer, connect))
+            going_on.extend(await unconfirmed(facility.brokers[0], customer, connect))
         return None if going_on else seen
 
     seen = await until(
@@ -64,7 +66,7 @@ async def audit(
     )
     assert seen is not None
     problems = [problem for customer in customers for problem in customer.violations]
-    problems += seen.problems
+    problems += [told for told in seen.problems if not any(text in told for text in news)]
     problems += broken_promises(seen)
     told = [claim for customer in customers for it in customer.reserved.values() for claim in it]
     problems += as_told(seen, told)
@@ -80,7 +82,7 @@ async def look(facility: Facility, connect: Connect) -> Seen:
     """One look at everything, through the operation ``audit``."""
     claims: dict[str, list[AuditClaim]] = {}
     records: dict[str, list[AuditRecord]] = {}
-    problems: list[str] = []
+    problems: dict[str, None] = {}
     for server in facility.servers:
         found_claims: dict[AuditClaim, None] = {}
         found_records: list[AuditRecord] = []
@@ -90,7 +92,8 @@ async def look(facility: Facility, connect: Connect) -> Seen:
                 page = await client.audit(after)
                 found_claims.update(dict.fromkeys(page.claims))
                 found_records += page.records
-                problems += [f"{server.name} says: {problem}" for problem in page.problems]
+                for problem in page.problems:  # Each page tells all of them.
+                    problems[f"{server.name} says: {problem}"] = None
                 ids = [
                     *(claim.id for claim in page.claims),
                     *(record.id for record in page.records),
@@ -101,7 +104,7 @@ async def look(facility: Facility, connect: Connect) -> Seen:
             claims[server.name] = list(found_claims)
         else:
             records[server.name] = found_records
-    return Seen(claims, records, problems)
+    return Seen(claims, records, list(problems))
 
 
 def unrest(seen: Seen) -> list[str]:
@@ -204,7 +207,9 @@ async def _views_as_told(broker: Server, customer: Customer, connect: Connect) -
     return problems
 
 
-async def _unconfirmed(broker: Server, customer: Customer, connect: Connect) -> list[str]:
+async def unconfirmed(
+    broker: Server, customer: Customer, connect: Connect = open_access
+) -> list[str]:
     """Reservations of which some site has not said yet that it has locked them."""
     async with connect(broker, customer.user) as client:
         views = [await client.show(id) for id in customer.reserved]

@@ -1,8 +1,9 @@
 """Strike servers of a facility under load, again and again, and see whether every promise is kept.
 
-    python -m tests.processes.ordeal --kills 200 --pauses 50 --jumps 10 --seed 7
+    python -m tests.processes.ordeal --kills 200 --pauses 50 --jumps 10 --restores 10 --seed 7
 
-Servers are killed, stand still, and have their clocks jump (`strikes`). Prints what happened as JSON.
+Servers are killed, stand still, have their clocks jump (`strikes`), and their stores put back to an
+earlier state (`restores`). Tells on standard error how far it is, and prints what happened as JSON.
 The exit code is 1 when a promise was broken; then, and when a server failed, the stores and logs stay
 where it said.
 """
@@ -20,15 +21,25 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
+
+from kalends.core.errors import KalendsError
 
 from . import strikes
 from .auditing import audit
-from .customers import DAY_S, REFUSALS, REFUSALS_WHERE_CLOCKS_ARE_WRONG, Customer, base_now_s
+from .crowd import Crowd
+from .customers import (
+    DAY_S,
+    REFUSALS,
+    REFUSALS_WHERE_CLOCKS_ARE_WRONG,
+    Customer,
+    base_now_s,
+)
 from .facility import GRAIN_S, Facility, make_facility
+from .restores import NEWS_OF_RESTORES, Restores
 from .servers import Server, running
 from .strikes import Strike
 
@@ -36,6 +47,17 @@ CUSTOMERS: Final = 6
 STRUCK_MAX: Final = 2
 """Servers that may be struck at a time: with more, hardly anything is booked that could be lost."""
 BETWEEN_S_MAX: Final = 1.5
+TELL_EVERY_S: Final = 10.0
+
+Tell = Callable[[str], None]
+Refusals = tuple[type[KalendsError], ...]
+
+
+class Kind(NamedTuple):
+    """A kind of strike; each hits all of one of `groups` together."""
+
+    strike: Strike
+    groups: Sequence[Sequence[Server]]
 
 
 @dataclass
@@ -71,45 +93,64 @@ class Report:
         )
 
 
+def _silent(line: str) -> None:
+    """Tell nobody."""
+
+
 async def ordeal(
-    directory: Path, *, kills: int = 0, pauses: int = 0, jumps: int = 0, seed: int
+    directory: Path,
+    *,
+    kills: int = 0,
+    pauses: int = 0,
+    jumps: int = 0,
+    restores: int = 0,
+    registers: int = 0,
+    seed: int,
+    tell: Tell = _silent,
 ) -> Report:
     """Run customers against three sites and two replicas, and strike servers so often of each kind.
 
-    Raises `FileNotFoundError` when clocks shall jump and faketime is not there.
+    `restores` counts for each of the two ways in which a site is put back. Raises `FileNotFoundError`
+    when clocks shall jump and faketime is not there.
     """
     chance = random.Random(seed)
     report = Report(seed)
     began_s = time.monotonic()
     facility = make_facility(directory)
-    kinds: dict[str, Strike] = {"kill": strikes.kill, "pause": strikes.pause}
-    if jumps:
-        clocks = strikes.Clocks(directory)
-        for server in facility.servers:
-            server.environment = clocks.environment(server.name)
-        kinds["jump"] = clocks.jump
+    counts = {
+        "kill": kills, "pause": pauses, "jump": jumps,
+        "backup": restores, "disk": restores, "register": registers,
+    }  # fmt: skip
+    refusals: Refusals = REFUSALS_WHERE_CLOCKS_ARE_WRONG if jumps else REFUSALS
     base_s = base_now_s()
     urls = [broker.url for broker in facility.brokers]
+    customers = [
+        Customer(
+            f"customer{number}", urls, facility.resources, base_s,
+            random.Random(chance.random()), refusals=refusals,
+        )
+        for number in range(CUSTOMERS)
+    ]  # fmt: skip
+    crowd = Crowd(facility, customers)
+    restoring = Restores(facility, crowd.quiet)
+    kinds = _kinds(facility, restoring, directory if jumps else None)
     async with running(*facility.servers), contextlib.AsyncExitStack() as opened:
-        customers = [
-            Customer(
-                f"customer{number}", urls, facility.resources, base_s,
-                random.Random(chance.random()),
-                refusals=REFUSALS_WHERE_CLOCKS_ARE_WRONG if jumps else REFUSALS,
-            )
-            for number in range(CUSTOMERS)
-        ]  # fmt: skip
         for customer in customers:
             await opened.enter_async_context(customer)
-        striker = Striker(facility, kinds, chance, base_s + DAY_S, report)
-        counts = {"kill": kills, "pause": pauses, "jump": jumps}
-        await while_working(customers, striker.strike_all(counts))
+        striker = Striker(facility, kinds, chance, base_s + DAY_S, report, crowd, refusals, tell)
+        await crowd.work_while(striker.strike_all(counts))
+        tell(f"{time.monotonic() - began_s:.0f} s: no more strikes; waiting until all is at rest")
         healed_s = time.monotonic()
         for customer in customers:
             await customer.settle_everything()
-        everyone = [*customers, *striker.probes]
-        end_s = base_s + DAY_S + (len(striker.probes) + 1) * GRAIN_S
-        report.violations += await audit(facility, everyone, start_s=base_s, end_s=end_s)
+        everyone = crowd.customers
+        end_s = base_s + DAY_S + (len(everyone) + 1) * GRAIN_S
+        report.violations += await audit(
+            facility, everyone, start_s=base_s, end_s=end_s,
+            news=NEWS_OF_RESTORES if restores or registers else (),
+        )  # fmt: skip
+        # Nobody could book the room of what was forgotten: all of it can be made good.
+        report.violations += [f"NAMED AS LOST: {lost}" for lost in sorted(restoring.lost)]
         report.rest_s = time.monotonic() - healed_s
         for customer in everyone:
             report.told += customer.counts
@@ -117,84 +158,120 @@ async def ordeal(
     return report
 
 
-async def while_working(customers: list[Customer], striking: Awaitable[None]) -> None:
-    """Let `customers` work until `striking` ends, and then end what they are doing."""
-    over = asyncio.Event()
-
-    async def work(customer: Customer) -> None:
-        while not over.is_set():
-            await customer.step()
-
-    async with asyncio.TaskGroup() as tasks:
-        for customer in customers:
-            tasks.create_task(work(customer))
-        await striking
-        over.set()
+def _kinds(facility: Facility, restoring: Restores, clocks_in: Path | None) -> dict[str, Kind]:
+    """All kinds of strikes by name; clocks jump where there is a directory for them."""
+    anyone = [(server,) for server in facility.servers]
+    sites = [(site,) for site in facility.sites]
+    kinds = {
+        "kill": Kind(strikes.kill, anyone),
+        "pause": Kind(strikes.pause, anyone),
+        "backup": Kind(restoring.backup, sites),
+        "disk": Kind(restoring.disk, sites),
+        "register": Kind(restoring.register, [facility.brokers]),
+    }
+    if clocks_in is not None:
+        clocks = strikes.Clocks(clocks_in)
+        for server in facility.servers:
+            server.environment = clocks.environment(server.name)
+        kinds["jump"] = Kind(clocks.jump, anyone)
+    return kinds
 
 
 class Striker:
     """Strikes, and measures how long it takes until the server is of use again.
 
-    For that, each strike gets a customer of its own (`probes`), who books from `probes_from_s` on.
+    For that, each strike gets a customer of its own, who joins `crowd` and books from `probes_from_s` on.
     """
 
     def __init__(
         self,
         facility: Facility,
-        kinds: Mapping[str, Strike],
+        kinds: Mapping[str, Kind],
         chance: random.Random,
         probes_from_s: int,
         report: Report,
+        crowd: Crowd,
+        refusals: Refusals,
+        tell: Tell,
     ) -> None:
-        self.probes: list[Customer] = []
         self._facility = facility
         self._kinds = kinds
         self._chance = chance
         self._probes_from_s = probes_from_s
         self._report = report
+        self._crowd = crowd
+        self._refusals = refusals
+        self._tell = tell
         self._busy: set[str] = set()
         self._strikes: Counter[str] = Counter()
+        self._probes = 0
+        self._began_s = time.monotonic()
 
     async def strike_all(self, counts: Mapping[str, int]) -> None:
         """Return when so many strikes of each kind are done, and every server is well again."""
         planned = [kind for kind, count in counts.items() for _ in range(count)]
         self._chance.shuffle(planned)
-        async with asyncio.TaskGroup() as tasks:
+        async with self._telling(len(planned)), asyncio.TaskGroup() as tasks:
             while planned:
                 # The moment is left to chance: it shall hit anything that can be going on.
                 await asyncio.sleep(self._chance.uniform(0, BETWEEN_S_MAX))
-                idle = [each for each in self._facility.servers if each.name not in self._busy]
-                if len(self._busy) >= STRUCK_MAX:
+                idle = [
+                    group
+                    for group in self._kinds[planned[-1]].groups
+                    if not self._busy & {server.name for server in group}
+                ]
+                if len(self._busy) >= STRUCK_MAX or not idle:
                     continue
-                victim = self._chance.choice(idle)
-                self._busy.add(victim.name)
-                tasks.create_task(self._strike(victim, planned.pop(), tasks))
+                victims = self._chance.choice(idle)
+                self._busy |= {server.name for server in victims}
+                tasks.create_task(self._strike(victims, planned.pop(), tasks))
 
-    async def _strike(self, victim: Server, kind: str, tasks: asyncio.TaskGroup) -> None:
+    @contextlib.asynccontextmanager
+    async def _telling(self, planned: int) -> AsyncIterator[None]:
+        async def tell() -> None:
+            while True:
+                await asyncio.sleep(TELL_EVERY_S)
+                self._tell(self._progress(planned))
+
+        telling = asyncio.create_task(tell())
+        try:
+            yield
+        finally:
+            telling.cancel()
+
+    def _progress(self, planned: int) -> str:
+        booked = sum(customer.counts["booked"] for customer in self._crowd.customers)
+        return (
+            f"{time.monotonic() - self._began_s:.0f} s: {self._report.struck.total()} of {planned}"
+            f" strikes, {booked} booked; being struck: {', '.join(sorted(self._busy)) or 'nobody'}"
+        )
+
+    async def _strike(self, victims: Sequence[Server], kind: str, tasks: asyncio.TaskGroup) -> None:
         began_s = time.monotonic()
-        self._strikes[victim.name] += 1
-        await self._kinds[kind](victim, self._chance)
-        what = f"{kind} {victim.name.rstrip('0123456789')}"
+        self._strikes.update(server.name for server in victims)
+        await self._kinds[kind].strike(victims[0], self._chance)
+        what = f"{kind} {victims[0].name.rstrip('0123456789')}"
         self._report.struck[what] += 1
         self._report.until_well_s.setdefault(what, []).append(time.monotonic() - began_s)
-        self._busy.discard(victim.name)
-        tasks.create_task(self._probe(victim, what, began_s))
+        self._busy -= {server.name for server in victims}
+        for server in victims:
+            tasks.create_task(self._probe(server, what, began_s))
 
     async def _probe(self, server: Server, what: str, began_s: float) -> None:
         """Book by `server` until it succeeds; counts unless it is struck again meanwhile."""
         strikes_before = self._strikes[server.name]
         is_site = server in self._facility.sites
-        number = len(self.probes)
+        number, self._probes = self._probes, self._probes + 1
         probe = Customer(
             f"probe{number}",
             [broker.url for broker in self._facility.brokers] if is_site else [server.url],
             [f"{server.name}/cluster"] if is_site else self._facility.resources,
             self._probes_from_s,
             random.Random(self._chance.random()),
-            refusals=REFUSALS_WHERE_CLOCKS_ARE_WRONG if "jump" in self._kinds else REFUSALS,
+            refusals=self._refusals,
         )
-        self.probes.append(probe)
-        async with probe:
+        self._crowd.customers.append(probe)
+        async with probe, self._crowd.at_work():
             await probe.book_patiently(self._chance.choice(probe.resources), number)
         if self._strikes[server.name] == strikes_before:
             taken_s = time.monotonic() - began_s
@@ -216,16 +293,27 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=0, help="SIGKILLs of any server")
     parser.add_argument("--pauses", type=int, default=0, help="SIGSTOPs, for up to 16 s")
     parser.add_argument("--jumps", type=int, default=0, help="jumps of clocks, by up to five years")
+    parser.add_argument(
+        "--restores", type=int, default=0,
+        help="sites put back: so many from backups, and so many by their whole disks",
+    )  # fmt: skip
+    parser.add_argument(
+        "--registers", type=int, default=0, help="disks of registers put back; not passed yet"
+    )
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     arguments = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="kalends-ordeal-"))
-    print(f"seed {arguments.seed}, stores and logs in {directory}", file=sys.stderr, flush=True)
-    report = asyncio.run(ordeal(directory, **vars(arguments)))
+    _tell(f"seed {arguments.seed}, stores and logs in {directory}")
+    report = asyncio.run(ordeal(directory, **vars(arguments), tell=_tell))
     print(report.as_json())
     if report.violations:
         return 1
     shutil.rmtree(directory)
     return 0
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -164,7 +164,8 @@ async def until(
     """
     try:
         async with asyncio.timeout(within_s):
-            while not (answer := await holds()):  # noqa: ASYNC110  the other side is a process
+            # A bounded poll: the other side is a process, and tells nobody when it comes true.
+            while not (answer := await holds()):  # noqa: ASYNC110
                 await asyncio.sleep(LOOK_EVERY_S)
             return answer
     except TimeoutError:

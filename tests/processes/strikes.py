@@ -40,6 +40,7 @@ async def kill(server: Server, chance: random.Random) -> None:
 
 async def _restart(server: Server, chance: random.Random) -> None:
     await server.kill()
+    # For how long it is down, and how far it gets with its start, is left to chance.
     await asyncio.sleep(chance.uniform(0, DOWN_S_MAX))
     if chance.random() < AGAIN_SHARE:
         await server.spawn()
@@ -53,6 +54,7 @@ async def pause(server: Server, chance: random.Random) -> None:
     """SIGSTOP in the middle of whatever it does, and SIGCONT."""
     os.kill(server.pid, signal.SIGSTOP)
     try:
+        # The strike is this time: others' leases, beats and patience run out in it, or do not.
         await asyncio.sleep(chance.uniform(*PAUSE_S))
     finally:
         os.kill(server.pid, signal.SIGCONT)
@@ -88,6 +90,7 @@ class Clocks:
         try:
             if chance.random() < 0.5:
                 await _restart(server, chance)
+            # The strike is this time: the server does in it whatever it does by its clock.
             await asyncio.sleep(chance.uniform(*JUMP_S))
         finally:
             self._set(server.name, 0)

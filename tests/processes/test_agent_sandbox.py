@@ -168,8 +168,9 @@ async def test_who_gives_up_waiting_leaves_the_place_to_others() -> None:
     async with sandbox(limits) as box:
         await box.check(HONEST, "ada")
         slow = asyncio.create_task(box.run(job(choosing("while True: pass"), user="slow")))
+        await until(lambda: _ready(box), "the slow one runs", within_s=10)
         waiting = [asyncio.create_task(box.run(job(HONEST, user=f"u{n}"))) for n in range(5)]
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # Lets each do its first step, in which it begins to wait.
         for task in waiting[:4]:
             task.cancel()
         assert (await slow).code == "limit-cpu"
@@ -300,12 +301,14 @@ HOST: Final = """
 import asyncio, os
 from kalends.agents.sandbox import Sandbox
 from tests.processes.sandboxes import processes
+from tests.processes.servers import until
+
+async def all_of_them():
+    return len(found := processes()) > 1 and found
 
 async def main():
     await Sandbox.start()
-    while len(found := processes()) < 2:  # Spares are made once it has started.
-        await asyncio.sleep(0)
-    print(*found, flush=True)
+    print(*await until(all_of_them, "spares are made", within_s=20), flush=True)
     await asyncio.Event().wait()
 
 asyncio.run(main())

@@ -62,6 +62,7 @@ async def test_a_replica_that_stands_still_at_any_moment_keeps_no_other_from_ans
             kalends.connect(other.url, user="ada", zone="UTC", backoff=ONCE) as ada,
         ):
             for slot in range(STOPS):
+                # The moment is left to chance: it shall hit anything that can be going on.
                 await asyncio.sleep(random.uniform(0.2, 0.6))
                 os.kill(still.pid, signal.SIGSTOP)
                 try:
