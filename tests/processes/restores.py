@@ -29,6 +29,8 @@ WORKS_ON_S: Final = (0.1, 12.0)
 NEWS_OF_RESTORES: Final = (
     "may have forgotten promises: what it has is compared",
     "an older image of this site's store was put back",
+    "this broker's register was put back to an earlier state",
+    "the register is made good",
     "of which nothing is known here",  # A decision that comes before the comparison.
 )
 """By these, servers tell their owners that they have noticed it."""
@@ -83,7 +85,11 @@ class Restores:
                     await each.kill()
                 put_back()
                 for each in self._brokers:
-                    await each.start()
+                    await each.spawn()
+                for each in self._brokers:
+                    await each.listening()
+        for each in self._brokers:
+            await each.healthy()
 
     def _others(self, broker: Server) -> list[Server]:
         return [each for each in self._brokers if each is not broker]

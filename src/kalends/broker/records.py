@@ -33,10 +33,14 @@ class Records:
         self._clock = clock
 
     def of(self, caller: Caller, request_id: str) -> Record:
-        """The record that stands for `request_id`; raises `NotFound` for one that is not visible."""
+        """The record that stands for `request_id`; raises `NotFound` for one that is not visible.
+
+        Raises `Unavailable` in its place while the register may have forgotten it.
+        """
         store = self._service.store
         record = store.read(register.current, request_id) or store.read(register.row, request_id)
         if record is None or not may_see(caller, record.user):
+            self._service.check_whole()
             raise NotFound(
                 "there is no such request of yours",
                 where="id",
@@ -81,6 +85,7 @@ class Records:
     def by_key(self, caller: Caller, body: api.ByKey) -> api.RequestView:
         record = self._service.store.read(register.by_key, caller.principal.user, body.key)
         if record is None:
+            self._service.check_whole()
             raise NotFound(
                 "no request of yours was made with this key",
                 where="key",

@@ -570,6 +570,12 @@ class BrokerService:
         if self._life is not None and self._life.recognition.put_back:
             raise _put_back()
 
+    def check_whole(self) -> None:
+        """Raises `Unavailable` while what is not in the register may be what it has forgotten."""
+        if self._life is None or self._life.recognition.is_certain(moment().monotonic_ms):
+            return
+        raise _put_back() if self._life.recognition.put_back else _not_certain()
+
     def _watch_store(self) -> None:
         if self._store_timer is None:
             loop = asyncio.get_running_loop()
@@ -873,6 +879,15 @@ def _put_back() -> Unavailable:
         where="store",
         remedy="try again in a moment; the operator of the broker sees in /healthz what is missing",
         retry_after_s=5.0,
+    )
+
+
+def _not_certain() -> Unavailable:
+    return Unavailable(
+        "this broker was just started, and its sites have not said yet whether it has forgotten this",
+        where="store",
+        remedy="try again in some seconds",
+        retry_after_s=1.0,
     )
 
 

@@ -47,6 +47,7 @@ async def amnesia(facility: Facility, chance: random.Random) -> None:
         world.disk.put_back(folder, image)
         world.network.heal()
         facility.start("broker0-0")
+        await _asked_at_once(client, chance.choice(sorted(told)))
         await asyncio.sleep(chance.uniform(0, 30))
         if sleeper:
             facility.start(sleeper)
@@ -73,6 +74,16 @@ async def _decided_in_silence(
         told[booking.result().id] = start
     else:
         booking.cancel()
+
+
+async def _asked_at_once(client: kalends.Client, rid: str) -> None:
+    """No answer is better than a wrong one."""
+    try:
+        await client.show(rid)
+    except kalends.NotFound as error:
+        raise Broken(f"{rid} was told as reserved, and the broker says: {error}") from error
+    except kalends.KalendsError:
+        return
 
 
 async def _booked_again(facility: Facility, client: kalends.Client) -> str:
