@@ -17,6 +17,7 @@ from kalends.resource_servers import server as site_server
 from kalends.resource_servers.engine import SiteEngine
 from kalends.resource_servers.participant import Participant
 from kalends.resource_servers.past import Past
+from kalends.resource_servers.registers import Registers
 from kalends.resource_servers.waiting_list import Listed
 from kalends.serving import sqlite_file
 from kalends.serving.group_commit import GroupCommit
@@ -103,6 +104,12 @@ def one_row_spoils_all() -> None:
 def an_older_past_is_accepted() -> None:
     """A site looks at nothing that others remember of it, and at none of its epochs."""
     Past.includes = lambda past, memory, position: True  # type: ignore[method-assign]
+
+
+@mutation
+def a_new_life_waits_for_nobody() -> None:
+    """A site that has just begun takes what the first broker asks, whoever else is to come."""
+    Registers.missing = lambda registers: set()  # type: ignore[method-assign]
 
 
 @mutation

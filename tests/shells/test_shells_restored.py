@@ -13,6 +13,11 @@ def test_what_a_site_forgot_with_its_disk_is_locked_again_and_not_sold() -> None
     check("restore", 20)
 
 
+def test_a_site_that_was_put_back_waits_for_its_brokers_before_it_sells_to_another() -> None:
+    check("neighbours", 10)
+    assert seeds_to_catch("neighbours", "a_new_life_waits_for_nobody", 20) is not None
+
+
 def test_after_one_command_broker_and_sites_agree_whichever_disk_was_put_back() -> None:
     check("ghosts", 20)
 

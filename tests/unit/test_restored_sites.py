@@ -23,6 +23,7 @@ from tests.protocol_support import (
 )
 
 from kalends.core import messages as m
+from kalends.resource_servers.records import RECOVERY_MS_MIN
 
 OURS = REGISTER
 THEIRS = "2" * 32
@@ -238,3 +239,15 @@ def test_a_comparison_shows_what_is_kept_for_one_register_a_page_at_a_time(
     (theirs,) = site.answers(m.Compare(), "theirs")
     assert isinstance(theirs, m.Compared)
     assert [each.rid for each in theirs.kept] == [rid(2)]
+
+
+def test_a_site_that_has_just_begun_waits_some_seconds_for_the_brokers_that_it_knows() -> None:
+    site = Site()
+    welcome(site, register=THEIRS, source="other")
+    site.restart()
+    assert refused(site.answer(vote(1, ONE)))
+    welcome(site, register=THEIRS, source="other")
+    assert not refused(site.answer(vote(2, ONE)))
+    site.restart()
+    site.advance(RECOVERY_MS_MIN)
+    assert not refused(site.answer(vote(3, TWO)))

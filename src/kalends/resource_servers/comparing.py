@@ -57,6 +57,10 @@ class Comparing(InDoubt):
         if self.recovering:
             detail = "what was promised here is compared with the brokers first"
             return self._refuse(RefusalCode.DRAINED, detail)
+        if self._recovers_at_ms is not None and self._registers.missing():
+            # One of them may be about to find that we have forgotten what we promised it.
+            detail = "the site has just begun, and waits some seconds for its brokers"
+            return self._refuse(RefusalCode.DRAINED, detail)
         return None
 
     def unsettled(self) -> dict[str, int]:

@@ -156,7 +156,7 @@ class Participant(Listing):
             self._next_line_deadline_ms(),
             self._listed.next_deadline_ms(),
             self._next_reminder_ms(),
-            self._recovers_at_ms if self.recovering else None,
+            self._recovers_at_ms,
         )
         return min(each for each in (self._collect_at_ms, *times_ms) if each is not None)
 

@@ -142,6 +142,10 @@ class Registers:
         """The registers that have come in this life of the site."""
         return set(self._of_source.values())
 
+    def missing(self) -> set[str]:
+        """The registers that are known, and have not come in this life of the site."""
+        return self._known.keys() - self.welcomed()
+
     def sources(self, register: str) -> list[str]:
         """All that have said that they speak for `register`."""
         return [source for source, of_one in self._of_source.items() if of_one == register]

@@ -10,6 +10,7 @@ import kalends
 from tests.shells import books
 from tests.shells.facility import Facility, Plan
 from tests.shells.scenarios import Broken, scenario
+from tests.shells.stage import NOBODY
 
 BOOKINGS: Final = 6
 SETTLE_S: Final = 60.0
@@ -91,6 +92,37 @@ async def ghosts(facility: Facility, chance: random.Random) -> None:
         locked = {rid for rid, stake in books.stakes(facility, site).items() if _locked(stake)}
         if locked != told:
             raise Broken(f"{site} has {len(locked - told)} ghosts, and lacks {len(told - locked)}")
+
+
+@scenario(Plan(capacity=1, brokers=2, audited=False))
+async def neighbours(facility: Facility, chance: random.Random) -> None:
+    """A site's disk is put back, and another broker is there first: it is not sold what the one was told."""
+    await facility.up()
+    world = facility.world
+    folder, image = world.disk_of("site0"), world.folder / "image"
+    told: dict[str, int] = {}
+    async with (
+        facility.connect("broker0-0", "ann") as ours,
+        facility.connect("broker1-0", "bob") as theirs,
+    ):
+        for number in range(BOOKINGS):
+            if number == BOOKINGS // 2:
+                world.disk.image(folder, image)
+            start = facility.tomorrow + 600 * number
+            told[(await ours.book(facility.everything, duration="10m", at=start)).id] = start
+        world.kill("site0", dark=chance.random() < 0.5)
+        world.network.cut("broker0-0", "site0")
+        world.disk.put_back(folder, image)
+        facility.start("site0")
+        world.loop.call_later(chance.uniform(0, 4), world.network.heal, context=NOBODY)
+        for _ in range(10):
+            await asyncio.sleep(chance.uniform(0.5, 2))
+            await _sold_again(theirs, facility, told)
+        await asyncio.sleep(SETTLE_S)
+        await _sold_again(theirs, facility, told)
+    stakes = books.stakes(facility, "site0")
+    if forgotten := sorted(rid for rid in told if rid not in stakes or not _locked(stakes[rid])):
+        raise Broken(f"site0 has forgotten {len(forgotten)} of {len(told)} told reservations")
 
 
 def _locked(stake: dict[str, Any]) -> bool:
