@@ -30,5 +30,9 @@ def test_a_register_that_was_put_back_is_reminded_by_its_sites_of_all_that_it_to
     check("amnesia", 20)
 
 
+def test_what_a_site_and_the_register_have_both_forgotten_is_named() -> None:
+    check("disaster", 10)
+
+
 def test_a_register_that_believes_its_older_past_is_caught() -> None:
     assert seeds_to_catch("amnesia", "an_older_register_is_accepted", 20) is not None

@@ -91,6 +91,13 @@ def test_what_has_ended_and_may_be_dropped_is_not_missed() -> None:
     assert found(None, row("commit", chosen={"there": (9,)})) == []
 
 
+def test_what_both_have_forgotten_is_named() -> None:
+    (named,) = found(None, row("commit", wants=(THERE,)))
+    assert isinstance(named, LostReservation)
+    assert (named.id, named.user, named.wants) == (RID, "ann", ())
+    assert "both forgotten" in named.blockers[0]
+
+
 @pytest.mark.parametrize("state", ["cancelled", "replaced"])
 def test_a_ghost_is_freed(state: str) -> None:
     warrant = kept("cancelled").warrant

@@ -7,7 +7,8 @@ A site is believed to be further only where it shows the register's own word for
 ==================== ==================== =====================================================
 the register has     the site has         what is done
 ==================== ==================== =====================================================
-commit               nothing              the site has forgotten: it locks again (`Relock`)
+commit               nothing              the site has forgotten: it locks again (`Relock`); it is named
+                                          where the register does not know what was reserved there, either
 commit               cancelled, proved    the register has forgotten: it cancels, and tells all
 commit, told to all  promised             nothing: the site asks, and is answered
 cancelled, replaced  locked               the site has forgotten: it is told (`Cancel`)
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kalends.broker import warrants
 from kalends.broker.record import Cancel, Record, Recover, Spec, encode_record
@@ -29,7 +30,8 @@ from kalends.core import proofs
 from kalends.core.api import LostReservation
 from kalends.core.requests import Alternative, Request, Term
 
-NO_PROOF = "the site says that it is {state} there, and cannot prove it"
+NO_PROOF: Final = "the site says that it is {state} there, and cannot prove it"
+FORGOTTEN: Final = "register and site have both forgotten what was reserved there"
 
 
 class Ours(NamedTuple):
@@ -64,7 +66,9 @@ def compare(
         here, row = kept.get(rid), by_rid.get(rid)
         if here is None:
             assert row is not None
-            if row.state == "commit" and _missing(site, row, page.horizon):
+            if row.state == "commit" and _is_partial(site, row):
+                findings.unproved.append(_named(site, row, FORGOTTEN))
+            elif row.state == "commit" and _missing(site, row, page.horizon):
                 findings.messages.append(_relock(site, row, ours))
         elif here.state == "locked":
             _locked_there(findings, site, here, row, by_rid, ours, now_ms)
@@ -145,12 +149,17 @@ def _cancel(site: str, here: m.Kept, ours: Ours) -> m.Cancel:
 
 
 def _unproved(site: str, here: m.Kept, row: Record | None) -> LostReservation:
-    return LostReservation(
-        id=row.reservation if row is not None else here.rid,
-        user=row.user if row is not None else here.principal.user,
-        wants=wants_at(site, row.wants if row is not None and row.wants else here.wants),
-        blockers=(NO_PROOF.format(state=here.state),),
-    )
+    why = NO_PROOF.format(state=here.state)
+    if row is not None and row.wants:
+        return _named(site, row, why)
+    user = row.user if row is not None else here.principal.user
+    own = wants_at(site, here.wants)
+    return LostReservation(id=here.rid, user=user, wants=own, blockers=(why,))
+
+
+def _named(site: str, row: Record, why: str) -> LostReservation:
+    own = wants_at(site, row.wants)
+    return LostReservation(id=row.reservation, user=row.user, wants=own, blockers=(why,))
 
 
 def _recovered(here: m.Kept, row: Record | None, key: str, now_ms: int) -> Record:

@@ -757,6 +757,10 @@ class BrokerService:
         self._life.recognition.put_back = False
         if isinstance(results[0], int):
             self.alarm(f"the register is made good; {results[0]} open requests were given up")
+            # A site that was settled early may lack what a later one has reminded us of: that is named.
+            for site in (name for name, site in self.directory.sites.items() if site.up):
+                self._begin_comparison(site)
+            self.stir()
         self._changed.set()
 
     def _begin_comparison(self, site: str) -> None:

@@ -60,6 +60,47 @@ async def amnesia(facility: Facility, chance: random.Random) -> None:
     _agree(facility, set(told), undone)
 
 
+@scenario(Plan(capacity=1, audited=False))
+async def disaster(facility: Facility, chance: random.Random) -> None:
+    """Old images of a site and of the register come back together: what nobody remembers is named."""
+    await facility.up()
+    world = facility.world
+    hosts = ("site0", "broker0")
+    images = {host: world.folder / f"image of {host}" for host in hosts}
+    at = {host: chance.randrange(1, BOOKINGS) for host in hosts}
+    told: set[str] = set()
+    async with facility.connect("broker0-0", "ann") as client:
+        for number in range(BOOKINGS):
+            for host in hosts:
+                if at[host] == number:
+                    await asyncio.sleep(QUIET_S)
+                    world.disk.image(world.disk_of(host), images[host])
+            start = facility.tomorrow + 600 * number
+            told.add((await client.book(facility.everything, duration="10m", at=start)).id)
+        await asyncio.sleep(QUIET_S)
+        for server, host in (("site0", "site0"), ("broker0-0", "broker0")):
+            world.kill(server, dark=chance.random() < 0.5)
+            world.disk.put_back(world.disk_of(host), images[host])
+        for server in chance.sample(["site0", "broker0-0"], 2):
+            facility.start(server)
+            await asyncio.sleep(chance.uniform(0, 10))
+        await _booked_again(facility, client)
+        await asyncio.sleep(SETTLE_S)
+        reconciled = await client.reconcile(wait_s=60)
+        shown = {rid for rid in told if (await client.show(rid)).state == "reserved"}
+    named = {lost.id for site in reconciled.sites for lost in site.lost}
+    locked = {
+        site: {rid for rid, stake in books.stakes(facility, site).items() if _locked(stake)}
+        for site in facility.sites
+    }
+    if shown != told:
+        raise Broken(f"site1 knew all, and the broker has forgotten {len(told - shown)}")
+    if gone := told - set.intersection(*locked.values()) - named:
+        raise Broken(f"forgotten by both, and not named: {gone}")
+    if len(named) > BOOKINGS - max(at.values()):
+        raise Broken(f"named, though one of the two remembered it: {named}")
+
+
 async def _decided_in_silence(
     facility: Facility, chance: random.Random, client: kalends.Client, told: dict[str, int]
 ) -> None:
