@@ -81,7 +81,10 @@ def calendar(
 
 
 def asked(terms: str, alternatives: int, days: int) -> Request:
-    """So many alternatives of the shape `terms`: ``KIND`` and ``OTHER`` differ from one to the next."""
+    """A request with this number of alternatives, made from `terms`.
+
+    ``KIND``, ``OTHER`` and ``SPEED`` in it stand for values that change from one alternative to the next.
+    """
     text = " | ".join(
         terms.replace("KIND", KINDS[number % 5])
         .replace("OTHER", KINDS[(number // 5 + number + 1) % 5])

@@ -46,7 +46,7 @@ class Counts:
 
 
 class _Head(NamedTuple):
-    """Of one frame: the length of its head and of its payload, and what kind of frame it is."""
+    """The head of a frame: its own length, the length of the payload, and the kind of the frame."""
 
     length: int
     payload: int

@@ -35,8 +35,11 @@ class Engine(ABC):
         """What carries `operation` out; calling it is timed. None: it cannot do that."""
 
     def meaning(self, operation: Operation, returned: Any) -> int:
-        """Of `min` the units, of `fit` and `plan` the start or `NO_START`, of `list` the sum of the ids,
-        of `steps` the free node-seconds; 0 of a change."""
+        """The answer as one number, by which engines are compared.
+
+        For `min` this is the units; for `fit` and `plan` the start, or `NO_START`; for `list` the sum of
+        the ids; for `steps` the free node-seconds. A change gives 0.
+        """
         word = operation.word
         if word in ("fit", "plan"):
             return NO_START if returned is None else int(returned)

@@ -279,11 +279,11 @@ ENGINES: Final[dict[Kind, tuple[type[Engine], ...]]] = {
     "unit": (Kalends, SlotDict, Tree, Algebra),
     "queue": (Kalends, StepDict),
 }
-"""Who is measured at what; the first one's answers are those that all others must give."""
+"""The engines for each kind of calendar. All must give the answers that the first one gives."""
 
 
 def installed(kind: Kind) -> tuple[list[type[Engine]], list[str]]:
-    """The engines of `kind` that are there, and the names of those to install first."""
+    """The engines of `kind` that are installed, and the names of the modules that are missing."""
     there, missing = [], []
     for engine in ENGINES[kind]:
         try:

@@ -15,7 +15,7 @@ PROGRAM = [sys.executable, "-m", "kalends"]
 
 
 class Cost(NamedTuple):
-    """Of one process, or the median of several: user and system time, and most memory."""
+    """What a process took (or the median of several): CPU time, wall time, and memory at its peak."""
 
     cpu_s: float
     wall_s: float

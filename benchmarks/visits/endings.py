@@ -121,7 +121,7 @@ async def _ended(engine: Engine, job: Job) -> tuple[str, float]:
 
 
 def figures(name: str, ended: Sequence[tuple[str, float]], limit_s: float) -> dict[str, Any]:
-    """Of runs that `ended` with a code after so many milliseconds, where `limit_s` holds."""
+    """A row of the report: how runs with the limit `limit_s` ended, and after how many milliseconds."""
     times_ms = sorted(ms for _, ms in ended)
     middle_ms = percentile(times_ms, 0.5) if times_ms else None
     within = sum(ms <= limit_s * 1e3 + SLACK_MS for ms in times_ms)

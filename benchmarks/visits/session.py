@@ -61,6 +61,7 @@ class Session:
             await self._heard(m.Hello)
             await self.say(m.Welcome(register=REGISTER))
         except BaseException:
+            # Without `__aenter__` no `__aexit__` comes: close it here, and raise again.
             await self._http.close()
             raise
         return self

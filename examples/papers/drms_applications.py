@@ -21,7 +21,7 @@ PROCESSORS: Final = 32
 CATEGORIES: Final = ("I", "II", "III")
 SIZES: Final = {"I": (1, 2, 4), "II": (4, 8, 12, 16), "III": (8, 12, 16, 20, 24, 28, 32)}
 FEWER_SIZES: Final = {"I": (1, 4), "II": (4, 8, 16), "III": (16, 32)}
-"""Those of the third additional experiment."""
+"""The sizes that the third additional experiment allows."""
 SETUP_ITERATIONS: Final = 15
 SUMMARY_ITERATIONS: Final = 15
 EVERY: Final = 5

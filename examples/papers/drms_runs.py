@@ -59,12 +59,12 @@ class Known:
 
     @property
     def saturated(self) -> str:
-        """Whose queue grows without end; empty if nobody's does."""
+        """The policy whose queue grows without end; empty if there is none."""
         return next((each["saturated"] for each in self.runs.values() if each["saturated"]), "")
 
     @property
     def ratios(self) -> list[Ratio]:
-        """The mean responses of all jobs, over that under the baseline."""
+        """For each policy, the mean response time of all jobs divided by that under the baseline."""
         labels, baseline = self.point.labels, self.point.baseline
         return [self.means.ratio(each, baseline) for each in labels if each != baseline]
 

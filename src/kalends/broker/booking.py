@@ -177,17 +177,13 @@ class Booking:
                     raise
         if known is not None:
             return await self._elsewhere(known, max(began_s + wait_ms / 1000 - loop.time(), 0))
-        number, future = service.ticket()
-        try:
+        with service.tickets.new() as ticket:
             service.asked(
                 lambda coordinator: coordinator.submit(
-                    caller.principal, key, digest, spec, number, moment(), replaces=replaces
+                    caller.principal, key, digest, spec, ticket.number, moment(), replaces=replaces
                 )
             )
-        except BaseException:
-            service.drop_ticket(number)
-            raise
-        view = await service.answer(number, future, wait_ms / 1000)
+            view = await ticket.answer(wait_ms / 1000)
         left_s = max(began_s + wait_ms / 1000 - loop.time(), 0)
         if view is not None and view.state != "open":
             service.measures.booking_seconds.observe(loop.time() - began_s)
@@ -216,15 +212,14 @@ class Booking:
         """`record` once it is decided, or after `wait_s`; others, or nobody, may be working on it."""
         service = self._service
         if record.public_state == "open" and wait_s > 0:
-            coordinator = service.coordinator
-            number, future = service.ticket()
-            if coordinator.join(record.rid, number):
-                service.stir()
-                view = await service.answer(number, future, wait_s)
-                if view is not None:
-                    return view
-            else:
-                service.drop_ticket(number)
+            with service.tickets.new() as ticket:
+                joined = service.coordinator.join(record.rid, ticket.number)
+                if joined:
+                    service.stir()
+                    view = await ticket.answer(wait_s)
+                    if view is not None:
+                        return view
+            if not joined:
                 record = await self._polled(
                     record, wait_s, lambda record: record.public_state != "open"
                 )
@@ -260,13 +255,9 @@ class Booking:
     ) -> api.RequestView:
         """The answer to `finish`, or the request as it is when the time to wait is over."""
         service = self._service
-        number, future = service.ticket()
-        try:
-            service.asked(lambda _: finish(record, number, moment()))
-        except BaseException:
-            service.drop_ticket(number)
-            raise
-        view = await service.answer(number, future, body.wait_ms / 1000)
+        with service.tickets.new() as ticket:
+            service.asked(lambda _: finish(record, ticket.number, moment()))
+            view = await ticket.answer(body.wait_ms / 1000)
         if view is not None:
             return view
         await service.settle()

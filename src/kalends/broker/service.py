@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import random
 import secrets
 import time
@@ -49,10 +48,11 @@ from kalends.broker.store import (
     Retire,
     Write,
 )
+from kalends.broker.tickets import Tickets
 from kalends.broker.watching import EventRing
 from kalends.core import messages as m
 from kalends.core import proofs
-from kalends.core.api import Reconciled, RequestView
+from kalends.core.api import Reconciled
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import KalendsError, LostRace, OutcomeUnknown, Unavailable
 from kalends.core.identifiers import request_id
@@ -163,8 +163,7 @@ class BrokerService:
         self._open_per_user_max = open_per_user_max
         self._life: Life | None = None
         self._failed_store: BrokerStore | None = None
-        self._tickets: dict[int, asyncio.Future[RequestView | None]] = {}
-        self._ticket_numbers = itertools.count(1)
+        self.tickets = Tickets()
         self._stirred = False
         self._timer: asyncio.TimerHandle | None = None
         self._store_timer: asyncio.TimerHandle | None = None
@@ -232,6 +231,7 @@ class BrokerService:
                 monotonic_ms=now.monotonic_ms,
             )
         except BaseException:
+            # Also when this is cancelled: whoever opens a store that does not begin closes it.
             await store.close()
             raise
         self._beaten_s = time.monotonic()
@@ -378,10 +378,7 @@ class BrokerService:
         self, why: str, error: KalendsError, *, patient: Collection[int] = ()
     ) -> None:
         """Nobody but the `patient` can be answered now; what was asked may have happened, or not."""
-        for number in self._tickets.keys() - patient:
-            future = self._tickets.pop(number)
-            if not future.done():
-                future.set_exception(_unknown(why))
+        self.tickets.fail_all(partial(_unknown, why), but=patient)
         self.inquiries.fail(error)
 
     def _unavailable(self) -> Unavailable:
@@ -429,34 +426,12 @@ class BrokerService:
         """Take no new requests, or take them again; until the next start."""
         self.coordinator.draining = self.draining = on
 
-    def ticket(self) -> tuple[int, asyncio.Future[RequestView | None]]:
-        """A ticket for the coordinator, and what will be its answer."""
-        number = next(self._ticket_numbers)
-        future: asyncio.Future[RequestView | None] = asyncio.get_running_loop().create_future()
-        self._tickets[number] = future
-        return number, future
-
     def remember_source(self, script: str, source: str) -> None:
         """Keep `source` at hand for the request that is about to use it, and for the next ones."""
         self._sources.pop(script, None)
         self._sources[script] = source
         if len(self._sources) > SOURCES_MAX:
             del self._sources[next(iter(self._sources))]
-
-    def drop_ticket(self, number: int) -> None:
-        self._tickets.pop(number, None)
-
-    async def answer(
-        self, number: int, future: asyncio.Future[RequestView | None], wait_s: float
-    ) -> RequestView | None:
-        """The answer to a ticket; None when there is none within `wait_s`."""
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(wait_s, _none_yet, future)
-        try:
-            return await future
-        finally:
-            timer.cancel()
-            self._tickets.pop(number, None)
 
     async def settle(self) -> None:
         """Return when everything up to now is durable; raises `Unavailable` and `OutcomeUnknown`."""
@@ -467,23 +442,16 @@ class BrokerService:
         """The results of `writes` once they are durable; raises `Unavailable` and `OutcomeUnknown`."""
         store = self.store
         self.check()
-        number, future = self.ticket()
         found: list[Result] = []
+        with self.tickets.new() as ticket:
 
-        def done(results: Sequence[Result]) -> None:
-            found.extend(results)
-            _none_yet(future)
+            def done(results: Sequence[Result]) -> None:
+                found.extend(results)
+                ticket.end()
 
-        def failed(error: StoreFailed) -> None:
-            if not future.done():
-                future.set_exception(error)
-
-        store.writer.submit(writes, done, failed)
-        self._watch_store()
-        try:
-            await future
-        finally:
-            self.drop_ticket(number)
+            store.writer.submit(writes, done, ticket.fail)
+            self._watch_store()
+            await ticket.answer()
         return found
 
     def stir(self) -> None:
@@ -541,13 +509,9 @@ class BrokerService:
         for send in effects.sends:
             self._say(send.to, send.message)
         for answer in effects.answers:
-            future = self._tickets.get(answer.ticket)
-            if future is not None and not future.done():
-                future.set_result(answer.view)
+            self.tickets.end(answer.ticket, answer.view)
         for ticket in effects.unknown:
-            future = self._tickets.get(ticket)
-            if future is not None and not future.done():
-                future.set_exception(_unknown("the broker has met a fault of its own"))
+            self.tickets.fail(ticket, _unknown("the broker has met a fault of its own"))
         if effects.events:
             self.events.publish(effects.events)
             for happened in effects.events:
@@ -901,8 +865,3 @@ def _made_good(recognition: Recognition) -> MadeGood:
         remedy="ask again with a new key",
     ).to_problem()
     return MadeGood(tuple(recognition.accounted()), problem)
-
-
-def _none_yet(future: asyncio.Future[RequestView | None]) -> None:
-    if not future.done():
-        future.set_result(None)

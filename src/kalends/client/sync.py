@@ -82,6 +82,7 @@ class SyncClient:
         try:
             self._run(self._client.__aenter__())
         except BaseException:
+            # Without `__enter__` no `__exit__` comes: end the thread here, and raise again.
             self._stop()
             raise
         return self
@@ -156,6 +157,7 @@ class SyncClient:
         try:
             return answer.result()
         except BaseException:
+            # Also at Ctrl-C: nobody waits for the answer any more.
             answer.cancel()
             raise
 
@@ -175,6 +177,7 @@ class SyncClient:
                 on_progress(view)
             return answer.result()
         except BaseException:
+            # Also at Ctrl-C: nobody waits for the answer any more.
             answer.cancel()
             raise
 

@@ -198,6 +198,7 @@ class Pool:
                 raise SandboxUnavailable("the zygote ended before it was of use", remedy=REMEDY)
             await expect_work(trial.result())
         except BaseException:
+            # Also when this is cancelled: nobody else knows of the zygote, and would end it.
             await zygote.close()
             raise
         return zygote

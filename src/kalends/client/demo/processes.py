@@ -50,6 +50,7 @@ async def start(name: str, configuration: Path) -> Server:
         configuration.with_name(f"{name}.pid").write_text(f"{process.pid}\n")
         return Server(name, await _address(name, process, log), log, process)
     except BaseException:
+        # Also when this is cancelled: nobody else knows of the process, and would end it.
         await _end(process)
         raise
 
