@@ -49,6 +49,7 @@ LONG_MS = 2 * WINDOW_MS
 ANN = m.Principal("ann")
 BOB = m.Principal("bob")
 HERE = "here"
+SITE_SECRET = "the secret of the site's store"
 REGISTER = "c0ffee" + "0" * 26
 KEY = proofs.site_key("", HERE)
 """What proves messages here: all brokers under test work for one register, whose own secret is ""."""
@@ -158,7 +159,7 @@ class Site:
             registers=[decode_register(body) for body in self.registers.values()],
             horizon_s=self.horizon_s,
             passed=self.passed,
-            past=Past(self.lives[-1][0], self.position, ended),
+            past=Past(self.lives[-1][0], self.position, ended, SITE_SECRET),
             recovering=self.recovering,
             now=self.now,
         )

@@ -372,13 +372,16 @@ class SiteNode(Node):
 
     def _send_frame(self, session: Session, messages: list[Any]) -> None:
         lc = self.logical.value
+        mark = self.participant.past.mark(session.welcome.register, self.position)
+        if isinstance(messages[0], m.Hello):
+            mark = None  # Nobody has been welcomed yet.
         frame = m.FrameToBroker(
             v=2,
             source=self.name,
             lc=lc,
             messages=messages,
             wall_ms=self.watch.wall_ms(),
-            position=self.position,
+            mark=mark,
         )
         self.network.send(session, frame)
 
@@ -489,7 +492,6 @@ class BrokerNode(Node):
             del self.sessions[session.site.name]
             self.watch.lost(session.site.name)
             self.coordinator.site_lost(session.site.name, "the session broke")
-            self.memories.lost(session.site.name)
             self.reconciling.lost(session.site.name)
             self._carry_out()
 
@@ -501,8 +503,6 @@ class BrokerNode(Node):
         current = self.sessions.get(frame.source) is session
         for message in frame.messages:
             if isinstance(message, m.Known):
-                if current:
-                    self.memories.lives(frame.source, message.life)
                 # No image of the register is ever put back here.
                 assert self.recognition.hear(frame.source, message.marks), message.marks
                 if current and message.behind:
@@ -511,8 +511,8 @@ class BrokerNode(Node):
                 self.reconciling.receive(frame.source, message, now.wall_ms)
             else:
                 self.coordinator.receive(frame.source, message, now)
-        if current:
-            self.memories.at(frame.source, frame.position)
+        if current and frame.mark is not None:
+            self.memories.at(frame.source, frame.mark)
         self._carry_out()
 
     def asked(self, token: str, message: m.Message) -> None:

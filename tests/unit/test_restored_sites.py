@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.protocol_support import (
     COORDS,
     KEY,
@@ -31,19 +32,16 @@ ONE = want("one", 0, 60)
 TWO = want("two", 0, 60)
 
 
-def memory(site: Site) -> m.Memory:
+def memory(site: Site, register: str = OURS) -> m.Mark:
     """What a broker remembers that has just heard from the site."""
-    return m.Memory(site.lives[-1][0], site.position)
+    return site.participant.past.mark(register, site.position)
 
 
-def welcome(
-    site: Site, *remembered: m.Memory, register: str = OURS, source: str = "broker"
-) -> bool:
+def welcome(site: Site, *remembered: m.Mark, register: str = OURS, source: str = "broker") -> bool:
     """A broker comes; whether the site has found that it has forgotten something."""
     said = m.Welcome(register=register, secret=KEY, remembered=remembered)
     known = site.answer(said, source)
     assert isinstance(known, m.Known)
-    assert known.life == site.lives[-1][0]
     return known.behind
 
 
@@ -95,6 +93,18 @@ def test_an_image_is_recognised_in_whichever_life_it_was_made_and_however_often_
 
 def test_an_empty_store_in_the_place_of_the_old_is_recognised(site: Site) -> None:
     assert welcome(Site(), memory(site))
+
+
+def test_no_broker_can_make_a_site_believe_that_it_has_forgotten_something(site: Site) -> None:
+    true = memory(site)
+    for said in (
+        replace(true, position=true.position + 1),
+        replace(true, life="f" * 32),
+        replace(true, position=true.position + 1, proof=""),
+        site.participant.past.mark(THEIRS, site.position + 1),
+    ):
+        assert not welcome(site, said)
+        assert not site.participant.recovering
 
 
 def test_who_remembers_nothing_beyond_the_image_finds_nothing(site: Site) -> None:

@@ -82,7 +82,8 @@ class Recognition:
         return listened and not self.put_back
 
     def _has_said(self, site: str, mark: m.Mark) -> bool:
-        return proofs.same(mark.proof, mark_for(self._secret, site, mark.life, mark.position).proof)
+        true = proofs.of_mark(self._secret, site, mark.life, mark.position)
+        return proofs.same(mark.proof, true)
 
     def _includes(self, mark: m.Mark) -> bool:
         position = self._position_of(mark.life)

@@ -35,7 +35,7 @@ import msgspec
 
 from kalends.core.api import Event, Patience, RequestState, Waiting
 from kalends.core.errors import Problem, StoreDamaged
-from kalends.core.messages import Chosen, Principal, Want
+from kalends.core.messages import Chosen, Mark, Principal, Want
 from kalends.core.requests import Request
 
 RecordState = Literal["open", "commit", "closed", "cancelled", "replaced"]
@@ -219,11 +219,10 @@ class Recover(msgspec.Struct, frozen=True):
 
 
 class Remember(msgspec.Struct, frozen=True):
-    """`site` was last heard of in this life of it, at this position."""
+    """`site` was last heard of as of `mark`."""
 
     site: str
-    life: str
-    position: int
+    mark: Mark
 
 
 class Ask(msgspec.Struct, frozen=True):

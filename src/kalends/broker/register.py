@@ -39,7 +39,7 @@ from kalends.broker.record import (
 )
 from kalends.core.clock import ASTRAY_MS
 from kalends.core.errors import Problem
-from kalends.core.messages import Memory
+from kalends.core.messages import Mark
 from kalends.serving.maintenance import RECOVERING
 
 REQUESTS: Final = """
@@ -68,7 +68,8 @@ insert into meta values ('secret', lower(hex(randomblob(32))));
 create table site (
     name     text primary key,
     life     text not null,
-    position integer not null
+    position integer not null,
+    proof    text not null
 ) without rowid;
 create table life (life text primary key, position integer not null) without rowid;
 """
@@ -424,17 +425,19 @@ def between(
 def remember(connection: sqlite3.Connection, op: Remember) -> None:
     """Within a life, a site's position only rises."""
     connection.execute(
-        "insert into site values (?, ?, ?) on conflict (name) do update set life = excluded.life,"
-        " position = case when life = excluded.life then max(position, excluded.position)"
-        " else excluded.position end",
-        (op.site, op.life, op.position),
+        "insert into site values (?, ?, ?, ?) on conflict (name) do update"
+        " set life = excluded.life, position = excluded.position, proof = excluded.proof"
+        " where life != excluded.life or position < excluded.position",
+        (op.site, op.mark.life, op.mark.position, op.mark.proof),
     )
 
 
-def memory_of(connection: sqlite3.Connection, site: str) -> Memory | None:
+def memory_of(connection: sqlite3.Connection, site: str) -> Mark | None:
     """How far `site` was when it was last heard of by any replica."""
-    row = connection.execute("select life, position from site where name = ?", (site,)).fetchone()
-    return Memory(*row) if row else None
+    row = connection.execute(
+        "select life, position, proof from site where name = ?", (site,)
+    ).fetchone()
+    return Mark(*row) if row else None
 
 
 def live(connection: sqlite3.Connection, known: Live) -> None:

@@ -661,7 +661,6 @@ class BrokerService:
 
     def _known(self, site: str, known: m.Known, now: Moment) -> None:
         """Compare the site's past with what is remembered of it, and ours with what it remembers."""
-        self.memories.lives(site, known.life)
         life = self._life
         if life is None:
             return
@@ -783,8 +782,8 @@ class BrokerService:
             remembered=self.memories.of(site, store.read(register.memory_of, site)),
         )
 
-    def site_at(self, site: str, position: int) -> None:
-        self.memories.at(site, position)
+    def site_at(self, site: str, mark: m.Mark) -> None:
+        self.memories.at(site, mark)
 
     def site_lost(self, site: str, reason: str) -> None:
         if self._life is not None:
@@ -793,7 +792,6 @@ class BrokerService:
             self.directory.lose(site, reason)
         self.asking.lost(site)
         self.clock_watch.lost(site)
-        self.memories.lost(site)
         self.reconciling.lost(site)
         self.auditing.lost(site)
         self._reconciled.set()

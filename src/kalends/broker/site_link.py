@@ -80,8 +80,8 @@ class LinkUser(Protocol):
     def site_lost(self, site: str, reason: str) -> None:
         """The site is not connected (any more)."""
 
-    def site_at(self, site: str, position: int) -> None:
-        """The position of the site when it sent what was just said."""
+    def site_at(self, site: str, mark: m.Mark) -> None:
+        """How far the site was when it sent what was just said."""
 
     def welcome(self, site: str) -> m.Welcome:
         """What a site is told first on a session; raises `Unavailable` without a store."""
@@ -131,7 +131,8 @@ class SiteLink:
         self._outbox: deque[bytes] = deque()
         self._outbox_bytes = 0
         self._to_write = asyncio.Event()
-        self._position = 0
+        self._mark: m.Mark | None = None
+        """How far the site was with its last frame, if that said so."""
         self._told: m.Mark | None = None
         """How far the site was told that the register is."""
         self._drop = asyncio.Event()
@@ -247,7 +248,8 @@ class SiteLink:
         self._logger.info("site_connected", site=self.name, epoch=hello.epoch)
         while True:
             self._user.site_said(self.name, messages)
-            self._user.site_at(self.name, self._position)
+            if self._mark is not None:
+                self._user.site_at(self.name, self._mark)
             messages = await self._frame(socket)
 
     async def _frame(self, socket: aiohttp.ClientWebSocketResponse[bool]) -> Sequence[m.Message]:
@@ -264,7 +266,7 @@ class SiteLink:
         if frame.source != self.name:
             raise LinkLost(f"it sent a frame of {frame.source}")
         self._user.heard_clocks(self.name, frame.lc, frame.wall_ms)
-        self._position = frame.position
+        self._mark = frame.mark
         return frame.messages
 
     async def _write(self, socket: aiohttp.ClientWebSocketResponse[bool]) -> None:

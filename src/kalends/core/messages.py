@@ -152,17 +152,10 @@ class Hello(Message, frozen=True, kw_only=True):
     near: Annotated[tuple[SiteName, ...], Meta(max_length=64)] = ()
 
 
-class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far a site was when it was last heard of: a life of it, and its position then."""
-
-    life: LifeId
-    position: Count
-
-
 class Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far a register was: a life of one of its replicas, and its position then.
+    """How far a store was: a life of it, and its position then. A site, or a register, tells it to others.
 
-    `proof` is the register's own (`kalends.core.proofs`): a site can show it, and make none up.
+    `proof` is of whose store it is (`kalends.core.proofs`): others can show it, and make none up.
     """
 
     life: LifeId
@@ -181,16 +174,14 @@ class Welcome(Message, frozen=True, kw_only=True):
 
     register: RegisterId
     secret: Proof = ""
-    remembered: Annotated[tuple[Memory, ...], Meta(max_length=4)] = ()
+    remembered: Annotated[tuple[Mark, ...], Meta(max_length=4)] = ()
 
 
 class Known(Message, frozen=True, kw_only=True):
-    """`life` is this life of the site. `behind`: its past is not the one that was remembered, or another
-    register has found that: compare before anything new is asked for. `marks` are what the site remembers
-    of the register.
+    """`behind`: the site's past is not the one that was remembered, or another register has found that:
+    compare before anything new is asked for. `marks` are what the site remembers of the register.
     """
 
-    life: LifeId
     behind: bool = False
     marks: Annotated[tuple[Mark, ...], Meta(max_length=limits.MARKS_MAX)] = ()
 
@@ -695,12 +686,11 @@ class FrameToSite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FrameToBroker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """As `FrameToSite`, the other way."""
+    """As `FrameToSite`, the other way; `mark` is said once a register has been welcomed."""
 
     v: Literal[2]
     source: SiteName
     lc: Count
     messages: Annotated[list[ToBroker], Meta(max_length=limits.FRAME_MESSAGES_MAX)]
     wall_ms: Count = 0
-    position: Count = 0
-    """How many facts about reservations are durable at the site; never less within a life of it."""
+    mark: Mark | None = None

@@ -55,9 +55,9 @@ def of_decision(register_secret: str, site: str, rid: str, att: int, *what: str)
     return _derived(register_secret, "decision", site, rid, str(att), *what)
 
 
-def of_mark(register_secret: str, site: str, life: str, position: int) -> str:
-    """Proves to the register itself that it has told `site` that it was so far."""
-    return _derived(register_secret, "mark", site, life, str(position))
+def of_mark(secret: str, told: str, life: str, position: int) -> str:
+    """Proves to whose `secret` it is that it has told `told`, a site or a register, that it was so far."""
+    return _derived(secret, "mark", told, life, str(position))
 
 
 def same(said: str, true: str) -> bool:

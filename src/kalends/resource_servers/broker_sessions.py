@@ -103,7 +103,7 @@ class BrokerSessions:
             socket,
             self._site,
             lambda: (self._clock.tick(self._moment().wall_ms), self._watch.wall_ms()),
-            lambda: engine.position,
+            engine.mark,
             transport.abort if transport else lambda: None,
         )
         self._open[link] = None

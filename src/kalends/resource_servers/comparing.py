@@ -29,12 +29,14 @@ class Comparing(InDoubt):
     def meet(self, source: str, welcome: m.Welcome, now: Moment) -> None:
         """Answer who has been welcomed: is the past that its register remembers in ours?"""
         register = welcome.register
-        known = all(self.past.includes(memory, self.position) for memory in welcome.remembered)
+        known = all(
+            self.past.includes(register, mark, self.position) for mark in welcome.remembered
+        )
         if not known and register not in self._settled:
             self._fall_behind(register, now)
         behind = self.recovering and register not in self._settled
         marks = self._registers.marks(register)
-        self._send(source, m.Known(life=self.past.life, behind=behind, marks=marks))
+        self._send(source, m.Known(behind=behind, marks=marks))
 
     def _fall_behind(self, register: str, now: Moment) -> None:
         """Durably: nothing new is taken here until the registers have compared."""

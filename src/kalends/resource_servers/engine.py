@@ -69,11 +69,19 @@ class SiteEngine:
             observe=observe,
         )
         self.position = participant.position
-        """How many facts about stakes are durable: what brokers are told, with every frame."""
+        """How many facts about stakes are durable."""
+        self._marks: dict[str, m.Mark] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
         self._pruning = asyncio.create_task(self._prune_regularly())
         self._carry_out()
+
+    def mark(self, register: str) -> m.Mark:
+        """How far this site is, as far as that is durable: to be told to the broker of `register`."""
+        known = self._marks.get(register)
+        if known is None or known.position != self.position:
+            known = self._marks[register] = self.participant.past.mark(register, self.position)
+        return known
 
     @property
     def behind(self) -> int:

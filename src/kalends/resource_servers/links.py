@@ -37,7 +37,7 @@ class BrokerLink:
 
     `name` is the broker's, and `register` that of the register it works for: known from its first
     frame. `clocks` gives the logical time and that of the wall clock (milliseconds UTC) for a frame,
-    `position` that of the site's durable facts; `abort` drops the connection at once.
+    `mark` says to whose register it is told how far the site is; `abort` drops the connection at once.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class BrokerLink:
         socket: web.WebSocketResponse,
         site: str,
         clocks: Callable[[], tuple[int, int]],
-        position: Callable[[], int],
+        mark: Callable[[str], m.Mark],
         abort: Callable[[], None],
     ) -> None:
         self.socket = socket
@@ -54,7 +54,9 @@ class BrokerLink:
         self.closing = False
         self._site = site
         self._clocks = clocks
-        self._position = position
+        self._mark = mark
+        self._told: m.Mark | None = None
+        """How far the broker was told that the site is."""
         self._abort = abort
         self._outbox: deque[bytes] = deque()
         self._outbox_bytes = 0
@@ -123,8 +125,13 @@ class BrokerLink:
         self._outbox_bytes -= sum(map(len, taken))
         packer = msgpack.Packer(autoreset=False)
         logical, wall_ms = self._clocks()
-        head = {"v": m.WIRE_VERSION, "source": self._site, "lc": logical, "wall_ms": wall_ms}
-        head["position"] = self._position()
+        head: dict[str, object] = {
+            "v": m.WIRE_VERSION, "source": self._site, "lc": logical, "wall_ms": wall_ms,
+        }  # fmt: skip
+        mark = self._mark(self.register) if self.register else None
+        if mark != self._told and mark is not None:
+            self._told = mark
+            head["mark"] = msgspec.to_builtins(mark)
         packer.pack_map_header(len(head) + 1)
         for name, value in head.items():
             packer.pack(name)

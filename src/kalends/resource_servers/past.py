@@ -13,23 +13,38 @@ from typing import NamedTuple
 
 import msgspec
 
-from kalends.core.messages import Memory
+from kalends.core import proofs
+from kalends.core.messages import Mark
 
 FIRST_LIFE = "0" * 32
 
 
 class Past(NamedTuple):
-    """`ended` has the last position of each earlier life; `position` is that of the store at its opening."""
+    """`ended` has the last position of each earlier life; `position` is that of the store at its opening.
+    `secret` is the store's own: it proves what brokers show of what they were told.
+    """
 
     life: str = FIRST_LIFE
     position: int = 0
     ended: Mapping[str, int] = MappingProxyType({})
+    secret: str = ""
 
-    def includes(self, memory: Memory, position: int) -> bool:
-        """Whether a site that is at `position` now remembers what another remembers of it."""
-        if memory.life == self.life:
-            return memory.position <= position
-        return memory.position <= self.ended.get(memory.life, -1)
+    def mark(self, register: str, position: int) -> Mark:
+        """How far a site at `position` is, to be told to the broker of `register`."""
+        proof = proofs.of_mark(self.secret, register, self.life, position)
+        return Mark(self.life, position, proof)
+
+    def includes(self, register: str, mark: Mark, position: int) -> bool:
+        """Whether a site that is at `position` now remembers what `register` remembers of it.
+
+        What the site has not said itself is no mark of it: no broker can make it forget.
+        """
+        true = proofs.of_mark(self.secret, register, mark.life, mark.position)
+        if not proofs.same(mark.proof, true):
+            return True
+        if mark.life == self.life:
+            return mark.position <= position
+        return mark.position <= self.ended.get(mark.life, -1)
 
 
 class RecoveryChanged(msgspec.Struct, frozen=True):

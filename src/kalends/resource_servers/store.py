@@ -6,7 +6,7 @@ table    rows
 journal  every fact about a stake in order: who (`rid`), what did it (`event`), the whole stake
 stake    for each request that is needed: the journal row that is true now; whether all have locked it
 reclaim  each time that the owner has taken back, by its key
-meta     name and value: owner, epoch, horizon_s, draining, recovering, and how much time has surely passed
+meta     name and value: owner, secret, epoch, horizon_s, draining, recovering, time surely passed
 life     each opening: its random name, and the journal's position then
 ======== ===================================================================================
 
@@ -50,9 +50,10 @@ from kalends.resource_servers.unreadable import SetAside, UnreadableReclaim, Unr
 from kalends.serving.maintenance import RECOVERING
 from kalends.serving.sqlite_file import StoreFile, StoreKind, open_store, read_meta, write_meta
 
-LIVES: Final = (
-    "create table life (number integer primary key, life text not null, seq integer not null);"
-)
+LIVES: Final = """
+create table life (number integer primary key, life text not null, seq integer not null);
+insert into meta values ('secret', lower(hex(randomblob(32))));
+"""
 RECLAIMS: Final = "create table reclaim (key text primary key, body blob not null) without rowid;"
 
 FORGETTING: Final = """
@@ -183,7 +184,7 @@ class SiteStore:
         ends = [seq for _, seq in rows[1:]] + [self._last_seq]
         connection.execute("insert into life (life, seq) values (?, ?)", (life, self._last_seq))
         ended = {name: end for (name, _), end in zip(rows, ends, strict=False)}
-        return Past(life, self._last_seq, ended)
+        return Past(life, self._last_seq, ended, str(read_meta(connection, "secret")))
 
     @property
     def epoch(self) -> int:
