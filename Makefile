@@ -18,7 +18,7 @@ ARGS :=
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-server setup-test demo test lint types layers unit simulation processes attacks \
 	soak soak-faults soak-shells soak-calendars bench bench-calendar bench-agents \
-	bench-contention bench-n-of-k bench-planner bench-placement bench-simulate published papers clean
+	bench-contention bench-n-of-k bench-planner bench-placement bench-startup bench-simulate published papers clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -104,6 +104,9 @@ bench-planner: setup-test ## The best of 20 alternatives over 1,000 resources
 
 bench-placement: setup-test ## Best fit and first fit of partitions, on random streams
 	@$(IN_VENV)/python benchmarks/placement.py $(ARGS)
+
+bench-startup: setup-test ## A site with a million claims: its start, its memory, the pauses of its bookings
+	@$(IN_VENV)/python benchmarks/startup.py $(ARGS)
 
 bench-simulate: setup-test ## What replays cost: CPU, memory, layers, long queues, beside AccaSim
 	@$(IN_VENV)/python benchmarks/simulate.py $(ARGS)

@@ -54,7 +54,7 @@ class Facility(NamedTuple):
         """User and system seconds that each process has used so far (Linux)."""
         names = ["broker", *(f"site {number}" for number in range(len(self.sites)))]
         return {
-            name: _cpu_seconds(server.process.pid)
+            name: cpu_seconds(server.process.pid)
             for name, server in zip(names, [self.broker, *self.sites], strict=True)
         }
 
@@ -175,6 +175,7 @@ calls_burst = 1000000000
 {sites}"""
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
+    """User and system seconds that the process has used so far (Linux)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / 100

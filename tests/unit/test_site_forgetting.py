@@ -24,7 +24,7 @@ from tests.protocol_support import (
 
 from kalends.core import api
 from kalends.core import messages as m
-from kalends.resource_servers.forgetting import ASKED_MAX
+from kalends.resource_servers.forgetting import ASKED_MAX, COLLECT_SOME_MS, LOOKED_AT_MAX
 from kalends.resource_servers.records import COLLECT_EVERY_MS
 
 ONE = want("one", 0, 60)
@@ -234,3 +234,17 @@ def test_a_hold_is_not_forgotten_because_its_broker_says_so() -> None:
     forget(site, 1)
     assert site.states(1) == ["held"]
     assert not site.forgotten
+
+
+def test_a_step_drops_only_so_many_and_the_next_ones_follow_soon() -> None:
+    site = Site()
+    count = LOOKED_AT_MAX + 5
+    for number in range(count):
+        lock(site, number, want("pool", 60 * number, 60 * number + 60))
+        forget(site, number)
+    site.restart()
+    site.advance(LONG_MS)
+    assert len(site.participant.book.stakes) == 5
+    site.advance(COLLECT_SOME_MS)
+    assert not site.participant.book.stakes
+    site.participant.check()

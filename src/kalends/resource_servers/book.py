@@ -31,6 +31,7 @@ from kalends.resource_servers.occupancy import (
     pieces_beyond,
     place,
 )
+from kalends.resource_servers.resting import Restored, Stakes
 from kalends.resource_servers.stakes import Claim, Stake
 from kalends.resource_servers.usage import Account, Usage
 
@@ -45,7 +46,7 @@ class SiteBook:
         self, calendars: Mapping[str, ResourceCalendar], new_id: Callable[[], int]
     ) -> None:
         self.calendars = dict(calendars)
-        self.stakes: dict[str, Stake] = {}
+        self.stakes = Stakes(self._woken)
         self.new_id = new_id
         self._placed: dict[str, list[Placed]] = {}
         self._changers: dict[str, str] = {}
@@ -64,43 +65,46 @@ class SiteBook:
 
         Raises `AssertionError` when they do not fit the calendars together: the store is corrupt.
         """
-        self.stakes.update((stake.rid, stake) for stake in stakes)
-        booked = [stake for stake in self.stakes.values() if _is_booked(stake)]
-        for stake in booked:
-            unknown = [it.resource for it in stake.claims if it.resource not in self.calendars]
-            assert not unknown, f"{stake.rid} has claims on {unknown}, which are not configured"
+        restored = stakes if isinstance(stakes, Restored) else Restored(stakes)
+        self.stakes.restore(restored)
+        booked = [stake for stake in self.stakes.awake() if _is_booked(stake)]
         waiting = [stake for stake in booked if self._standing(stake) is not None]
         waiting_rids = {stake.rid for stake in waiting}
-        self._load([stake for stake in booked if stake.rid not in waiting_rids])
+        self._load(restored, [stake for stake in booked if stake.rid not in waiting_rids])
         for stake in waiting:
             full = self.occupy(stake, "prepared", None)
             assert not full, f"{stake.rid} does not fit on {full}"
 
-    def _load(self, stakes: Sequence[Stake]) -> None:
-        """Book the claims of many stakes that stand by themselves, a calendar at a time."""
-        by_resource: dict[str, list[Booking]] = {}
-        same: dict[tuple[str, State, int], tuple[str, State, int]] = {}
-        kinds: Counter[tuple[str, State, int]] = Counter()
-        for stake in stakes:
-            claims = stake.claims
-            state: State = "locked" if claims[0].state == "locked" else "prepared"
-            for claim in claims:
-                booking = booking_of(stake, claim, state, None)
+    def _load(self, restored: Restored, promised: Sequence[Stake]) -> None:
+        """Book what rests, and what is promised and stands by itself, a calendar at a time."""
+        by_resource = restored.bookings
+        for stake in promised:
+            for claim in stake.claims:
+                booking = booking_of(stake, claim, "prepared", None)
                 by_resource.setdefault(claim.resource, []).append(booking)
-            # As `_note` does, of what was never noted before.
-            self._placed[stake.rid] = [(claim.resource, claim.hold_id) for claim in claims]
-            counted = (stake.principal.user, state, len(claims))
-            self._counted[stake.rid] = same.setdefault(counted, counted)
-            self._usage.note(stake, state, ())
-            kinds[counted] += 1
-        for (user, state, number), times in kinds.items():
-            self._counts[user, state] += number * times
-            self._totals[state] += number * times
+            self._placed[stake.rid] = _places_of(stake)
+            self._count(stake, "prepared")
+        for user, number in restored.locked.items():
+            self._counts[user, "locked"] += number
+            self._totals["locked"] += number
+        if self._usage.counts:
+            for stake in self.stakes.resting():
+                if stake.has("locked"):
+                    self._usage.note(stake, "locked", ())
         for resource, together in by_resource.items():
+            assert resource in self.calendars, (
+                f"{together[0].reservation} has claims on {resource}, which is not configured"
+            )
             try:
                 self.calendars[resource].load(together)
             except Conflict as error:
                 raise AssertionError(f"the claims on {resource} do not fit: {error}") from error
+
+    def _woken(self, stake: Stake) -> None:
+        """What was counted of `stake` while it rested is noted as of the others."""
+        if stake.has("locked"):
+            self._placed[stake.rid] = _places_of(stake)
+            self._counted[stake.rid] = _counted_of(stake)
 
     def refusals(
         self,
@@ -308,23 +312,20 @@ class SiteBook:
 
     def check(self) -> None:
         """Raises `AssertionError` when calendars and stakes disagree."""
-        booked = set()
-        for rid, placed in self._placed.items():
-            stake = self.stakes[rid]
-            assert any(claim.state in ("held", "prepared", "locked") for claim in stake.claims)
-            for resource, booking_id in placed:
-                booking = self.calendars[resource].calendar.get(booking_id)
-                assert booking.reservation == rid
-                assert booking.state == stake.claims[0].state, (booking, stake)
-                booked.add((resource, booking_id))
-            self._check_amounts(stake, placed)
-        self._usage.check(
-            (self.stakes[rid], self._counted[rid][1], self._counted_already(self.stakes[rid]))
-            for rid in self._placed
-        )
+        booked: Counter[str] = Counter()
         counts: Counter[tuple[str, State]] = Counter()
-        for user, state, number in self._counted.values():
-            counts[user, state] += number
+        for stake, placed, (user, kind, number) in self._booked():
+            assert any(claim.state in ("held", "prepared", "locked") for claim in stake.claims)
+            for resource, booking_id in set(placed):
+                booking = self.calendars[resource].calendar.get(booking_id)
+                assert booking.reservation == stake.rid
+                assert booking.state == stake.claims[0].state, (booking, stake)
+                booked[resource] += 1
+            self._check_amounts(stake, placed)
+            counts[user, kind] += number
+        self._usage.check(
+            (stake, kind, self._counted_already(stake)) for stake, _, (_, kind, _) in self._booked()
+        )
         assert counts == self._counts
         assert all(counts.values())
         for state, total in self._totals.items():
@@ -332,13 +333,22 @@ class SiteBook:
         assert list(self._expiries) == sorted((ms, rid) for rid, ms in self._expires_ms.items())
         for name, calendar in self.calendars.items():
             calendar.check()
-            assert len(calendar.calendar) == sum(1 for where, _ in booked if where == name)
-        for rid, stake in self.stakes.items():
+            assert len(calendar.calendar) == booked[name]
+        for stake in self.stakes.every():
+            rid = stake.rid
             if any(claim.state in ("held", "prepared", "locked") for claim in stake.claims):
-                assert rid in self._placed, stake
+                assert (rid in self._placed) != self.stakes.is_resting(rid), stake
                 assert stake.has("held") == (rid in self._expires_ms), stake
             assert len({claim.state for claim in stake.claims}) <= 1, stake
             assert stake.has("held") or not are_alternatives(stake.claims), stake
+
+    def _booked(self) -> Iterator[tuple[Stake, Sequence[Placed], tuple[str, State, int]]]:
+        """Every stake that is on the calendars, where, and what is counted of it."""
+        for rid, placed in self._placed.items():
+            yield self.stakes[rid], placed, self._counted[rid]
+        for stake in self.stakes.resting():
+            if stake.has("locked"):
+                yield stake, _places_of(stake), _counted_of(stake)
 
     def _check_amounts(self, stake: Stake, placed: Sequence[Placed]) -> None:
         """What is booked is at every instant what the claims need beyond what they replace."""
@@ -357,17 +367,18 @@ class SiteBook:
 
     def _standing(self, stake: Stake) -> list[Claim] | None:
         """The locked claims that `stake` is to replace, or None when it stands by itself."""
-        old = self.stakes.get(stake.replaces) if stake.replaces and not stake.decided else None
+        old = self.stakes.peek(stake.replaces) if stake.replaces and not stake.decided else None
         return old.claims if old is not None and old.has("locked") else None
 
     def _standing_claims(self, rid: str) -> list[Claim]:
         """The claims of the reservation `rid`, while it is locked here."""
-        stake = self.stakes.get(rid)
+        stake = self.stakes.peek(rid)
         return stake.claims if stake is not None and stake.has("locked") else []
 
     def _counted_already(self, stake: Stake) -> list[Claim]:
         """The locked claims that `stake` is to replace, while they are on the calendars."""
-        return (self._standing(stake) or []) if stake.replaces in self._placed else []
+        booked = stake.replaces in self._placed or self.stakes.is_resting(stake.replaces)
+        return (self._standing(stake) or []) if booked else []
 
     def _occupy_alone(self, stake: Stake, state: State, expires_ms: int | None) -> None:
         bookings = [booking_of(stake, claim, state, expires_ms) for claim in stake.claims]
@@ -415,6 +426,15 @@ class SiteBook:
         if expires_ms is not None:
             self._expires_ms[stake.rid] = expires_ms
             self._expiries.add((expires_ms, stake.rid))
+
+
+def _places_of(stake: Stake) -> list[Placed]:
+    return [(claim.resource, claim.hold_id) for claim in stake.claims]
+
+
+def _counted_of(stake: Stake) -> tuple[str, State, int]:
+    """What is counted of a locked one."""
+    return stake.principal.user, "locked", len(stake.claims)
 
 
 def _is_booked(stake: Stake) -> bool:

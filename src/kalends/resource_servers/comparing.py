@@ -47,7 +47,7 @@ class Comparing(InDoubt):
         self._recovers_at_ms = now.monotonic_ms + RECOVERY_MS_MIN
         self._effects.facts.append(RecoveryChanged(on=True))
         self._alarm("an older image of this site's store was put back: promises are forgotten here")
-        for stake in [each for each in self.book.stakes.values() if each.has("held")]:
+        for stake in [each for each in self.book.stakes.awake() if each.has("held")]:
             self.book.vacate(stake)
             self._move(stake, "expiry")
             self._clear(stake)
@@ -68,7 +68,10 @@ class Comparing(InDoubt):
     def unsettled(self) -> dict[str, int]:
         """The registers that have not compared yet, with the number of reservations they have here."""
         counts = dict.fromkeys({*self._accusers, *self._registers.welcomed()}, 0)
-        for stake in self.book.stakes.values():
+        for register, number in self.book.stakes.registers_at_rest().items():
+            if register and number:
+                counts[register] = counts.get(register, 0) + number
+        for stake in self.book.stakes.awake():
             if stake.register and (stake.has("locked") or stake.has("prepared")):
                 counts[stake.register] = counts.get(stake.register, 0) + 1
         return {register: counts[register] for register in counts if register not in self._settled}
@@ -106,7 +109,7 @@ class Comparing(InDoubt):
         more = first + len(page) < len(rids)
         if not more:
             del self._pages[source]
-        stakes = (self.book.stakes.get(rid) for rid in page)
+        stakes = (self.book.stakes.peek(rid) for rid in page)
         kept = tuple(
             _kept(stake, state) for stake in stakes if stake and (state := _state_of(stake))
         )

@@ -29,6 +29,12 @@ KEEP_AFTER_END_S: Final = 86_400
 ASKED_MAX: Final = 20
 """Of commits that nobody has said Forget of, so many are asked about at each collection."""
 
+LOOKED_AT_MAX: Final = 200
+"""Records looked at in one step: a few milliseconds, also when all of them are dropped."""
+
+COLLECT_SOME_MS: Final = 50
+"""Between two such steps, as long as there is more to look at."""
+
 CLOCKS_MAX: Final = 1_024
 """Registers whose clocks are remembered: far more than have sessions at a time."""
 
@@ -67,21 +73,49 @@ class Forgetting(Belonging):
         passed = self.sure_time.to_store()
         if passed is not None:
             self._effects.facts.append(passed)
-        limit_s = self._over_s(now)
+        self._look_at_over(self._over_s(now), now)
+
+    def _look_at_over(self, limit_s: int, now: Moment) -> None:
+        """Look at some of those that had ended at `limit_s`; what is left has its turn soon."""
         ended, waiting = [], []
-        for stake in self.book.stakes.values():
-            if stake.ends_at > limit_s or stake.has("held") or stake.has("prepared"):
+        for rid in self._next_over(limit_s, now):
+            self._lingering.pop(rid, None)
+            stake = self.book.stakes.peek(rid)
+            if stake is None or stake.ends_at > limit_s:
                 continue
-            if stake.decided and stake.rid not in self._forgettable and stake.coords:
-                waiting.append(stake)
-            elif not self.book.changer_of(stake.rid) and self._is_agreed(stake, now):
+            if not self._is_needed(stake) and self._is_agreed(stake, now):
                 ended.append(stake)
+                continue
+            self._lingering[rid] = None
+            if self._is_untold(stake):
+                waiting.append(stake)
         self._ask_whether_done(waiting, now)
+        more = bool(self._unlooked) or self.book.stakes.endings.is_due(limit_s)
+        soon_ms = now.monotonic_ms + COLLECT_SOME_MS
+        self._collect_at_ms = soon_ms if more else self._round_at_ms
         if not ended:
             return
         self._close_time(max(self.horizon_s, *(stake.ends_at for stake in ended)))
         for stake in ended:
-            self._drop_record(stake)
+            self._drop_record(self.book.stakes[stake.rid])
+
+    def _next_over(self, limit_s: int, now: Moment) -> list[str]:
+        """Whom to look at now: in each round once at those that were needed, then at what is due."""
+        if not self._unlooked and self._round_at_ms <= now.monotonic_ms:
+            self._round_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
+            self._unlooked = list(self._lingering)
+            self._asked_now = 0
+        rids, self._unlooked[-LOOKED_AT_MAX:] = self._unlooked[-LOOKED_AT_MAX:], []
+        return rids + self.book.stakes.endings.take_due(limit_s, LOOKED_AT_MAX - len(rids))
+
+    def _is_needed(self, stake: Stake) -> bool:
+        if stake.has("held") or stake.has("prepared") or self.book.changer_of(stake.rid):
+            return True
+        return self._is_untold(stake)
+
+    def _is_untold(self, stake: Stake) -> bool:
+        """A commit that its broker may still ask about."""
+        return stake.decided and stake.rid not in self._forgettable and bool(stake.coords)
 
     def _is_agreed(self, stake: Stake, now: Moment) -> bool:
         """It is over by its broker's clock, too."""
@@ -94,7 +128,9 @@ class Forgetting(Belonging):
     def _ask_whether_done(self, waiting: list[Stake], now: Moment) -> None:
         """Commits of which no Forget has come, or was stored: their brokers know whether all have locked."""
         due = [stake for stake in waiting if self._asked_next(stake)[0] <= now.monotonic_ms]
-        for stake in due[:ASKED_MAX]:
+        due = due[: ASKED_MAX - self._asked_now]
+        self._asked_now += len(due)
+        for stake in due:
             _, count = self._asked_next(stake)
             every_ms = min(COLLECT_EVERY_MS << min(count + 1, 20), ASK_EVERY_MS_MAX)
             due_ms = now.monotonic_ms + int(every_ms * (1 + 0.2 * self._jitter()))

@@ -103,7 +103,9 @@ class SiteOperations:
             if number == limits.LISTING_MAX or len(claims) >= limits.LISTING_MAX:
                 more = True
                 break
-            claims += (_audited(stakes[rid], claim) for claim in stakes[rid].claims)
+            stake = stakes.peek(rid)
+            assert stake is not None
+            claims += (_audited(stake, claim) for claim in stake.claims)
         problems = list(self._site.alarms)
         if not body.after:
             try:

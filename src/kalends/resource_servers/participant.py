@@ -27,7 +27,6 @@ from kalends.core.intervals import Moment
 from kalends.resource_servers.line import Holder
 from kalends.resource_servers.listing import Listing
 from kalends.resource_servers.occupancy import are_alternatives
-from kalends.resource_servers.records import COLLECT_EVERY_MS
 from kalends.resource_servers.stakes import Stake
 from kalends.resource_servers.views import look
 
@@ -121,7 +120,6 @@ class Participant(Listing):
             _, rid, att, count = heapq.heappop(self._inquiries)
             self._inquire(rid, att, count, now)
         if self._collect_at_ms <= now.monotonic_ms:
-            self._collect_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
             self._collect(now)
         self._find_takers(now)
 

@@ -135,11 +135,17 @@ class Records:
         self._reclaims: dict[str, Reclaimed] = {}
         self._reminders: dict[str, tuple[int, int]] = {}
         """For each reclaim, when its brokers are asked next (monotonic), and how often they were."""
-        self._collect_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
+        self._collect_at_ms = self._round_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
+        """When the site goes on collecting, and when it next begins anew (monotonic)."""
+        self._lingering: dict[str, None] = {}
+        """Over, and still needed when they were last looked at."""
+        self._unlooked: list[str] = []
+        """Those of them that this round of collecting has still to look at."""
+        self._asked_now = 0
         self.set_aside = SetAside()
         self.book = SiteBook(calendars, self._new_id)
         self.book.restore(stakes)
-        for stake in self.book.stakes.values():
+        for stake in self.book.stakes.awake():
             if stake.has("prepared"):
                 self._inquire_later(stake, now, 0, after_ms=0)
 

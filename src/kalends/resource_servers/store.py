@@ -23,7 +23,7 @@ import sqlite3
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -36,6 +36,7 @@ from kalends.resource_servers.reclaims import (
     decode_reclaim,
 )
 from kalends.resource_servers.registers import KnownRegister, RegisterStored, decode_register
+from kalends.resource_servers.resting import Restored
 from kalends.resource_servers.stakes import (
     Fact,
     Stake,
@@ -100,6 +101,17 @@ STAND: Final = (
 )
 """What all have locked stays so, whatever becomes of it later."""
 
+STANDING: Final = (
+    "select stake.rid, ends_at, cast(body as blob) from journal"
+    " cross join stake on stake.rid = journal.rid and stake.seq = journal.seq order by journal.seq"
+)
+"""What is true of each request. Reads the journal from its front: half the time of a look for each row."""
+
+STANDING_NOWHERE: Final = (
+    "select rid, ends_at from stake where not exists"
+    " (select 1 from journal where journal.seq = stake.seq and journal.rid = stake.rid)"
+)
+
 DROPPED: Final = "dropped"
 HORIZON: Final = "horizon_s"
 DRAINING: Final = "draining"
@@ -109,7 +121,7 @@ PRUNE_ROWS_MAX: Final = 5_000
 
 
 class Loaded(NamedTuple):
-    stakes: list[Stake]
+    stakes: Restored
     forgotten: list[str]
     horizon_s: int
     epoch: int
@@ -120,23 +132,6 @@ class Loaded(NamedTuple):
     registers: list[KnownRegister]
     past: Past = Past()
     recovering: bool = False
-
-
-class Shared:
-    """Parts that many stakes have in common: kept once in memory, however many stakes there are."""
-
-    def __init__(self) -> None:
-        self._known: dict[object, Any] = {}
-
-    def by(self, stake: Stake) -> Stake:
-        """`stake`, with what others have, too, in the place of its own copies."""
-        once = self._known.setdefault
-        stake.principal = once(stake.principal, stake.principal)
-        stake.parts = once(stake.parts, stake.parts)
-        stake.coords = once(stake.coords, stake.coords)
-        for claim in stake.claims:
-            claim.resource = once(claim.resource, claim.resource)
-        return stake
 
 
 class Setting(NamedTuple):
@@ -196,21 +191,19 @@ class SiteStore:
 
         Raises `StoreDamaged` when the file itself cannot be read.
         """
-        stakes: list[Stake] = []
+        stakes = Restored()
         unreadable: list[UnreadableStake] = []
         reclaims: list[Reclaimed] = []
         lost: list[UnreadableReclaim] = []
-        shared = Shared()
         try:
-            rows = self.file.connection.execute(
-                "select stake.rid, ends_at, cast(body as blob) from stake"
-                " left join journal using (seq) order by stake.seq"
-            )
-            for rid, ends_at, body in rows:
+            for rid, ends_at, body in self.file.connection.execute(STANDING):
                 try:
-                    stakes.append(shared.by(stake_of(rid, body)))
+                    stakes.take(stake_of(rid, body), body)
                 except msgspec.DecodeError as error:
                     unreadable.append(UnreadableStake(rid, ends_at, str(error)))
+            for rid, ends_at in self.file.connection.execute(STANDING_NOWHERE):
+                detail = "its row in the journal is gone"
+                unreadable.append(UnreadableStake(rid, ends_at, detail))
             found = self.file.connection.execute(
                 "select key, cast(body as blob) from reclaim order by key"
             )
@@ -388,10 +381,8 @@ class SiteStore:
         self.file.close()
 
 
-def stake_of(rid: str, body: bytes | None) -> Stake:
+def stake_of(rid: str, body: bytes) -> Stake:
     """The stake of `rid` that `body` holds; raises `msgspec.DecodeError` when it does not."""
-    if body is None:
-        raise msgspec.DecodeError("its row in the journal is gone")
     stake = decode_stake(body)
     if stake.rid != rid:
         raise msgspec.DecodeError(f"it is the stake of {stake.rid}")

@@ -46,6 +46,11 @@ class Usage:
         self._noted: dict[str, Amounts] = {}
         self._used: Amounts = Counter()
 
+    @property
+    def counts(self) -> bool:
+        """Whether any resource has limits: if not, there is nothing to note."""
+        return bool(self._calendars)
+
     def note(self, stake: Stake, state: State, standing: Sequence[Claim]) -> None:
         """Count `stake`, whose claims are in `state`, beyond the locked claims that it is to replace.
 

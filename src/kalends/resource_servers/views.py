@@ -75,7 +75,7 @@ def _look_at(
 
 def _told(book: SiteBook, slot: Slot, register: str) -> Slot:
     """`slot` as the broker of `register` may see it."""
-    stake = book.stakes.get(slot.reservation)
+    stake = book.stakes.peek(slot.reservation)
     if not register or stake is None or stake.register in ("", register):
         return slot
     return structs.replace(slot, holder="", reservation="")
