@@ -162,3 +162,16 @@ async def test_a_request_of_its_own_that_a_replica_has_lost_sight_of_is_taken_up
             await client.wait((await client.resolve("first-key")).id)
         found = await client.resolve("first-key")
         assert (found.state, found.attempts) == ("failed", 2)
+
+
+async def test_the_owner_may_go_on_with_a_register_that_was_put_back(tmp_path: Path) -> None:
+    async with serving(tmp_path):
+        pass
+    administer(tmp_path, "insert into meta values ('recovering', 1)")
+    async with serving(tmp_path) as client:
+        with pytest.raises(Unavailable, match="put back to an earlier state"):
+            await book(client, "first-key")
+        assert (await client.reconcile(wait_s=0)).recovering
+        assert not (await client.reconcile(wait_s=0, go_on=True)).recovering
+        with pytest.raises(NotFound):
+            await book(client, "first-key")

@@ -440,8 +440,13 @@ class BrokerService:
 
     async def stored(self, writes: Sequence[Write]) -> Sequence[Result]:
         """The results of `writes` once they are durable; raises `Unavailable` and `OutcomeUnknown`."""
-        store = self.store
         self.check()
+        return await self._written(writes)
+
+    async def _written(self, writes: Sequence[Write]) -> Sequence[Result]:
+        """As `stored`, also while the register that was put back is not compared yet."""
+        store = self.store
+        self._check_not_stuck()
         found: list[Result] = []
         with self.tickets.new() as ticket:
 
@@ -529,10 +534,13 @@ class BrokerService:
 
     def check(self) -> None:
         """Raises `Unavailable` while nothing can be begun, or ended, that the register is to know of."""
-        if (stuck_s := self._stuck_s()) >= STUCK_S:
-            raise _stuck(stuck_s)
+        self._check_not_stuck()
         if self._life is not None and self._life.recognition.put_back:
             raise _put_back()
+
+    def _check_not_stuck(self) -> None:
+        if (stuck_s := self._stuck_s()) >= STUCK_S:
+            raise _stuck(stuck_s)
 
     def check_whole(self) -> None:
         """Raises `Unavailable` while what is not in the register may be what it has forgotten."""
@@ -766,7 +774,7 @@ class BrokerService:
                     await self._reconciled.wait()
         life = self._life
         if go_on and life is not None and life.recognition.put_back:
-            self._go_on(await self.stored((_made_good(life.recognition),)))
+            self._go_on(await self._written((_made_good(life.recognition),)))
         reports = self.reconciling.reports
         return Reconciled(
             sites=tuple(reports[site] for site in reached if site in reports),
