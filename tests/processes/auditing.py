@@ -202,7 +202,9 @@ async def _views_as_told(broker: Server, customer: Customer, connect: Connect) -
             if view.state != "reserved" or claims_of(view) != claims:
                 problems.append(f"LOST: {broker.name} says of {id} {view}; told was {claims}")
     problems += [
-        f"{customer.user}: key {note} made {n} requests" for note, n in notes.items() if n > 1
+        f"{customer.user}: key {note} made {n} requests"
+        for note, n in notes.items()
+        if n > 1 and note  # What a register was put back and reminded of has lost its note.
     ]
     return problems
 

@@ -104,13 +104,12 @@ async def ordeal(
     pauses: int = 0,
     jumps: int = 0,
     restores: int = 0,
-    registers: int = 0,
     seed: int,
     tell: Tell = _silent,
 ) -> Report:
     """Run customers against three sites and two replicas, and strike servers so often of each kind.
 
-    `restores` counts for each of the two ways in which a site is put back. Raises `FileNotFoundError`
+    `restores` counts for each of three: sites from backups, sites' disks, and the register's disk. Raises `FileNotFoundError`
     when clocks shall jump and faketime is not there.
     """
     chance = random.Random(seed)
@@ -119,7 +118,7 @@ async def ordeal(
     facility = make_facility(directory)
     counts = {
         "kill": kills, "pause": pauses, "jump": jumps,
-        "backup": restores, "disk": restores, "register": registers,
+        "backup": restores, "disk": restores, "register": restores,
     }  # fmt: skip
     refusals: Refusals = REFUSALS_WHERE_CLOCKS_ARE_WRONG if jumps else REFUSALS
     base_s = base_now_s()
@@ -147,7 +146,7 @@ async def ordeal(
         end_s = base_s + DAY_S + (len(everyone) + 1) * GRAIN_S
         report.violations += await audit(
             facility, everyone, start_s=base_s, end_s=end_s,
-            news=NEWS_OF_RESTORES if restores or registers else (),
+            news=NEWS_OF_RESTORES if restores else (),
         )  # fmt: skip
         # Nobody could book the room of what was forgotten: all of it can be made good.
         report.violations += [f"NAMED AS LOST: {lost}" for lost in sorted(restoring.lost)]
@@ -295,11 +294,8 @@ def main() -> int:
     parser.add_argument("--jumps", type=int, default=0, help="jumps of clocks, by up to five years")
     parser.add_argument(
         "--restores", type=int, default=0,
-        help="sites put back: so many from backups, and so many by their whole disks",
+        help="so many sites put back from backups, sites' disks, and disks of the register",
     )  # fmt: skip
-    parser.add_argument(
-        "--registers", type=int, default=0, help="disks of registers put back; not passed yet"
-    )
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     arguments = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="kalends-ordeal-"))

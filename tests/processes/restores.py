@@ -19,6 +19,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Final
 
+import kalends
+
 from .customers import SETTLE_S_MAX
 from .facility import Facility
 from .servers import Server, until
@@ -76,7 +78,8 @@ class Restores:
         """All files of the host of `broker` and its replicas are put back; nobody says so.
 
         A commit that no site has heard of is gone with its register, and nobody can bring it back: so
-        this happens when all is confirmed.
+        this happens when all is confirmed. Customers go on when it is made good: what they are shown
+        before may be out of date.
         """
         async with _image(broker, *self._others(broker)) as put_back:
             await _works_on(chance)
@@ -88,11 +91,27 @@ class Restores:
                     await each.spawn()
                 for each in self._brokers:
                     await each.listening()
-        for each in self._brokers:
-            await each.healthy()
+                for each in self._brokers:
+                    await self._made_good(each)
 
     def _others(self, broker: Server) -> list[Server]:
         return [each for each in self._brokers if each is not broker]
+
+    async def _made_good(self, broker: Server) -> None:
+        """Return when `broker` has compared with all its sites, and takes new requests."""
+
+        async def is_whole() -> bool:
+            async with kalends.connect(broker.url, user="owner", zone="UTC") as client:
+                try:
+                    reconciled = await client.reconcile(wait_s=20)
+                except kalends.KalendsError:
+                    return False
+            for site in reconciled.sites:
+                self.lost.update(f"{lost.id} at {site.site}" for lost in site.lost)
+            return not (reconciled.unreached or reconciled.recovering)
+
+        await until(is_whole, f"the register of {broker.name} is whole", within_s=SETTLE_S_MAX)
+        await broker.healthy()
 
     async def _compared(self, site: Server) -> None:
         """Let brokers compare once more, until one of them has done so with `site`."""

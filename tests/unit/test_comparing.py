@@ -49,11 +49,16 @@ def kept(state: str, *, site: str = "here", **changes: Any) -> m.Kept:
         "rid": RID, "att": 1, "state": state, "principal": ANN, "secret": SECRET, "stamp": 5,
         "wants": (HERE,), "chosen": CHOSEN if state == "locked" else {}, **changes,
     }  # fmt: skip
-    told = row("commit", **{name: fields[name] for name in ("rid", "att", "chosen")})
+    changes = fields.pop("changes", 0)
+    told = row(
+        "commit", reservation=RID if changes else fields["rid"], changes=changes,
+        replaces=fields.get("replaces", ""),
+        **{name: fields[name] for name in ("rid", "att", "chosen")},
+    )  # fmt: skip
     if state == "locked":
         fields.setdefault("warrant", warrants.of_commit(REGISTER_SECRET, site, told))
     elif state == "cancelled":
-        cancelled = warrants.of_cancel(REGISTER_SECRET, site, told.rid, told.att)
+        cancelled = warrants.of_cancel(REGISTER_SECRET, site, told)
         fields.setdefault("warrant", cancelled)
     return m.Kept(**fields)
 
@@ -147,6 +152,75 @@ def test_a_commit_that_the_register_forgot_is_written_down_and_told_again(
     whole = register.read(connection, RID)
     assert isinstance(whole, Record)
     assert whole.wants == (HERE, THERE)
+
+
+FIRST_CHANGE = request_id(1_800_000_000_000, 2)
+SECOND_CHANGE = request_id(1_700_000_000_000, 3)
+"""By a clock that was set back meanwhile: ids do not tell which change came first."""
+
+
+def changed(state: str, number: int, **more: Any) -> m.Kept:
+    """A change of `RID`, as a site keeps it."""
+    rid, replaces = ((FIRST_CHANGE, RID), (SECOND_CHANGE, FIRST_CHANGE))[number - 1]
+    return kept(state, rid=rid, replaces=replaces, changes=number, **more)
+
+
+def put_back_and_shown(*of_site: m.Kept, state: str | None = "commit") -> dict[str, str]:
+    """States by id, in a register that knew nothing but `RID` (`state`), and what users see of it."""
+    connection = _memory()
+    connection.executescript(KIND.schema)
+    if state is not None:
+        register.apply(connection, [Begin(row("open", done=False))])
+        connection.execute("update request set state = ?, done = 1", (state,))
+    for here in of_site:
+        rows = [each for each in register.every(connection) if each.rid == here.rid]
+        for operation in found(here, *[each for each in rows if isinstance(each, Record)]):
+            assert isinstance(operation, Recover)
+            register.apply(connection, [operation])
+    current = register.current(connection, RID)
+    states = {each.rid: each.state for each in register.every(connection)}
+    return states | {"shown": current.rid if current is not None else ""}
+
+
+@pytest.mark.parametrize("state", ["commit", None])
+def test_a_change_that_the_register_forgot_is_found_by_the_id_that_its_user_knows(
+    state: str | None,
+) -> None:
+    before = {} if state is None else {RID: "replaced"}
+    assert put_back_and_shown(changed("locked", 1), state=state) == {
+        **before, FIRST_CHANGE: "commit", "shown": FIRST_CHANGE,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("state", ["commit", "open", "closed", None])
+def test_what_was_changed_and_then_cancelled_is_reserved_no_more(state: str | None) -> None:
+    states = put_back_and_shown(changed("cancelled", 1), state=state)
+    assert (states[FIRST_CHANGE], states["shown"]) == ("cancelled", FIRST_CHANGE)
+    assert "commit" not in states.values()
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+@pytest.mark.parametrize("end", ["locked", "cancelled"])
+def test_of_several_changes_the_last_one_stands_in_whichever_order_they_are_found(
+    order: tuple[int, int], end: str
+) -> None:
+    both = {1: changed("locked", 1), 2: changed(end, 2)}
+    assert put_back_and_shown(*(both[number] for number in order)) == {
+        RID: "replaced",
+        FIRST_CHANGE: "replaced",
+        SECOND_CHANGE: "commit" if end == "locked" else "cancelled",
+        "shown": SECOND_CHANGE,
+    }
+
+
+@pytest.mark.parametrize("state", ["locked", "cancelled"])
+@pytest.mark.parametrize(
+    "line", ["", f"/{SECOND_CHANGE}/1", f"/{RID}/2", f"/{RID}/x", f"/{RID}", "/"]
+)
+def test_no_site_can_say_which_reservation_a_change_is_of(state: str, line: str) -> None:
+    proof = changed(state, 1).warrant.partition("/")[0]
+    said = found(changed(state, 1, warrant=proof + line))
+    assert not any(isinstance(each, Recover) for each in said)
 
 
 @pytest.mark.parametrize("state", ["open", "closed", "commit", None])

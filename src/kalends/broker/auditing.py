@@ -92,6 +92,7 @@ def _in_words(site: str, findings: Findings) -> Iterator[str]:
             yield f"{operation.rid} was cancelled at {site}, and the register has forgotten it"
         else:
             rid = operation.record.rid
-            yield f"{rid} is locked at {site}, and the register has forgotten it"
+            what = "cancelled" if operation.record.state == "cancelled" else "locked"
+            yield f"{rid} is {what} at {site}, and the register has forgotten it"
     for lost in findings.unproved:
         yield f"{lost.id} at {site}: {', '.join(lost.blockers)}"

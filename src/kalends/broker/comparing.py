@@ -10,6 +10,7 @@ the register has     the site has         what is done
 commit               nothing              the site has forgotten: it locks again (`Relock`); it is named
                                           where the register does not know what was reserved there, either
 commit               cancelled, proved    the register has forgotten: it cancels, and tells all
+open, closed, none   cancelled, proved    of a change: what it replaced stands no more; else nothing
 commit, told to all  promised             nothing: the site asks, and is answered
 cancelled, replaced  locked               the site has forgotten: it is told (`Cancel`)
 open, closed, none   locked, proved       the register has forgotten: it commits, as it was decided
@@ -22,6 +23,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from msgspec import structs
 
 from kalends.broker import warrants
 from kalends.broker.record import Cancel, Record, Recover, Spec, encode_record
@@ -72,8 +75,8 @@ def compare(
                 findings.messages.append(_relock(site, row, ours))
         elif here.state == "locked":
             _locked_there(findings, site, here, row, by_rid, ours, now_ms)
-        elif here.state == "cancelled" and row is not None and row.state == "commit":
-            _cancelled_there(findings, site, here, row, ours)
+        elif here.state == "cancelled":
+            _cancelled_there(findings, site, here, row, ours, now_ms)
         elif here.state == "promised" and row is not None and row.state in ("commit", "cancelled"):
             findings.waits = True
     return findings
@@ -105,12 +108,22 @@ def _relock(site: str, row: Record, ours: Ours) -> m.Relock:
     )  # fmt: skip
 
 
-def _cancelled_there(findings: Findings, site: str, here: m.Kept, row: Record, ours: Ours) -> None:
-    if not warrants.proves_cancel(ours.secret, site, here):
-        findings.unproved.append(_unproved(site, here, row))
-        return
-    row.told, row.done = row.done, False
-    findings.operations.append(Cancel(here.rid, "", encode_record(row)))
+def _cancelled_there(
+    findings: Findings, site: str, here: m.Kept, row: Record | None, ours: Ours, now_ms: int
+) -> None:
+    """A change that was cancelled had replaced something, which stands no more either."""
+    line = warrants.proves_cancel(ours.secret, site, here)
+    if row is not None and row.state == "commit":
+        if line is None:
+            findings.unproved.append(_unproved(site, here, row))
+            return
+        row.told, row.done = row.done, False
+        findings.operations.append(Cancel(here.rid, "", encode_record(row)))
+    elif (row is None or row.state in ("open", "closed")) and line is not None and line.changes:
+        key = proofs.site_key(ours.secret, site)
+        recovered = _recovered(here, line, row, key, now_ms)
+        recovered.state, recovered.done = "cancelled", True
+        findings.operations.append(Recover(recovered))
 
 
 def _locked_there(
@@ -123,17 +136,18 @@ def _locked_there(
     now_ms: int,
 ) -> None:
     if row is None or row.state in ("open", "closed") or _is_partial(site, row):
-        if warrants.proves_commit(ours.secret, site, here):
+        line = warrants.proves_commit(ours.secret, site, here)
+        if line is not None:
             key = proofs.site_key(ours.secret, site)
-            findings.operations.append(Recover(_recovered(here, row, key, now_ms)))
+            findings.operations.append(Recover(_recovered(here, line, row, key, now_ms)))
         else:
             findings.unproved.append(_unproved(site, here, row))
     elif row.state == "cancelled":
-        findings.messages.append(_cancel(site, here, ours))
+        findings.messages.append(_cancel(site, here, row, ours))
     elif row.state == "replaced":
         changes = [each for each in rows.values() if each.replaces == here.rid]
         if all(each.done for each in changes if each.state != "closed"):
-            findings.messages.append(_cancel(site, here, ours))
+            findings.messages.append(_cancel(site, here, row, ours))
         else:
             findings.waits = True
 
@@ -143,8 +157,8 @@ def _is_partial(site: str, row: Record) -> bool:
     return row.state == "commit" and site in row.chosen and not wants_at(site, row.wants)
 
 
-def _cancel(site: str, here: m.Kept, ours: Ours) -> m.Cancel:
-    warrant = warrants.of_cancel(ours.secret, site, here.rid, here.att)
+def _cancel(site: str, here: m.Kept, row: Record, ours: Ours) -> m.Cancel:
+    warrant = warrants.of_cancel(ours.secret, site, structs.replace(row, att=here.att))
     return m.Cancel(rid=here.rid, att=here.att, secret=here.secret, warrant=warrant)
 
 
@@ -162,15 +176,17 @@ def _named(site: str, row: Record, why: str) -> LostReservation:
     return LostReservation(id=row.reservation, user=row.user, wants=own, blockers=(why,))
 
 
-def _recovered(here: m.Kept, row: Record | None, key: str, now_ms: int) -> Record:
-    """The record of a commit that the register has forgotten, as the site's lock proves it."""
+def _recovered(
+    here: m.Kept, line: warrants.Line, row: Record | None, key: str, now_ms: int
+) -> Record:
+    """The record of a commit that the register has forgotten, as the site proves it."""
     if row is None:
         derived = proofs.same(here.secret, proofs.of_request(key, here.rid))
         row = Record(
             rid=here.rid, user=here.principal.user, groups=here.principal.groups,
             key=f"recovered:{here.rid}", digest="", stamp=here.stamp, owner="",
-            reservation=here.rid, secret="" if derived else here.secret, created_ms=now_ms,
-            spec=_spec_of(here.wants),
+            reservation=line.reservation, changes=line.changes, spec=_spec_of(here.wants),
+            secret="" if derived else here.secret, created_ms=now_ms,
         )  # fmt: skip
     others = () if row.state != "commit" else row.wants
     if row.state != "commit":

@@ -86,6 +86,7 @@ class Coordinator(Reclaiming):
             owner=self.identity.owner,
             reservation=replaces.reservation if replaces else rid,
             replaces=replaces.rid if replaces else "",
+            changes=replaces.changes + 1 if replaces else 0,
             created_ms=now.wall_ms,
             spec=spec,
             wants=spec.wants,

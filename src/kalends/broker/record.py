@@ -94,6 +94,8 @@ class Record(msgspec.Struct, omit_defaults=True):
     wants: tuple[Want, ...] = ()
     chosen: Chosen = {}
     replaces: str = ""
+    changes: int = 0
+    """How many changes of the reservation were made before this one, and this one; 0: it is the first."""
     done: bool = False
     told: bool = False
     """When it was cancelled, all sites had locked and may have forgotten the commit since."""
@@ -213,7 +215,10 @@ class Examine(msgspec.Struct, frozen=True):
 
 
 class Recover(msgspec.Struct, frozen=True):
-    """A commit that sites keep, and the register has forgotten: `record` as they know it."""
+    """A commit, or the cancel of a change, that sites keep, and the register has forgotten.
+
+    `record` is as they know it.
+    """
 
     record: Record
 

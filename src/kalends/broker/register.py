@@ -227,28 +227,47 @@ def _ask(connection: sqlite3.Connection, op: Ask) -> Registered:
     return _registered(op, True, found)
 
 
+_DECIDED: Final = ("commit", "cancelled", "replaced")
+
+
+def _stands_before(each: Record, change: Record) -> bool:
+    older = each.changes < change.changes or each.rid == change.replaces
+    return older and each.state in ("commit", "cancelled")
+
+
 def _recover(connection: sqlite3.Connection, op: Recover) -> Registered:
+    """Of the records of a reservation only the one with the most changes stands."""
     record = op.record
+    others = [
+        each
+        for each in history(connection, record.reservation)
+        if isinstance(each, Record) and each.rid != record.rid
+    ]
+    if any(each.changes > record.changes and each.state in _DECIDED for each in others):
+        record.state, record.done = "replaced", True
     values = (record.att, encode_record(record), record.rid)
     found = connection.execute(
-        "update request set state = 'commit', att = ?, owner = '', done = 0, body = ?"
+        "update request set state = ?, att = ?, owner = '', done = ?, body = ?"
         " where rid = ? and (state in ('open', 'closed') or body is null)",
-        values,
+        (record.state, values[0], record.done, *values[1:]),
     )
     if not found.rowcount:
         found = connection.execute(
-            "insert into request values (?, ?, ?, ?, ?, 'commit', '', 0, ?) on conflict do nothing",
-            (record.rid, record.user, record.key, record.reservation, *values[:2]),
-        )
+            "insert into request values (?, ?, ?, ?, ?, ?, '', ?, ?) on conflict do nothing",
+            (
+                record.rid, record.user, record.key, record.reservation, record.att,
+                record.state, record.done, values[1],
+            ),
+        )  # fmt: skip
     if not found.rowcount:
         found = connection.execute(
             "update request set body = ? where att = ? and rid = ? and state = 'commit'",
             (values[1], values[0], record.rid),
         )
-    if found.rowcount and record.replaces:
-        connection.execute(
-            "update request set state = 'replaced' where rid = ? and state = 'commit'",
-            (record.replaces,),
+    if found.rowcount:
+        connection.executemany(
+            "update request set state = 'replaced', done = 1 where rid = ?",
+            [(each.rid,) for each in others if _stands_before(each, record)],
         )
     return Registered(op, bool(found.rowcount))
 

@@ -47,7 +47,7 @@ class Telling(Desk):
             self._effects.sends.append(Send(part.site, decide))
         elif case.phase == "cancelling" and not part.freed and self._all_done(case):
             secret = self._secret(record, part.site)
-            warrant = warrants.of_cancel(self.identity.secret, part.site, record.rid, record.att)
+            warrant = warrants.of_cancel(self.identity.secret, part.site, record)
             cancel = m.Cancel(rid=record.rid, att=record.att, secret=secret, warrant=warrant)
             self._effects.sends.append(Send(part.site, cancel))
 

@@ -88,7 +88,7 @@ RegisterId = Annotated[str, Meta(pattern=ids.whole(ids.REGISTER_PATTERN))]
 Secret = Annotated[str, Meta(min_length=16, max_length=64)]
 Proof = Annotated[str, Meta(max_length=64)]
 """A secret that proves the right to say something (`kalends.core.proofs`), or "" for none."""
-Warrant = Annotated[str, Meta(max_length=64)]
+Warrant = Annotated[str, Meta(max_length=96)]
 """The register's own proof of what it tells a site: kept there, and shown to it should it ever forget."""
 
 Proofs = Annotated[dict[SiteName, Proof], Meta(max_length=limits.CLAIMS_MAX)]

@@ -12,6 +12,8 @@ from tests.shells.facility import Facility, Plan
 from tests.shells.scenarios import Broken, scenario
 
 BOOKINGS: Final = 6
+CHANGES: Final = 3
+FAR_S: Final = 86_400
 QUIET_S: Final = 10.0
 SETTLE_S: Final = 60.0
 AGAIN_S_MAX: Final = 120.0
@@ -25,7 +27,8 @@ async def amnesia(facility: Facility, chance: random.Random) -> None:
     world = facility.world
     folder, image = world.disk_of("broker0"), world.folder / "image"
     told: dict[str, int] = {}
-    undone: set[str] = set()
+    undone: dict[str, int] = {}
+    left: set[int] = set()
     async with facility.connect("broker0-0", "ann") as client:
         after = chance.randrange(1, BOOKINGS)
         for number in range(BOOKINGS):
@@ -35,10 +38,14 @@ async def amnesia(facility: Facility, chance: random.Random) -> None:
             start = facility.tomorrow + 600 * number
             told[(await client.book(facility.everything, duration="10m", at=start)).id] = start
             await asyncio.sleep(chance.uniform(0, 1))
+        for rid in chance.sample(sorted(told), CHANGES):
+            for _ in range(chance.randrange(1, 3)):
+                left.add(told[rid])
+                told[rid] += FAR_S
+                await client.move(rid, told[rid])
         for rid in chance.sample(sorted(told), 2):
             await client.cancel(rid)
-            del told[rid]
-            undone.add(rid)
+            undone[rid] = told.pop(rid)
         await _decided_in_silence(facility, chance, client, told)
         sleeper = chance.choice((*facility.sites, ""))
         if sleeper:
@@ -52,12 +59,16 @@ async def amnesia(facility: Facility, chance: random.Random) -> None:
         if sleeper:
             facility.start(sleeper)
         rid = await _booked_again(facility, client)
-        told[rid] = 0
+        told[rid] = facility.tomorrow + 6_000
         await asyncio.sleep(SETTLE_S)
-        shown = {rid: (await client.show(rid)).state for rid in told}
-    if forgotten := [rid for rid, state in shown.items() if state != "reserved"]:
-        raise Broken(f"the broker says otherwise of {forgotten} than it did: {shown}")
-    _agree(facility, set(told), undone)
+        for rid, start in told.items():
+            view = await client.show(rid)
+            if view.state != "reserved" or view.start != start:
+                raise Broken(f"{rid} was told as reserved at {start}, and the broker says {view}")
+        for rid in undone.keys() & await _listed(client):
+            if (view := await client.show(rid)).state != "cancelled":
+                raise Broken(f"{rid} was told as cancelled, and the broker says {view}")
+    _agree(facility, set(told.values()), left | set(undone.values()))
 
 
 @scenario(Plan(capacity=1, audited=False))
@@ -127,6 +138,10 @@ async def _asked_at_once(client: kalends.Client, rid: str) -> None:
         return
 
 
+async def _listed(client: kalends.Client) -> set[str]:
+    return {view.id for view in await client.list(count=100)}
+
+
 async def _booked_again(facility: Facility, client: kalends.Client) -> str:
     """The id of the first booking that is taken again; what it wants is free in any case."""
     loop = asyncio.get_running_loop()
@@ -140,9 +155,10 @@ async def _booked_again(facility: Facility, client: kalends.Client) -> str:
     raise Broken("nothing new is taken any more")
 
 
-def _agree(facility: Facility, told: set[str], undone: set[str]) -> None:
+def _agree(facility: Facility, told: set[int], undone: set[int]) -> None:
+    """By starts: sites know what was changed by another id than users do."""
     locked = {
-        site: {rid for rid, stake in books.stakes(facility, site).items() if _locked(stake)}
+        site: {start for stake in books.stakes(facility, site).values() for start in _locked(stake)}
         for site in facility.sites
     }
     everywhere = set.intersection(*locked.values())
@@ -152,8 +168,8 @@ def _agree(facility: Facility, told: set[str], undone: set[str]) -> None:
     if told - everywhere:
         raise Broken(f"told, and locked nowhere: {told - everywhere}")
     if undone & somewhere:
-        raise Broken(f"cancelled, and locked again: {undone & somewhere}")
+        raise Broken(f"cancelled or left, and locked again: {undone & somewhere}")
 
 
-def _locked(stake: dict[str, Any]) -> bool:
-    return any(claim["state"] == "locked" for claim in stake["claims"])
+def _locked(stake: dict[str, Any]) -> set[int]:
+    return {claim["start"] for claim in stake["claims"] if claim["state"] == "locked"}
