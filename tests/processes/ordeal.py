@@ -109,8 +109,8 @@ async def ordeal(
 ) -> Report:
     """Run customers against three sites and two replicas, and strike servers so often of each kind.
 
-    `restores` counts for each of three: sites from backups, sites' disks, and the register's disk. Raises `FileNotFoundError`
-    when clocks shall jump and faketime is not there.
+    `restores` counts for each of three: sites from backups, sites' disks, and the register's disk.
+    Raises `FileNotFoundError` when clocks shall jump and faketime is not there.
     """
     chance = random.Random(seed)
     report = Report(seed)
@@ -146,7 +146,10 @@ async def ordeal(
         end_s = base_s + DAY_S + (len(everyone) + 1) * GRAIN_S
         report.violations += await audit(
             facility, everyone, start_s=base_s, end_s=end_s,
-            news=NEWS_OF_RESTORES if restores else (),
+            news=(
+                *(NEWS_OF_RESTORES if restores else ()),
+                *(strikes.NEWS_OF_JUMPS if jumps else ()),
+            ),
         )  # fmt: skip
         # Nobody could book the room of what was forgotten: all of it can be made good.
         report.violations += [f"NAMED AS LOST: {lost}" for lost in sorted(restoring.lost)]

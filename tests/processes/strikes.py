@@ -29,6 +29,9 @@ JUMPS_S: Final = tuple(
     sign * hours * HOUR_S for hours in (1, 30, 40 * 24, 5 * 365 * 24) for sign in (1, -1)
 )
 
+NEWS_OF_JUMPS: Final = ("the clock of this host is",)
+"""By this, servers tell their owners that they have noticed it."""
+
 Strike = Callable[[Server, random.Random], Awaitable[None]]
 
 
