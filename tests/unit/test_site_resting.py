@@ -54,6 +54,21 @@ def test_a_stake_that_is_put_in_the_place_of_one_at_rest_is_the_only_one() -> No
     assert stakes.get(rid(0)) is None
 
 
+def test_those_of_a_register_are_found_whether_they_rest_or_not() -> None:
+    states = ("locked", "prepared", "cancelled", "locked", "prepared")
+    owners = ("mine", "mine", "mine", "other", "")
+    stakes = Stakes(lambda _: None)
+    stakes.restore(
+        Restored(
+            stake(number, state, register=owner)
+            for number, (state, owner) in enumerate(zip(states, owners, strict=True))
+        )
+    )
+    assert sorted(stakes.perhaps_of("mine")) == [rid(0), rid(1), rid(2)]
+    assert stakes.perhaps_of("other") == [rid(3)]
+    assert stakes.perhaps_of("") == [rid(4)]
+
+
 def test_registers_are_counted_for_what_rests() -> None:
     stakes = Stakes(lambda _: None)
     stakes.restore(Restored([stake(0, "locked", register="r"), stake(1, "locked", register="r")]))

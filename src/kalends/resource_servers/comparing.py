@@ -100,9 +100,7 @@ class Comparing(InDoubt):
         """A page of what is promised here to the register of `source`, in order of id."""
         register = self._registers.of(source)
         if not compare.after or source not in self._pages:
-            self._pages[source] = sorted(
-                rid for rid, stake in self.book.stakes.items() if stake.register == register
-            )
+            self._pages[source] = sorted(self.book.stakes.perhaps_of(register))
         rids = self._pages[source]
         first = bisect_right(rids, compare.after)
         page = rids[first : first + limits.COMPARED_MAX]
@@ -111,7 +109,9 @@ class Comparing(InDoubt):
             del self._pages[source]
         stakes = (self.book.stakes.peek(rid) for rid in page)
         kept = tuple(
-            _kept(stake, state) for stake in stakes if stake and (state := _state_of(stake))
+            _kept(stake, state)
+            for stake in stakes
+            if stake and stake.register == register and (state := _state_of(stake))
         )
         until = page[-1] if more else ""
         self._send(
@@ -188,20 +188,15 @@ class Comparing(InDoubt):
 
     def _blockers_of(self, claims: list[Claim]) -> tuple[str, ...]:
         """The requests that have what `claims` need."""
-        rids = sorted(
-            stake.rid
-            for stake in self.book.stakes.values()
-            for other in stake.claims
-            if other.state in ("prepared", "locked")
-            if any(
-                other.resource == claim.resource
-                and other.start < claim.end
-                and claim.start < other.end
-                and other is not claim
-                for claim in claims
+        rids = {
+            booking.reservation
+            for claim in claims
+            for booking in self.book.calendars[claim.resource].calendar.listing(
+                claim.start, claim.end
             )
-        )
-        return tuple(dict.fromkeys(rids))[:BLOCKERS_SHOWN]
+            if booking.state in ("prepared", "locked")
+        }
+        return tuple(sorted(rids)[:BLOCKERS_SHOWN])
 
 
 def _state_of(stake: Stake) -> Literal["", "promised", "locked", "cancelled", "replaced"]:

@@ -132,6 +132,11 @@ def stored(stake: Stake, event: str) -> StakeStored:
     return StakeStored(stake.rid, event, stake.ends_at, _ENCODER.encode(stake))
 
 
+def register_mark(register: str) -> bytes:
+    """What the bytes of every stake of `register` hold, and hardly any others."""
+    return _ENCODER.encode("register") + _ENCODER.encode(register)
+
+
 def decode_stake(body: bytes) -> Stake:
     """The inverse of `stored`; raises `msgspec.DecodeError` for bytes that are no stake."""
     return _DECODER.decode(body)
