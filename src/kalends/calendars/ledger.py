@@ -64,7 +64,8 @@ class Ledger(ABC):
             for booking in new:
                 check_booking(booking, self._capacity)
             fresh = {booking.id: booking for booking in new}
-            if len(fresh) < len(new) or any(each in self._bookings for each in fresh):
+            known = self._bookings
+            if len(fresh) < len(new) or (len(known) and any(each in known for each in fresh)):
                 raise Conflict("an id is booked twice", where="id")
             self._take_all(new)
         except (InvalidInput, Conflict):

@@ -22,7 +22,7 @@ class Endings:
 
     def load(self, rid: str, ends_at: int) -> None:
         """`rid` is of the store that is opened."""
-        minute = _minute_of(ends_at)
+        minute = -(-ends_at // MINUTE_S)
         together = self._loaded.get(minute)
         if together is None:
             together = self._loaded[minute] = []

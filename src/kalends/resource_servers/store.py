@@ -102,7 +102,7 @@ STAND: Final = (
 """What all have locked stays so, whatever becomes of it later."""
 
 STANDING: Final = (
-    "select stake.rid, ends_at, cast(body as blob) from journal"
+    "select stake.rid, ends_at, forgotten, cast(body as blob) from journal"
     " cross join stake on stake.rid = journal.rid and stake.seq = journal.seq order by journal.seq"
 )
 """What is true of each request. Reads the journal from its front: half the time of a look for each row."""
@@ -192,13 +192,17 @@ class SiteStore:
         Raises `StoreDamaged` when the file itself cannot be read.
         """
         stakes = Restored()
+        forgotten: list[str] = []
         unreadable: list[UnreadableStake] = []
         reclaims: list[Reclaimed] = []
         lost: list[UnreadableReclaim] = []
         try:
-            for rid, ends_at, body in self.file.connection.execute(STANDING):
+            for rid, ends_at, told, body in self.file.connection.execute(STANDING):
                 try:
-                    stakes.take(stake_of(rid, body), body)
+                    stake = stake_of(rid, body)
+                    stakes.take(stake, body)
+                    if told:
+                        forgotten.append(stake.rid)
                 except msgspec.DecodeError as error:
                     unreadable.append(UnreadableStake(rid, ends_at, str(error)))
             for rid, ends_at in self.file.connection.execute(STANDING_NOWHERE):
@@ -212,8 +216,6 @@ class SiteStore:
                     reclaims.append(decode_reclaim(body))
                 except msgspec.DecodeError as error:
                     lost.append(UnreadableReclaim(key, str(error)))
-            rows = self.file.connection.execute("select rid from stake where forgotten")
-            forgotten = [rid for (rid,) in rows]
             registers = []
             found = self.file.connection.execute(
                 "select id, cast(body as blob) from register order by id"
