@@ -151,3 +151,11 @@ def test_without_the_server_parts_it_says_what_to_install() -> None:
     assert done.returncode == 1
     assert "pip install 'kalends[server]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_store_is_accepted_and_a_server_goes_on_but_not_both_in_one_call(tmp_path: Path) -> None:
+    store = tmp_path / "sdsc.sqlite"
+    store.write_bytes(b"")
+    result = run("admin", "reconcile", str(store), "--go-on")
+    assert result.exit_code == 2
+    assert "--go-on" in result.stderr

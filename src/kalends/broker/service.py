@@ -769,18 +769,25 @@ class BrokerService:
         self.stir()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                while any(map(self.reconciling.running, reached)):
-                    self._reconciled.clear()
-                    await self._reconciled.wait()
+                await self._until_compared(reached)
+                if self._life is not None and self._life.recognition.put_back:
+                    # That it is made good may be on its way to the disk; then all is compared once more.
+                    await self._written(())
+                    await self._until_compared(reached)
+        reports = dict(self.reconciling.reports)
         life = self._life
         if go_on and life is not None and life.recognition.put_back:
             self._go_on(await self._written((_made_good(life.recognition),)))
-        reports = self.reconciling.reports
         return Reconciled(
             sites=tuple(reports[site] for site in reached if site in reports),
             unreached=tuple(site for site in self.directory.sites if site not in reports),
             recovering=self._life is not None and self._life.recognition.put_back,
         )
+
+    async def _until_compared(self, sites: Sequence[str]) -> None:
+        while any(map(self.reconciling.running, sites)):
+            self._reconciled.clear()
+            await self._reconciled.wait()
 
     def welcome(self, site: str) -> m.Welcome:
         store = self.store

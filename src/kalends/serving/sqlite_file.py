@@ -440,8 +440,8 @@ def _restored(path: Path, detail: str) -> StoreDamaged:
     return StoreDamaged(
         f"{detail}; promises that were made since then may be forgotten in it",
         where=str(path),
-        remedy="settle with the brokers what was booked since then (kalends admin audit), then run: "
-        f"{RECONCILE} {path}",
+        remedy=f"run: {RECONCILE} {path}; then start this server: it takes nothing new until what it has"
+        " forgotten is made good or named",
     )
 
 
@@ -449,7 +449,8 @@ def _side_file_damaged(path: Path) -> StoreDamaged:
     return StoreDamaged(
         "it does not hold a number, so that nobody can tell whether the store is an old copy",
         where=str(side_path(path)),
-        remedy=f"settle what was booked, remove this file, and run: {RECONCILE} {path}",
+        remedy=f"remove this file, and run: {RECONCILE} {path}; then start this server: it takes nothing new"
+        " until what it may have forgotten is made good or named",
     )
 
 

@@ -44,6 +44,8 @@ def command(settings: Settings, store: Path | None, wait_s: float, go_on: bool) 
     uses the store; started on it, the server takes nothing new until all has been compared.
     """
     if store is not None:
+        if go_on:
+            raise click.UsageError("--go-on is asked of a server that runs, not of a STORE")
         return _accept(settings, store)
     with settings.connect() as client:
         reconciled = client.reconcile(wait_s=wait_s, go_on=go_on)
