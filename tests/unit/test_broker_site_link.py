@@ -93,14 +93,16 @@ class User:
 
 
 @asynccontextmanager
-async def linked(site: Site, proof: Proof = OPEN) -> AsyncIterator[tuple[SiteLink, User]]:
+async def linked(
+    site: Site, proof: Proof = OPEN, user: User | None = None
+) -> AsyncIterator[tuple[SiteLink, User]]:
     application = web.Application()
     application.router.add_get("/v1/session", site.session)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
     listening = web.TCPSite(runner, "127.0.0.1", 0)
     await listening.start()
-    user = User()
+    user = user or User()
     logger: Any = structlog.wrap_logger(
         structlog.WriteLogger(io.StringIO()), processors=[structlog.processors.JSONRenderer()]
     )
@@ -156,6 +158,24 @@ async def test_clocks_are_merged_with_each_frame() -> None:
         await user.said.get()
         link.send(forget(1))
         assert (await site.frames.get()).lc == 900
+
+
+class Faulty(User):
+    """Breaks at the first thing that a site says."""
+
+    broken = False
+
+    def site_said(self, site: str, messages: Sequence[m.Message]) -> None:
+        if not self.broken:
+            self.broken = True
+            raise RuntimeError("a fault of ours")
+        super().site_said(site, messages)
+
+
+async def test_a_fault_of_ours_costs_one_connection_and_the_next_one_is_made() -> None:
+    async with linked(Site(), user=Faulty()) as (_, user):
+        assert "a fault of ours" in await user.lost.get()
+        assert await user.said.get() == HELLO
 
 
 async def test_a_lost_connection_is_told_and_made_again_and_nothing_is_kept_for_it() -> None:

@@ -89,7 +89,13 @@ def test_a_token_for_another_clock_is_for_that_server_and_that_moment_only(tmp_p
             KeyRing(keys, audience).verify(token, now_s)
 
 
-@pytest.mark.parametrize("date", ["", "nonsense", "Thu, 99 Foo 2026 99:99:99 GMT"])
+@pytest.mark.parametrize(
+    "date",
+    [
+        "", "nonsense", "Thu, 99 Foo 2026 99:99:99 GMT", f"Thu, 01 Jan {'9' * 30} 00:00:00 GMT",
+        f"Thu, 01 Jan 2026 00:00:00 +{'9' * 30}",
+    ],
+)  # fmt: skip
 def test_a_refusal_without_a_date_changes_nothing(date: str, tmp_path: Path) -> None:
     proof, public = proof_for(tmp_path, lambda: NOW_S)
     keys = load_trusted_keys(public, issuer="", scopes=frozenset({"broker"}))

@@ -166,6 +166,10 @@ class SiteLink:
                 await self._connection()
             except LinkLost as lost:
                 was_up, reason = self.connected, str(lost)
+            except Exception as error:
+                # The boundary of one connection: whatever it met, the next one is made.
+                self._logger.error("link_failed", site=self.name, exc_info=error)
+                was_up, reason = self.connected, f"a fault of this broker: {error!r}"
             finally:
                 self._close()
             if was_up:

@@ -95,7 +95,7 @@ class _ClockOf:
 
     def read(self, date: str) -> None:
         """Take note of a ``Date``; one that is none changes nothing."""
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, OverflowError):
             self._ahead_s = int(parsedate_to_datetime(date).timestamp()) - self._ours_s()
 
 
