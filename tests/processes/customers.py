@@ -155,7 +155,9 @@ class Customer:
         view = await self._settled("book", key, send)
         return self._conclude("book", view)
 
-    async def book_patiently(self, terms: str, number: int) -> str:
+    async def book_patiently(
+        self, terms: str, number: int, *, within_s: float = SETTLE_S_MAX
+    ) -> str:
         """Book the grain of this number, again and again until it is booked; the id.
 
         For the time after a start: a broker is well before it is connected to its sites.
@@ -166,7 +168,7 @@ class Customer:
             return await self.book(terms, at=at, duration_s=GRAIN_S)
 
         return await until(
-            attempt, f"{terms} is booked", within_s=SETTLE_S_MAX, explain=lambda: self.counts
+            attempt, f"{terms} is booked", within_s=within_s, explain=lambda: self.counts
         )
 
     async def hold(self) -> None:

@@ -48,6 +48,8 @@ STRUCK_MAX: Final = 2
 """Servers that may be struck at a time: with more, hardly anything is booked that could be lost."""
 BETWEEN_S_MAX: Final = 1.5
 TELL_EVERY_S: Final = 10.0
+PROBE_S_MAX: Final = 400.0
+"""Others are struck meanwhile: with clocks that are wrong for 80 s at a time, one after the other."""
 
 Tell = Callable[[str], None]
 Refusals = tuple[type[KalendsError], ...]
@@ -274,7 +276,8 @@ class Striker:
         )
         self._crowd.customers.append(probe)
         async with probe, self._crowd.at_work():
-            await probe.book_patiently(self._chance.choice(probe.resources), number)
+            resource = self._chance.choice(probe.resources)
+            await probe.book_patiently(resource, number, within_s=PROBE_S_MAX)
         if self._strikes[server.name] == strikes_before:
             taken_s = time.monotonic() - began_s
             self._report.until_booking_s.setdefault(what, []).append(taken_s)

@@ -120,7 +120,15 @@ class Restores:
         async def compared() -> bool:
             broker = self._brokers[len(said) % len(self._brokers)]
             _, text = await _kalends(
-                "--broker", broker.url, "--user", "owner", "admin", "reconcile", "--json"
+                "--broker",
+                broker.url,
+                "--user",
+                "owner",
+                "admin",
+                "reconcile",
+                "--wait",
+                10,
+                "--json",
             )
             said.append(text)
             with contextlib.suppress(ValueError):

@@ -110,6 +110,24 @@ def test_a_ghost_is_freed(state: str) -> None:
     assert found(kept("locked"), row(state)) == [cancel]
 
 
+@pytest.mark.parametrize(("told", "expected"), [(False, m.Relock), (True, None)])
+def test_what_was_cancelled_before_the_site_had_locked_it_is_locked_first(
+    told: bool, expected: type[m.Message] | None
+) -> None:
+    """Otherwise the cancel, and all that comes after it, would wait for ever for a site that forgot it."""
+    messages = found(None, row("cancelled", done=False, told=told))
+    assert [type(each) for each in messages] == ([expected] if expected else [])
+
+
+@pytest.mark.parametrize("state", ["commit", "cancelled"])
+def test_what_was_replaced_waits_for_no_change_that_the_site_has_forgotten(state: str) -> None:
+    change = row(state, rid=FIRST_CHANGE, replaces=RID, done=False)
+    cancel, relock = found(kept("locked"), row("replaced"), change)
+    assert isinstance(cancel, m.Cancel)
+    assert isinstance(relock, m.Relock)
+    assert (cancel.rid, relock.rid) == (RID, FIRST_CHANGE)
+
+
 def test_a_reservation_whose_change_is_under_way_is_no_ghost() -> None:
     change = row("commit", rid=request_id(1_800_000_000_000, 2), replaces=RID, done=False)
     change.chosen = {"there": (9,)}

@@ -9,6 +9,7 @@ the register has     the site has         what is done
 ==================== ==================== =====================================================
 commit               nothing              the site has forgotten: it locks again (`Relock`); it is named
                                           where the register does not know what was reserved there, either
+cancelled, not told  nothing              it locks again: else it could not be told of the cancel
 commit               cancelled, proved    the register has forgotten: it cancels, and tells all
 open, closed, none   cancelled, proved    of a change: what it replaced stands no more; else nothing
 commit, told to all  promised             nothing: the site asks, and is answered
@@ -20,7 +21,7 @@ further behind       not proved           nothing: it is named, for people to lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -71,10 +72,10 @@ def compare(
             assert row is not None
             if row.state == "commit" and _is_partial(site, row):
                 findings.unproved.append(_named(site, row, FORGOTTEN))
-            elif row.state == "commit" and _missing(site, row, page.horizon):
+            elif _is_told(row) and _missing(site, row, page.horizon):
                 findings.messages.append(_relock(site, row, ours))
         elif here.state == "locked":
-            _locked_there(findings, site, here, row, by_rid, ours, now_ms)
+            _locked_there(findings, site, here, row, by_rid, kept.keys(), ours, now_ms)
         elif here.state == "cancelled":
             _cancelled_there(findings, site, here, row, ours, now_ms)
         elif here.state == "promised" and row is not None and row.state in ("commit", "cancelled"):
@@ -84,6 +85,11 @@ def compare(
 
 def wants_at(site: str, wants: Sequence[m.Want]) -> tuple[m.Want, ...]:
     return tuple(want for want in wants if want.resource.startswith(f"{site}/"))
+
+
+def _is_told(row: Record) -> bool:
+    """Whether sites are told of a commit: before a cancel is told, each of them must have locked it."""
+    return row.state == "commit" or (row.state == "cancelled" and not (row.done or row.told))
 
 
 def _missing(site: str, row: Record, horizon: int) -> bool:
@@ -132,6 +138,7 @@ def _locked_there(
     here: m.Kept,
     row: Record | None,
     rows: Mapping[str, Record],
+    kept: Collection[str],
     ours: Ours,
     now_ms: int,
 ) -> None:
@@ -145,11 +152,19 @@ def _locked_there(
     elif row.state == "cancelled":
         findings.messages.append(_cancel(site, here, row, ours))
     elif row.state == "replaced":
-        changes = [each for each in rows.values() if each.replaces == here.rid]
-        if all(each.done for each in changes if each.state != "closed"):
+        if not any(_comes(site, each, kept) for each in rows.values() if each.replaces == here.rid):
             findings.messages.append(_cancel(site, here, row, ours))
         else:
             findings.waits = True
+
+
+def _comes(site: str, change: Record, kept: Collection[str]) -> bool:
+    """Whether `change` is still told, and takes the place of what it has replaced by itself.
+
+    Where `site` has forgotten the change, nothing comes: both would wait for each other for ever.
+    """
+    forgotten = site in change.chosen and change.rid not in kept
+    return change.state != "closed" and not change.done and not forgotten
 
 
 def _is_partial(site: str, row: Record) -> bool:

@@ -151,7 +151,7 @@ class Reconciling:
         row = comparison.asked.pop(relocked.rid, None)
         if row is None:
             return
-        if relocked.blockers:
+        if relocked.blockers and row.state == "commit":
             comparison.lost[row.rid] = LostReservation(
                 id=row.reservation,
                 user=row.user,
