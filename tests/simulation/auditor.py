@@ -19,6 +19,7 @@ from kalends.broker.record import Record
 from kalends.core import messages as m
 from kalends.core.api import RequestView
 from kalends.core.errors import KalendsError
+from kalends.resource_servers.registers import RegisterStored
 from kalends.resource_servers.stakes import Fact, StakeDropped, StakeStored, TimeClosed
 from kalends.resource_servers.store import Loaded
 from tests.simulation.clocks import EPOCH_S, SKEW_MS_MAX
@@ -89,10 +90,16 @@ class Auditor:
         """All replicas live, and renew their leases."""
         self.expected_alarms: tuple[str, ...] = ()
         """Parts of alarms that are right, for something goes wrong on purpose."""
+        self.hostile: frozenset[str] = frozenset()
+        """Sites that are not judged: they belong to somebody who may do anything."""
+        self.hostile_registers: frozenset[str] = frozenset()
+        """Registers of brokers who may do anything: what is theirs only takes room."""
         self.rows: dict[str, Row] = {}
         self.stored: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
         self.bodies: dict[str, dict[str, bytes]] = defaultdict(dict)
         self.dropped: set[tuple[str, str]] = set()
+        self.bound: dict[str, set[str]] = defaultdict(set)
+        """For each site the registers that it has bound to a key."""
         self.horizons: dict[str, int] = defaultdict(int)
         self._torn: dict[str, Sequence[Fact]] = {}
         self._epochs: dict[str, int] = defaultdict(int)
@@ -115,6 +122,8 @@ class Auditor:
     def site_opened(self, node: SiteNode, loaded: Loaded, epoch: int) -> None:
         """A life begins: what is loaded must be what was stored, no more and no less."""
         site = node.name
+        if site in self.hostile:
+            return
         if epoch <= self._epochs[site]:
             self._wrong(f"{site}: epoch {epoch} follows {self._epochs[site]}")
         self._epochs[site] = epoch
@@ -134,6 +143,8 @@ class Auditor:
         self._torn[site] = facts
 
     def site_stored(self, site: str, facts: Sequence[Fact]) -> None:
+        if site in self.hostile:
+            return
         for fact in facts:
             if isinstance(fact, StakeStored):
                 after = msgspec.msgpack.decode(fact.body)
@@ -142,6 +153,8 @@ class Auditor:
                 self.bodies[site][fact.rid] = fact.body
             elif isinstance(fact, StakeDropped):
                 self._stake_dropped(site, fact.rid)
+            elif isinstance(fact, RegisterStored):
+                self.bound[site].add(fact.register)
             elif isinstance(fact, TimeClosed):
                 if fact.horizon_s < self.horizons[site]:
                     self._wrong(f"{site}: the horizon went back")
@@ -153,7 +166,10 @@ class Auditor:
     def _stake_changed(
         self, site: str, rid: str, before: dict[str, Any] | None, after: dict[str, Any]
     ) -> None:
-        if before is not None:
+        if before is not None and before["register"] not in ("", after["register"]):
+            self._wrong(f"{site}: {rid} went from one register to another")
+        foreign = after["register"] in self.hostile_registers
+        if before is not None and not foreign:
             if after["att"] < before["att"] or after["refused"] < before["refused"]:
                 self._wrong(f"{site}: the attempt of {rid} went back")
             self._nothing_left_without_proof(site, rid, before, after)
@@ -163,6 +179,8 @@ class Auditor:
             user = after["principal"]["user"]
             if (user, claim["resource"], "lock") in self.barred:
                 self._wrong(f"{site}: {user} has {claim['resource']} {claim['state']}")
+            if foreign:
+                continue
             if claim["state"] == "locked" and already.get(claim["hold_id"]) != "locked":
                 named = row is not None and row.committed(after["att"])
                 if row is None or not named or claim["hold_id"] not in row.chosen(site):
@@ -209,7 +227,7 @@ class Auditor:
         before = self.stored[site].pop(rid, None)
         self.bodies[site].pop(rid, None)
         self.dropped.add((site, rid))
-        if before is None:
+        if before is None or before["register"] in self.hostile_registers:
             return
         if before["ends_at"] > self.horizons[site]:
             self._wrong(f"{site}: {rid} was dropped before the horizon was raised over it")
@@ -282,8 +300,10 @@ class Auditor:
         wanted = sorted(
             (w["resource"], w["start"], w["end"], w["units"]) for w in row.body["wants"]
         )
-        promised = []
+        promised = [want for want in wanted if want[0].partition("/")[0] in self.hostile]
         for site in row.body["chosen"]:
+            if site in self.hostile:
+                continue
             stake = self.stored[site].get(rid)
             if stake is None or stake["att"] != row.att:
                 self._wrong(f"{rid} is committed, but {site} has not promised attempt {row.att}")
@@ -335,6 +355,8 @@ class Auditor:
     def sent(self, node: Node, to: str, message: m.Message) -> None:
         """A message leaves `node`: what it promises must be durable already."""
         self.checks += 1
+        if node.name in self.hostile or self._is_foreign(node.name, message):
+            return
         match message:
             case m.Visited() if message.ahead >= 0:
                 if (node.name, message.rid, message.att) in self._votes:
@@ -358,8 +380,19 @@ class Auditor:
                 self._decision(message)
             case m.Cancel():
                 row = self.rows.get(message.rid)
-                if row is None or row.state != "cancelled":
+                # A site that says that it keeps what was replaced long ago is told to free it.
+                freed = row is not None and row.state == "replaced" and to in self.hostile
+                if row is None or (row.state != "cancelled" and not freed):
                     self._wrong(f"a cancel left, but the register has {_brief(row)}")
+
+    def _is_foreign(self, site: str, message: m.Message) -> bool:
+        """Whether it is about what a hostile broker has asked for."""
+        rid = getattr(message, "rid", "")
+        stake = self.stored[site].get(rid)
+        owner = stake["register"] if stake is not None else ""
+        return owner in self.hostile_registers if owner else (
+            bool(self.hostile_registers) and rid not in self.rows
+        )  # fmt: skip
 
     def _is_promised(
         self, site: str, rid: str, att: int, held: frozenset[int] | set[int] = frozenset()
@@ -445,9 +478,13 @@ class Auditor:
     # What sites have in memory
 
     def site_stepped(self, node: SiteNode, alarms: Sequence[str]) -> None:
+        if node.name in self.hostile:
+            return
         for alarm in alarms:
             # A repeat of what was settled and forgotten is refused, and the operator told.
-            expected = any(part in alarm for part in self.expected_alarms)
+            about = alarm.partition(":")[0]
+            foreign = bool(self.hostile_registers) and about not in self.rows and "-" in about
+            expected = foreign or any(part in alarm for part in self.expected_alarms)
             if (node.name, alarm.partition(":")[0]) not in self.dropped and not expected:
                 self._wrong(f"{node.name} raises the alarm: {alarm}")
         stakes = node.participant.book.stakes
@@ -469,8 +506,9 @@ class Auditor:
         self._fits(node.name, plain)
 
     def broker_stepped(self, node: BrokerNode, alarms: Sequence[str]) -> None:
-        if alarms:
-            self._wrong(f"{node.name} raises the alarm: {alarms}")
+        for alarm in alarms:
+            if not any(part in alarm for part in self.expected_alarms):
+                self._wrong(f"{node.name} raises the alarm: {alarm}")
 
     def takes_over(self, node: BrokerNode, records: Sequence[Record]) -> None:
         """Who lives is not taken over from: it would cost an attempt each time."""
@@ -510,13 +548,16 @@ class Auditor:
         """All is quiet: all of it or nothing, everywhere; nothing is held or promised any more."""
         for site in sites:
             for rid, stake in site.participant.book.stakes.items():
+                if stake.register in self.hostile_registers:
+                    continue
                 states = {claim.state for claim in stake.claims}
                 if states & {"held", "prepared", "queued"}:
                     self._wrong(f"{site.name}: {rid} is still {states} when all is quiet")
-            if waiting := site.participant.waiting_here():
+            waiting = site.participant.waiting_here()
+            if waiting and not self.hostile_registers:
                 self._wrong(f"{waiting} still wait at {site.name} when all is quiet")
         for rid, row in self.rows.items():
-            if not row.done:
+            if not row.done and not self.hostile:
                 self._wrong(f"{rid} is {row.state} and not finished when all is quiet")
             for site in sites:
                 stake = self.stored[site.name].get(rid)
@@ -530,7 +571,8 @@ class Auditor:
                     self._wrong(f"{site.name} has {locked} of {rid} locked, not {expected}")
         for site in sites:
             for rid, stake in self.stored[site.name].items():
-                if rid not in self.rows and stake["claims"]:
+                foreign = stake["register"] in self.hostile_registers
+                if rid not in self.rows and stake["claims"] and not foreign:
                     self._wrong(f"{site.name} has claims of {rid}, of which there is no row")
         for rid in self.given_up:
             if rid in self.rows and self.rows[rid].state in COMMITTED:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from kalends.core import messages as m
 from kalends.resource_servers.participant import Participant
+from tests.simulation.hostile import CHARACTERS, REGISTER, HostileBroker, HostileSite
 from tests.simulation.network import Weather
 from tests.simulation.nodes import BrokerNode, Node, SiteNode, Trouble
 from tests.simulation.schedule import FAULTS_MS, Report, run
@@ -96,6 +97,9 @@ LISTED: Final = Size(
 # What goes wrong
 
 SILENCE_MS: Final = 120_000
+
+HOSTILE_AFTER_MS: Final = 60_000
+"""Who is hostile is so for another minute after all faults have stopped, and silent from then on."""
 
 WRONG_MS: Final = tuple(hours * 3_600_000 for hours in (1, 30, 40 * 24, 3 * 365 * 24))
 """Nearly all clocks that are wrong are so by a time zone, a typing error or a battery."""
@@ -189,6 +193,57 @@ def wild_clocks(world: World) -> None:
             world.kernel.after(begin_ms + random.choice((5_000, 70_000)), _set_clock, node, 0)
 
 
+def hostile_site(world: World) -> None:
+    """One site says anything; half of the clients have nothing to do with it."""
+    _calm_or_rough(world)
+    _make_hostile(world, asks_peers=0.1)
+
+
+def hostile_near(world: World) -> None:
+    """The same, and it is near to all others: agents' visits pass through it."""
+    _calm_or_rough(world)
+    names = world.site_names
+    world.near = {name: tuple(other for other in names if other != name) for name in names}
+    _make_hostile(world, asks_peers=0.6)
+
+
+def hostile_broker(world: World) -> None:
+    """A broker of somebody else is connected to all sites, and says anything."""
+    _calm_or_rough(world)
+    broker = HostileBroker(world, "grey")
+    broker.turn()
+    world.nodes.append(broker)
+    world.hostile = [broker]
+    world.auditor.hostile_registers = frozenset({REGISTER})
+    world.auditor.expected_alarms = ("grey~",)
+    world.kernel.after(FAULTS_MS + HOSTILE_AFTER_MS, broker.fall_silent)
+
+
+def _calm_or_rough(world: World) -> None:
+    calm(world)
+    if world.kernel.random.random() < 0.3:
+        links_break(world)
+
+
+def _make_hostile(world: World, *, asks_peers: float) -> None:
+    random = world.kernel.random
+    number = random.randrange(len(world.sites))
+    name = world.site_names[number]
+    site = HostileSite(world, name, world._calendars(name))
+    site.turn(random.choice(CHARACTERS), asks_peers)
+    world.nodes[world.nodes.index(world.sites[number])] = site
+    world.sites[number] = site
+    site.trouble = Trouble(commit_ms_max=300)
+    world.hostile = [site]
+    world.auditor.hostile = frozenset({name})
+    # What it asks of other sites comes by calls.
+    world.auditor.expected_alarms = (name, "from call:")
+    world.involved = {client.name for client in world.clients[1::2]}
+    for client in world.clients[::2]:
+        client.only = [other for other in world.site_names if other != name]
+    world.kernel.after(FAULTS_MS + HOSTILE_AFTER_MS, site.fall_silent)
+
+
 def _set_clock(node: Node, wrong_ms: int) -> None:
     node.kernel.fault("clock set wrong" if wrong_ms else "clock set right", node.name)
     node.clock.skew_ms = wrong_ms
@@ -223,6 +278,9 @@ LISTS: Final = Climate("lists", LISTED, calm, 2_000, hard=0.0)
 LISTS_UNHEARD: Final = Climate("lists-unheard", LISTED, links_break, hard=0.0)
 WILD_CLOCKS: Final = Climate("wild-clocks", None, wild_clocks, hard=0.0)
 FAIR: Final = Climate("fair", RIVALS, fair, hard=0.0)
+HOSTILE_SITE: Final = Climate("hostile-site", None, hostile_site, hard=0.0)
+HOSTILE_BROKER: Final = Climate("hostile-broker", None, hostile_broker, hard=0.0)
+HOSTILE_NEAR: Final = Climate("hostile-near", AGENTS, hostile_near, hard=0.0)
 
 CLIMATES: Final = {
     each.name: each
@@ -239,6 +297,9 @@ CLIMATES: Final = {
         LISTS_UNHEARD,
         WILD_CLOCKS,
         FAIR,
+        HOSTILE_SITE,
+        HOSTILE_BROKER,
+        HOSTILE_NEAR,
     )
 }
 

@@ -190,13 +190,20 @@ class Network:
 
     def post(self, source: Node, url: str, message: m.Message) -> None:
         """A question to `url`; the answer comes back to `source` as a message from that URL."""
-        target = self.nodes[url.partition("//")[2]]
+        target = self.nodes.get(url.partition("//")[2])
+        if target is None:
+            return
         self._kernel.note(f"{source.name} post {target.name} {shown([message])}")
         for delay_ms in self._journeys(source, target):
             self._tokens += 1
             token = f"call:{self._tokens}"
             self._replies[token] = (source, target, url)
             self._kernel.after(delay_ms, target.enter, target.asked, token, message)
+
+    def asker(self, token: str) -> str:
+        """Who has asked the question `token`; "" once it is answered."""
+        asked = self._replies.get(token)
+        return asked[0].name if asked is not None else ""
 
     def reply(self, token: str, message: m.Message) -> None:
         """The first message to `token` is the answer; there is no second."""

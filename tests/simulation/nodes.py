@@ -28,12 +28,14 @@ from kalends.core import messages as m
 from kalends.core import proofs
 from kalends.core.api import RequestView
 from kalends.core.clock import LogicalClock
+from kalends.core.errors import NotAllowed
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.resource_servers.agent_visits import AgentLimits
 from kalends.resource_servers.effects import Effects as SiteEffects
 from kalends.resource_servers.effects import Send
 from kalends.resource_servers.participant import Participant
+from kalends.resource_servers.registers import NO_BADGE
 from kalends.serving.clock_watch import ClockWatch
 from tests.simulation.agents import DELAYS_MS, SCRIPT, SCRIPT_HASH, outcome_of
 from tests.simulation.clocks import NodeClock
@@ -221,8 +223,13 @@ class SiteNode(Node):
         return self.watch.now()
 
     def accept(self, session: Session) -> None:
+        broker = session.broker
+        try:
+            self.participant.welcome(session.name, session.welcome, broker.badge, broker.name)
+        except NotAllowed:
+            self.network.break_session(session)
+            return
         self.sessions[session.name] = session
-        self.participant.welcome(session.name, session.welcome, name=session.broker.name)
         self._carry_out()
         self._hear_clock(session.name, session.broker.watch.wall_ms())
         self._send_frame(session, [self.participant.hello()])
@@ -248,8 +255,11 @@ class SiteNode(Node):
         self._carry_out()
 
     def asked(self, token: str, message: m.Message) -> None:
-        self.participant.receive(token, message, self.now())
-        self._carry_out()
+        """As the routes for peers and near sites: each passes a visit on in its own name only."""
+        passed_on = isinstance(message, m.Dispatch) and message.way == self.network.asker(token)
+        if passed_on or isinstance(message, m.PeerAsk):
+            self.participant.receive(token, message, self.now())
+            self._carry_out()
 
     def answered(self, url: str, message: m.Message) -> None:
         if isinstance(message, m.Report | m.Stale):
@@ -405,6 +415,8 @@ class BrokerNode(Node):
     """A replica; all replicas share the register of the world."""
 
     coordinator: Coordinator
+    badge = NO_BADGE
+    """By which key it comes to sites."""
     decide_first = True
     """False only in a broken broker: it believes results before they are durable."""
 
@@ -516,8 +528,9 @@ class BrokerNode(Node):
         self._carry_out()
 
     def asked(self, token: str, message: m.Message) -> None:
-        self.coordinator.receive(token, message, self.now())
-        self._carry_out()
+        if isinstance(message, m.Inquire):
+            self.coordinator.receive(token, message, self.now())
+            self._carry_out()
 
     # Clients
 

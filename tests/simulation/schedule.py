@@ -19,6 +19,9 @@ FAULTS_MS: Final = 90_000
 QUIET_MS_MAX: Final = 420_000
 """After healing: the longest late message, hold, inquiry and request, one after the other."""
 
+TOLD_MS: Final = 20_000
+"""After that what a hostile site may have a part in has been told to all the others."""
+
 FILES_EVERY: Final = 10
 """One schedule in so many keeps its sites' stores in files, whose logs get torn."""
 
@@ -65,15 +68,21 @@ def run(
         faults = Faults(world, until_ms=faults_ms, hard=hard)
         if prepare is not None:
             prepare(world)
-        recorder.attach(world)
-        oracle.attach(world)
+        if not world.hostile:
+            # They judge what every site says, and by what all of them say.
+            recorder.attach(world)
+            oracle.attach(world)
         world.start()
         kernel.run(faults_ms)
         kernel.note("HEAL")
         faults.heal()
         if not kernel.run(faults_ms + QUIET_MS_MAX, world.quiet):
             raise Violation(f"no end: {world.unquiet()}")
-        world.auditor.finish(world.sites)
+        if world.hostile:
+            kernel.run(kernel.now_ms + TOLD_MS)
+        world.auditor.finish(world.honest_sites)
+        for each in world.hostile:
+            each.told.finish()
         for complaint_of_one in (*recorder.finish(), *oracle.finish()):
             raise Violation(complaint_of_one)
     except Violation as found:

@@ -70,6 +70,8 @@ class Client:
         self._calls = 0
         self._waiting: Call | None = None
         self.finished = False
+        self.only: list[str] | None = None
+        """Sites that it names, and never asks for others by attributes; None: any."""
 
     def start(self) -> None:
         self._kernel.after(self._random.randrange(1, self._size.pause_ms), self._next)
@@ -85,7 +87,11 @@ class Client:
         hold = kind == "hold" or (kind in ("window", "agent") and self._random.random() < 0.3)
         by_attributes = kind == "pick" or (kind == "agent" and self._random.random() < 0.4)
         fixed = kind not in ("window", "agent")
-        spec = self._pick() if by_attributes else self._named(fixed=fixed, hold=hold)
+        spec = (
+            self._pick()
+            if by_attributes and self.only is None
+            else self._named(fixed=fixed, hold=hold)
+        )
         if kind == "agent":
             spec = by_agent(spec)
         spec = self._waiting_as_it_may(spec)
@@ -209,8 +215,9 @@ class Client:
 
     def _named(self, *, fixed: bool, hold: bool) -> Spec:
         world, random = self._world, self._random
-        count = min(random.choice((1, 2, 2, 3, 3)), len(world.sites))
-        sites = random.sample(world.site_names, count)
+        names = self.only if self.only is not None else world.site_names
+        count = min(random.choice((1, 2, 2, 3, 3)), len(names))
+        sites = random.sample(names, count)
         start = self._start()
         slots = 2 if self._size.long and random.random() < self._size.long else 1
         wants = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from kalends.broker.case import view_of
+from kalends.broker.case import Case, view_of
 from kalends.broker.coordinator import Coordinator
 from kalends.broker.record import Record
 from kalends.calendars import AccessList, ResourceCalendar, Rule, open_access
@@ -52,9 +52,24 @@ class World:
         self.sites = [self.site_node(self, name, self._calendars(name)) for name in self.site_names]
         self.brokers = [self.broker_node(self, name) for name in self.broker_names]
         self.nodes: list[Node] = [*self.sites, *self.brokers]
+        self.hostile: list[Node] = []
+        self.involved: set[str] = set()
+        """Clients who may deal with a hostile site; the others do not name it."""
         self.clients = [
             Client(self, number, USERS[number % len(USERS)], size) for number in range(size.clients)
         ]
+
+    @property
+    def honest_sites(self) -> list[SiteNode]:
+        return [site for site in self.sites if site not in self.hostile]
+
+    def is_apart(self, rid: str) -> bool:
+        """Whether the request is none of a hostile site's business."""
+        row = self.auditor.rows.get(rid)
+        if row is None or not row.key:
+            return False
+        client, _, number = row.key.partition("-key-")
+        return not self.involved or bool(number and client not in self.involved)
 
     def start(self) -> None:
         for node in self.nodes:
@@ -142,41 +157,71 @@ class World:
 
     def quiet(self) -> bool:
         """Nothing is going on any more, and nothing is left to do."""
-        if not all(client.finished for client in self.clients):
+        if not all(client.finished or self._is_kept_waiting(client) for client in self.clients):
             return False
         if not all(node.up for node in self.nodes):
             return False
-        if any(broker.coordinator.cases or not broker.idle for broker in self.brokers):
+        if any(self._works_on(broker) or not broker.idle for broker in self.brokers):
             return False
-        for site in self.sites:
-            if not site.idle or site.participant.waiting_here():
-                return False
-            for stake in site.participant.book.stakes.values():
-                if stake.claims and stake.claims[0].state in ("held", "prepared", "queued"):
-                    return False
-        return all(row.done for row in self.auditor.rows.values())
+        if any(not site.idle or self._pending(site) for site in self.honest_sites):
+            return False
+        return not any(self._unfinished(rid) for rid in self.auditor.rows)
+
+    def _is_kept_waiting(self, client: Client) -> bool:
+        """Whether it waits for a hostile site to say that it has freed what was cancelled."""
+        waiting = client._waiting
+        return client.name in self.involved and waiting is not None and waiting.kind == "cancel"
+
+    def _works_on(self, broker: BrokerNode) -> list[Case]:
+        """Cases that should come to an end: a hostile site may keep its own from being told."""
+        cases = broker.coordinator.cases.values()
+        return [
+            case
+            for case in cases
+            if case.phase not in ("telling", "cancelling") or not self._may_last(case.rid)
+        ]
+
+    def _pending(self, site: SiteNode) -> list[str]:
+        """What is neither locked nor free at `site`, of those who are not hostile."""
+        stakes = site.participant.book.stakes.values()
+        found = [
+            f"{site.name} has {stake.rid} {stake.claims[0].state}"
+            for stake in stakes
+            if stake.claims and stake.claims[0].state in ("held", "prepared", "queued")
+            if stake.register not in self.auditor.hostile_registers
+        ]
+        waiting = site.participant.waiting_here()
+        rows = self.auditor.rows
+        ours = [rid for rid in waiting if rid in rows or not self.auditor.hostile_registers]
+        return [*found, *(f"{rid} waits at {site.name}" for rid in ours)]
+
+    def _unfinished(self, rid: str) -> bool:
+        row = self.auditor.rows[rid]
+        return row.state == "open" if self._may_last(rid) else not row.done
+
+    def _may_last(self, rid: str) -> bool:
+        """Whether a hostile site can keep it from being told to all."""
+        row = self.auditor.rows.get(rid)
+        return row is not None and bool(self.auditor.hostile & row.body.get("chosen", {}).keys())
 
     def unquiet(self) -> str:
         """What is still going on, for people."""
         found = [f"{client.name} waits for {client._waiting}" for client in self.clients
-                 if not client.finished]  # fmt: skip
+                 if not client.finished and not self._is_kept_waiting(client)]  # fmt: skip
         found += [f"{node.name} is down" for node in self.nodes if not node.up]
         for broker in self.brokers:
             if broker.up:
-                for case in broker.coordinator.cases.values():
+                for case in self._works_on(broker):
                     found.append(f"{broker.name} has {case.rid} {case.phase}")
                 if not broker.idle:
                     found.append(f"{broker.name} is writing")
-        for site in self.sites:
+        for site in self.honest_sites:
             if site.up:
-                for stake in site.participant.book.stakes.values():
-                    states = {claim.state for claim in stake.claims}
-                    if states & {"held", "prepared", "queued"}:
-                        found.append(f"{site.name} has {stake.rid} {states}")
-                found += [f"{rid} waits at {site.name}" for rid in site.participant.waiting_here()]
+                found += self._pending(site)
+        rows = self.auditor.rows
         found += [
-            f"the register has {rid} {row.state}, not done, of {row.owner}"
-            for rid, row in self.auditor.rows.items() if not row.done
+            f"the register has {rid} {rows[rid].state}, not done, of {rows[rid].owner}"
+            for rid in rows if self._unfinished(rid)
         ]  # fmt: skip
         return "; ".join(found)
 

@@ -654,6 +654,15 @@ def test_the_answer_to_an_inquiry_is_the_registers() -> None:
     assert inquire(broker, rid) == [structs.replace(commit, done=True)]
 
 
+def test_a_site_without_a_part_in_what_is_committed_is_told_nothing_of_it() -> None:
+    broker = Broker()
+    rid = broker.reserve()
+    broker.sent()
+    elsewhere = m.Inquire(rid=rid, att=1, site="elsewhere", secret=secret_of(rid, "elsewhere"))
+    broker.receive("http://elsewhere", elsewhere)
+    assert broker.sent() == []
+
+
 def test_a_lower_attempt_is_answered_abort_while_the_higher_is_open() -> None:
     broker = Broker()
     rid = broker.ask("here/one + there/one")
@@ -733,7 +742,7 @@ def test_a_cancel_is_answered_once_every_site_has_freed_its_slots() -> None:
     assert broker.answers[3].state == "cancelled"
 
 
-def test_a_cancel_before_all_are_told_waits_for_them() -> None:
+def test_a_cancel_is_told_to_each_site_once_it_has_locked_whatever_others_say() -> None:
     broker = Broker()
     rid = broker.submit()
     broker.visited(rid)
@@ -741,9 +750,9 @@ def test_a_cancel_before_all_are_told_waits_for_them() -> None:
     broker.sent()
     broker.cancel(rid, 2)
     broker.cancel(rid, 3)
-    assert broker.kinds() == [("there", "Decide")]
+    assert broker.kinds() == [("here", "Cancel"), ("there", "Decide")]
     broker.receive("there", m.Done(rid=rid, att=1, of="commit"))
-    assert broker.kinds() == [("here", "Cancel"), ("there", "Cancel")]
+    assert broker.kinds() == [("there", "Cancel")]
     broker.receive("here", m.Done(rid=rid, att=1, of="cancel"))
     broker.sent()
     broker.advance(1_000)

@@ -12,7 +12,7 @@ from kalends.broker import register
 from kalends.broker.store import KIND
 from kalends.core import messages as m
 from kalends.core import proofs
-from kalends.core.scripts import Stop
+from kalends.core.scripts import Stop, asked_for
 from kalends.resource_servers.stakes import decode_stake, stored
 from kalends.serving.sqlite_file import StoreKind, open_store
 
@@ -77,7 +77,8 @@ def test_what_is_held_first_and_what_is_granted_in_line_belongs_to_its_register(
 
 
 def test_what_an_agent_holds_belongs_to_the_register_of_its_broker_near_by_too() -> None:
-    proof = proofs.of_visit(KEY, rid(1), 1, HERE, "1", "ann")
+    asked = asked_for(dispatch(1).starts, (ask("one"),))
+    proof = proofs.of_visit(KEY, rid(1), 1, HERE, asked, "1", "ann")
     near = Stop(NEAR, (ask("one"),), proof)
     hub = AgentSite()
     hub.receive(m.Welcome(register=OURS), "ours")

@@ -22,7 +22,7 @@ from kalends.agents.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
 from kalends.core import api, proofs, wire
 from kalends.core import messages as m
 from kalends.core.identifiers import request_id
-from kalends.core.scripts import Ask, Starts, Stop
+from kalends.core.scripts import Ask, Starts, Stop, asked_for
 from kalends.resource_servers.belonging import ABOUT_A_REQUEST
 from kalends.resource_servers.near_visits import VISIT_BYTES_MAX, VISITS_PATH
 from kalends.resource_servers.server import build_site
@@ -279,8 +279,9 @@ async def test_a_visit_is_passed_on_to_a_near_site_with_a_token_and_back(tmp_pat
         KeyConfiguration(file=public, issuer="sdsc", scopes=("near",)),
         KeyConfiguration(file=write_key_pair(tmp_path / "npaci.pem"), scopes=("broker",)),
     )
-    secret = proofs.of_visit(KEY, rid(1), 1, "sdsc", "1", "ada")
-    stop = Stop("caltech", (Ask(1, "caltech/sp2", 3_600, 4),), secret)
+    asks = (Ask(1, "caltech/sp2", 3_600, 4),)
+    asked = asked_for(dispatch(1).starts, asks)
+    stop = Stop("caltech", asks, proofs.of_visit(KEY, rid(1), 1, "sdsc", asked, "1", "ada"))
     listed = (NearConfiguration(name="sdsc", url="http://127.0.0.1:1"),)
     async with site(tmp_path, "caltech", keys=trusted, near=listed) as caltech:
         await caltech.welcome(token(tmp_path / "npaci.pem", "npaci", "broker"))
@@ -306,7 +307,8 @@ async def test_a_near_site_takes_visits_of_those_whom_its_owner_trusts_only(tmp_
     near = (NearConfiguration(name="near", url="http://127.0.0.1:1"),)
 
     def visit(att: int = 1, way: str = "near", **more: Any) -> bytes:
-        secret = proofs.of_visit(KEY, rid(1), att, "near", "1", "ada")
+        asked = asked_for(dispatch(1).starts, dispatch(1).asks)
+        secret = proofs.of_visit(KEY, rid(1), att, "near", asked, "1", "ada")
         passed_on = dispatch(1, att=att, way=way, register=REGISTER, secret=secret, **more)
         return wire.encode_msgpack(passed_on)
 
@@ -396,7 +398,8 @@ async def test_when_the_store_fails_visits_under_way_end_and_their_runs_change_n
     listed = (NearConfiguration(name="caltech", url="http://127.0.0.1:1"),)
     async with site(tmp_path, near=listed) as sdsc:
         await sdsc.welcome()
-        secret = proofs.of_visit(KEY, rid(1), 1, "caltech", "1", "ada")
+        asked = asked_for(dispatch(1).starts, dispatch(1).asks)
+        secret = proofs.of_visit(KEY, rid(1), 1, "caltech", asked, "1", "ada")
         passed_on = dispatch(1, way="caltech", register=REGISTER, secret=secret)
         near = {"Kalends-User": "caltech"}
 

@@ -220,6 +220,19 @@ def test_of_a_site_that_is_not_near_nobody_else_is_believed() -> None:
     assert broker.case(rid).phase == "preparing"
 
 
+def test_what_a_near_site_says_without_sense_does_not_count_against_who_passes_it_on() -> None:
+    broker = AgentBroker()
+    broker.greet("here", near=("there",))
+    broker.greet("there", near=("here",))
+    broker.sent()
+    rid = broker.send_agent()
+    stolen = says("there", held("elsewhere/one", 0, term=1))
+    broker.report(rid, says("here", held("here/one", 0)), stolen)
+    assert broker.alarms == ["there holds, or offers, another site's resources, as here passes it on"]
+    tour = broker.case(rid).tour
+    assert tour is None or tour.reports["here"].held
+
+
 # Reclaims
 
 

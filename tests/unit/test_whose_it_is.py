@@ -30,6 +30,7 @@ from tests.protocol_support import (
 from kalends.core import messages as m
 from kalends.core import proofs
 from kalends.core.errors import NotAllowed, RefusalCode
+from kalends.core.scripts import Starts, asked_for
 from kalends.resource_servers.registers import Badge, Registers
 
 ROGUE = "d0e" + "0" * 29
@@ -260,7 +261,9 @@ def test_a_key_speaks_only_for_users_and_groups_that_its_owner_lists() -> None:
 def passed_on(att: int = 1, way: str = "there", **changes: object) -> m.Dispatch:
     """A visit that `way` passes on, proved as its broker would have."""
     whole = dispatch(1, ask("one"), att=att)
-    secret = proofs.of_visit(KEY, rid(1), att, "there", str(whole.stamp), "ann")
+    secret = proofs.of_visit(
+        KEY, rid(1), att, "there", asked_for(whole.starts, whole.asks), str(whole.stamp), "ann"
+    )
     return replace(whole, way=way, register=REGISTER, secret=secret, **changes)
 
 
@@ -270,6 +273,8 @@ def test_a_near_site_passes_on_only_what_a_broker_has_sent_that_way() -> None:
         passed_on(way="elsewhere"),
         passed_on(principal=BOB),
         passed_on(stamp=0),
+        passed_on(asks=(ask("two"),)),
+        passed_on(starts=Starts(first=0, last=0, step_s=1)),
         replace(passed_on(), att=2),
         replace(passed_on(), register=ROGUE),
         replace(passed_on(), secret=secret_of(rid(1), "there")),

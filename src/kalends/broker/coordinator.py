@@ -27,7 +27,7 @@ from kalends.broker.case import Case, SitePart, view_of
 from kalends.broker.decisions import hold_ran_out, key_reused
 from kalends.broker.desk import RESEND_EVERY_MS_MAX, give_up_at_s
 from kalends.broker.effects import Answer
-from kalends.broker.hearing import IN_WORDS, bad_answer, complaint_about
+from kalends.broker.hearing import bad_answer, complaint_about, refused_report, without_sense
 from kalends.broker.reclaiming import Reclaiming
 from kalends.broker.record import Record, Spec
 from kalends.broker.refusals import error_of, site_down
@@ -203,11 +203,11 @@ class Coordinator(Reclaiming):
             case m.Visited():
                 self._visited(site, message, now)
             case m.Report():
-                self._reported(site, message, now)
+                self._reported(site, self._believed_report(site, message, now), now)
             case m.Voted():
                 self._voted(site, message, now)
             case m.Done():
-                self._done(site, message, now)
+                self._done(site, message)
             case m.View():
                 self._viewed(site, message, now)
             case m.Renewed():
@@ -247,8 +247,17 @@ class Coordinator(Reclaiming):
             case m.Locked():
                 self._locked(site, structs.replace(message, refusals=refusals), now)
             case m.Report():
-                own = m.SiteReport(site, code="killed", detail=IN_WORDS, refusals=refusals)
-                self._reported(site, structs.replace(message, sites=(own,)), now)
+                self._reported(site, structs.replace(message, sites=(refused_report(site),)), now)
+
+    def _believed_report(self, by: str, report: m.Report, now: Moment) -> m.Report:
+        """`report`, in which sites near by have refused where what is passed on of them cannot be true."""
+        without = without_sense(report)
+        for site, complaint in without.items():
+            self._complain(site, f"{complaint}, as {by} passes it on", now)
+        sites = tuple(
+            refused_report(part.site) if part.site in without else part for part in report.sites
+        )
+        return structs.replace(report, sites=sites)
 
     # Passing of time
 

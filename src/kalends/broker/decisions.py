@@ -209,6 +209,8 @@ class Decisions(Touring):
         if not ask.proved and (row is None or not row.secret or row.secret != ask.secret):
             return
         committed = row is not None and row.state in r.COMMITTED and row.att == ask.att
+        if row is not None and committed and ask.site not in row.chosen:
+            return  # It has promised nothing that was committed: what others have is not for it.
         chosen: m.Chosen = {}
         outcome: Literal["commit", "abort", "pending"] = "abort"
         if row is not None and committed:

@@ -108,6 +108,20 @@ def refused_view(view: m.View, asked: Asked) -> m.View:
     return m.View(query_id=view.query_id, epoch=view.epoch, views=views)
 
 
+def without_sense(report: m.Report) -> dict[str, str]:
+    """Sites of which `report` passes on what makes no sense, and what is wrong with it.
+
+    Whether they have said so, or the site that passes it on, nobody can tell: its own part stands.
+    """
+    found = {part.site: _of_part(part) for part in report.sites[1:]}
+    return {site: complaint for site, complaint in found.items() if complaint}
+
+
+def refused_report(site: str) -> m.SiteReport:
+    """The part of a report that stands in for one of `site` without sense: nothing is held."""
+    return m.SiteReport(site, code="killed", detail=IN_WORDS, refusals=(bad_answer(site),))
+
+
 def is_of(site: str, resource: str) -> bool:
     """Whether `resource` is one of `site`'s: it carries its name."""
     return split_resource(resource)[0] == site
@@ -140,14 +154,17 @@ def _of_report(site: str, report: m.Report) -> str:
         return "reports of another site before itself"
     if len(set(names)) != len(names):
         return "reports of one site twice"
-    for each in report.sites:
-        if found := _of_refusals(each.site, each.refusals):
-            return found
-        resources = (*(hold.resource for hold in each.held), *(o.resource for o in each.offered))
-        if not all(is_of(each.site, resource) for resource in resources):
-            return "holds, or offers, another site's resources"
-        if len({hold.hold_id for hold in each.held}) != len(each.held):
-            return "holds two slots under one number"
+    return _of_part(report.sites[0])
+
+
+def _of_part(part: m.SiteReport) -> str:
+    if found := _of_refusals(part.site, part.refusals):
+        return found
+    resources = (*(hold.resource for hold in part.held), *(o.resource for o in part.offered))
+    if not all(is_of(part.site, resource) for resource in resources):
+        return "holds, or offers, another site's resources"
+    if len({hold.hold_id for hold in part.held}) != len(part.held):
+        return "holds two slots under one number"
     return ""
 
 

@@ -1,7 +1,7 @@
 """Telling the sites what was decided: phase two of two-phase commit, and the cancelling afterwards.
 
-A commit is told until every chosen site has durably locked; only then is a cancel told, and only then
-may the sites forget the decision.
+A commit is told until every chosen site has durably locked; only then may the sites forget the decision.
+A cancel is told to each site once that one has locked: no site can keep it from the others.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Telling(Desk):
                 chosen=record.chosen,
             )
             self._effects.sends.append(Send(part.site, decide))
-        elif case.phase == "cancelling" and not part.freed and self._all_done(case):
+        elif case.phase == "cancelling" and not part.freed:
             secret = self._secret(record, part.site)
             warrant = warrants.of_cancel(self.identity.secret, part.site, record)
             cancel = m.Cancel(rid=record.rid, att=record.att, secret=secret, warrant=warrant)
@@ -54,14 +54,16 @@ class Telling(Desk):
     def _all_done(self, case: Case) -> bool:
         return all(part.done for part in case.parts.values())
 
-    def _done(self, site: str, done: m.Done, now: Moment) -> None:
+    def _done(self, site: str, done: m.Done) -> None:
         case = self._live(done.rid, done.att, ("telling", "cancelling"))
         if case is None or (part := case.parts.get(site)) is None or done.of == "abort":
             return
         if done.of == "commit" and not part.done:
             part.done = True
-            if self._all_done(case):
-                self._all_told(case, now)
+            if case.phase == "cancelling":
+                self._tell_one(case, part)
+            elif self._all_done(case):
+                self._all_told(case)
         elif done.of == "cancel" and case.phase == "cancelling" and not part.freed:
             part.freed = True
             if all(part.freed for part in case.parts.values()):
@@ -69,11 +71,8 @@ class Telling(Desk):
                 self._answer(case)
                 self._ask_register(case, r.Finish(case.rid, "cancelled"))
 
-    def _all_told(self, case: Case, now: Moment) -> None:
-        """Locked everywhere: the sites may forget the decision, and a cancel may go out."""
-        if case.phase == "cancelling":
-            self._tell(case, now)
-            return
+    def _all_told(self, case: Case) -> None:
+        """Locked everywhere: the sites may forget the decision."""
         case.record.done = True
         case.resend_at_ms = 0
         self._ask_register(case, r.Finish(case.rid, "commit"))

@@ -31,7 +31,7 @@ from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
 from kalends.core.limits import AGENT_MESSAGES_MAX, REQUEST_TEXT_MAX
 from kalends.core.messages import SiteReport, Want
-from kalends.core.scripts import Stop
+from kalends.core.scripts import Stop, asked_for
 
 UNKNOWN_MAX: Final = 3
 """A site that has been sent the source so often and still does not know it has no agents."""
@@ -123,6 +123,7 @@ class Touring(Negotiating):
                     record.rid,
                     record.att,
                     way,
+                    asked_for(tour.starts, stop.asks),
                     str(record.stamp),
                     record.user,
                     *record.groups,

@@ -34,12 +34,13 @@ def of_peer(key: str, rid: str, asker: str) -> str:
     return _derived(key, "peer", rid, asker)
 
 
-def of_visit(key: str, rid: str, att: int, way: str, *whose: str) -> str:
+def of_visit(key: str, rid: str, att: int, way: str, asked: str, *whose: str) -> str:
     """Proves, at the site whose key it is, that the site `way` was sent there with `rid` at `att`.
 
-    `whose`: the stamp, the user and the groups of the request, which nobody on the way may change.
+    `asked` is what the agent may choose from there (`kalends.core.scripts.asked_for`), `whose` the stamp,
+    the user and the groups of the request: nobody on the way may change any of it.
     """
-    return _derived(key, "visit", rid, str(att), way, *whose)
+    return _derived(key, "visit", rid, str(att), way, asked, *whose)
 
 
 def of_commit(key: str, rid: str, att: int, hold_ids: Iterable[int]) -> str:

@@ -141,6 +141,11 @@ class Starts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     ] = ()
 
 
+def asked_for(starts: Starts, asks: tuple[Ask, ...]) -> str:
+    """What an agent may choose from, in words that differ where it does: to be proved with a visit."""
+    return msgspec.json.encode((starts, asks)).decode()
+
+
 class HeldChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A slot that is held now: `units` of `resource` during ``[start, end)`` for term `term`.
 

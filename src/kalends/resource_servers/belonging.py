@@ -15,6 +15,7 @@ from kalends.calendars import unknown_resource
 from kalends.core import messages as m
 from kalends.core import proofs
 from kalends.core.errors import RefusalCode
+from kalends.core.scripts import asked_for
 from kalends.resource_servers.records import Records
 from kalends.resource_servers.registers import NO_BADGE, Badge, stored_register
 
@@ -114,7 +115,7 @@ class Belonging(Records):
         principal = dispatch.principal
         true = proofs.of_visit(
             key, dispatch.rid, dispatch.att, dispatch.way,
-            str(dispatch.stamp), principal.user, *principal.groups,
+            asked_for(dispatch.starts, dispatch.asks), str(dispatch.stamp), principal.user, *principal.groups,
         )  # fmt: skip
         if not key or not proofs.same(dispatch.secret, true):
             return None
