@@ -55,8 +55,8 @@ CHARACTERS: Final = (
     Character(alter=0.3),
     Character(drop=0.4, every_ms=5_000),
     Character(repeat=0.5, delay=0.3),
-    Character(every_ms=60),
-    Character(every_ms=8_000, burst=150),
+    Character(every_ms=200),
+    Character(every_ms=10_000, burst=100),
     Character(alter=0.1, drop=0.1, repeat=0.2, delay=0.2, every_ms=300, burst=4),
 )
 

@@ -228,7 +228,9 @@ def test_what_a_near_site_says_without_sense_does_not_count_against_who_passes_i
     rid = broker.send_agent()
     stolen = says("there", held("elsewhere/one", 0, term=1))
     broker.report(rid, says("here", held("here/one", 0)), stolen)
-    assert broker.alarms == ["there holds, or offers, another site's resources, as here passes it on"]
+    assert broker.alarms == [
+        "there holds, or offers, another site's resources, as here passes it on"
+    ]
     tour = broker.case(rid).tour
     assert tour is None or tour.reports["here"].held
 

@@ -1,0 +1,73 @@
+"""Servers that believe what hostile ones say: the climates in which some are must catch each."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from kalends.broker.coordinator import Coordinator
+from kalends.core import messages as m
+from kalends.core import proofs
+from kalends.resource_servers.participant import Participant
+from tests.simulation.climates import HOSTILE_BROKER, HOSTILE_NEAR, HOSTILE_SITE
+from tests.simulation.mutations import Mutation, world_with
+
+
+class HearsAnything(Coordinator):
+    """What a site answers is not judged."""
+
+    def _disbelieved(self, site: str, message: m.Message, now: Any) -> None:
+        heard: dict[type[m.Message], Any] = {
+            m.Hello: lambda: self.site_up(message, now),  # type: ignore[arg-type]
+            m.Visited: lambda: self._visited(site, message, now),
+            m.Voted: lambda: self._voted(site, message, now),
+            m.Report: lambda: self._reported(site, message, now),
+            m.Awaited: lambda: self._awaited(site, message, now),
+            m.Reclaim: lambda: self._reclaimed(site, message, now),
+        }
+        if type(message) in heard:
+            heard[type(message)]()
+
+
+class TellsWhoeverAsks(Coordinator):
+    """Every site that knows the id of a commit is told all of it."""
+
+    def _answer_inquiry(self, ask: Any, row: Any, now: Any) -> None:
+        if row is not None:
+            ask = msgspec.structs.replace(ask, site=next(iter(row.chosen), ask.site))
+        super()._answer_inquiry(ask, row, now)
+
+
+class SecretsAreNotChecked(Participant):
+    """Whoever knows the id of a request may speak about it."""
+
+    def _is_its_owners(self, source: str, message: m.Message) -> bool:
+        return True
+
+
+class AnybodyPassesOn(Participant):
+    """A visit that a near site passes on needs no proof that a broker has sent it."""
+
+    def _as_passed_on(self, dispatch: m.Dispatch) -> m.Dispatch | None:
+        key = self._registers.secret(dispatch.register)
+        secret = proofs.of_request(key, dispatch.rid)
+        return msgspec.structs.replace(dispatch, secret=secret)
+
+
+class AnybodyTakesPart(Participant):
+    """Whoever asks as a peer is answered, and an attempt refused for it."""
+
+    def _takes_part(self, ask: m.PeerAsk, stake: Any) -> bool:
+        return True
+
+
+MUTATIONS_OF_BELIEF: Final = (
+    Mutation("sites are not judged", world_with(coordinator=HearsAnything), HOSTILE_SITE),
+    Mutation("an inquiry needs no part", world_with(coordinator=TellsWhoeverAsks), HOSTILE_SITE),
+    Mutation(
+        "secrets are not checked", world_with(participant=SecretsAreNotChecked), HOSTILE_BROKER
+    ),
+    Mutation("anybody passes visits on", world_with(participant=AnybodyPassesOn), HOSTILE_NEAR),
+    Mutation("anybody takes part", world_with(participant=AnybodyTakesPart), HOSTILE_NEAR),
+)
