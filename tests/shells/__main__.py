@@ -23,12 +23,15 @@ def main() -> int:
     parser.add_argument("last", type=int, nargs="?")
     parser.add_argument("--mutation", default="", help="break the product first")
     parser.add_argument("--trace", type=Path, help="write every line of it to this file")
-    parser.add_argument("--names", action="store_true", help="only list the scenarios")
+    parser.add_argument(
+        "--names", action="store_true", help="only list the scenarios that are short"
+    )
     parser.add_argument("--json", action="store_true", help="one report a line")
     parser.add_argument("--until-broken", action="store_true", help="stop at the first")
     options = parser.parse_args()
     if options.names or options.name is None:
-        print("\n".join(sorted(scenarios.SCENARIOS)))
+        known = sorted(scenarios.SCENARIOS.items())
+        print("\n".join(name for name, scenario in known if not scenario.long))
         return 0
     last = options.first if options.last is None else options.last
     broken = 0

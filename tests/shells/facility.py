@@ -6,7 +6,7 @@ import asyncio
 import io
 import os
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -85,6 +85,8 @@ class Facility:
         ]
         self.servers = [*self.sites, *self.replicas]
         self._address = {name: f"127.0.0.{n + 1}" for n, name in enumerate(self.servers)}
+        self.counts: Counter[str] = Counter()
+        """What a story has done, and how often, for the report."""
         self._clients = 0
         self._keys = Keys(world.folder, self.brokers) if plan.keys else None
         self._configured = {name: self._site(name) for name in self.sites}

@@ -90,6 +90,7 @@ def _play_here(name: str, seed: int, mutation: str, trace: Path | None) -> dict[
         if witness is not None
         else {}
     )
+    counts |= facility.counts
     report = Report(
         name=name,
         seed=seed,

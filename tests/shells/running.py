@@ -77,7 +77,7 @@ def seeds_to_catch(name: str, mutation: str, seeds: int) -> int | None:
 
 
 def names() -> list[str]:
-    """All scenarios, by name."""
+    """All scenarios that are short, by name."""
     command = [sys.executable, "-m", "tests.shells", "--names"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.split()

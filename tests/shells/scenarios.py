@@ -20,12 +20,14 @@ class Broken(Exception):
 class Scenario(NamedTuple):
     story: Story
     plan: Plan
+    long: bool = False
+    """Played by its name only: minutes of processor time, and more."""
 
 
 SCENARIOS: dict[str, Scenario] = {}
 
 
-def scenario(plan: Plan) -> Callable[[Story], Story]:
+def scenario(plan: Plan, *, long: bool = False) -> Callable[[Story], Story]:
     """Make a story known by its name.
 
     It is given a facility of `plan`, whose servers it starts, and chance of its own. It raises
@@ -36,7 +38,7 @@ def scenario(plan: Plan) -> Callable[[Story], Story]:
     def known(story: Story) -> Story:
         name = story.__name__
         assert name not in SCENARIOS, name
-        SCENARIOS[name] = Scenario(story, plan)
+        SCENARIOS[name] = Scenario(story, plan, long)
         return story
 
     return known
