@@ -21,7 +21,7 @@ from kalends.resource_servers.registers import Registers
 from kalends.resource_servers.waiting_list import Listed
 from kalends.serving import sqlite_file
 from kalends.serving.group_commit import GroupCommit
-from tests.simulation import mutations, mutations_of_waiting
+from tests.simulation import mutations, mutations_of_forgetting, mutations_of_waiting
 
 MUTATIONS: dict[str, Callable[[], None]] = {}
 
@@ -134,7 +134,7 @@ def _as_coordinator(broken: type[Coordinator]) -> Callable[[], None]:
 
 def _of_the_machines() -> Iterator[tuple[str, Callable[[], None]]]:
     """The machines gone wrong, as `tests.simulation` has them, in the shipped shells."""
-    for module in (mutations, mutations_of_waiting):
+    for module in (mutations, mutations_of_forgetting, mutations_of_waiting):
         for name, broken in vars(module).items():
             if not isinstance(broken, type) or broken.__module__ != module.__name__:
                 continue

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from kalends.core import messages as m
 from kalends.resource_servers.participant import Participant
+from tests.simulation.clocks import SKEW_MS_MAX
 from tests.simulation.hostile import CHARACTERS, REGISTER, HostileBroker, HostileSite
 from tests.simulation.network import Weather
 from tests.simulation.nodes import BrokerNode, Node, SiteNode, Trouble
@@ -24,7 +25,8 @@ from tests.simulation.world import World
 class Climate(NamedTuple):
     """`prepare` changes the world before it starts; `hard` scales the faults (0: none strike).
 
-    Without a `size` the seed decides who wants what. `participant` makes the sites.
+    Without a `size` the seed decides who wants what. `participant` makes the sites. With `forgets`
+    every record must be dropped in the end.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Climate(NamedTuple):
     participant: type[Participant] = Participant
     costs: int = 1
     """How much longer than others a schedule takes: so many fewer are run in CI."""
+    forgets: bool = False
 
     def run(
         self, seed: int, *, world_type: type[World] | None = None, keep_trace: bool = False
@@ -51,6 +54,7 @@ class Climate(NamedTuple):
             prepare=self.prepare,
             faults_ms=self.faults_ms,
             hard=self.hard,
+            forgets=self.forgets,
             keep_trace=keep_trace,
         )
 
@@ -169,9 +173,15 @@ def slow_lines(world: World) -> None:
     world.network.weather.delay_ms_max = 1_500
 
 
+def slots_end(world: World) -> None:
+    """Slots end, and records are dropped, while clocks are wrong by minutes."""
+    world.auditor.horizon_back_s = 2 * SKEW_MS_MAX // 1_000
+
+
 def site_cut_off(world: World) -> None:
     """One site reaches no broker for four minutes; slots end, and others drop their records."""
     calm(world)
+    slots_end(world)
     alone = world.kernel.random.choice(world.sites)
     world.kernel.after(world.kernel.random.randrange(3_000, 30_000), _silence, world, [alone])
 
@@ -274,7 +284,12 @@ LATE_ANSWERS: Final = Climate("late-answers", WINDOWS, late_answers, hard=0.0)
 BROKERS_PAUSE: Final = Climate("brokers-pause", CROWD, brokers_pause)
 BROKERS_SILENT: Final = Climate("brokers-silent", None, brokers_silent, SILENCE_MS)
 LYING_PEER: Final = Climate("lying-peer", None, lying_peer, SILENCE_MS)
-SITE_CUT_OFF: Final = Climate("site-cut-off", SOON, site_cut_off, 300_000, participant=DroppedSoon)
+SITE_CUT_OFF: Final = Climate(
+    "site-cut-off", SOON, site_cut_off, 300_000, participant=DroppedSoon, forgets=True
+)
+SLOTS_END: Final = Climate("slots-end", SOON, slots_end, participant=DroppedSoon, forgets=True)
+"""Every fault, and slots that end, so that all of it is forgotten."""
+
 SLOW_LINES: Final = Climate("slow-lines", RECALLED, slow_lines)
 LISTS: Final = Climate("lists", LISTED, calm, 2_000, hard=0.0)
 LISTS_UNHEARD: Final = Climate("lists-unheard", LISTED, links_break, hard=0.0)
@@ -294,6 +309,7 @@ CLIMATES: Final = {
         BROKERS_SILENT,
         LYING_PEER,
         SITE_CUT_OFF,
+        SLOTS_END,
         SLOW_LINES,
         LISTS,
         LISTS_UNHEARD,

@@ -14,7 +14,6 @@ from kalends.broker import record as r
 from kalends.broker.coordinator import Coordinator
 from kalends.broker.effects import Send
 from kalends.core import messages as m
-from kalends.core.intervals import Moment
 from kalends.resource_servers.participant import Participant
 from tests.simulation.climates import (
     AGENTS_EVERYWHERE,
@@ -23,11 +22,8 @@ from tests.simulation.climates import (
     EVERY_FAULT,
     LATE_ANSWERS,
     LYING_PEER,
-    SITE_CUT_OFF,
     SLOW_LINES,
-    WILD_CLOCKS,
     Climate,
-    DroppedSoon,
 )
 from tests.simulation.disks import RegisterDisk
 from tests.simulation.nodes import BrokerNode, SiteNode
@@ -156,9 +152,11 @@ class VotesWithoutAttempt(Coordinator):
 class RegisterWithoutCondition(RegisterDisk):
     """A commit is written at whatever attempt the row has."""
 
-    def apply(self, operations: Any, who: str, **trouble: float) -> Any:
+    def apply(
+        self, operations: Any, who: str, memories: Any, live: Any, *, full: float, sync: float
+    ) -> Any:
         forced = [self._forced(op) if isinstance(op, r.Commit) else op for op in operations]
-        results = super().apply(forced, who, **trouble)
+        results = super().apply(forced, who, memories, live, full=full, sync=sync)
         return [
             msgspec.structs.replace(result, operation=op)
             for result, op in zip(results, operations, strict=True)
@@ -228,14 +226,6 @@ class OnePreparedPeerMeansAbort(Participant):
         super()._peer_says(source, says)
 
 
-class DroppedBeforeForget(DroppedSoon):
-    """A commit record goes as soon as its slots have ended, whoever is still in doubt."""
-
-    def _collect(self, now: Any) -> None:
-        self._forgettable |= set(self.book.stakes)
-        super()._collect(now)
-
-
 class PeersSpeakForOthers(Participant):
     """What a peer says counts for whomever it names."""
 
@@ -244,23 +234,6 @@ class PeersSpeakForOthers(Participant):
         parts = stake.parts if stake is not None else ()
         named = next((part.url for part in parts if part.site == says.site), source)
         super()._peer_says(named, says)
-
-
-class CollectedByClock(Participant):
-    """Whatever has ended by the site's clock, and nothing else, is dropped."""
-
-    def _over_s(self, now: Any) -> int:
-        return int(now.wall_s) - self.keep_after_end_s
-
-    def _is_agreed(self, stake: Any, now: Any) -> bool:
-        return True
-
-
-class JumpsAreFollowed(SiteNode):
-    """The site believes its clock at once, whoever contradicts it."""
-
-    def now(self) -> Moment:
-        return self.clock.moment()
 
 
 # Order, and rules
@@ -382,16 +355,6 @@ MUTATIONS: Final = (
     _asking("all prepared is read as commit", AllPreparedMeansCommit),
     _asking("a prepared peer is read as a refusal", OnePreparedPeerMeansAbort),
     Mutation("a peer speaks for others", world_with(participant=PeersSpeakForOthers), LYING_PEER),
-    Mutation(
-        "records are dropped before Forget",
-        world_with(participant=DroppedBeforeForget),
-        SITE_CUT_OFF,
-    ),
-    Mutation(
-        "stakes are collected by the clock",
-        world_with(participant=CollectedByClock, site=JumpsAreFollowed),
-        WILD_CLOCKS,
-    ),
     Mutation("a site says before it stores", world_with(site=SendsBeforeStoring)),
     Mutation("a broker acts before it stores", world_with(broker=BelievesBeforeStored)),
     _sites("the lock rule is not checked", LockNotChecked),
@@ -409,6 +372,8 @@ def seeds_to_catch(mutation: Mutation, seeds: range) -> tuple[int, str] | None:
     """How many of `seeds` it took until `mutation` was caught, and what was said; None: never."""
     for number, seed in enumerate(seeds, 1):
         violation = mutation.climate.run(seed, world_type=mutation.world).violation
+        # A mutation that cannot be called shows nothing.
+        assert "TypeError" not in violation, violation
         if violation:
             return number, violation
     return None

@@ -48,7 +48,7 @@ class StaleRecallsCount(Participant):
 class LostWakeUp(Participant):
     """What comes free is not given to those who wait in line."""
 
-    def _serve(self, now: Any, resources: Any) -> None:
+    def _serve(self, now: Any, times: Any) -> None:
         pass
 
 

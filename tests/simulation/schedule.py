@@ -22,6 +22,9 @@ QUIET_MS_MAX: Final = 420_000
 TOLD_MS: Final = 20_000
 """After that what a hostile site may have a part in has been told to all the others."""
 
+FORGET_MS_MAX: Final = 6 * 3_600_000
+"""After that: the end of all slots, and of the pauses between questions to brokers, which grow."""
+
 FILES_EVERY: Final = 10
 """One schedule in so many keeps its sites' stores in files, whose logs get torn."""
 
@@ -57,8 +60,12 @@ def run(
     hard: float = 1.0,
     prepare: Callable[[World], None] | None = None,
     faults_ms: int = FAULTS_MS,
+    forgets: bool = False,
 ) -> Report:
-    """Run the schedule of `seed`; `prepare` may change the world before it starts."""
+    """Run the schedule of `seed`; `prepare` may change the world before it starts.
+
+    With `forgets`, slots must end soon: then no site may keep anything in the end.
+    """
     size = size or (CROWD if seed % CROWD_EVERY == 1 else Size(sites=3 + seed % 3))
     world = world_type(seed, size=size, files=seed % FILES_EVERY == 0, keep_trace=keep_trace)
     kernel = world.kernel
@@ -85,6 +92,8 @@ def run(
             each.told.finish()
         for complaint_of_one in (*recorder.finish(), *oracle.finish()):
             raise Violation(complaint_of_one)
+        if forgets and not kernel.run(kernel.now_ms + FORGET_MS_MAX, world.forgotten):
+            raise Violation(f"kept for ever: {world.kept()}")
     except Violation as found:
         violation = str(found)
     except Exception:

@@ -5,17 +5,38 @@ from __future__ import annotations
 import pytest
 
 from tests import effort
+from tests.simulation import (
+    mutations,
+    mutations_of_belief,
+    mutations_of_forgetting,
+    mutations_of_waiting,
+)
 from tests.simulation.climates import CLIMATES, EVERY_FAULT, Climate
 from tests.simulation.mutations import MUTATIONS, Mutation, seeds_to_catch
 from tests.simulation.mutations_of_belief import MUTATIONS_OF_BELIEF
+from tests.simulation.mutations_of_forgetting import MUTATIONS_OF_FORGETTING
 from tests.simulation.mutations_of_waiting import MUTATIONS_OF_WAITING
+from tests.simulation.overriding import idle, mutated
 from tests.simulation.schedule import complaint
 
 SEEDS = 2_000
 SHIPPED_SEEDS = effort.examples(60)
 """In each climate: more than any mutation needs to be caught there."""
 
-ALL = (*MUTATIONS, *MUTATIONS_OF_WAITING, *MUTATIONS_OF_BELIEF)
+ALL = (*MUTATIONS, *MUTATIONS_OF_FORGETTING, *MUTATIONS_OF_WAITING, *MUTATIONS_OF_BELIEF)
+
+
+BROKEN = [
+    each
+    for module in (mutations, mutations_of_belief, mutations_of_forgetting, mutations_of_waiting)
+    for each in mutated(module)
+    if each is not Mutation
+]
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__)
+def test_what_a_mutation_breaks_is_still_there(broken: type) -> None:
+    assert idle(broken) == []
 
 
 @pytest.mark.timeout(900)  # Some show only after dozens of schedules, on a busy machine.

@@ -204,6 +204,21 @@ class World:
         row = self.auditor.rows.get(rid)
         return row is not None and bool(self.auditor.hostile & row.body.get("chosen", {}).keys())
 
+    def forgotten(self) -> bool:
+        """No site keeps anything, in memory or stored, so that nobody asks a broker any more."""
+        return not any(
+            site.participant.book.stakes or self.auditor.stored[site.name] for site in self.sites
+        )
+
+    def kept(self) -> str:
+        """What sites keep, for people."""
+        found = [
+            f"{site.name} has {rid} {stake['claims']}, the register {self.auditor.rows.get(rid)}"
+            for site in self.sites
+            for rid, stake in self.auditor.stored[site.name].items()
+        ]
+        return "; ".join(found)
+
     def unquiet(self) -> str:
         """What is still going on, for people."""
         found = [f"{client.name} waits for {client._waiting}" for client in self.clients

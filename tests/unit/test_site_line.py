@@ -171,6 +171,15 @@ def test_a_recall_that_nobody_answers_ends_the_hold_and_its_holder_waits() -> No
     assert waiting(site) == [rid(2)]
 
 
+def test_the_recall_of_an_older_attempt_ends_no_hold_of_a_newer_one() -> None:
+    site = Site()
+    site.receive(line_up(2, HOUR))
+    site.receive(line_up(1, HOUR))
+    site.receive(line_up(2, want("one", 100, 160), att=2))
+    assert not told(site.advance(RECALL_MS), m.Renewed)
+    assert site.states(2) == ["held"]
+
+
 def test_a_holder_that_never_waits_is_not_put_in_line_by_a_recall() -> None:
     site = Site()
     site.receive(visit(2, HOUR))

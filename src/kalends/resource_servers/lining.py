@@ -141,6 +141,11 @@ class Lining(Taking):
         if place is not None and place.visit.att <= att:
             self._quit_line(rid)
 
+    def _supersede(self, stake: Stake, att: int) -> None:
+        """What was held for the older attempt is gone, and with it whatever was asked back."""
+        self._holders.pop(stake.rid, None)
+        super()._supersede(stake, att)
+
     def _refuse_attempt(self, stake: Stake, att: int, event: ClaimEvent) -> None:
         self._holders.pop(stake.rid, None)
         super()._refuse_attempt(stake, att, event)

@@ -1,0 +1,96 @@
+"""Ways to get forgetting wrong, put into the shipped code at run time: too early, or never."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from kalends.broker.coordinator import Coordinator
+from kalends.core import messages as m
+from kalends.core.intervals import Moment
+from kalends.resource_servers.participant import Participant
+from tests.simulation.climates import (
+    SITE_CUT_OFF,
+    SLOTS_END,
+    WILD_CLOCKS,
+    DroppedSoon,
+)
+from tests.simulation.mutations import Mutation, world_with
+from tests.simulation.nodes import SiteNode
+
+
+class DroppedBeforeForget(DroppedSoon):
+    """A commit record goes as soon as its slots have ended, whoever is still in doubt."""
+
+    def _collect(self, now: Any) -> None:
+        self._forgettable |= set(self.book.stakes)
+        super()._collect(now)
+
+
+class CollectedByClock(Participant):
+    """Whatever has ended by the site's clock, and nothing else, is dropped."""
+
+    def _over_s(self, now: Any) -> int:
+        return int(now.wall_s) - self.keep_after_end_s
+
+    def _is_agreed(self, stake: Any, now: Any) -> bool:
+        return True
+
+
+class JumpsAreFollowed(SiteNode):
+    """The site believes its clock at once, whoever contradicts it."""
+
+    def now(self) -> Moment:
+        return self.clock.moment()
+
+
+class NobodyAsksWhetherDone(DroppedSoon):
+    """Whoever has missed the word to forget a commit keeps it."""
+
+    def _ask_whether_done(self, waiting: Any, now: Any) -> None:
+        pass
+
+
+class NeverSaysDone(Coordinator):
+    """Whoever asks is told of a commit, but not that all sites have locked it."""
+
+    def _answer_inquiry(self, ask: Any, row: Any, now: Any) -> None:
+        before = len(self._effects.sends)
+        super()._answer_inquiry(ask, row, now)
+        for number, send in enumerate(self._effects.sends[before:], before):
+            if isinstance(send.message, m.Outcome):
+                unsaid = replace(send.message, done=False)
+                self._effects.sends[number] = send._replace(message=unsaid)
+
+
+class RefusalsAreKept(DroppedSoon):
+    """Of what a site has refused it keeps the record, whenever its time was."""
+
+    def _is_agreed(self, stake: Any, now: Any) -> bool:
+        return stake.decided and super()._is_agreed(stake, now)
+
+
+MUTATIONS_OF_FORGETTING: Final = (
+    Mutation(
+        "records are dropped before Forget",
+        world_with(participant=DroppedBeforeForget),
+        SITE_CUT_OFF,
+    ),
+    Mutation(
+        "stakes are collected by the clock",
+        world_with(participant=CollectedByClock, site=JumpsAreFollowed),
+        WILD_CLOCKS,
+    ),
+    Mutation(
+        "nobody asks whether a commit is done",
+        world_with(participant=NobodyAsksWhetherDone),
+        SLOTS_END,
+    ),
+    Mutation(
+        "who asks is never told that a commit is done",
+        world_with(participant=DroppedSoon, coordinator=NeverSaysDone),
+        SLOTS_END,
+    ),
+    Mutation("refusals are kept", world_with(participant=RefusalsAreKept), SLOTS_END),
+)
