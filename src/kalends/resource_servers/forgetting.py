@@ -76,12 +76,18 @@ class Forgetting(Belonging):
         self._look_at_over(self._over_s(now), now)
 
     def _look_at_over(self, limit_s: int, now: Moment) -> None:
-        """Look at some of those that had ended at `limit_s`; what is left has its turn soon."""
+        """Look at some of those that had ended at `limit_s`; what is left has its turn soon.
+
+        A request whose later attempt has another end may be due twice, or too early.
+        """
         ended, waiting = [], []
-        for rid in self._next_over(limit_s, now):
+        for rid in dict.fromkeys(self._next_over(limit_s, now)):
             self._lingering.pop(rid, None)
             stake = self.book.stakes.peek(rid)
-            if stake is None or stake.ends_at > limit_s:
+            if stake is None:
+                continue
+            if stake.ends_at > limit_s:
+                self.book.stakes.endings.add(rid, stake.ends_at)
                 continue
             if not self._is_needed(stake) and self._is_agreed(stake, now):
                 ended.append(stake)
