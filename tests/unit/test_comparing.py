@@ -128,6 +128,15 @@ def test_what_was_replaced_waits_for_no_change_that_the_site_has_forgotten(state
     assert (cancel.rid, relock.rid) == (RID, FIRST_CHANGE)
 
 
+@pytest.mark.parametrize("state", ["commit", "cancelled", "replaced"])
+def test_a_site_that_has_no_part_in_it_learns_nothing_by_saying_that_it_is_locked(
+    state: str,
+) -> None:
+    elsewhere = row(state, chosen={"there": (9,)}, wants=(THERE,))
+    (named,) = found(kept("locked"), elsewhere)
+    assert isinstance(named, LostReservation)
+
+
 def test_a_reservation_whose_change_is_under_way_is_no_ghost() -> None:
     change = row("commit", rid=request_id(1_800_000_000_000, 2), replaces=RID, done=False)
     change.chosen = {"there": (9,)}

@@ -95,6 +95,28 @@ def test_an_empty_store_in_the_place_of_the_old_is_recognised(site: Site) -> Non
     assert welcome(Site(), memory(site))
 
 
+def test_a_promise_stands_where_what_takes_its_place_is_refused() -> None:
+    """Found by fuzzing: its room was given up, and the promise stayed."""
+    site = Site()
+    site.receive(vote(1, ONE))
+    senseless = m.Want(ONE.resource, ONE.end, ONE.start, 1)
+    unknown = m.Want("here/none", ONE.start, ONE.end, 1)
+    for wants in ((senseless,), (unknown,)):
+        answer = site.answer(relock(1, *wants, att=2))
+        assert isinstance(answer, m.Relocked)
+        assert answer.blockers
+        assert site.states(1) == ["prepared"]
+
+
+def test_who_votes_stands_in_no_line() -> None:
+    """Found by fuzzing: what it was granted counted as held, and was promised."""
+    site = Site()
+    site.receive(visit(1, ONE))
+    answer = site.answer(replace(vote(2, ONE), queue=True))
+    assert isinstance(answer, m.Visited)
+    assert (answer.vote, answer.ahead) == ("no", -1)
+
+
 def test_no_broker_can_make_a_site_believe_that_it_has_forgotten_something(site: Site) -> None:
     true = memory(site)
     for said in (

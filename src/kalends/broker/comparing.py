@@ -149,6 +149,8 @@ def _locked_there(
             findings.operations.append(Recover(_recovered(here, line, row, key, now_ms)))
         else:
             findings.unproved.append(_unproved(site, here, row))
+    elif not row.chosen.get(site):
+        findings.unproved.append(_unproved(site, here, row))
     elif row.state == "cancelled":
         findings.messages.append(_cancel(site, here, row, ours))
     elif row.state == "replaced":

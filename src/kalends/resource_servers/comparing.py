@@ -134,9 +134,11 @@ class Comparing(InDoubt):
         if stake is not None and stake.has("prepared") and stake.att == relock.att:
             self._commit(stake, relock.rid, relock.att, relock.chosen)
         if stake is None or not stake.decided:
-            if stake is not None and stake.claims:
+            if stake is not None and stake.has("held"):
                 self.book.vacate(stake)
-            blockers = self._lock_again(source, relock, stake)
+                self._move(stake, "expiry")
+                self._clear(stake)
+            blockers = self._lock_again(source, relock, self.book.stakes.get(relock.rid))
         self._send(source, m.Relocked(rid=relock.rid, blockers=blockers))
 
     def _lock_again(self, source: str, relock: m.Relock, before: Stake | None) -> tuple[str, ...]:
@@ -144,6 +146,8 @@ class Comparing(InDoubt):
         unknown = [w.resource for w in relock.wants if w.resource not in self.book.calendars]
         if unknown:
             return tuple(f"{resource} is not configured" for resource in unknown)
+        if any(want.start >= want.end for want in relock.wants):
+            return ("it asks for a time that is none",)
         first = min(want.start for want in relock.wants)
         refusals = self.book.refusals(relock.principal, relock.wants, ("hold", "lock"), first)
         if refusals:
@@ -170,6 +174,8 @@ class Comparing(InDoubt):
             proofs=relock.proofs,
             warrant=relock.warrant,
         )
+        if before is not None and before.claims:
+            self.book.vacate(before)
         self.book.stakes[stake.rid] = stake
         full = self.book.occupy(stake, "locked", None)
         if full:

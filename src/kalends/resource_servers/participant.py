@@ -196,7 +196,7 @@ class Participant(Listing):
             refusals = self._no_room(lack, now)
         if not refusals:
             self._accept(source, self.book.stakes[visit.rid], visit)
-        elif visit.queue and lack and lack.held:
+        elif visit.queue and visit.mode == "hold" and lack and lack.held:
             yielded = place is not None and place.yielded
             self._stand_in_line(source, visit, lack.needs, refusals, now, yielded=yielded)
         else:
