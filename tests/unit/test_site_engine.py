@@ -168,6 +168,36 @@ async def test_a_participant_that_raises_is_given_up_with_everything_in_its_memo
         assert "a bug of ours" in str(site.failures[0])
 
 
+async def test_a_request_that_breaks_a_step_is_left_alone_in_the_next_life(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else one senseless message, repeated, would end one life of the site after the other."""
+    poison = visit(2)
+    left_alone: set[str] = set()
+
+    def break_at_poison(site: Site) -> None:
+        site.engine.participant.leave_alone(left_alone)
+        take_in = site.engine.participant._take_in
+
+        def breaking(source: str, message: m.Message, now: Moment) -> None:
+            assert message != poison, "a bug of ours"
+            take_in(source, message, now)
+
+        monkeypatch.setattr(site.engine.participant, "_take_in", breaking)
+
+    async with running(tmp_path) as site:
+        break_at_poison(site)
+        with pytest.raises(Unavailable):
+            site.engine.receive("npaci", [visit(1), poison])
+        assert any(poison.rid in alarm for alarm in site.alarms)
+    async with running(tmp_path) as site:
+        break_at_poison(site)
+        site.engine.receive("npaci", [poison, visit(1)])
+        await site.engine.settle()
+        assert site.failures == []
+        assert [send.message.rid for send in site.sent] == [visit(1).rid]  # type: ignore[attr-defined]
+
+
 async def test_alarms_are_heard_at_once(tmp_path: Path) -> None:
     async with running(tmp_path) as site:
         decide = m.Decide(rid=request_id(1, 1), att=1, outcome="commit", chosen={"sdsc": (1,)})

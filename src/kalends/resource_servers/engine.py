@@ -96,16 +96,25 @@ class SiteEngine:
     def receive(self, source: str, messages: Sequence[m.Message]) -> Sequence[Send]:
         """Take messages of one source in one step; returns what will be sent, once it may be.
 
-        Raises `Unavailable` when the store has failed; then none of them was taken.
+        Raises `Unavailable` when the store has failed; then none of them was taken. A message that breaks
+        the step ends this life of the site; its request is left alone in the next, so that the same
+        message cannot end one life after the other.
         """
         if self._failure is not None:
             raise unavailable()
         now = self._moment()
         receive = self.participant.receive
+        rid = ""
         try:
             for message in messages:
+                rid = getattr(message, "rid", "")
                 receive(source, message, now)
         except Exception as error:
+            if rid:
+                self.participant.left_alone.add(rid)
+                self._alarmed(
+                    f"{rid} is left alone until the next start: {source} broke a step with it"
+                )
             raise self._give_up(error) from error
         return self._carry_out()
 

@@ -42,9 +42,11 @@ class Participant(Listing):
     def receive(self, source: str, message: m.Message, now: Moment) -> None:
         """Take one message from the session or URL `source`, to which answers go.
 
-        Nothing is answered, and nothing is begun, about a request whose stake cannot be read.
+        Nothing is answered, and nothing is begun, about a request whose stake cannot be read, or that
+        is left alone.
         """
-        if getattr(message, "rid", "") in self.set_aside:
+        rid = getattr(message, "rid", "")
+        if rid in self.set_aside or rid in self.left_alone:
             return
         self._take_in(source, message, now)
         self._find_takers(now)

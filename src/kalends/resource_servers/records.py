@@ -143,6 +143,8 @@ class Records:
         """Those of them that this round of collecting has still to look at."""
         self._asked_now = 0
         self.set_aside = SetAside()
+        self.left_alone: set[str] = set()
+        """Requests that a step has broken at: with the next message it might break again."""
         self.book = SiteBook(calendars, self._new_id)
         self.book.restore(stakes)
         for stake in self.book.stakes.awake():
@@ -154,6 +156,10 @@ class Records:
         self.set_aside = set_aside
         for told in set_aside.told():
             self._alarm(told)
+
+    def leave_alone(self, rids: set[str]) -> None:
+        """From now on nothing is taken about these requests; the caller may add to them."""
+        self.left_alone = rids
 
     def take_effects(self) -> Effects:
         """All effects since the last call, in order."""

@@ -134,6 +134,8 @@ class SiteServer:
         self._state: Literal["ok", "starting", "failing"] = "starting"
         self._detail = ""
         self._stopping = False
+        self._left_alone: set[str] = set()
+        """Requests that have broken a step since the start of the server."""
         self._peers: PeerCalls | None = None
         self.sessions = BrokerSessions(
             configuration.name,
@@ -253,6 +255,7 @@ class SiteServer:
         participant.draining = bool(store.setting(DRAINING))
         participant.restore_reclaims(loaded.reclaims, self._moment())
         participant.keep_aside(loaded.set_aside)
+        participant.leave_alone(self._left_alone)
         return participant
 
     def engine(self) -> SiteEngine:
