@@ -71,13 +71,17 @@ def a_hold_whose_promise_nobody_heard_is_gone_after_a_crash(story: Story) -> Non
     story.taken_back("ann", hold_id)
 
 
-def a_hold_runs_out_and_its_attempt_is_forgotten(story: Story) -> None:
-    story.visit("ann", 5, att=3)
-    story.held("ann")
-    story.wait(40_000)
+def _an_older_attempt_is_served_after(story: Story, wait_ms: int) -> None:
+    story.wait(wait_ms)
     story.visit("ann", 5, att=2)
     story.waits("ann")
     story.granted("ann")
+
+
+def a_hold_runs_out_and_its_attempt_is_forgotten(story: Story) -> None:
+    story.visit("ann", 5, att=3)
+    story.held("ann")
+    _an_older_attempt_is_served_after(story, 40_000)
 
 
 def a_place_runs_out_and_its_attempt_is_forgotten(story: Story) -> None:
@@ -85,10 +89,7 @@ def a_place_runs_out_and_its_attempt_is_forgotten(story: Story) -> None:
     story.held("holder")
     story.visit("ann", 5, att=3)
     story.waits("ann")
-    story.wait(70_000)
-    story.visit("ann", 5, att=2)
-    story.waits("ann")
-    story.granted("ann")
+    _an_older_attempt_is_served_after(story, 70_000)
 
 
 def holders_are_asked_before_a_visit_is_in_line(story: Story) -> None:

@@ -665,28 +665,6 @@ def test_a_site_that_was_gone_when_its_slot_was_to_be_asked_for_is_looked_at_whe
     assert sorted(visit.wants[0].resource for visit in visits(broker)) == ["here/one", "there/one"]
 
 
-def test_it_waits_for_as_long_as_its_user_said_and_is_told_what_was_taken() -> None:
-    broker = Broker()
-    request = parse_request(
-        BOTH, duration="60s", not_before=START, not_after=START + 600, now_s=T0, zone="UTC"
-    )
-    spec = Spec(request, BOTH, patience="taken", give_up_at=T0 + 3_600)
-    user = m.Principal("ann")
-    rid = broker.coordinator.submit(user, "key-of-it-all", "digest", spec, 1, broker.now)
-    broker.settle()
-    show(broker, {"here": ALL_DAY, "there": ()})
-    broker.advance(3_598_000)
-    assert broker.case(rid).phase == "waiting"
-    broker.sent()
-    broker.advance(1_000)
-    assert broker.answers[1].state == "failed"
-    problem = broker.answers[1].problem
-    assert problem is not None
-    assert problem.code == "no-common-time"
-    assert {refusal.where for refusal in problem.refusals} == {"there/one"}
-    assert {("here", "Release"), ("there", "Release")} <= set(broker.kinds())
-
-
 def waits_for_an_hour(broker: Broker) -> str:
     """On lists, until an hour from the true time."""
     request = parse_request(
@@ -698,6 +676,21 @@ def waits_for_an_hour(broker: Broker) -> str:
     broker.settle()
     show(broker, {"here": ALL_DAY, "there": ()})
     return rid
+
+
+def test_it_waits_for_as_long_as_its_user_said_and_is_told_what_was_taken() -> None:
+    broker = Broker()
+    rid = waits_for_an_hour(broker)
+    broker.advance(3_598_000)
+    assert broker.case(rid).phase == "waiting"
+    broker.sent()
+    broker.advance(1_000)
+    assert broker.answers[1].state == "failed"
+    problem = broker.answers[1].problem
+    assert problem is not None
+    assert problem.code == "no-common-time"
+    assert {refusal.where for refusal in problem.refusals} == {"there/one"}
+    assert {("here", "Release"), ("there", "Release")} <= set(broker.kinds())
 
 
 YEAR_MS = 365 * 86_400_000

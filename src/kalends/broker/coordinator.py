@@ -196,7 +196,7 @@ class Coordinator(Reclaiming):
         self.at_work_on = self._request_of(message)
         complaint = complaint_about(site, message)
         if complaint:
-            self._complain(site, complaint, now)
+            self.complain(site, complaint, now)
             self._disbelieved(site, message, now)
             return
         match message:

@@ -334,7 +334,7 @@ class Desk:
         """What proves to the register itself that `record` is committed, for `site` to keep."""
         return warrants.of_commit(self.identity.secret, site, record)
 
-    def _complain(self, site: str, complaint: str, now: Moment) -> None:
+    def complain(self, site: str, complaint: str, now: Moment) -> None:
         """An alarm about what `site` says, unless it was told a moment ago."""
         if self._complaints.new(site, complaint, now.monotonic_ms):
             self._effects.alarms.append(f"{site} {complaint}")

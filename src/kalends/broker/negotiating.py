@@ -60,7 +60,7 @@ class Negotiating(Seeking):
         self._holds(case, part, grant.held, now)
 
     def _bad_holds(self, case: Case, site: str, complaint: str, now: Moment) -> None:
-        self._complain(site, complaint, now)
+        self.complain(site, complaint, now)
         self._refused(case, (bad_answer(site),), now)
 
     def _holds(self, case: Case, part: SitePart, held: tuple[m.HeldSlot, ...], now: Moment) -> None:

@@ -154,7 +154,7 @@ class Reclaiming(Decisions, ABC):
                 for want in record.wants
             ):
                 del recovery.reclaims[site]
-                self._complain(site, "reclaims what nobody has booked there", now)
+                self.complain(site, "reclaims what nobody has booked there", now)
 
     def _look_for(self, recovery: Recovery, record: Record, now: Moment) -> None:
         """Ask every site concerned; without one of them nothing is said about other times."""

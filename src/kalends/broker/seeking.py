@@ -169,7 +169,7 @@ class Seeking(Attempts):
         complaint = complaint_about_view(site, view, asked)
         if not complaint:
             return view
-        self._complain(site, complaint, now)
+        self.complain(site, complaint, now)
         return refused_view(view, asked)
 
     def _look_on(self, case: Case, now: Moment, *, given_up: bool = False) -> None:

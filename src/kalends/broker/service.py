@@ -29,7 +29,6 @@ from kalends.broker.containing import asked, contained
 from kalends.broker.coordinator import Coordinator
 from kalends.broker.desk import Identity
 from kalends.broker.directory import Directory
-from kalends.broker.hearing import Complaints
 from kalends.broker.inquiries import Inquiries
 from kalends.broker.measures import Measures
 from kalends.broker.recognising import Live, Recognition, mark_for
@@ -137,7 +136,6 @@ class BrokerService:
         self.asking = Asking(self._send)
         self.inquiries = Inquiries(self._inquire, time.monotonic)
         self.alarms: list[str] = []
-        self._complaints = Complaints()
         self.memories = Memories()
         self.auditing = Auditing(
             lambda *page: self.store.read(register.between, *page), lambda: self.store.secret
@@ -648,11 +646,10 @@ class BrokerService:
         now = moment()
         for message in messages:
             if isinstance(message, m.Hello) and message.site != site:
-                self.alarm(f"{site} says that it is {message.site}")
+                self._complain(site, "says that it is another site", now)
             elif isinstance(message, m.View) and message.query_id >= FIRST_QUERY_ID:
-                complaint = self.asking.answered(site, message)
-                if complaint and self._complaints.new(site, complaint, now.monotonic_ms):
-                    self.alarm(f"{site} {complaint}")
+                if complaint := self.asking.answered(site, message):
+                    self._complain(site, complaint, now)
             elif isinstance(message, m.Known):
                 self._known(site, message, now)
             elif isinstance(message, m.Compared | m.Relocked):
@@ -666,6 +663,11 @@ class BrokerService:
     def _take(self, coordinator: Coordinator, site: str, message: m.Message, now: Moment) -> None:
         hello = isinstance(message, m.Hello)
         self.step(lambda: coordinator.receive(site, message, now), goes_on=hello)
+
+    def _complain(self, site: str, complaint: str, now: Moment) -> None:
+        if self._life is not None:
+            self._life.coordinator.complain(site, complaint, now)
+            self.stir()
 
     def _known(self, site: str, known: m.Known, now: Moment) -> None:
         """Compare the site's past with what is remembered of it, and ours with what it remembers."""
