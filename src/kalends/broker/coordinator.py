@@ -253,7 +253,7 @@ class Coordinator(Reclaiming):
         """`report`, in which sites near by have refused where what is passed on of them cannot be true."""
         without = without_sense(report)
         for site, complaint in without.items():
-            self._complain(site, f"{complaint}, as {by} passes it on", now)
+            self.complain(site, f"{complaint}, as {by} passes it on", now)
         sites = tuple(
             refused_report(part.site) if part.site in without else part for part in report.sites
         )
