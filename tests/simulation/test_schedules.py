@@ -12,6 +12,8 @@ import pytest
 from tests import effort
 from tests.simulation.schedule import complaint, run
 
+pytestmark = pytest.mark.timeout(900)  # Many schedules, on a busy machine.
+
 SEEDS = effort.examples(2_000)
 SHARE = 250
 """Seeds in one test: enough for every kind of fault to strike."""

@@ -729,7 +729,9 @@ class BrokerService:
             return
         self._life.recognition.put_back = False
         if isinstance(results[0], int):
-            self.alarm(f"the register is made good; {results[0]} open requests were given up")
+            if results[0]:
+                self.alarm(f"{results[0]} requests that were open when it was put back have failed")
+            self.logger.info("register_made_good", failed=results[0])
             # A site that was settled early may lack what a later one has reminded us of: that is named.
             for site in (name for name, site in self.directory.sites.items() if site.up):
                 self._begin_comparison(site)
@@ -803,8 +805,9 @@ class BrokerService:
         self.memories.at(site, mark)
 
     def site_lost(self, site: str, reason: str) -> None:
-        if self._life is not None:
-            self._life.coordinator.site_lost(site, reason)
+        life = self._life
+        if life is not None:
+            self.step(lambda: life.coordinator.site_lost(site, reason), goes_on=True)
         else:
             self.directory.lose(site, reason)
         self.asking.lost(site)
