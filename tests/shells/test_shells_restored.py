@@ -36,3 +36,7 @@ def test_what_a_site_and_the_register_have_both_forgotten_is_named() -> None:
 
 def test_a_register_that_believes_its_older_past_is_caught() -> None:
     assert seeds_to_catch("amnesia", "an_older_register_is_accepted", 20) is not None
+
+
+def test_a_site_that_forgot_a_change_that_was_cancelled_since_opens_again() -> None:
+    check("half_told", 60)
