@@ -12,6 +12,21 @@ from .facility import Facility
 from .servers import until
 
 
+async def while_working(customers: list[Customer], striking: Awaitable[None]) -> None:
+    """Let `customers` work until `striking` ends, and then end what they are doing."""
+    over = asyncio.Event()
+
+    async def work(customer: Customer) -> None:
+        while not over.is_set():
+            await customer.step()
+
+    async with asyncio.TaskGroup() as tasks:
+        for customer in customers:
+            tasks.create_task(work(customer))
+        await striking
+        over.set()
+
+
 class Crowd:
     """All customers of `facility`; those who are `at_work` begin nothing while it is `quiet`."""
 

@@ -18,9 +18,9 @@ from kalends.serving.keys import load_private_key, write_key_pair
 from kalends.serving.tokens import mint
 
 from .auditing import audit
+from .crowd import while_working
 from .customers import DAY_S, Customer, base_now_s
 from .facility import Facility, Keys, broker_text, site_text, write
-from .ordeal import while_working
 from .servers import Server, running
 from .wide_area import WideArea, inside, wide_area
 

@@ -16,9 +16,9 @@ import kalends
 from kalends.core.errors import Unavailable
 
 from .auditing import audit
+from .crowd import while_working
 from .customers import DAY_S, Customer, base_now_s
 from .facility import Facility, make_facility
-from .ordeal import while_working
 from .servers import LOOK_EVERY_S, Server, health, running, until
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.xdist_group("one-at-a-time")]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from .auditing import audit
+from .crowd import while_working
 from .customers import DAY_S, Customer, base_now_s
 from .facility import Facility, make_facility, site_text, write
-from .ordeal import while_working
 from .servers import Server, StartFailed, free_urls, running
 
 pytestmark = pytest.mark.xdist_group("one-at-a-time")
