@@ -76,6 +76,17 @@ def test_what_is_held_first_and_what_is_granted_in_line_belongs_to_its_register(
     assert (promised.register, promised.has("prepared")) == (THEIRS, True)
 
 
+def test_a_request_stays_its_registers_when_a_replica_asks_before_it_has_said_who_it_is() -> None:
+    """A site that was paused reads a Visit of the new session before the Welcome that was lost."""
+    site = Site()
+    site.receive(m.Welcome(register=OURS), "ours")
+    site.receive(vote(1, want("one", 0, 60)), "ours")
+    site.receive(visit(1, want("one", 0, 60), att=2), "another replica")
+    held = site.stake(1)
+    assert held is not None
+    assert (held.att, held.register) == (2, OURS)
+
+
 def test_what_an_agent_holds_belongs_to_the_register_of_its_broker_near_by_too() -> None:
     asked = asked_for(dispatch(1).starts, (ask("one"),))
     proof = proofs.of_visit(KEY, rid(1), 1, HERE, asked, "1", "ann")

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.protocol_support import (
     COORDS,
+    HERE,
     KEY,
     PARTS,
     REGISTER,
@@ -23,13 +24,23 @@ from tests.protocol_support import (
     want,
 )
 
+from kalends.broker import warrants
+from kalends.broker.comparing import Ours, compare
+from kalends.broker.record import Record, Spec
 from kalends.core import messages as m
+from kalends.core.requests import Alternative, Request, Term
 from kalends.resource_servers.records import RECOVERY_MS_MIN
 
 OURS = REGISTER
 THEIRS = "2" * 32
 ONE = want("one", 0, 60)
 TWO = want("two", 0, 60)
+SPEC = Spec(
+    Request(
+        alternatives=(Alternative(terms=(Term(resource=TWO.resource),)),),
+        duration_s=TWO.end - TWO.start, not_before=TWO.start,
+    )
+)  # fmt: skip
 
 
 def memory(site: Site, register: str = OURS) -> m.Mark:
@@ -207,6 +218,26 @@ def test_what_was_forgotten_is_locked_again_and_the_site_goes_on(site: Site) -> 
     free = site.answer(vote(4, want("two", 60, 120)))
     assert isinstance(free, m.Visited)
     assert free.vote == "yes"
+
+
+@pytest.mark.parametrize("changes", [0, 1])
+def test_what_was_locked_again_can_be_proved_to_a_register_that_forgets_it_later(
+    site: Site, changes: int
+) -> None:
+    """First the site is put back, then the register: the one reminds the other of what it was told."""
+    put_back(site)
+    committed = Record(
+        rid=rid(2), user="ann", key="key", digest="", stamp=5, owner="", created_ms=1,
+        reservation=rid(9) if changes else rid(2), changes=changes,
+        replaces=rid(8) if changes else "", state="commit", done=True, chosen=chosen(7),
+        wants=(TWO,), spec=SPEC,
+    )  # fmt: skip
+    (relock,) = compare(HERE, m.Compared(), [committed], Ours("", {}, ()), 1).messages
+    assert site.answer(relock) == m.Relocked(rid=rid(2))
+    page = site.answer(m.Compare())
+    assert isinstance(page, m.Compared)
+    (kept,) = [each for each in page.kept if each.rid == rid(2)]
+    assert warrants.proves_commit("", HERE, kept) == (committed.reservation, changes)
 
 
 def test_where_there_is_no_room_any_more_it_says_who_has_it(site: Site) -> None:

@@ -111,6 +111,7 @@ def _relock(site: str, row: Record, ours: Ours) -> m.Relock:
             if name != site
         },
         warrant=warrants.of_commit(ours.secret, site, row),
+        replaces=row.replaces,
     )  # fmt: skip
 
 

@@ -234,6 +234,7 @@ class Relock(Message, frozen=True, kw_only=True):
     coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
     proofs: Proofs = {}
     warrant: Warrant = ""
+    replaces: RequestId | Literal[""] = ""
 
 
 class Relocked(Message, frozen=True, kw_only=True):

@@ -173,6 +173,7 @@ class Comparing(InDoubt):
             register=self._registers.of(source),
             proofs=relock.proofs,
             warrant=relock.warrant,
+            replaces=relock.replaces,
         )
         if before is not None and before.claims:
             self.book.vacate(before)

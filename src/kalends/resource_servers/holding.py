@@ -68,7 +68,7 @@ class Holding(Recalling):
             claims=[],
             refused=before.refused if before is not None else 0,
             ends_at=before.ends_at if before is not None else 0,
-            register=self._register_of(visit.asker, dispatch),
+            register=self._belongs_to(before, visit.asker, dispatch),
         )
 
     def _refuse_slot(self, visit: AgentVisit, offer: Offer, now: Moment) -> Refusal | None:

@@ -250,6 +250,13 @@ class Records:
         """The register of whoever sends from `source`, or has a near site pass `dispatch` on; or ""."""
         return self._registers.of(source) or (dispatch.register if dispatch is not None else "")
 
+    def _belongs_to(
+        self, before: Stake | None, source: str, dispatch: m.Dispatch | None = None
+    ) -> str:
+        """The register of a new stake: once known, it stays, also for what comes before a Welcome."""
+        known = before.register if before is not None else ""
+        return known or self._register_of(source, dispatch)
+
     def _send(self, to: str, message: m.Message) -> None:
         self._effects.sends.append(Send(to, message))
 

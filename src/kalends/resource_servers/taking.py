@@ -155,7 +155,7 @@ class Taking(Visiting):
             replaces=visit.replaces,
             stamp=visit.stamp,
             ends_at=max(ends_at, before.ends_at if before else 0),
-            register=self._register_of(source),
+            register=self._belongs_to(before, source),
         )
 
     def _why_not_promise(self, stake: Stake, named: set[int], now: Moment) -> tuple[Refusal, ...]:

@@ -35,6 +35,7 @@ async def amnesia(facility: Facility, chance: random.Random) -> None:
             if number == after:
                 await asyncio.sleep(QUIET_S)  # What only the register was told is lost with it.
                 world.disk.image(folder, image)
+                world.disk.image(world.disk_of("site0"), world.folder / "image of a site")
             start = facility.tomorrow + 600 * number
             told[(await client.book(facility.everything, duration="10m", at=start)).id] = start
             await asyncio.sleep(chance.uniform(0, 1))
@@ -46,6 +47,8 @@ async def amnesia(facility: Facility, chance: random.Random) -> None:
         for rid in chance.sample(sorted(told), 2):
             await client.cancel(rid)
             undone[rid] = told.pop(rid)
+        if chance.random() < 0.5:
+            await _site_put_back(facility, chance)
         await _decided_in_silence(facility, chance, client, told)
         sleeper = chance.choice((*facility.sites, ""))
         if sleeper:
@@ -61,6 +64,8 @@ async def amnesia(facility: Facility, chance: random.Random) -> None:
         rid = await _booked_again(facility, client)
         told[rid] = facility.tomorrow + 6_000
         await asyncio.sleep(SETTLE_S)
+        if lost := [each.lost for each in (await client.reconcile(wait_s=20)).sites if each.lost]:
+            raise Broken(f"named as lost: {lost}")
         for rid, start in told.items():
             view = await client.show(rid)
             if view.state != "reserved" or view.start != start:
@@ -110,6 +115,15 @@ async def disaster(facility: Facility, chance: random.Random) -> None:
         raise Broken(f"forgotten by both, and not named: {gone}")
     if len(named) > BOOKINGS - max(at.values()):
         raise Broken(f"named, though one of the two remembered it: {named}")
+
+
+async def _site_put_back(facility: Facility, chance: random.Random) -> None:
+    """A site, too, and it is made good by the register, which forgets that later."""
+    world = facility.world
+    world.kill("site0", dark=chance.random() < 0.5)
+    world.disk.put_back(world.disk_of("site0"), world.folder / "image of a site")
+    facility.start("site0")
+    await asyncio.sleep(SETTLE_S)
 
 
 async def _decided_in_silence(
