@@ -155,6 +155,9 @@ async def ordeal(
         )  # fmt: skip
         # Nobody could book the room of what was forgotten: all of it can be made good.
         report.violations += [f"NAMED AS LOST: {lost}" for lost in sorted(restoring.lost)]
+        report.violations += [
+            line for server in facility.servers for line in _failed_stores(server)
+        ]
         report.rest_s = time.monotonic() - healed_s
         for customer in everyone:
             report.told += customer.counts
@@ -281,6 +284,12 @@ class Striker:
         if self._strikes[server.name] == strikes_before:
             taken_s = time.monotonic() - began_s
             self._report.until_booking_s.setdefault(what, []).append(taken_s)
+
+
+def _failed_stores(server: Server) -> list[str]:
+    """No disk was full or cut off: a store that fails all the same is a fault of ours."""
+    lines = server.configuration.with_suffix(".log").read_text().splitlines()
+    return [f"{server.name}: {line[:300]}" for line in lines if '"store_failed"' in line]
 
 
 def _spread(values: list[float]) -> dict[str, float]:

@@ -44,35 +44,40 @@ class Restores:
     """Strikes upon the servers of `facility`. What a comparison could not make good is in `lost`.
 
     Nobody gets room of what is forgotten, so nothing has to be lost. `quiet` keeps customers from
-    beginning anything, and waits until every site has confirmed what they have.
+    beginning anything, and waits until every site has confirmed what they have. A second store is put back
+    only when the first is made good: what both have forgotten, nobody could bring back.
     """
 
     def __init__(self, facility: Facility, quiet: Quiet) -> None:
         self.lost: set[str] = set()
         self._brokers = facility.brokers
         self._quiet = quiet
+        self._one = asyncio.Lock()
 
     async def backup(self, site: Server, chance: random.Random) -> None:
         """A backup that was made of the running site is put back, as the owners' page says."""
         store = _store(site)
         copy = store.with_name(f"{site.name}.backup")
-        await _succeeds("admin", "backup", store, copy)
-        await _works_on(chance)
-        await site.stop()
-        copy.replace(store)
-        for suffix in ("-wal", "-shm"):
-            store.with_name(store.name + suffix).unlink(missing_ok=True)
-        await _succeeds("admin", "reconcile", store)
-        await site.start()
-        await self._compared(site)
+        async with self._one:
+            await _succeeds("admin", "backup", store, copy)
+            await _works_on(chance)
+            await site.stop()
+            copy.replace(store)
+            for suffix in ("-wal", "-shm"):
+                store.with_name(store.name + suffix).unlink(missing_ok=True)
+            await _succeeds("admin", "reconcile", store)
+            await site.start()
+            await self._compared(site)
 
     async def disk(self, site: Server, chance: random.Random) -> None:
         """All files of the site's host are put back, as by a snapshot of its disk; nobody says so."""
-        async with _image(site) as put_back:
-            await _works_on(chance)
-            await site.kill()
-            put_back()
-        await site.start()
+        async with self._one:
+            async with _image(site) as put_back:
+                await _works_on(chance)
+                await site.kill()
+                put_back()
+            await site.start()
+            await self._known_again(site)
 
     async def register(self, broker: Server, chance: random.Random) -> None:
         """All files of the host of `broker` and its replicas are put back; nobody says so.
@@ -81,7 +86,7 @@ class Restores:
         this happens when all is confirmed. Customers go on when it is made good: what they are shown
         before may be out of date.
         """
-        async with _image(broker, *self._others(broker)) as put_back:
+        async with self._one, _image(broker, *self._others(broker)) as put_back:
             await _works_on(chance)
             async with self._quiet():
                 for each in self._brokers:
@@ -112,6 +117,31 @@ class Restores:
 
         await until(is_whole, f"the register of {broker.name} is whole", within_s=SETTLE_S_MAX)
         await broker.healthy()
+
+    async def _known_again(self, site: Server) -> None:
+        """Return when all brokers have `site` back, and it takes new requests: nobody asked them to."""
+        rows = 0
+
+        async def is_known() -> bool:
+            nonlocal rows
+            rows = rows + 1 if await self._takes_requests(site) else 0
+            return (
+                rows == 2
+            )  # A broker has it back a moment before it hears what that one remembers.
+
+        await until(is_known, f"{site.name} is known again", within_s=SETTLE_S_MAX)
+
+    async def _takes_requests(self, site: Server) -> bool:
+        try:
+            for broker in self._brokers:
+                async with kalends.connect(broker.url, user="owner", zone="UTC") as client:
+                    states = {each.site: each.state for each in (await client.resources()).sites}
+                if states.get(site.name) != "up":
+                    return False
+            async with kalends.connect(site.url, user="owner", zone="UTC") as client:
+                return not (await client.reconcile()).recovering
+        except kalends.KalendsError:
+            return False
 
     async def _compared(self, site: Server) -> None:
         """Let brokers compare once more, until one of them has done so with `site`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -36,6 +37,7 @@ class Site:
         self.failures: list[StoreFailed] = []
         self.committed: list[Committed] = []
         self.errands: list[Errand] = []
+        self.clock_read_by: set[int] = set()
         calendar = ResourceCalendar(ResourceInfo(name="sdsc/sp2", capacity=9), open_access())
         participant = Participant(
             "sdsc", "http://127.0.0.1:1", {"sdsc/sp2": calendar},
@@ -43,10 +45,14 @@ class Site:
         )  # fmt: skip
         self.engine = SiteEngine(
             self.store, participant,
-            moment=lambda: NOW, deliver=self.sent.extend, set_out=self.set_out, alarmed=self.alarms.append,
+            moment=self.moment, deliver=self.sent.extend, set_out=self.set_out, alarmed=self.alarms.append,
             failed=self.failures.append, observe=self.committed.append,
         )  # fmt: skip
         self.other = sqlite3.connect(path, isolation_level=None)
+
+    def moment(self) -> Moment:
+        self.clock_read_by.add(threading.get_ident())
+        return NOW
 
     def set_out(self, errands: Sequence[Errand], relays: Sequence[Relay]) -> None:
         self.errands += errands
@@ -130,6 +136,16 @@ async def test_steps_that_wait_share_a_transaction(tmp_path: Path) -> None:
         await site.engine.settle()
         assert len(site.committed) <= 2
         assert sum(each.operations for each in site.committed) == 5
+
+
+async def test_the_clock_is_read_on_the_event_loop_only(tmp_path: Path) -> None:
+    """A watched clock remembers what it was told: two threads in it broke the store's writer."""
+    async with running(tmp_path) as site:
+        site.engine.receive("npaci", [visit(1)])
+        await site.engine.settle()
+        assert site.committed
+        assert site.clock_read_by == {threading.get_ident()}
+        assert site.other.execute("select at_ms from journal").fetchall() == [(NOW.wall_ms,)]
 
 
 async def test_when_the_store_fails_nothing_leaves_and_nothing_more_is_taken(

@@ -55,6 +55,8 @@ class SiteEngine:
         self.participant = participant
         self.store = store
         self._moment = moment
+        self._wall_ms = moment().wall_ms
+        """Of the last step: the clock belongs to the event loop, and is not read by the writer's thread."""
         self._deliver = deliver
         self._set_out = set_out
         self._alarmed = alarmed
@@ -63,9 +65,7 @@ class SiteEngine:
         self._loop = asyncio.get_running_loop()
         self._committer: GroupCommit[Fact | Setting | Prune, int | None] = GroupCommit(
             store.file.connection,
-            lambda connection, operations: store.carry_out(
-                connection, operations, moment().wall_ms
-            ),
+            lambda connection, operations: store.carry_out(connection, operations, self._wall_ms),
             observe=observe,
         )
         self.position = participant.position
@@ -82,6 +82,11 @@ class SiteEngine:
         if known is None or known.position != self.position:
             known = self._marks[register] = self.participant.past.mark(register, self.position)
         return known
+
+    def _now(self) -> Moment:
+        now = self._moment()
+        self._wall_ms = now.wall_ms
+        return now
 
     @property
     def behind(self) -> int:
@@ -102,7 +107,7 @@ class SiteEngine:
         """
         if self._failure is not None:
             raise unavailable()
-        now = self._moment()
+        now = self._now()
         receive = self.participant.receive
         rid = ""
         try:
@@ -148,14 +153,14 @@ class SiteEngine:
         """
         if self._failure is not None:
             raise unavailable()
-        result = step(self.participant, self._moment())
+        result = step(self.participant, self._now())
         self._carry_out()
         await self.settle()
         return result
 
     def heard_clock(self, source: str, wall_ms: int) -> None:
         """A broker has said what its wall clock shows."""
-        self.participant.heard_clock(source, wall_ms, self._moment())
+        self.participant.heard_clock(source, wall_ms, self._now())
 
     def heard_mark(self, source: str, mark: m.Mark) -> None:
         """A broker has said how far its register is."""
@@ -220,7 +225,7 @@ class SiteEngine:
                 return
             self._timer.cancel()
         self._timer_due_ms = due_ms
-        in_s = max(due_ms - self._moment().monotonic_ms, 0) / 1000
+        in_s = max(due_ms - self._now().monotonic_ms, 0) / 1000
         self._timer = self._loop.call_later(in_s, self._advance)
 
     def _advance(self) -> None:
@@ -232,7 +237,7 @@ class SiteEngine:
         if self._failure is not None:
             return
         try:
-            step(self._moment())
+            step(self._now())
         except Exception as error:
             self._give_up(error)
             return
@@ -252,7 +257,7 @@ class SiteEngine:
         while True:
             await asyncio.sleep(PRUNE_EVERY_S)
             # Not by the clock alone: were it ahead, the history of weeks would go at once.
-            now_ms = min(self._moment().wall_ms, self.participant.sure_time.sure_s * 1000)
+            now_ms = min(self._now().wall_ms, self.participant.sure_time.sure_s * 1000)
             before_ms = now_ms - JOURNAL_KEEP_MS
             removed: int | None = 0
             while removed is not None:
