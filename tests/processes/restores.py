@@ -33,6 +33,7 @@ NEWS_OF_RESTORES: Final = (
     "an older image of this site's store was put back",
     "this broker's register was put back to an earlier state",
     "the register is made good",
+    "that were open when it was put back have failed",
     "of which nothing is known here",  # A decision that comes before the comparison.
 )
 """By these, servers tell their owners that they have noticed it."""
