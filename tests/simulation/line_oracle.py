@@ -72,6 +72,8 @@ class LineOracle(LineRecalls):
         self._turn_ms = turn_ms
         self._wake_ms = wake_ms
         self._settle_ms = settle_ms
+        self._told: set[tuple[str, str, int, int]] = set()
+        """Site, request, attempt and hold id: ids are never used again."""
         self.exists: Callable[[str], bool] = lambda rid: True
         """Whether the register ever took a request."""
 
@@ -181,6 +183,10 @@ class LineOracle(LineRecalls):
         if visited.ahead >= 0:
             self._waits_now(site, visited, since, moment)
             return
+        told = {(site, rid, visited.att, held.hold_id) for held in visited.held}
+        if told and told <= self._told and taken is None:
+            return  # What it had, and has given back while this answer waited for the disk.
+        self._told |= told
         books.answered(rid, visited.att, since, moment)
         taken = books.taken.get(rid)
         if not visited.held:
@@ -263,6 +269,7 @@ class LineOracle(LineRecalls):
         self._nobody_before(site, visit, spans_got, since, moment, yielded=waiter.yielded)
         if waiter is not books.waiters.get(rid):
             return
+        self._told |= {(site, rid, grant.att, hold_id) for hold_id in spans}
         books.leave(rid, grant.att, moment)
         books.taken[rid] = Taken(
             grant.att, "held", spans, since, milliseconds(since), visit.hold_ms, visit

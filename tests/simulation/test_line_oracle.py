@@ -134,6 +134,22 @@ def a_younger_holder_is_recalled_and_gives_back(story: Story) -> None:
     story.granted("young")
 
 
+def a_younger_holder_is_told_again_what_it_gives_back_meanwhile(story: Story) -> None:
+    """An answer waits for the disk, and what was held then is given back before it leaves."""
+    story.visit("young", 20)
+    hold_id = story.held("young")
+    story.visit("old", 10)
+    story.recall("young")
+    story.waits("old")
+    story.visit("young", 20)
+    story.asks(m.Give(rid="young", att=1, hold_ids=(hold_id,)))
+    story.says(m.Visited(rid="young", att=1, epoch=1, vote="none", held=(m.HeldSlot(0, hold_id),)))
+    granted = story.granted("old")
+    story.prepare("old", granted)
+    story.decide("old", granted, "abort")
+    story.granted("young")
+
+
 def a_recalled_hold_is_promised_in_time(story: Story) -> None:
     story.visit("young", 20)
     hold_id = story.held("young")
@@ -300,6 +316,7 @@ def first_in_line_is_granted_room_at_once(story: Story) -> None:
 
 
 RIGHT = [
+    a_younger_holder_is_told_again_what_it_gives_back_meanwhile,
     a_younger_holder_is_recalled_and_gives_back,
     a_recalled_hold_is_promised_in_time,
     a_recalled_hold_is_taken_back_in_time,
