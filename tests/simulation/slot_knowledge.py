@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from kalends.core import messages as m
+from tests.simulation.line_books import PAUSE_MS
 from tests.simulation.listening import TICK_BITS
 
-RUN_MS_MAX: Final = 25_000
-"""An agent's run, and the visits that are passed on, end before."""
+RUN_MS_MAX: Final = 25_000 + PAUSE_MS
+"""An agent's run, and the visits that are passed on, end before; the site may stand still meanwhile."""
 
 LINE_MS: Final = 150_000
 """A place in a line, and room that is kept for it, last no longer after they were last asked for."""

@@ -80,6 +80,16 @@ def test_what_an_agent_holds_is_not_shown_as_free() -> None:
     assert "wrong" in complaint
 
 
+def test_what_an_agent_holds_unreported_is_held_on_while_the_site_stands_still() -> None:
+    site = Site()
+    site.agent_comes(1)
+    site.ms += 60_000
+    site.shows_all_as_taken()
+    site.agent_comes(2)
+    site.agent_holds(2)
+    assert site.recorder.finish() == []
+
+
 def stale(att: int) -> m.Stale:
     return m.Stale(rid="agent", att=att, seen=att + 1)
 
