@@ -209,7 +209,7 @@ class World:
             answers = isinstance(each.message, m.PeerSays)
             source = f"http://{each.source}" if answers else each.source
             self._tell_site(each.to, self.sites[each.to].receive(each.message, source))
-        else:
+        elif not isinstance(each.message, m.Known):  # That is for the broker's shell.
             self.brokers[each.to].receive(each.source, each.message)
             self._settle()
 
@@ -256,6 +256,8 @@ class World:
 
     def words(self, message: m.Message) -> str:
         """A message as people say it."""
+        if isinstance(message, m.Known):
+            return "Known, it has forgotten a promise"
         if isinstance(message, m.Hello | m.Query | m.View):
             return type(message).__name__
         parts = [type(message).__name__, self.label(message.rid), f"attempt {message.att}"]

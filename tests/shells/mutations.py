@@ -11,8 +11,10 @@ import msgspec
 from kalends.broker import register, service
 from kalends.broker.coordinator import Coordinator
 from kalends.broker.recognising import Recognition
+from kalends.broker.reconciling import Reconciling
 from kalends.broker.record import Unreadable
 from kalends.broker.site_link import SiteLink
+from kalends.core import messages as m
 from kalends.resource_servers import server as site_server
 from kalends.resource_servers.engine import SiteEngine
 from kalends.resource_servers.participant import Participant
@@ -110,6 +112,29 @@ def an_older_past_is_accepted() -> None:
 def a_new_life_waits_for_nobody() -> None:
     """A site that has just begun takes what the first broker asks, whoever else is to come."""
     Registers.missing = lambda registers: set()  # type: ignore[method-assign]
+
+
+@mutation
+def a_forgotten_promise_counts() -> None:
+    """A broker goes on with the promises of a site that was put back, and compares only once; nor does the
+    site say so when it hears what became of one.
+    """
+    Coordinator.site_forgot = lambda coordinator, site, now: None  # type: ignore[method-assign]
+    begin = Reconciling.begin
+
+    def begin_once(comparisons: Reconciling, site: str, *, again: bool = False) -> None:
+        begin(comparisons, site)
+
+    Reconciling.begin = begin_once  # type: ignore[method-assign]
+    decide = Participant._decide
+
+    def decide_in_silence(site: Participant, source: str, message: m.Decide) -> None:
+        before = len(site._effects.sends)
+        decide(site, source, message)
+        said = site._effects.sends[before:]
+        site._effects.sends[before:] = [s for s in said if not isinstance(s.message, m.Known)]
+
+    Participant._decide = decide_in_silence  # type: ignore[method-assign]
 
 
 @mutation

@@ -38,5 +38,10 @@ def test_a_register_that_believes_its_older_past_is_caught() -> None:
     assert seeds_to_catch("amnesia", "an_older_register_is_accepted", 20) is not None
 
 
+def test_a_promise_that_was_forgotten_with_the_disk_counts_for_nothing() -> None:
+    check("half_promised", 20)
+    assert seeds_to_catch("half_promised", "a_forgotten_promise_counts", 40) is not None
+
+
 def test_a_site_that_forgot_a_change_that_was_cancelled_since_opens_again() -> None:
     check("half_told", 60)

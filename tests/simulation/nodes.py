@@ -517,8 +517,10 @@ class BrokerNode(Node):
             if isinstance(message, m.Known):
                 # No image of the register is ever put back here.
                 assert self.recognition.hear(frame.source, message.marks), message.marks
-                if current and message.behind:
-                    self.reconciling.begin(frame.source)
+                if current and message.forgotten:
+                    self.coordinator.site_forgot(frame.source, now)
+                if current and (message.behind or message.forgotten):
+                    self.reconciling.begin(frame.source, again=True)
             elif isinstance(message, m.Compared | m.Relocked):
                 self.reconciling.receive(frame.source, message, now.wall_ms)
             else:

@@ -28,6 +28,10 @@ def no(rid: str, *refusals: Refusal, att: int = 1) -> m.Visited:
     return m.Visited(rid=rid, att=att, epoch=1, vote="no", refusals=refusals or (BUSY,))
 
 
+def yes(rid: str, hold_id: int) -> m.Visited:
+    return m.Visited(rid=rid, att=1, epoch=1, vote="yes", held=(m.HeldSlot(0, hold_id),))
+
+
 # One round trip
 
 
@@ -72,6 +76,27 @@ def test_a_site_that_says_no_to_the_only_slots_fails_the_request() -> None:
     broker.visited(rid)
     assert broker.row(rid).state == "closed"
     assert broker.events == ["failed"]
+
+
+def test_what_a_site_has_promised_and_forgotten_counts_for_nothing() -> None:
+    broker = Broker()
+    rid = broker.submit()
+    broker.receive("here", yes(rid, 11))
+    broker.coordinator.site_forgot("here", broker.now)
+    broker.settle()
+    broker.receive("there", yes(rid, 21))
+    assert broker.row(rid).state == "closed"
+    assert broker.answers[1].state == "failed"
+
+
+def test_a_site_that_has_not_promised_yet_has_nothing_to_forget() -> None:
+    broker = Broker()
+    rid = broker.submit()
+    broker.receive("here", yes(rid, 11))
+    broker.coordinator.site_forgot("there", broker.now)
+    broker.settle()
+    broker.receive("there", yes(rid, 21))
+    assert broker.answers[1].state == "reserved"
 
 
 def test_an_answer_of_another_attempt_or_site_is_nothing() -> None:

@@ -26,6 +26,7 @@ from tests.protocol_support import (
     prepare,
     rid,
     secret_of,
+    told,
     visit,
     vote,
     want,
@@ -400,12 +401,13 @@ def test_a_commit_that_chose_others_is_done_where_nothing_was_promised() -> None
     assert site.states(3) == ["held"]
 
 
-def test_a_commit_of_what_was_never_promised_here_alarms_and_is_not_done() -> None:
+def test_a_commit_of_what_is_not_promised_here_is_forgotten_and_the_register_is_told() -> None:
     site = Site()
     for number in (1, 2):
         effects = site.receive(commit(number, 5))
         assert effects.alarms
-        assert not effects.sends
+        assert told(effects, m.Known) == [m.Known(behind=True, forgotten=True)]
+        assert not told(effects, m.Done)
         assert not effects.facts
         site.receive(visit(2, ONE))
     assert site.states(2) == ["held"]

@@ -185,6 +185,14 @@ class Coordinator(Reclaiming):
             else:
                 self._resend_to(case, part, now)
 
+    def site_forgot(self, site: str, now: Moment) -> None:
+        """What `site` has promised may be gone: no attempt that counts on it goes on."""
+        for case in list(self.cases.values()):
+            part = case.parts.get(site)
+            if part is not None and part.voted and case.phase in ("voting", "preparing"):
+                self.at_work_on = case.rid
+                self._refused(case, (site_down(site, "it has forgotten its promise"),), now)
+
     def site_lost(self, site: str, detail: str) -> None:
         self.directory.lose(site, detail)
 

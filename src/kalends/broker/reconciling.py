@@ -80,11 +80,14 @@ class Reconciling:
         self._secret = secret
         self._running: dict[str, _Comparison] = {}
 
-    def begin(self, site: str) -> None:
-        """Compare with `site`, unless that is under way."""
+    def begin(self, site: str, *, again: bool = False) -> None:
+        """Compare with `site`, unless that is under way; `again`: in two passes at least.
+
+        What is on its way to the register when the first pass begins, the second one finds there.
+        """
         if site not in self._running:
             self.reports.pop(site, None)
-            self._running[site] = _Comparison()
+            self._running[site] = _Comparison(mended=again)
             self._send(site, m.Compare())
 
     def running(self, site: str) -> bool:

@@ -689,8 +689,10 @@ class BrokerService:
             life.store.writer.submit((PutBack(),), lambda _: None, self._fail)
             self._fail(_put_back())
             return
-        if known.behind or life.recognition.put_back:
-            self._begin_comparison(site)
+        if known.forgotten:
+            self.step(lambda: life.coordinator.site_forgot(site, now))
+        if known.behind or known.forgotten or life.recognition.put_back:
+            self._begin_comparison(site, again=True)
             self.stir()
         if not self._took_over and life.recognition.is_certain(now.monotonic_ms):
             self._changed.set()
@@ -738,10 +740,10 @@ class BrokerService:
             self.stir()
         self._changed.set()
 
-    def _begin_comparison(self, site: str) -> None:
+    def _begin_comparison(self, site: str, *, again: bool = False) -> None:
         """What differs is mended: whoever only looks has nothing to look at."""
         self.auditing.lost(site)
-        self.reconciling.begin(site)
+        self.reconciling.begin(site, again=again)
 
     async def differences(self, wait_s: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """In what the register and the sites differ, and the sites that were not looked at within `wait_s`.

@@ -179,10 +179,12 @@ class Welcome(Message, frozen=True, kw_only=True):
 
 class Known(Message, frozen=True, kw_only=True):
     """`behind`: the site's past is not the one that was remembered, or another register has found that:
-    compare before anything new is asked for. `marks` are what the site remembers of the register.
+    compare before anything new is asked for. `forgotten`: what the register, or this replica, was told
+    before may be gone. `marks` are what the site remembers of the register.
     """
 
     behind: bool = False
+    forgotten: bool = False
     marks: Annotated[tuple[Mark, ...], Meta(max_length=limits.MARKS_MAX)] = ()
 
 

@@ -36,7 +36,7 @@ class Comparing(InDoubt):
             self._fall_behind(register, now)
         behind = self.recovering and register not in self._settled
         marks = self._registers.marks(register)
-        self._send(source, m.Known(behind=behind, marks=marks))
+        self._send(source, m.Known(behind=behind, forgotten=not known, marks=marks))
 
     def _fall_behind(self, register: str, now: Moment) -> None:
         """Durably: nothing new is taken here until the registers have compared."""

@@ -20,6 +20,10 @@ class Deciding(Forgetting):
             applied = self._abort(stake, decide.att)
         if applied:
             self._send(source, m.Done(rid=decide.rid, att=decide.att, of=decide.outcome))
+        elif decide.outcome == "commit" and (stake is None or stake.att <= decide.att):
+            # It was promised, or the register would not have decided so: it is to compare with us.
+            marks = self._registers.marks(self._registers.of(source))
+            self._send(source, m.Known(behind=True, forgotten=True, marks=marks))
 
     def _keep_proofs(self, stake: Stake | None, said: m.Decide | m.Outcome) -> None:
         """What proves this commit to others is for those of them who ask.

@@ -98,6 +98,8 @@ class Registers:
         self._known = {each.register: each for each in known}
         self._of_source: dict[str, str] = {}
         self._badges: dict[str, Badge] = {}
+        self._came: set[str] = set()
+        """The names that have been spoken as in this life of the site."""
         self._marked: set[str] = set()
         """Registers that are further than is stored."""
 
@@ -143,8 +145,11 @@ class Registers:
         return set(self._of_source.values())
 
     def missing(self) -> set[str]:
-        """The registers that are known, and have not come in this life of the site."""
-        return self._known.keys() - self.welcomed()
+        """The names of known replicas that have not come in this life of the site.
+
+        What one of them was promised a moment ago, the others of its register may not have read yet.
+        """
+        return {name for known in self._known.values() for name in known.names} - self._came
 
     def sources(self, register: str) -> list[str]:
         """All that have said that they speak for `register`."""
@@ -175,6 +180,7 @@ class Registers:
         marks = known.marks if known is not None else ()
         now = KnownRegister(welcome.register, badge.key, welcome.secret, names, marks)
         self._of_source[source] = welcome.register
+        self._came.add(name)
         self._badges[welcome.register] = badge
         while len(self._of_source) > SOURCES_MAX:
             del self._of_source[next(iter(self._of_source))]
