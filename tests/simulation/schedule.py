@@ -87,6 +87,9 @@ def run(
             raise Violation(f"no end: {world.unquiet()}")
         if world.hostile:
             kernel.run(kernel.now_ms + TOLD_MS)
+            # Meanwhile a hostile site may let a client go on, which then asks for the next thing.
+            if not kernel.run(kernel.now_ms + QUIET_MS_MAX, world.quiet):
+                raise Violation(f"no end: {world.unquiet()}")
         world.auditor.finish(world.honest_sites)
         for each in world.hostile:
             each.told.finish()
