@@ -409,6 +409,7 @@ def test_a_commit_of_what_is_not_promised_here_is_forgotten_and_the_register_is_
         assert told(effects, m.Known) == [m.Known(behind=True, forgotten=True)]
         assert not told(effects, m.Done)
         assert not effects.facts
+        assert not told(site.receive(commit(number, 5)), m.Known)
         site.receive(visit(2, ONE))
     assert site.states(2) == ["held"]
     assert site.receive(commit(2, 5, att=2)).alarms

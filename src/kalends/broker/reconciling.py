@@ -85,10 +85,13 @@ class Reconciling:
 
         What is on its way to the register when the first pass begins, the second one finds there.
         """
-        if site not in self._running:
-            self.reports.pop(site, None)
-            self._running[site] = _Comparison(mended=again)
-            self._send(site, m.Compare())
+        running = self._running.get(site)
+        if running is not None:
+            running.mended |= again
+            return
+        self.reports.pop(site, None)
+        self._running[site] = _Comparison(mended=again)
+        self._send(site, m.Compare())
 
     def running(self, site: str) -> bool:
         return site in self._running

@@ -29,6 +29,7 @@ class Comparing(InDoubt):
     def meet(self, source: str, welcome: m.Welcome, now: Moment) -> None:
         """Answer who has been welcomed: is the past that its register remembers in ours?"""
         register = welcome.register
+        self._told_forgotten = {told for told in self._told_forgotten if told[0] != source}
         known = all(
             self.past.includes(register, mark, self.position) for mark in welcome.remembered
         )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kalends.core import messages as m
 from kalends.resource_servers.forgetting import Forgetting
 from kalends.resource_servers.stakes import Stake
 from kalends.resource_servers.transitions import ClaimEvent
+
+FORGOTTEN_TOLD_MAX: Final = 1_000
+"""Requests of which brokers are told in a session that they are forgotten: one comparison finds the rest."""
 
 
 class Deciding(Forgetting):
@@ -21,7 +26,13 @@ class Deciding(Forgetting):
         if applied:
             self._send(source, m.Done(rid=decide.rid, att=decide.att, of=decide.outcome))
         elif decide.outcome == "commit" and (stake is None or stake.att <= decide.att):
-            # It was promised, or the register would not have decided so: it is to compare with us.
+            self._tell_forgotten(source, decide.rid)
+
+    def _tell_forgotten(self, source: str, rid: str) -> None:
+        """It was promised, or the register would not have decided so: it is to compare with us, once."""
+        told = (source, rid)
+        if told not in self._told_forgotten and len(self._told_forgotten) < FORGOTTEN_TOLD_MAX:
+            self._told_forgotten.add(told)
             marks = self._registers.marks(self._registers.of(source))
             self._send(source, m.Known(behind=True, forgotten=True, marks=marks))
 

@@ -101,6 +101,8 @@ class Records:
         self._settled: set[str] = set()
         self._accusers: set[str] = set()
         self._pages: dict[str, list[str]] = {}
+        self._told_forgotten: set[tuple[str, str]] = set()
+        """Sources, and the requests of which each of them was told in its session that they are forgotten."""
         self._limits = limits
         self._agents = agents
         self._jitter = jitter
