@@ -158,6 +158,16 @@ class SiteBooks:
         if taken is not None and taken.att <= att and taken.state in states:
             del self.taken[rid]
 
+    def end_hold(self, rid: str, att: int, moment: int) -> None:
+        """What attempts up to `att` hold is free; it may have been taken back, and granted again, before."""
+        taken = self.taken.get(rid)
+        if taken is None or taken.att > att or taken.state != "held":
+            return
+        if taken.visit is not None and taken.visit.queue:
+            waited = Waiter(taken.visit, taken.since, milliseconds(moment), yielded=True)
+            self.left.setdefault(rid, []).append((moment, waited))
+        del self.taken[rid]
+
     def enter(self, visit: m.Visit, moment: int) -> None:
         """A visit that may wait has come, or come again."""
         known = self.waiters.get(visit.rid)

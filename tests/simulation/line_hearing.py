@@ -107,7 +107,7 @@ class LineHearing(Listener):
             if release.rid in books.listed:
                 del books.listed[release.rid]
                 books.unlisted[release.rid] = moment
-            books.drop(release.rid, release.att, "held")
+            books.end_hold(release.rid, release.att, moment)
         elif taken is not None and taken.state == "held" and taken.att <= release.att:
             for hold_id in release.hold_ids:
                 taken.spans.pop(hold_id, None)
@@ -130,7 +130,8 @@ class LineHearing(Listener):
             promised = taken is not None and (taken.state == "promised" or rid in books.unheard)
             if taken is not None and promised and taken.att <= decision.att:
                 books.aborted[rid] = taken
-            books.drop(rid, decision.att, "held", "promised")
+            books.end_hold(rid, decision.att, moment)
+            books.drop(rid, decision.att, "promised")
         elif taken is not None and taken.att == decision.att:
             chosen = set(decision.chosen.get(site, ()))
             taken.spans = {key: span for key, span in taken.spans.items() if key in chosen}

@@ -240,6 +240,16 @@ def what_was_granted_before_a_release_came(story: Story) -> None:
     story.granted("old")
 
 
+def what_was_granted_again_before_an_abort_came(story: Story) -> None:
+    story.visit("young", 20)
+    lost = story.held("young")
+    story.recall("young")
+    # The disk is slow: by the time that the abort comes, an older request has come, and has gone.
+    story.asks(m.Decide(rid="young", att=1, outcome="abort"))
+    story.taken_back("young", lost)
+    story.granted("young")
+
+
 def a_late_duplicate_enters_the_line_again(story: Story) -> None:
     """After the abort; its answer is not that of the visit before."""
     story.visit("holder", 5)
@@ -331,6 +341,7 @@ RIGHT = [
     an_older_one_comes_while_a_younger_one_is_answered,
     who_waits_for_what_is_locked_waits_as_long_as_it_likes,
     what_was_granted_before_a_release_came,
+    what_was_granted_again_before_an_abort_came,
     first_in_line_is_granted_room_at_once,
 ]
 
