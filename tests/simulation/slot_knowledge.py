@@ -19,6 +19,9 @@ from tests.simulation.listening import TICK_BITS
 RUN_MS_MAX: Final = 25_000 + PAUSE_MS
 """An agent's run, and the visits that are passed on, end before; the site may stand still meanwhile."""
 
+AWAKE_MS: Final = 2_000
+"""So soon after a site has begun to speak again it has done what was due while it stood still."""
+
 LINE_MS: Final = 150_000
 """A place in a line, and room that is kept for it, last no longer after they were last asked for."""
 
@@ -79,6 +82,7 @@ class Knowledge:
         """When agents may have been held something that is not reported, by resource."""
         self.replaces: dict[str, str] = {}
         self.waits: dict[str, list[int]] = defaultdict(list)
+        self._said = _moments_said(log)
         for entry in log:
             self._learn(entry)
         for resource, spans in sorted(self.spans.items()):
@@ -99,7 +103,7 @@ class Knowledge:
                     self._note_waits(entry.invoked, visit.wants)
             case m.Dispatch() as dispatch:
                 told = isinstance(entry, Exchange) and entry.answer is not None
-                until = entry.responded if told else entry.invoked + (RUN_MS_MAX << TICK_BITS)
+                until = entry.responded if told else self._run_over(site, entry.invoked)
                 for resource in {ask.resource for ask in dispatch.asks}:
                     self.unreported[resource].append((entry.invoked, until))
             case m.Await() as waits:
@@ -113,6 +117,13 @@ class Knowledge:
                 self._learn_chosen(site, entry.answer)
         elif isinstance(entry.message, m.Report):
             self._learn_chosen(site, entry.message)
+
+    def _run_over(self, site: str, began: int) -> int:
+        """When a run has surely ended of which nothing was reported: the site has spoken since."""
+        over = began + (RUN_MS_MAX << TICK_BITS)
+        said = self._said.get(site, [])
+        awake = bisect_left(said, over)
+        return (said[awake] if awake < len(said) else over) + (AWAKE_MS << TICK_BITS)
 
     def _learn_held(self, site: str, told: m.Grant | m.Visited) -> None:
         visit = self.visits.get((site, told.rid, told.att))
@@ -166,6 +177,17 @@ class Knowledge:
             for hold_id in hold_ids
             if (span := self.ids.get((site, hold_id))) is not None and slot.within(*span)
         )
+
+
+def _moments_said(log: Sequence[Exchange | Push | Crash]) -> dict[str, list[int]]:
+    """When each site is known to have spoken, in order."""
+    said: dict[str, list[int]] = defaultdict(list)
+    for entry in log:
+        if isinstance(entry, Push):
+            said[entry.site].append(entry.moment)
+        elif isinstance(entry, Exchange) and entry.responded >= 0:
+            said[entry.site].append(entry.responded)
+    return {site: sorted(moments) for site, moments in said.items()}
 
 
 def own_report(site: str, report: m.Report) -> tuple[Any, ...]:
