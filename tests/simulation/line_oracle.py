@@ -25,7 +25,7 @@ from tests.simulation.line_books import (
     Taken,
     Waiter,
 )
-from tests.simulation.line_lists import AHEAD_S, SERVE_MS, Lists
+from tests.simulation.line_lists import SERVE_MS, Lists
 from tests.simulation.line_order import Order, most_ahead
 from tests.simulation.line_recalls import LineRecalls
 from tests.simulation.line_turns import Turns
@@ -66,7 +66,7 @@ class LineOracle(LineRecalls):
     ) -> None:
         super().__init__(Turns(turn_ms), now_ms)
         self._order = Order(capacities, head_start_ms)
-        self._lists = Lists(self._order, lambda: -AHEAD_S, serve_ms=serve_ms)
+        self._lists = Lists(self._order, lambda: -3_600, serve_ms=serve_ms)
         self.grants = 0
         self.waits = 0
         self._turn_ms = turn_ms

@@ -22,6 +22,11 @@ SEEDS = [
     pytest.param("agents", 269087216898636, id="a-hold-whose-promise-a-crash-swallowed"),
     pytest.param("every-fault", 193386057118188, id="who-considers-what-it-holds-is-on-no-list"),
     pytest.param("every-fault", 17, id="a-site-was-gone-between-look-and-visit"),
+    pytest.param(
+        "every-fault", 276264930026107, id="an-unreported-hold-at-a-site-that-stood-still"
+    ),
+    pytest.param("slow-lines", 114312526408808, id="granted-again-before-an-abort-came"),
+    pytest.param("slots-end", 110774682865549, id="past-by-a-clock-that-was-ahead"),
     pytest.param("every-fault", 930319, id="a-promise-stored-by-a-sync-that-failed"),
 ]
 
