@@ -158,7 +158,7 @@ class Restores:
                 "admin",
                 "reconcile",
                 "--wait",
-                10,
+                40,
                 "--json",
             )
             said.append(text)
