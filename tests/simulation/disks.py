@@ -181,9 +181,14 @@ def rid_of(operation: r.Operation) -> str:
 
 def touched(operations: Sequence[r.Operation]) -> set[str]:
     """The requests whose rows may have changed."""
-    rids = {rid_of(operation) for operation in operations}
+    rids = {rid_of(operation) for operation in operations if _may_write(operation)}
     rids |= {op.replaces for op in operations if isinstance(op, r.Commit) and op.replaces}
     return rids
+
+
+def _may_write(operation: r.Operation) -> bool:
+    """An inquiry that proves nothing is told nothing, and leaves nothing behind."""
+    return not isinstance(operation, r.Ask) or (operation.proved and operation.certain)
 
 
 def _memory() -> sqlite3.Connection:

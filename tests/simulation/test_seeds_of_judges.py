@@ -27,6 +27,9 @@ SEEDS = [
     ),
     pytest.param("slow-lines", 114312526408808, id="granted-again-before-an-abort-came"),
     pytest.param("slots-end", 110774682865549, id="past-by-a-clock-that-was-ahead"),
+    pytest.param(
+        "hostile-near", 254829177172528, id="an-inquiry-that-proves-nothing-refuses-nothing"
+    ),
     pytest.param("every-fault", 930319, id="a-promise-stored-by-a-sync-that-failed"),
 ]
 
