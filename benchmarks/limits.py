@@ -33,6 +33,8 @@ from kalends.broker import register
 from kalends.core import limits, wire
 from kalends.core import messages as m
 from kalends.core.api import Call, CallFrame, Reply
+from kalends.core.conversion import convert
+from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.resource_servers.stakes import Claim, Stake, stored
 from kalends.resource_servers.store import SiteStore
@@ -49,7 +51,7 @@ def visit(number: int, site: int) -> m.Visit:
         att=1,
         stamp=1_800_000_000_000 + number,
         mode="vote",
-        principal=m.Principal("somebody"),
+        principal=Principal("somebody"),
         wants=(m.Want(f"site{site}/cluster", 1_800_000_000, 1_800_003_600, 1),),
         parts=PARTS,
         need=3,
@@ -193,7 +195,7 @@ async def _drive(port: int, in_flight: int, seconds: float) -> float:
         session.ws_connect(f"http://127.0.0.1:{port}/", max_msg_size=1 << 24) as socket,
     ):
         out = _Outbox(socket, list)
-        body = {"key": "k" * 36, "request": wire.convert(_body(), dict)}
+        body = {"key": "k" * 36, "request": convert(_body(), dict)}
         for number in range(in_flight):
             out.add(Call(number, "book", body))
         ends_s = time.monotonic() + seconds
@@ -226,7 +228,7 @@ def _commit_facts(directory: str, batch: int, seconds: float, ready: Connection)
         for step in range(batch // 2):
             rid = RID.format(done // 2 + step)
             stake = Stake(
-                rid=rid, att=1, principal=m.Principal("somebody"), secret=SECRET, need=3,
+                rid=rid, att=1, principal=Principal("somebody"), secret=SECRET, need=3,
                 parts=PARTS, coords=(), claims=[claim], ends_at=claim.end,
             )  # fmt: skip
             facts += [stored(stake, "visit-vote"), stored(stake, "commit-chosen")]

@@ -28,12 +28,13 @@ from kalends.core.clock import LogicalClock
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.language import parse_request
+from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participant import Participant
 
 T0: Final = 1_800_000_000
 HOUR_S: Final = 3_600
-USER: Final = m.Principal("somebody")
+USER: Final = Principal("somebody")
 EVERYBODY: Final = (Rule("all", "everyone", ("see", "hold", "lock")),)
 SECRET: Final = "of the benchmark"
 

@@ -13,7 +13,7 @@ from kalends.agents.world.shown import Shown, look
 from kalends.agents.world.views import choose_arguments
 from kalends.agents.world.zones import zones_of
 from kalends.calendars import Booking, ResourceCalendar, open_access
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 from kalends.core.resources import AttributeValue, ResourceInfo
 from kalends.core.scripts import Ask, Starts
 

@@ -23,6 +23,7 @@ from kalends.core.clock import LogicalClock
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.language import parse_request
+from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.belonging import ABOUT_A_REQUEST
 from tests.protocol_support import ANN, COORDS, DAY, T0, secret_of
@@ -96,7 +97,7 @@ class Broker:
         key: str = "the-key-of-it",
         wants: tuple[m.Want, ...] = WANTS,
         hold_s: int = 0,
-        user: m.Principal = ANN,
+        user: Principal = ANN,
         digest: str = "digest",
         replaces: Record | None = None,
         patience: Patience = "held",

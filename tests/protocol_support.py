@@ -18,6 +18,7 @@ from kalends.core import messages as m
 from kalends.core import proofs
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.belonging import ABOUT_A_REQUEST
 from kalends.resource_servers.effects import Effects, Send
@@ -46,8 +47,8 @@ DAY = 86_400
 LONG_MS = 2 * WINDOW_MS
 """After so long, with clocks that are right, what ended at its beginning is forgotten."""
 
-ANN = m.Principal("ann")
-BOB = m.Principal("bob")
+ANN = Principal("ann")
+BOB = Principal("bob")
 HERE = "here"
 SITE_SECRET = "the secret of the site's store"
 REGISTER = "c0ffee" + "0" * 26
@@ -275,7 +276,7 @@ def visit(
     *wants: m.Want,
     att: int = 1,
     mode: str = "hold",
-    principal: m.Principal = ANN,
+    principal: Principal = ANN,
     replaces: int | None = None,
     hold_ms: int = 30_000,
     parts: tuple[m.Part, ...] = PARTS,
@@ -308,7 +309,7 @@ def line_up(
     number: int,
     *wants: m.Want,
     att: int = 1,
-    principal: m.Principal = ANN,
+    principal: Principal = ANN,
     replaces: int | None = None,
     considered: bool = False,
     hold_ms: int = 30_000,
@@ -324,7 +325,7 @@ def list_up(
     number: int,
     *wants: m.Want,
     att: int = 1,
-    principal: m.Principal = ANN,
+    principal: Principal = ANN,
     length_s: int = 60,
     seen: int = 0,
 ) -> m.Await:

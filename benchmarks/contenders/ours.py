@@ -33,6 +33,7 @@ from kalends.core.clock import LogicalClock
 from kalends.core.errors import Unavailable
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participant import Participant
@@ -217,7 +218,7 @@ class BrokerNode(Node):
         spec = Spec(request=request, wants=fixed_wants(request) or (), patience=patience)
         ticket = next(self._numbers)
         self._tickets[ticket] = reply
-        self.coordinator.submit(m.Principal(user), key, key, spec, ticket, self.moment)
+        self.coordinator.submit(Principal(user), key, key, spec, ticket, self.moment)
         self._carry_out()
 
     def cancel(self, rid: str) -> None:

@@ -11,7 +11,7 @@ from kalends.agents.world import offers, shown, views, zones
 from kalends.calendars import ResourceCalendar
 from kalends.calendars.access import open_access
 from kalends.calendars.bookings import Booking
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.core.scripts import Ask, Starts
 

@@ -24,6 +24,7 @@ from benchmarks.visits.figures import spread
 from benchmarks.visits.samples import CAPACITY, DAY_S, GRAIN_S, HOUR_S, UNITS
 from kalends.core import identifiers, limits, wire
 from kalends.core import messages as m
+from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, Starts, script_hash
 from kalends.serving.callers import USER_HEADER
 
@@ -122,7 +123,7 @@ class _Asker:
             "rid": identifiers.request_id(wall_ms, secrets.randbits(74)),
             "att": 1,
             "stamp": next(self._numbers) + 1,
-            "principal": m.Principal(self._user),
+            "principal": Principal(self._user),
             "parts": (m.Part("site0", "http://127.0.0.1:1"),),
             "need": 1,
             "secret": "s" * 24,

@@ -13,6 +13,7 @@ import msgspec
 
 from kalends.core import limits
 from kalends.core import messages as m
+from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, Starts
 from tests.processes.site_process import SECRET, Broker, new_rid
 
@@ -71,7 +72,7 @@ def dispatch(user: str, source: str, **more: Any) -> m.Dispatch:
         "rid": new_rid(),
         "att": 1,
         "stamp": 1_000_000,
-        "principal": m.Principal(user),
+        "principal": Principal(user),
         "source": source,
         "script": more.pop("script", None) or hash_of(source),
         "starts": Starts(COMMONS[0], COMMONS[-1], HOUR_S),

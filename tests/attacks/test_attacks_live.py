@@ -18,6 +18,7 @@ from kalends.agents.world.shown import Shown
 from kalends.agents.world.zones import zones_of
 from kalends.core import limits
 from kalends.core import messages as m
+from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.core.scripts import Ask, Starts
 from tests.process_tree import descendants
@@ -158,7 +159,7 @@ def older_visit(start: int) -> m.Visit:
         att=1,
         stamp=1,
         mode="hold",
-        principal=m.Principal("olga"),
+        principal=Principal("olga"),
         wants=(m.Want("sdsc/scope", start, start + HOUR_S, 1),),
         parts=(m.Part("sdsc", "http://127.0.0.1:1"),),
         need=1,
@@ -210,7 +211,7 @@ async def test_what_a_user_may_not_see_is_not_shown_to_their_script(
         unknown = (Ask(1, "sdsc/nothing", HOUR_S),)
         absent = await reported(mallory, dispatch("mallory", telling, asks=unknown))
         assert repr(absent).replace("nothing", "vault") == repr(alone)
-        staff = m.Principal("steve", ("staff",))
+        staff = Principal("steve", ("staff",))
         seen = await reported(mallory, dispatch("steve", telling, asks=asks[1:], principal=staff))
         assert canary.seen_in(repr(seen)) == ["the canary"]
     await settled(site)

@@ -14,9 +14,9 @@ from msgspec import Meta
 
 from kalends.core import messages as m
 from kalends.core.api import OPERATIONS, Change, UploadAgent
+from kalends.core.conversion import convert
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import IN_WORDS, NAME_PATTERN
-from kalends.core.wire import convert
 from kalends.serving.configuration import Configuration
 
 RID = "01234567-89ab-7def-8123-456789abcdef"

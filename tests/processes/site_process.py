@@ -22,6 +22,7 @@ import msgspec
 from kalends.core import messages as m
 from kalends.core import proofs, wire
 from kalends.core.identifiers import request_id
+from kalends.core.principals import Principal
 from kalends.resource_servers.belonging import ABOUT_A_REQUEST
 
 SECRET = "s" * 22
@@ -227,7 +228,7 @@ def vote(
         att=att,
         stamp=1,
         mode="vote",
-        principal=m.Principal(user),
+        principal=Principal(user),
         wants=(m.Want(resource, start, end, 1),),
         parts=(m.Part("sdsc", "http://127.0.0.1:1"),),
         need=1,

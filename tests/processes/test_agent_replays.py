@@ -9,6 +9,7 @@ import kalends
 from kalends.agents import ready, records
 from kalends.agents.sandbox import Sandbox, SandboxLimits
 from kalends.core import messages as m
+from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, Starts
 
 from .site_process import SECRET, Broker, SiteProcess, connected, new_rid, slot, write_configuration
@@ -30,7 +31,7 @@ def dispatch(number: int) -> m.Dispatch:
     source = SCRIPTS[number % len(SCRIPTS)]
     first, end = slot(number)
     return m.Dispatch(
-        rid=new_rid(), att=1, stamp=1_000 + number, principal=m.Principal(f"user{number % 7}"),
+        rid=new_rid(), att=1, stamp=1_000 + number, principal=Principal(f"user{number % 7}"),
         script=hashlib.sha256(source.encode()).hexdigest(), source=source,
         arguments={"attribute": "price", "at": "09:30"}, text="sdsc/sp2:3",
         starts=Starts(first, first + 7_200, 60), asks=(Ask(0, "sdsc/sp2", end - first, 3),),

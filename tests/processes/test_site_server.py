@@ -18,6 +18,7 @@ from aiohttp import web
 
 from kalends.core import messages as m
 from kalends.core import proofs, wire
+from kalends.core.principals import Principal
 from kalends.serving.keys import load_private_key, write_key_pair
 from kalends.serving.tokens import mint
 from tests.processes.site_process import (
@@ -166,8 +167,8 @@ async def test_rules_of_the_configuration_hold(lasting: SiteProcess) -> None:
     staff = {"user": "anna", "groups": ("staff",)}
     async with connected(lasting.url) as (broker, _):
         for who, free in (
-            (m.Principal(**staff), True), (m.Principal("anna"), False),
-            (m.Principal("mallory", ("staff",)), False),
+            (Principal(**staff), True), (Principal("anna"), False),
+            (Principal("mallory", ("staff",)), False),
         ):  # fmt: skip
             query = m.Query(query_id=1, principal=who, wants=(m.Want("sdsc/scope", start, end, 1),))
             (view,) = await broker.ask(query)
@@ -417,7 +418,7 @@ async def test_a_broker_that_does_not_read_is_dropped_and_the_site_goes_on(
 ) -> None:
     """Each query is small and its answer large: without a bound the site would keep them all."""
     wants = (m.Want(f"{'s' * 63}/{'r' * 63}", *slot(0), 1),) * 512
-    query = m.Query(query_id=1, principal=m.Principal("anna"), wants=wants)
+    query = m.Query(query_id=1, principal=Principal("anna"), wants=wants)
     async with connected(lasting.url, "deaf") as (deaf, _):
         with pytest.raises((ConnectionError, aiohttp.ClientError)):
             await flood(deaf, query)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kalends.calendars import AccessList, Recurrence, Rule
 from kalends.calendars.access import ACTIONS
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 
 DAY = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp())
 HOUR = 3600

@@ -13,7 +13,7 @@ from kalends.calendars import AccessList, Booking, Recurrence, ResourceCalendar,
 from kalends.calendars import resource as resource_module
 from kalends.calendars.recurring import windows as windows_module
 from kalends.core.errors import Conflict, RefusalCode
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 
 HOUR = 3600

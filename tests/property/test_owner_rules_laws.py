@@ -26,7 +26,8 @@ from kalends.calendars import (
     open_access,
     weeks,
 )
-from kalends.core.messages import Principal, Want
+from kalends.core.messages import Want
+from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.book import SiteBook
 from kalends.resource_servers.stakes import Claim, Stake

@@ -42,6 +42,7 @@ from tests.protocol_support import want as slot
 from kalends.agents.runs import Outcome
 from kalends.calendars import Rule
 from kalends.core import messages as m
+from kalends.core.principals import Principal
 from kalends.core.scripts import BLAME, Ask, Starts, Stop
 from kalends.resource_servers.agent_visits import AgentLimits
 from kalends.resource_servers.effects import Effects, Errand, Relay
@@ -196,7 +197,7 @@ class Model:
             else:
                 self.known[number] = before
 
-    def count(self, user: m.Principal, state: str) -> int:
+    def count(self, user: Principal, state: str) -> int:
         return sum(
             len(known.rows)
             for number, known in self.known.items()

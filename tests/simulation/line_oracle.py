@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kalends.core import messages as m
+from kalends.core.principals import Principal
 from tests.simulation.clocks import EPOCH_S
 from tests.simulation.line_books import (
     PAUSE_MS,
@@ -57,7 +58,7 @@ class LineOracle(LineRecalls):
         self,
         capacities: dict[str, int],
         *,
-        head_start_ms: Callable[[m.Principal], int] = lambda principal: 0,
+        head_start_ms: Callable[[Principal], int] = lambda principal: 0,
         turn_ms: int = TURN_MS,
         wake_ms: int = WAKE_MS,
         settle_ms: int = PAUSE_MS,

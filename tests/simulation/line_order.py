@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from kalends.core import messages as m
+from kalends.core.principals import Principal
 from tests.simulation.line_books import SiteBooks, Span, Waiter, lacking, overlapping, spans_of
 from tests.simulation.listening import milliseconds
 
@@ -16,7 +17,7 @@ class Order:
     """`head_start_ms` is what the owners' rules give to a request in line."""
 
     def __init__(
-        self, capacities: dict[str, int], head_start_ms: Callable[[m.Principal], int]
+        self, capacities: dict[str, int], head_start_ms: Callable[[Principal], int]
     ) -> None:
         self.capacities = capacities
         self._head_start_ms = head_start_ms

@@ -31,6 +31,7 @@ from kalends.core.clock import LogicalClock
 from kalends.core.errors import NotAllowed
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
 from kalends.resource_servers.agent_visits import AgentLimits
 from kalends.resource_servers.effects import Effects as SiteEffects
 from kalends.resource_servers.effects import Send
@@ -571,7 +572,7 @@ class BrokerNode(Node):
                 if replaced is None or replaced.state != "commit":
                     return self.world.not_changeable(replaced)
             coordinator.submit(
-                m.Principal(call.user, call.groups), call.key, call.key, call.spec, ticket, now,
+                Principal(call.user, call.groups), call.key, call.key, call.spec, ticket, now,
                 replaces=replaced,
             )  # fmt: skip
             return None

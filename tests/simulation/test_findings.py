@@ -12,6 +12,7 @@ from kalends.core import messages as m
 from kalends.core.clock import LogicalClock
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.core.resources import ResourceInfo
 
@@ -47,7 +48,7 @@ def broker() -> Coordinator:
 
 def test_nobody_is_told_of_a_hold_that_is_not_written_down_yet() -> None:
     coordinator = broker()
-    rid = coordinator.submit(m.Principal("ann"), "key-1234", "digest", HOLD, 1, NOW)
+    rid = coordinator.submit(Principal("ann"), "key-1234", "digest", HOLD, 1, NOW)
     (begin,) = coordinator.take_effects().operations
     held = (m.HeldSlot(0, 1 << 40),)
     visited = m.Visited(rid=rid, att=1, epoch=1, vote="none", held=held)

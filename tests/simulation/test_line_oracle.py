@@ -8,6 +8,7 @@ import pytest
 
 from kalends.core import messages as m
 from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.principals import Principal
 from tests.simulation.line_oracle import LineOracle
 
 SITE, PART = "argo", m.Part("argo", "sim://argo")
@@ -19,7 +20,7 @@ HOUR_S = 3_600
 class Story:
     """Messages at the edge of one site, one after the other, 100 ms apart."""
 
-    def __init__(self, head_start_ms: Callable[[m.Principal], int] = lambda principal: 0) -> None:
+    def __init__(self, head_start_ms: Callable[[Principal], int] = lambda principal: 0) -> None:
         self.ms = 0
         self.oracle = LineOracle(
             CAPACITIES, head_start_ms=head_start_ms, turn_ms=10_000, wake_ms=2_000, settle_ms=0,
@@ -47,7 +48,7 @@ class Story:
         """`units` of argo/n, or argo/x when 0."""
         resource = "argo/n" if units else "argo/x"
         visit = m.Visit(
-            rid=rid, att=att, stamp=stamp, mode=mode, principal=m.Principal(user=rid),
+            rid=rid, att=att, stamp=stamp, mode=mode, principal=Principal(user=rid),
             wants=(m.Want(resource, start * HOUR_S, (start + hours) * HOUR_S, units or 1),),
             parts=(PART,), need=1, secret="s" * 16, hold_ms=30_000, queue=queue,
             replaces=replaces,
@@ -111,7 +112,7 @@ class Story:
 def wish(rid: str, stamp: int) -> m.Await:
     """For some of the first hour of argo/x."""
     return m.Await(
-        rid=rid, att=1, stamp=stamp, principal=m.Principal(user=rid),
+        rid=rid, att=1, stamp=stamp, principal=Principal(user=rid),
         wants=(m.Want("argo/x", 0, HOUR_S, 1),), length_s=60,
     )  # fmt: skip
 
@@ -390,7 +391,7 @@ def an_agent_is_held_room_that_an_older_one_needs(story: Story) -> str:
     story.waits("old")
     story.asks(
         m.Dispatch(
-            rid="agent", att=1, stamp=20, principal=m.Principal(user="eve"), script="0" * 64,
+            rid="agent", att=1, stamp=20, principal=Principal(user="eve"), script="0" * 64,
             starts=m.Starts(first=0, last=0, step_s=60), asks=(), parts=(PART,), need=1,
             secret="s" * 16, hold_ms=30_000,
         )

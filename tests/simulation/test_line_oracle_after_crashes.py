@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kalends.core import messages as m
+from kalends.core.principals import Principal
 from kalends.core.scripts import Ask
 from tests.simulation.line_turns import Turns
 from tests.simulation.test_line_oracle import HOUR_S, SITE, Story
@@ -95,7 +96,7 @@ def a_place_runs_out_and_its_attempt_is_forgotten(story: Story) -> None:
 def holders_are_asked_before_a_visit_is_in_line(story: Story) -> None:
     story.visit("old", 10)
     story.asks(_agent(0))
-    story.asks(m.Query(query_id=1, principal=m.Principal(user="ann"), wants=()))
+    story.asks(m.Query(query_id=1, principal=Principal(user="ann"), wants=()))
     story.waits("old")
     _report(story, 1)
 
@@ -185,7 +186,7 @@ def _waits_in_vain(story: Story) -> None:
 def _agent(start: int) -> m.Dispatch:
     """It may choose any hour of argo/x from `start` on."""
     return m.Dispatch(
-        rid="agent", att=1, stamp=50, principal=m.Principal(user="agent"), script="0" * 64,
+        rid="agent", att=1, stamp=50, principal=Principal(user="agent"), script="0" * 64,
         starts=m.Starts(first=start, last=start, step_s=60),
         asks=(Ask(0, "argo/x", HOUR_S),), parts=(m.Part(SITE, "sim://argo"),), need=1,
         secret="s" * 16, hold_ms=30_000,

@@ -7,13 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from kalends.core import messages as m
+from kalends.core.principals import Principal
 from tests.simulation.test_line_oracle import HOUR_S, Story
 
 
 def wish(rid: str, stamp: int, hours: int) -> m.Await:
     """For all of the first hours of argo/x."""
     return m.Await(
-        rid=rid, att=1, stamp=stamp, principal=m.Principal(user=rid),
+        rid=rid, att=1, stamp=stamp, principal=Principal(user=rid),
         wants=(m.Want("argo/x", 0, hours * HOUR_S, 1),), length_s=hours * HOUR_S,
     )  # fmt: skip
 
@@ -74,7 +75,7 @@ def who_asks_and_finds_it_taken_waits_on(story: Story) -> None:
 def who_considers_what_it_holds_is_served(story: Story) -> None:
     story.oracle.healed()
     some = m.Await(
-        rid="waits", att=1, stamp=10, principal=m.Principal(user="waits"),
+        rid="waits", att=1, stamp=10, principal=Principal(user="waits"),
         wants=(m.Want("argo/n", 0, HOUR_S, 1),), length_s=HOUR_S,
     )  # fmt: skip
     story.asks(some)

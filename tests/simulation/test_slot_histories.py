@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kalends.core import messages as m
+from kalends.core.principals import Principal
 from kalends.core.scripts import Ask
 from tests.simulation.clocks import EPOCH_S
 from tests.simulation.histories import Recorder
@@ -10,7 +11,7 @@ from tests.simulation.histories import Recorder
 HOUR_S = 3_600
 START = EPOCH_S + HOUR_S
 END = START + HOUR_S
-ANN = m.Principal(user="ann")
+ANN = Principal(user="ann")
 
 
 class Site:

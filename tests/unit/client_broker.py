@@ -20,6 +20,7 @@ import msgspec
 from aiohttp import WSMsgType, web
 
 from kalends.core import api, wire
+from kalends.core.conversion import convert
 from kalends.core.errors import (
     Conflict,
     InvalidInput,
@@ -95,7 +96,7 @@ class Broker:
 
     def call(self, user: str, name: str, fields: dict[str, Any]) -> object:
         operation = api.OPERATION[name]
-        body = wire.convert(fields, operation.body)
+        body = convert(fields, operation.body)
         self.seen.append((name, body))
         self.users.append(user)
         fault = self.faults.popleft() if self.faults else None

@@ -11,6 +11,7 @@ from tests.protocol_support import ANN, COORDS, DAY, HERE, PARTS, T0, Site, rid,
 from kalends.agents.runs import Outcome
 from kalends.core import messages as m
 from kalends.core.messages import SiteReport
+from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, HeldChoice, RunCode, Starts, Stop
 from kalends.resource_servers.agent_visits import AgentLimits
 from kalends.resource_servers.effects import Effects, Errand
@@ -39,7 +40,7 @@ def starts(first: int = 0, last: int = 30, step: int = 10, only: Sequence[int] =
 
 def dispatch(
     number: int, *asks: Ask, att: int = 1, source: str | None = SOURCE, script: str = "",
-    over: Starts | None = None, near: tuple[Stop, ...] = (), principal: m.Principal = ANN,
+    over: Starts | None = None, near: tuple[Stop, ...] = (), principal: Principal = ANN,
     hold_ms: int = 30_000, stamp: int | None = None, inbox: tuple[str, ...] = (),
 ) -> m.Dispatch:  # fmt: skip
     return m.Dispatch(

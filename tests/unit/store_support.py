@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kalends.core.identifiers import request_id
-from kalends.core.messages import Part, Principal
+from kalends.core.messages import Part
+from kalends.core.principals import Principal
 from kalends.resource_servers.stakes import Claim, Stake, StakeStored, stored
 
 PARTS = (Part("sdsc", "http://127.0.0.1:7101"), Part("ctc", "http://127.0.0.1:7102"))

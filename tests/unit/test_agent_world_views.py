@@ -23,7 +23,7 @@ from kalends.agents.world.zones import zones_of
 from kalends.calendars import AccessList, ResourceCalendar, Rule
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.scripts import Ask, HeldChoice, Starts
 

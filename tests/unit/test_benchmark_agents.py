@@ -30,7 +30,7 @@ from kalends.broker.choosing import Need, best_choice
 from kalends.calendars import ResourceCalendar
 from kalends.core import limits
 from kalends.core.api import CalendarView, RequestView
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 from kalends.core.scripts import HeldChoice
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -23,7 +23,7 @@ from kalends.core.errors import Refusal
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.language import parse_alternatives
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 from kalends.core.requests import Request
 from kalends.core.resources import ResourceInfo
 

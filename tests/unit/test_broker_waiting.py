@@ -20,6 +20,7 @@ from kalends.core import messages as m
 from kalends.core.api import Patience
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.language import parse_request
+from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 
 HELD = Refusal(where="there/one", code=RefusalCode.HELD, detail="held by another")
@@ -671,7 +672,7 @@ def waits_for_an_hour(broker: Broker) -> str:
         BOTH, duration="60s", not_before=START, not_after=START + 600, now_s=T0, zone="UTC"
     )
     spec = Spec(request, BOTH, patience="taken", give_up_at=T0 + 3_600)
-    user = m.Principal("ann")
+    user = Principal("ann")
     rid = broker.coordinator.submit(user, "key-of-it-all", "digest", spec, 1, broker.now)
     broker.settle()
     show(broker, {"here": ALL_DAY, "there": ()})

@@ -11,7 +11,7 @@ from kalends.calendars import AccessList, Recurrence, Rule, open_access
 from kalends.calendars.access import ACTIONS, PRINCIPALS_MAX
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 
 ANN = Principal(user="ann", groups=("staff",))
 BOB = Principal(user="bob")

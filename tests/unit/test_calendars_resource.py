@@ -17,7 +17,7 @@ from kalends.calendars import (
     unknown_resource,
 )
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo, Slot
 
 HOUR = 3600

@@ -11,7 +11,7 @@ from kalends.calendars import AccessList, Booking, Recurrence, ResourceCalendar,
 from kalends.calendars.resource import REACH_S
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 
 HOUR = 3600

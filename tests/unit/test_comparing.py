@@ -16,10 +16,11 @@ from kalends.broker.store import KIND
 from kalends.core import messages as m
 from kalends.core.api import LostReservation
 from kalends.core.identifiers import request_id
+from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 
 RID = request_id(1_800_000_000_000, 1)
-ANN = m.Principal("ann", ("staff",))
+ANN = Principal("ann", ("staff",))
 REGISTER_SECRET = "the secret of the register"
 OURS = Ours(REGISTER_SECRET, {"here": "http://here"}, ())
 SECRET = "a secret of the request"
@@ -255,7 +256,7 @@ def test_no_site_can_say_which_reservation_a_change_is_of(state: str, line: str)
     "lie",
     [
         {"warrant": ""}, {"warrant": "0" * 32}, {"att": 2}, {"stamp": 6}, {"secret": "x" * 16},
-        {"principal": m.Principal("eve", ("staff",))}, {"replaces": request_id(1, 1)},
+        {"principal": Principal("eve", ("staff",))}, {"replaces": request_id(1, 1)},
         {"chosen": {"here": (7,), "there": (10,)}}, {"chosen": {"here": (7,)}},
         {"wants": (THERE,)}, {"wants": (HERE, THERE)}, {"wants": ()},
         {"wants": (m.Want("here/one", HERE.end, HERE.start, 1),)},

@@ -16,6 +16,7 @@ from kalends.core import api
 from kalends.core import messages as m
 from kalends.core.errors import NotFound, RefusalCode
 from kalends.core.language import parse_request
+from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.book import SiteBook
 from kalends.resource_servers.views import look
@@ -24,7 +25,7 @@ from kalends.serving.callers import Caller
 
 T0 = 1_800_000_000
 H = 3_600
-ADA = Caller(m.Principal("ada"), frozenset(), "t")
+ADA = Caller(Principal("ada"), frozenset(), "t")
 
 
 class Site:

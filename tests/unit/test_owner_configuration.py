@@ -10,7 +10,7 @@ import pytest
 from kalends.broker.priorities import Grant, granted_priority
 from kalends.calendars import Limit, Share
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 from kalends.resource_servers.assembly import calendars_of
 from kalends.serving.configuration import load_configuration
 

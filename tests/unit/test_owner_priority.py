@@ -7,9 +7,10 @@ from tests.protocol_support import Site, visit, want
 
 from kalends.calendars import HeadStart
 from kalends.core import messages as m
+from kalends.core.principals import Principal
 
-STAFF = m.Principal("cy", ("staff",))
-BOB = m.Principal("bob")
+STAFF = Principal("cy", ("staff",))
+BOB = Principal("bob")
 
 
 def line_of(head_start_ms: int) -> list[str]:

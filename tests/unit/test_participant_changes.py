@@ -25,6 +25,7 @@ from tests.protocol_support import (
 
 from kalends.core import messages as m
 from kalends.core.errors import RefusalCode
+from kalends.core.principals import Principal
 
 OLD = want("one", 60, 120)
 SHRUNK = want("one", 70, 110)
@@ -203,7 +204,7 @@ def test_a_commit_by_a_peer_replaces_too() -> None:
 
 
 def look(site: Site, *wants: m.Want, replaces: int | None = None, detail: bool = False,
-         principal: m.Principal = ANN) -> tuple[m.FreeSteps, ...]:  # fmt: skip
+         principal: Principal = ANN) -> tuple[m.FreeSteps, ...]:  # fmt: skip
     answer = site.answer(
         m.Query(
             query_id=7,

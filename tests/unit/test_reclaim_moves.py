@@ -15,6 +15,7 @@ from kalends.calendars import Limit, Limits
 from kalends.core import api
 from kalends.core import messages as m
 from kalends.core.errors import InvalidInput, KeyReused, NotFound, RefusalCode
+from kalends.core.principals import Principal
 
 LATE = 1 << 50
 """The stamp of whoever asks last."""
@@ -157,7 +158,7 @@ def test_the_old_stands_when_the_change_is_refused_and_another_time_is_tried() -
     assert world.hours(rid) == {"here/one": 4, "there/one": 4}
     other = m.Want("there/one", START + 3 * HOUR, START + 4 * HOUR, 1)
     site = world.sites["there"]
-    assert isinstance(site.answer(visit(900, other, principal=m.Principal("bob"))), m.Visited)
+    assert isinstance(site.answer(visit(900, other, principal=Principal("bob"))), m.Visited)
     world.lost = set()
     world.wait(3)
     assert world.hours(rid) == {"here/one": 5, "there/one": 5}
@@ -271,7 +272,7 @@ def wait_at_there(world: ReclaimWorld, stamp: int) -> None:
     there = world.sites["there"]
     held = m.Want("there/one", START + 8 * HOUR, START + 9 * HOUR, 1)
     wanted = m.Want("there/one", START + 5 * HOUR, START + 9 * HOUR, 1)
-    bob, cy = m.Principal("bob"), m.Principal("cy")
+    bob, cy = Principal("bob"), Principal("cy")
     holder = visit(901, held, principal=bob, hold_ms=3_000_000)
     there.receive(structs.replace(holder, stamp=0), "other")
     asked = visit(902, wanted, principal=cy, hold_ms=3_000_000)

@@ -28,6 +28,7 @@ from kalends.broker import warrants
 from kalends.broker.comparing import Ours, compare
 from kalends.broker.record import Record, Spec
 from kalends.core import messages as m
+from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.resource_servers.records import RECOVERY_MS_MIN
 
@@ -58,7 +59,7 @@ def welcome(site: Site, *remembered: m.Mark, register: str = OURS, source: str =
 
 def relock(number: int, *wants: m.Want, **changes: Any) -> m.Relock:
     fields: dict[str, Any] = {
-        "rid": rid(number), "att": 1, "stamp": number, "principal": m.Principal("ann"),
+        "rid": rid(number), "att": 1, "stamp": number, "principal": Principal("ann"),
         "secret": secret_of(rid(number)), "wants": wants, "chosen": chosen(7),
         "parts": PARTS, "need": len(PARTS), "coords": COORDS, **changes,
     }  # fmt: skip

@@ -19,6 +19,7 @@ from kalends.broker import site_link
 from kalends.core import messages as m
 from kalends.core.errors import NotAllowed, NotAuthenticated
 from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
 from kalends.resource_servers.server import build_site
 from kalends.serving import proving
 from kalends.serving.callers import Caller
@@ -67,7 +68,7 @@ class Broker:
 
     async def is_answered(self, number: int) -> bool:
         """Whether the site answers a question, and has not ended the session."""
-        await self.send(m.Query(query_id=number, principal=m.Principal("anna"), wants=()))
+        await self.send(m.Query(query_id=number, principal=Principal("anna"), wants=()))
         said: list[m.Message] = []
         while not said:
             message = await self.socket.receive()
@@ -157,7 +158,7 @@ async def test_who_cannot_prove_itself_any_more_is_shut_out_in_time(tmp_path: Pa
     clocks = Clocks()
     async with session(tmp_path, clocks) as broker:
         clocks.pass_(BELIEVED_S)
-        await broker.send(m.Query(query_id=1, principal=m.Principal("anna"), wants=()))
+        await broker.send(m.Query(query_id=1, principal=Principal("anna"), wants=()))
         code, reason = await broker.closed()
         assert code == 1008
         assert reason.startswith("proof: ")
@@ -240,12 +241,12 @@ async def test_a_link_that_has_no_key_proves_nothing(monkeypatch: pytest.MonkeyP
     site = Site()
     async with linked(site) as (link, user):
         assert await user.said.get() == HELLO
-        link.send(m.Query(query_id=1, principal=m.Principal("anna"), wants=()))
+        link.send(m.Query(query_id=1, principal=Principal("anna"), wants=()))
         assert (await site.frames.get()).proof == ""
 
 
 def caller(user: str = "npaci", expires_at: int = 1) -> Caller:
-    return Caller(m.Principal(user), frozenset({"broker"}), "one", expires_at)
+    return Caller(Principal(user), frozenset({"broker"}), "one", expires_at)
 
 
 def test_a_month_of_proofs_of_which_three_in_a_row_may_be_lost_refuses_nothing() -> None:

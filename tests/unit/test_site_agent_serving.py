@@ -22,6 +22,7 @@ from kalends.agents.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
 from kalends.core import api, proofs, wire
 from kalends.core import messages as m
 from kalends.core.identifiers import request_id
+from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, Starts, Stop, asked_for
 from kalends.resource_servers.belonging import ABOUT_A_REQUEST
 from kalends.resource_servers.near_visits import VISIT_BYTES_MAX, VISITS_PATH
@@ -60,7 +61,7 @@ def rid(number: int) -> str:
 
 def dispatch(number: int, source: str = LATEST, site: str = "sdsc", **more: Any) -> m.Dispatch:
     fields: dict[str, Any] = {
-        "rid": rid(number), "att": 1, "stamp": number, "principal": m.Principal("ada"),
+        "rid": rid(number), "att": 1, "stamp": number, "principal": Principal("ada"),
         "script": hash_of(source), "source": source,
         "starts": Starts(START, START + 7_200, 600),
         "asks": (Ask(0, f"{site}/sp2", 3_600, 4),),
@@ -122,7 +123,7 @@ class Running:
             await session.next()
             await session.send(
                 m.Welcome(register=REGISTER, secret=KEY),
-                m.Query(query_id=1, principal=m.Principal("ada"), wants=()),
+                m.Query(query_id=1, principal=Principal("ada"), wants=()),
             )
             await session.next()
 
@@ -190,7 +191,7 @@ async def test_every_run_leaves_a_record_that_its_user_can_fetch_and_replay(tmp_
         for number, source in enumerate((LATEST, FAULTY, SOURCE), 1):
             await session.send(dispatch(number, source))
             await session.report()
-        await session.send(dispatch(9, principal=m.Principal("eve")))
+        await session.send(dispatch(9, principal=Principal("eve")))
         own = (await session.report()).sites[0]
         runs = (await sdsc.runs()).runs
         assert {run.user for run in runs} == {"ada", "eve"}, "open access has every scope"
@@ -233,7 +234,7 @@ async def test_a_user_sees_their_own_runs_only_and_an_auditor_all(tmp_path: Path
             session = Session(socket)
             await session.send(m.Welcome(register="1" * 32))
             await session.next()
-            await session.send(dispatch(1), dispatch(2, principal=m.Principal("eve")))
+            await session.send(dispatch(1), dispatch(2, principal=Principal("eve")))
             await session.report()
             await session.report()
         assert [run.user for run in (await sdsc.runs(token(key, "ada", "use"))).runs] == ["ada"]
@@ -423,7 +424,7 @@ async def test_when_the_store_fails_visits_under_way_end_and_their_runs_change_n
 
 def vote(number: int) -> m.Visit:
     return m.Visit(
-        rid=rid(number), att=1, stamp=1, mode="vote", principal=m.Principal("ada"),
+        rid=rid(number), att=1, stamp=1, mode="vote", principal=Principal("ada"),
         wants=(m.Want("sdsc/sp2", START, START + 60, 1),),
         parts=(m.Part("sdsc", "http://127.0.0.1:1"),), need=1, secret="s" * 22, hold_ms=1_000,
     )  # fmt: skip

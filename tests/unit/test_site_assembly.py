@@ -10,7 +10,7 @@ import pytest
 from kalends.core import limits, wire
 from kalends.core import messages as m
 from kalends.core.errors import InvalidInput
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 from kalends.resource_servers.assembly import auditor, calendars_of, limits_of
 from kalends.resource_servers.links import shortened
 from kalends.serve import main

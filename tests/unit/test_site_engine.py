@@ -16,6 +16,7 @@ from kalends.core import messages as m
 from kalends.core.errors import Unavailable
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.effects import Errand, Relay, Send
 from kalends.resource_servers.engine import SiteEngine
@@ -84,12 +85,12 @@ def visit(number: int, mode: str = "vote") -> m.Visit:
     return m.Visit(
         rid=request_id(NOW.wall_ms, number), att=1, stamp=1,
         mode=mode,  # type: ignore[arg-type]  # one of its two texts
-        principal=m.Principal("anna"), wants=(m.Want("sdsc/sp2", START, START + 60, 1),),
+        principal=Principal("anna"), wants=(m.Want("sdsc/sp2", START, START + 60, 1),),
         parts=(m.Part("sdsc", "http://127.0.0.1:1"),), need=1, secret="s" * 22, hold_ms=1_000,
     )  # fmt: skip
 
 
-QUERY = m.Query(query_id=1, principal=m.Principal("a"), wants=())
+QUERY = m.Query(query_id=1, principal=Principal("a"), wants=())
 
 
 async def turns() -> None:

@@ -30,6 +30,7 @@ from tests.protocol_support import (
 from kalends.core import messages as m
 from kalends.core import proofs
 from kalends.core.errors import NotAllowed, RefusalCode
+from kalends.core.principals import Principal
 from kalends.core.scripts import Starts, asked_for
 from kalends.resource_servers.registers import Badge, Registers
 
@@ -229,7 +230,7 @@ def test_a_key_speaks_only_for_users_and_groups_that_its_owner_lists() -> None:
     site = Site()
     badge = Badge("a key", users=("b*",), groups=("staff",))
     site.participant.welcome("campus", m.Welcome(register=ROGUE, secret=OTHER_KEY), badge)
-    for number, principal in enumerate((ANN, m.Principal("bob", ("root",)))):
+    for number, principal in enumerate((ANN, Principal("bob", ("root",)))):
         asked = [
             replace(each, secret=proofs.of_request(OTHER_KEY, rid(number)))
             for each in (

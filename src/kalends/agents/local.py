@@ -21,12 +21,12 @@ from kalends.core import limits
 from kalends.core.api import CalendarView
 from kalends.core.attributes import described, matches
 from kalends.core.beats import Beat
+from kalends.core.conversion import convert
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
 from kalends.core.language import format_alternatives
 from kalends.core.requests import Request, span
 from kalends.core.scripts import Ask, Starts
-from kalends.core.wire import convert
 
 HELD_MAX: Final = 16
 """How many slots a visit may hold where the owner has said nothing else."""

@@ -11,7 +11,8 @@ from typing import Final, Literal
 from kalends.broker.hearing import Asked, complaint_about_view, refused_view
 from kalends.broker.looking import batched
 from kalends.core import messages as m
-from kalends.core.messages import FreeSteps, Principal, View, Want
+from kalends.core.messages import FreeSteps, View, Want
+from kalends.core.principals import Principal
 
 Counting = Literal["all", "locked", "none"]
 

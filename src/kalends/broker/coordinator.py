@@ -34,7 +34,7 @@ from kalends.broker.refusals import error_of, site_down
 from kalends.core import messages as m
 from kalends.core.errors import Conflict, Expired, LimitExceeded, Unavailable
 from kalends.core.intervals import Moment
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 
 PRIORITY_STEP_MS: Final = 60_000
 """A request with one more point of priority stands in line as if it had come a minute earlier."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kalends.calendars import is_meant
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 
 
 class Grant(NamedTuple):

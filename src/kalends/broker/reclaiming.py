@@ -23,7 +23,8 @@ from kalends.core import messages as m
 from kalends.core.errors import KalendsError, NoCommonTime, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
-from kalends.core.messages import Principal, Want
+from kalends.core.messages import Want
+from kalends.core.principals import Principal
 from kalends.core.times import format_duration, format_time
 
 LOOK_MS_MAX: Final = 5_000

@@ -35,7 +35,8 @@ import msgspec
 
 from kalends.core.api import Event, Patience, RequestState, Waiting
 from kalends.core.errors import Problem, StoreDamaged
-from kalends.core.messages import Chosen, Mark, Principal, Want
+from kalends.core.messages import Chosen, Mark, Want
+from kalends.core.principals import Principal
 from kalends.core.requests import Request
 
 RecordState = Literal["open", "commit", "closed", "cancelled", "replaced"]

@@ -17,6 +17,7 @@ import msgspec
 from kalends.broker.record import Record
 from kalends.core import messages as m
 from kalends.core import proofs
+from kalends.core.principals import Principal
 
 _CANCEL: Final = "cancel"
 
@@ -79,7 +80,7 @@ def _proved(secret: str, site: str, kept: m.Kept, what: str) -> Line | None:
 
 
 def _committed(
-    secret: str, stamp: int, principal: m.Principal, replaces: str, chosen: m.Chosen
+    secret: str, stamp: int, principal: Principal, replaces: str, chosen: m.Chosen
 ) -> str:
     holds = sorted((site, sorted(hold_ids)) for site, hold_ids in chosen.items())
     what = (secret, stamp, principal.user, principal.groups, replaces, holds)

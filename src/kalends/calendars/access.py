@@ -19,7 +19,7 @@ from kalends.calendars.recurring.windows import Windows
 from kalends.core import identifiers, limits
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode
 from kalends.core.intervals import Interval
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 
 ACTIONS: Final = ("see", "hold", "lock", "detail")
 """`detail` is to see who holds the slots; `see` shows only that they are taken."""

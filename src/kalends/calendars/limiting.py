@@ -14,7 +14,7 @@ from kalends.calendars.access import check_who, is_meant
 from kalends.core import limits
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 
 HELD_MAX: Final = 1_000_000
 """More claims at once than any store has seen."""

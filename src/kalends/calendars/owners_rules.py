@@ -11,7 +11,7 @@ from kalends.calendars.blackouts import Blackouts
 from kalends.calendars.limiting import Limits
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 
 HEAD_START_MS_MAX: Final = 7 * 86_400_000
 """A week: whoever waits longer than that is never overtaken."""

@@ -24,7 +24,7 @@ from kalends.core import limits
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode
 from kalends.core.intervals import Interval, align_up
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.times import format_time, zone_named
 

@@ -16,6 +16,7 @@ from kalends.client.retry import Backoff, ConnectionFailed, asked_wait_s, is_pas
 from kalends.client.transport import Transport
 from kalends.core import wire
 from kalends.core.api import OPERATION, Answer, Body, Operation
+from kalends.core.conversion import convert
 from kalends.core.errors import (
     InvalidInput,
     KalendsError,
@@ -83,7 +84,7 @@ class Caller:
         `client.resolve`), or the reservation's id where the call has no key.
         """
         operation = OPERATION[name]
-        checked = wire.convert(msgspec.to_builtins(body), operation.body)
+        checked = convert(msgspec.to_builtins(body), operation.body)
         _check_text(checked)
         deadline_s = self._clock() + self._timeout_s + getattr(checked, "wait_ms", 0) / 1000
         tries, perhaps_done = 0, False
@@ -119,7 +120,7 @@ class Caller:
 
     def _understood(self, raw: Any, operation: Operation, body: Body, answer: type[A]) -> A:
         try:
-            return wire.convert(raw, answer)
+            return convert(raw, answer)
         except InvalidInput as error:
             detail = f"the answer is not a {answer.__name__}: {error.where}: {error.detail}"
             if operation.name in _CHANGING:

@@ -56,6 +56,7 @@ from msgspec import Meta
 from kalends.core import identifiers as ids
 from kalends.core import limits
 from kalends.core.errors import Refusal
+from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.scripts import (
     AgentMessages,
@@ -100,13 +101,6 @@ Refusals = Annotated[tuple[Refusal, ...], Meta(max_length=limits.REFUSALS_MAX)]
 
 Chosen = dict[SiteName, HoldIds]
 """Site to the hold ids that the decision chose there."""
-
-
-class Principal(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """On whose behalf: a user and their groups, as the broker or the token vouches."""
-
-    user: Annotated[str, Meta(max_length=128)]
-    groups: Annotated[tuple[Annotated[str, Meta(max_length=128)], ...], Meta(max_length=64)] = ()
 
 
 class Want(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

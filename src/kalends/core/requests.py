@@ -16,12 +16,12 @@ from msgspec import Meta
 
 from kalends.core import identifiers as ids
 from kalends.core import limits
+from kalends.core.conversion import convert
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval
 from kalends.core.resources import AttributeValue
 from kalends.core.scripts import Arguments
-from kalends.core.wire import convert
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in"]
 

@@ -6,14 +6,14 @@ checks every field against its type and names the path of what is wrong.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgpack
 import msgspec
 
 from kalends.core import limits
+from kalends.core.conversion import convert, detail_and_path
 from kalends.core.errors import InvalidInput, TooLarge
-from kalends.core.identifiers import IN_WORDS, perhaps, whole
 
 MSGPACK: Final = "application/msgpack"
 JSON: Final = "application/json"
@@ -24,13 +24,6 @@ NESTING_MAX: Final = 32
 """Depth of arrays and maps in a body; our types need 6. (msgpack itself stops at 511.)"""
 
 T = TypeVar("T")
-
-_MISMATCHES: Final = {
-    f"Expected `str` matching regex {whole(form)!r}": words
-    for pattern, words in IN_WORDS.items()
-    for form in (pattern, perhaps(pattern))
-}
-"""A pattern tells a user nothing; msgspec's messages have only that."""
 
 _MSGPACK = msgspec.msgpack.Encoder()
 
@@ -79,31 +72,6 @@ def decode_json(body: bytes, kind: type[T], *, bytes_max: int = limits.BODY_BYTE
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput("the body is not valid JSON", where="body") from error
     return convert(raw, kind)
-
-
-def convert(raw: Any, kind: type[T], *, strict: bool = True) -> T:
-    """`raw` (maps, lists, scalars) as a `kind`; raises `InvalidInput` naming the path.
-
-    Not `strict`: texts stand for numbers and truth values, as in a query string.
-    """
-    try:
-        return msgspec.convert(raw, kind, strict=strict)
-    except (msgspec.ValidationError, RecursionError) as error:
-        detail, where = detail_and_path(error)
-        raise InvalidInput(detail, where=where or "body") from error
-
-
-def detail_and_path(error: Exception) -> tuple[str, str]:
-    """What a conversion by msgspec says was wrong, and the path of it ("" for the whole).
-
-    Its messages end in " - at `$.terms[0].units`", or in " - at `key` in `$.units`".
-    """
-    detail, _, path = str(error).rpartition(" - at `")
-    if not detail:
-        return _MISMATCHES.get(path, path), ""
-    return _MISMATCHES.get(detail, detail), path.rstrip("`").rpartition("`")[2].removeprefix(
-        "$"
-    ).removeprefix(".")
 
 
 def check_size(body: bytes, bytes_max: int) -> None:

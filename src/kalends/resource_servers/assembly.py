@@ -18,7 +18,7 @@ from kalends.calendars import (
 )
 from kalends.core.errors import InvalidInput
 from kalends.core.limits import HOURS_TEXT_MAX
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.agent_visits import AgentLimits
 from kalends.resource_servers.owners_rules import rule_name, rules_of

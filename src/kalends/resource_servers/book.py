@@ -18,7 +18,8 @@ from sortedcontainers import SortedList
 
 from kalends.calendars import Booking, ResourceCalendar, State, unknown_resource
 from kalends.core.errors import Conflict, Refusal
-from kalends.core.messages import Principal, Want
+from kalends.core.messages import Want
+from kalends.core.principals import Principal
 from kalends.resource_servers.keeping import Stretch
 from kalends.resource_servers.occupancy import (
     Piece,

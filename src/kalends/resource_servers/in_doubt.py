@@ -10,6 +10,7 @@ from typing import Final, Literal
 from kalends.core import messages as m
 from kalends.core import proofs
 from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
 from kalends.resource_servers.deciding import Deciding
 from kalends.resource_servers.stakes import Stake
 
@@ -107,7 +108,7 @@ class InDoubt(Deciding):
         return Stake(
             rid=ask.rid,
             att=ask.att,
-            principal=m.Principal(""),
+            principal=Principal(""),
             secret=proofs.of_request(self._registers.secret(ask.register), ask.rid),
             register=ask.register,
             need=1,

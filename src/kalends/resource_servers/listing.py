@@ -16,6 +16,7 @@ from msgspec import structs
 from kalends.core import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
 from kalends.resource_servers.keeping import Order, Stretch
 from kalends.resource_servers.lining import Lining
 from kalends.resource_servers.stakes import Stake
@@ -77,7 +78,7 @@ class Listing(Lining):
             self._news += 1
         return self._news
 
-    def _may_see(self, principal: m.Principal, want: m.Want) -> bool:
+    def _may_see(self, principal: Principal, want: m.Want) -> bool:
         calendar = self.book.calendars.get(want.resource)
         return calendar is not None and calendar.visible_to(principal)
 

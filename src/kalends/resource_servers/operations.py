@@ -10,7 +10,7 @@ from kalends.calendars import ResourceCalendar, unknown_resource
 from kalends.core import api, limits
 from kalends.core.errors import NotFound
 from kalends.core.intervals import Moment
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 from kalends.resource_servers.assembly import auditor
 from kalends.resource_servers.engine import SiteEngine
 from kalends.resource_servers.runs_store import RunsStore

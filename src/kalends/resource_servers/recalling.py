@@ -21,6 +21,7 @@ from kalends.core import messages as m
 from kalends.core.errors import Conflict
 from kalends.core.intervals import Moment
 from kalends.core.limits import TIME_S_MAX
+from kalends.core.principals import Principal
 from kalends.core.scripts import HeldChoice
 from kalends.resource_servers.agent_visits import Blocker, Waiting, received
 from kalends.resource_servers.effects import Errand
@@ -66,7 +67,7 @@ class Recalling(Reclaiming):
         heapq.heappush(self._deadlines, (now.monotonic_ms + ms_max, number))
 
     def _look_at(
-        self, principal: m.Principal, resources: Sequence[str], start: int, end: int, wall_s: int,
+        self, principal: Principal, resources: Sequence[str], start: int, end: int, wall_s: int,
         order: Order | None = None,
     ) -> dict[str, Shown]:  # fmt: skip
         """Those of `resources` that `principal` may see, as they may see them.

@@ -12,6 +12,7 @@ from kalends.calendars.profiles import Change, total
 from kalends.core import messages as m
 from kalends.core.errors import Refusal
 from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
 from kalends.core.scripts import Ask
 from kalends.resource_servers.agent_visits import (
     DEFAULT_AGENT_LIMITS,
@@ -219,7 +220,7 @@ class Records:
         self._effects.facts.append(stored(stake, event))
 
     def _order_of(
-        self, principal: m.Principal, stamp: int, rid: str, wanted: Iterable[Claim | m.Want | Ask]
+        self, principal: Principal, stamp: int, rid: str, wanted: Iterable[Claim | m.Want | Ask]
     ) -> Order:
         """Where a request stands among those that wait.
 

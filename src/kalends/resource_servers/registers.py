@@ -17,6 +17,7 @@ import msgspec
 from kalends.core import limits
 from kalends.core import messages as m
 from kalends.core.errors import NotAllowed
+from kalends.core.principals import Principal
 
 REGISTERS_OF_KEY_MAX: Final = 64
 """Registers that one key may be first with: a broker has one, and a new one after a loss of its file."""
@@ -45,7 +46,7 @@ class Badge(NamedTuple):
         """Whether `source` is a broker, or a replica of one, whose name the owner lists for this key."""
         return any(source == name or source.startswith(f"{name}-") for name in self.brokers)
 
-    def beyond(self, principal: m.Principal) -> str:
+    def beyond(self, principal: Principal) -> str:
         """Whom of `principal` the key may not speak for, in words; "" for nobody."""
         if not any(fnmatchcase(principal.user, pattern) for pattern in self.users):
             return f"the user {principal.user}"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from kalends.core.messages import Chosen, Part, Principal
+from kalends.core.messages import Chosen, Part
+from kalends.core.principals import Principal
 from kalends.resource_servers.past import RecoveryChanged
 from kalends.resource_servers.reclaims import ReclaimDropped, ReclaimStored
 from kalends.resource_servers.registers import RegisterStored

@@ -10,6 +10,7 @@ from msgspec import structs
 from kalends.core import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
 from kalends.resource_servers.occupancy import Piece
 from kalends.resource_servers.stakes import Claim, Stake
 from kalends.resource_servers.transitions import ClaimEvent
@@ -22,7 +23,7 @@ class Lack(NamedTuple):
     `held`: there would be room if nothing but what is locked stood in the way.
     """
 
-    principal: m.Principal
+    principal: Principal
     claims: Sequence[Claim]
     resource: str
     needs: tuple[Piece, ...]

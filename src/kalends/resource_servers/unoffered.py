@@ -8,7 +8,7 @@ from typing import Final
 from kalends.calendars import ResourceCalendar, unknown_resource
 from kalends.core.errors import Refusal
 from kalends.core.intervals import align_up
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, Starts
 
 _TRIED_MAX: Final = 16

@@ -16,7 +16,8 @@ from kalends.calendars import Limit, ResourceCalendar, State, weeks
 from kalends.calendars.limiting import Kind
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Interval
-from kalends.core.messages import Principal, Want
+from kalends.core.messages import Want
+from kalends.core.principals import Principal
 from kalends.core.times import format_time, zone_named
 from kalends.resource_servers.stakes import Claim, Stake
 

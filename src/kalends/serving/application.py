@@ -15,6 +15,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from kalends.core import wire
+from kalends.core.conversion import convert
 from kalends.core.errors import LimitExceeded, NotFound, Problem
 from kalends.serving import bodies, openapi
 from kalends.serving.callers import ANYONE, Authenticator, Caller
@@ -160,7 +161,7 @@ def _operation(server: _Server, entry: Entry) -> _Respond:
         caller = server.caller(request.headers, operation.scope)
         dispatcher.admit(caller, operation)
         fields = await read_fields(request, operation, dispatcher.limits)
-        body = wire.convert(fields, operation.body, strict=operation.method != "GET")
+        body = convert(fields, operation.body, strict=operation.method != "GET")
         answer = await dispatcher.run(entry.handler, caller, body)
         return web.Response(
             body=bodies.encode(answer, form),

@@ -15,9 +15,9 @@ from typing import Final, Protocol
 
 import msgspec
 
-from kalends.core import wire
+from kalends.core.conversion import convert
 from kalends.core.errors import InvalidInput, NotAllowed, NotAuthenticated
-from kalends.core.messages import Principal
+from kalends.core.principals import Principal
 
 SCOPES: Final = frozenset({"use", "audit", "admin", "broker", "near"})
 """All that a token can allow (`kalends.core.api.Scope`)."""
@@ -140,7 +140,7 @@ class OpenAccess:
 def principal_of(user: str, groups: list[str]) -> Principal:
     """A validated principal; raises `NotAuthenticated` for names that are empty or not printable."""
     try:
-        principal = wire.convert({"user": user, "groups": groups}, Principal)
+        principal = convert({"user": user, "groups": groups}, Principal)
     except InvalidInput as error:
         raise NotAuthenticated(error.detail, where=error.where) from error
     for name in (user, *groups):

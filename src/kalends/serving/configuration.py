@@ -19,7 +19,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta, field
 
-from kalends.core import identifiers, limits, wire
+from kalends.core import identifiers, limits
+from kalends.core.conversion import detail_and_path
 from kalends.core.durations import format_duration, parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import whole
@@ -334,7 +335,7 @@ def _convert(raw: dict[str, Any], base: Path) -> Configuration:
     try:
         return msgspec.convert(raw, Configuration, dec_hook=decode)
     except msgspec.ValidationError as error:
-        detail, where = wire.detail_and_path(error)
+        detail, where = detail_and_path(error)
         raise InvalidInput(detail, where=where or "configuration") from error
 
 

@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from kalends.core import wire
 from kalends.core.api import OPERATIONS, Answer, Body, Operation
+from kalends.core.conversion import convert
 from kalends.core.errors import NotFound, OutcomeUnknown, Problem, Unavailable
 from kalends.serving import bodies
 from kalends.serving.callers import Caller
@@ -92,7 +92,7 @@ class Dispatcher:
             )
         self.admit(caller, entry.operation)
         bodies.normalize(fields)
-        return entry.handler(caller, wire.convert(fields, entry.operation.body))
+        return entry.handler(caller, convert(fields, entry.operation.body))
 
     def admit(self, caller: Caller, operation: Operation) -> None:
         """Raises when `caller` may not make this call, or not now; open operations always pass."""

@@ -11,7 +11,7 @@ from kalends.core.resources import ResourceInfo, Slot
 # The command line looks at calendars that were printed, and has no servers' parts.
 if TYPE_CHECKING:
     from kalends.calendars import ResourceCalendar
-    from kalends.core.messages import Principal
+    from kalends.core.principals import Principal
 
 Step = tuple[int, int, int]
 """``(start, end, units)``: free units during ``[start, end)``."""

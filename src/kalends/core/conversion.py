@@ -1,0 +1,44 @@
+"""Maps, lists and scalars to validated types, and what was wrong with them in the user's words."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from kalends.core.errors import InvalidInput
+from kalends.core.identifiers import IN_WORDS, perhaps, whole
+
+T = TypeVar("T")
+
+_MISMATCHES: Final = {
+    f"Expected `str` matching regex {whole(form)!r}": words
+    for pattern, words in IN_WORDS.items()
+    for form in (pattern, perhaps(pattern))
+}
+"""A pattern tells a user nothing; msgspec's messages have only that."""
+
+
+def convert(raw: Any, kind: type[T], *, strict: bool = True) -> T:
+    """`raw` (maps, lists, scalars) as a `kind`; raises `InvalidInput` naming the path.
+
+    Not `strict`: texts stand for numbers and truth values, as in a query string.
+    """
+    try:
+        return msgspec.convert(raw, kind, strict=strict)
+    except (msgspec.ValidationError, RecursionError) as error:
+        detail, where = detail_and_path(error)
+        raise InvalidInput(detail, where=where or "body") from error
+
+
+def detail_and_path(error: Exception) -> tuple[str, str]:
+    """What a conversion by msgspec says was wrong, and the path of it ("" for the whole).
+
+    Its messages end in " - at `$.terms[0].units`", or in " - at `key` in `$.units`".
+    """
+    detail, _, path = str(error).rpartition(" - at `")
+    if not detail:
+        return _MISMATCHES.get(path, path), ""
+    return _MISMATCHES.get(detail, detail), path.rstrip("`").rpartition("`")[2].removeprefix(
+        "$"
+    ).removeprefix(".")

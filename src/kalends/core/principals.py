@@ -1,0 +1,15 @@
+"""On whose behalf something is asked."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+
+class Principal(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """On whose behalf: a user and their groups, as the broker or the token vouches."""
+
+    user: Annotated[str, Meta(max_length=128)]
+    groups: Annotated[tuple[Annotated[str, Meta(max_length=128)], ...], Meta(max_length=64)] = ()
