@@ -28,16 +28,17 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from kalends.broker import record as r
-from kalends.broker import register
-from kalends.core import limits, wire
-from kalends.core import messages as m
-from kalends.core.api import Call, CallFrame, Reply
+from kalends.broker.coordination import decision_record as r
+from kalends.contract import codec
+from kalends.contract import messages as m
+from kalends.contract.calls import Call, CallFrame, Reply
+from kalends.core import limits
 from kalends.core.conversion import convert
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
-from kalends.resource_servers.stakes import Claim, Stake, stored
-from kalends.resource_servers.store import SiteStore
+from kalends.resource_servers.participation.claim_sets import Claim, Stake, stored
+from kalends.stores.sqlite import register
+from kalends.stores.sqlite.journal import SiteStore
 
 RID = "01a3185c-5000-7974-ba90-{:012x}"
 SECRET = "s" * 24
@@ -75,7 +76,7 @@ class _Outbox:
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
-        body = wire.encode_msgpack(self._pack(waiting))
+        body = codec.encode_msgpack(self._pack(waiting))
         _TASKS.add(task := asyncio.ensure_future(self._socket.send_bytes(body)))
         task.add_done_callback(_TASKS.discard)
 
@@ -100,7 +101,7 @@ def _echo_site(number: int, ready: Connection) -> None:
         await socket.prepare(request)
         out = _Outbox(socket, lambda waiting: m.FrameToBroker(2, f"site{number}", 1, waiting))
         async for frame in socket:
-            decoded = wire.decode_msgpack(
+            decoded = codec.decode_msgpack(
                 frame.data, m.FrameToSite, bytes_max=limits.FRAME_BYTES_MAX
             )
             for message in decoded.messages:
@@ -126,7 +127,7 @@ def _echo_hub(ports: list[int], ready: Connection) -> None:
 
         async def listen(index: int) -> None:
             async for frame in sockets[index]:
-                decoded = wire.decode_msgpack(
+                decoded = codec.decode_msgpack(
                     frame.data, m.FrameToBroker, bytes_max=limits.FRAME_BYTES_MAX
                 )
                 for message in decoded.messages:
@@ -150,7 +151,7 @@ def _echo_hub(ports: list[int], ready: Connection) -> None:
             out = _Outbox(socket, list)
             number = 0
             async for frame in socket:
-                calls: list[Call] = wire.decode_msgpack(
+                calls: list[Call] = codec.decode_msgpack(
                     frame.data, CallFrame, bytes_max=limits.FRAME_BYTES_MAX
                 )
                 for call in calls:
@@ -200,7 +201,7 @@ async def _drive(port: int, in_flight: int, seconds: float) -> float:
             out.add(Call(number, "book", body))
         ends_s = time.monotonic() + seconds
         async for frame in socket:
-            replies = wire.decode_msgpack(frame.data, list[Reply], bytes_max=1 << 24)
+            replies = codec.decode_msgpack(frame.data, list[Reply], bytes_max=1 << 24)
             done += len(replies)
             if time.monotonic() > ends_s:
                 break

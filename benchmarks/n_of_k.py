@@ -7,7 +7,8 @@ the real participant, which was booked beforehand with the chance q. Links delay
 the seed; time is virtual; the same draws serve every p. The cost of a look is the time until it is over,
 and 4 ms for each site that was asked. Figures beside it: the p that the model chooses, how its measured
 cost compares with that of the best p, and the same for a broker that has learned q and delays from its
-own looks. The paper's model without further rounds (see `kalends.broker.polling.model`) is shown, too.
+own looks. The paper's model without further rounds is shown, too (see
+`kalends.broker.planning.polling.model`).
 `--plot` draws the curves; it needs matplotlib (the extra ``plot``).
 """
 
@@ -25,10 +26,10 @@ sys.path.pop(0)
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.polled_sites import KnownOdds, PolledSites, SiteNature, looks
-from kalends.broker.polling.delays import Lognormal
-from kalends.broker.polling.model import MESSAGE_MS, best, retried_costs, round_costs
-from kalends.broker.polling.odds import Odds
-from kalends.broker.polling.ordering import choose
+from kalends.broker.planning.polling.delays import Lognormal
+from kalends.broker.planning.polling.model import MESSAGE_MS, best, retried_costs, round_costs
+from kalends.broker.planning.polling.poll_order import choose
+from kalends.broker.planning.polling.site_statistics import Odds
 
 WARM_UP_LOOKS = 200
 WARM_UP_SEED = 4_000

@@ -25,7 +25,7 @@ from typing import Any
 
 import msgspec
 
-from kalends.broker.planner import Free, Infos, plan
+from kalends.broker.planning.planner import Free, Infos, plan
 from kalends.core.language import parse_request
 from kalends.core.requests import Request, TimePreference
 from kalends.core.resources import ResourceInfo

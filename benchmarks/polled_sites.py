@@ -12,25 +12,25 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kalends.broker.case import Case
-from kalends.broker.coordinator import Coordinator
-from kalends.broker.desk import Identity
-from kalends.broker.directory import Directory
-from kalends.broker.polling.counting import Prospect
-from kalends.broker.polling.delays import Lognormal
-from kalends.broker.polling.model import MESSAGE_MS
-from kalends.broker.polling.odds import Odds
-from kalends.broker.polling.polls import Poll
-from kalends.broker.record import Spec
+from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.decision_record import Spec
+from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction_table import Identity
+from kalends.broker.planning.directory import Directory
+from kalends.broker.planning.polling.counts import Prospect
+from kalends.broker.planning.polling.delays import Lognormal
+from kalends.broker.planning.polling.model import MESSAGE_MS
+from kalends.broker.planning.polling.polls import Poll
+from kalends.broker.planning.polling.site_statistics import Odds
 from kalends.calendars import AccessList, ResourceCalendar, Rule
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.core.clock import LogicalClock
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.language import parse_request
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.participant import Participant
+from kalends.resource_servers.participation.participant import Participant
 
 T0: Final = 1_800_000_000
 HOUR_S: Final = 3_600

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import kalends
-from kalends.simulation.predicting import Accounts
+from kalends.simulation.prediction_accuracy import Accounts
 
 FIRST: Final = 500
 

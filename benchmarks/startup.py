@@ -29,11 +29,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import kalends
 from benchmarks.booking import wait_until_up
 from benchmarks.facility import Server, cpu_seconds, start_server, stop
-from kalends.core.messages import Part
+from kalends.contract.messages import Part
 from kalends.core.principals import Principal
-from kalends.resource_servers.stakes import Claim, Fact, Stake, StakeForgotten, stored
-from kalends.resource_servers.store import SiteStore
-from kalends.resource_servers.sure_time import TimePassed
+from kalends.resource_servers.participation.claim_sets import (
+    Claim,
+    Fact,
+    Stake,
+    StakeForgotten,
+    stored,
+)
+from kalends.resource_servers.participation.sure_time import TimePassed
+from kalends.stores.sqlite.journal import SiteStore
 
 RESOURCES: Final = 100
 SLOT_S: Final = 600

@@ -1,7 +1,7 @@
 """What passes over one direction of a WebSocket: bytes, frames, and the messages in them.
 
 Reads RFC 6455 from a stream that may be cut anywhere. A frame of a session carries several messages
-(`kalends.core.messages`) or several calls or replies (`kalends.core.api`): they are counted one by
+(`kalends.contract.messages`) or several calls or replies (`kalends.contract.calls`): they are counted one by
 one. Pings and pongs are left out, because how many there are depends on the time alone.
 """
 

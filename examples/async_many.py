@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 import kalends
-from kalends.core.api import RequestView
+from kalends.contract.calls import RequestView
 
 WANTED = {
     "morning": ("sdsc/sp2:32 + caltech/beamline", "next monday 09:00"),

@@ -16,7 +16,7 @@ from kalends.calendars import (
     UnitCalendar,
     first_clash,
 )
-from kalends.core.swf import read_header, read_jobs
+from kalends.simulation.workloads.swf_fields import read_header, read_jobs
 
 LOG = Path(__file__).parent / "data" / "sdsc-sp2-excerpt.swf"
 HOUR_S = 3600

@@ -6,8 +6,8 @@ from random import Random
 
 from kalends.scheduling.grid_spec import grid_from
 from kalends.scheduling.job import Components
-from kalends.scheduling.policies.easy import Easy
-from kalends.scheduling.policies.fcfs import Fcfs
+from kalends.scheduling.policies.backfill.easy import Easy
+from kalends.scheduling.policies.ordered.fcfs import Fcfs
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.co_allocation import drawn
 from kalends.simulation.job import SimulatedJob

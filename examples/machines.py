@@ -10,7 +10,7 @@ from kalends.machines.machine import Partition, Planned
 from kalends.machines.mapper import Mapper
 from kalends.machines.spec import machine_from
 from kalends.scheduling.mapped import MappedCluster
-from kalends.scheduling.policies.conservative_mapped import MappedConservative
+from kalends.scheduling.policies.backfill.conservative_mapped import MappedConservative
 from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob

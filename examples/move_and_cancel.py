@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 import kalends
-from kalends.core.api import RequestView
+from kalends.contract.calls import RequestView
 
 ZONE = "America/Los_Angeles"
 

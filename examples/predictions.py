@@ -6,8 +6,8 @@ from pathlib import Path
 
 import kalends
 from kalends.scheduling import Cluster, Job, policy_maker
-from kalends.scheduling.prediction.predicting import PredictingScheduler
-from kalends.simulation.predicting import Accounts
+from kalends.scheduling.prediction.predictor import PredictingScheduler
+from kalends.simulation.prediction_accuracy import Accounts
 
 LOG = Path(__file__).parent / "data" / "sdsc-sp2-excerpt.swf"
 

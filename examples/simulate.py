@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import kalends
-from kalends.scheduling.policies.queue import QueuePolicy
+from kalends.scheduling.policies.ordered.queue import QueuePolicy
 from kalends.simulation.schedule import Schedule
 
 LOG = Path(__file__).parent / "data" / "sdsc-sp2-excerpt.swf"

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from kalends.agents.language.engine import LanguageOnly
 from kalends.agents.runs import Job, Outcome
+from kalends.agents.sandbox.language_only import LanguageOnly
 from kalends.agents.world.offers import Offer, offers
-from kalends.agents.world.shown import Shown, look
 from kalends.agents.world.views import choose_arguments
+from kalends.agents.world.visible_calendar import Shown, look
 from kalends.agents.world.zones import zones_of
 from kalends.calendars import Booking, ResourceCalendar, open_access
 from kalends.core.principals import Principal

@@ -7,8 +7,8 @@ from itertools import combinations
 import msgspec
 from hypothesis import strategies as st
 
-from kalends.broker.planner import Plan
-from kalends.core.messages import Want
+from kalends.broker.planning.planner import Plan
+from kalends.contract.messages import Want
 from kalends.core.requests import Alternative, Attribute, Request, Term, span, term_interval
 from kalends.core.resources import ResourceInfo
 

@@ -10,22 +10,22 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from kalends.broker import register
-from kalends.broker.case import Case
-from kalends.broker.coordinator import Coordinator
-from kalends.broker.desk import Identity
-from kalends.broker.directory import Directory
-from kalends.broker.effects import Send
-from kalends.broker.record import Operation, Record, Spec
-from kalends.core import messages as m
-from kalends.core.api import Patience, RequestView
+from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.decision_record import Operation, Record, Spec
+from kalends.broker.coordination.effects import Send
+from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction_table import Identity
+from kalends.broker.planning.directory import Directory
+from kalends.contract import messages as m
+from kalends.contract.calls import Patience, RequestView
 from kalends.core.clock import LogicalClock
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.language import parse_request
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.belonging import ABOUT_A_REQUEST
+from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
+from kalends.stores.sqlite import register
 from tests.protocol_support import ANN, COORDS, DAY, T0, secret_of
 
 START = T0 + DAY

@@ -14,20 +14,13 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from kalends.calendars import AccessList, Limit, Limits, OwnersRules, ResourceCalendar, Rule
-from kalends.core import messages as m
-from kalends.core import proofs
+from kalends.contract import messages as m
+from kalends.contract import proofs
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.belonging import ABOUT_A_REQUEST
-from kalends.resource_servers.effects import Effects, Send
-from kalends.resource_servers.participant import Participant
-from kalends.resource_servers.past import Past, RecoveryChanged
-from kalends.resource_servers.reclaims import ReclaimDropped, ReclaimStored, decode_reclaim
-from kalends.resource_servers.records import DEFAULT_LIMITS, ParticipantLimits
-from kalends.resource_servers.registers import RegisterStored, decode_register
-from kalends.resource_servers.stakes import (
+from kalends.resource_servers.participation.claim_sets import (
     Fact,
     Stake,
     StakeDropped,
@@ -36,7 +29,21 @@ from kalends.resource_servers.stakes import (
     TimeClosed,
     decode_stake,
 )
-from kalends.resource_servers.sure_time import WINDOW_MS, TimePassed
+from kalends.resource_servers.participation.effects import Effects, Send
+from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
+from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.participant_state import (
+    DEFAULT_LIMITS,
+    ParticipantLimits,
+)
+from kalends.resource_servers.participation.past import Past, RecoveryChanged
+from kalends.resource_servers.participation.reclaims import (
+    ReclaimDropped,
+    ReclaimStored,
+    decode_reclaim,
+)
+from kalends.resource_servers.participation.registers import RegisterStored, decode_register
+from kalends.resource_servers.participation.sure_time import WINDOW_MS, TimePassed
 
 T = TypeVar("T")
 

@@ -24,12 +24,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from kalends.broker import record as r
-from kalends.broker import register
-from kalends.broker.record import Registered
-from kalends.core import messages as m
-from kalends.resource_servers.effects import Effects
-from kalends.resource_servers.stakes import StakeDropped, StakeStored
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.decision_record import Registered
+from kalends.contract import messages as m
+from kalends.resource_servers.participation.claim_sets import StakeDropped, StakeStored
+from kalends.resource_servers.participation.effects import Effects
+from kalends.stores.sqlite import register
 from tests.protocol_broker import START, Broker, hello, new_register
 from tests.protocol_support import Site
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 
-from kalends.broker import register
-from kalends.broker.case import view_of
-from kalends.broker.planner import fixed_wants
-from kalends.broker.record import Spec
-from kalends.core import api
-from kalends.core import messages as m
+from kalends.broker.coordination.decision_record import Spec
+from kalends.broker.coordination.transaction import view_of
+from kalends.broker.planning.planner import fixed_wants
+from kalends.contract import calls
+from kalends.contract import messages as m
 from kalends.core.language import parse_request
-from kalends.resource_servers.reclaiming import REGISTER
+from kalends.resource_servers.participation.reclaim_reminders import REGISTER
+from kalends.stores.sqlite import register
 from tests.protocol_broker import START, Broker, new_register
 from tests.protocol_support import ANN, Site
 
@@ -68,10 +68,10 @@ class ReclaimWorld:
     def reclaim(
         self, resource: str, start_h: float, end_h: float, *, notice_s: int = 0,
         reason: str = "a new pump", deliver: bool = True,
-    ) -> api.ReclaimView:  # fmt: skip
+    ) -> calls.ReclaimView:  # fmt: skip
         site = self.sites[resource.split("/")[0]]
         self.keys += 1
-        body = api.Reclaim(
+        body = calls.Reclaim(
             key=f"reclaim-{self.keys}", resource=resource, start=START + int(start_h * HOUR),
             end=START + int(end_h * HOUR), notice_s=notice_s, reason=reason,
         )  # fmt: skip
@@ -80,7 +80,7 @@ class ReclaimWorld:
             self.deliver()
         return view
 
-    def reclaims(self, site: str) -> list[api.ReclaimView]:
+    def reclaims(self, site: str) -> list[calls.ReclaimView]:
         return list(self.sites[site].participant.reclaims())
 
     def wait(self, seconds: int) -> None:
@@ -96,7 +96,7 @@ class ReclaimWorld:
         while self._deliver_some():
             pass
 
-    def standing(self, rid: str) -> api.RequestView:
+    def standing(self, rid: str) -> calls.RequestView:
         """The reservation as its user sees it, after all changes."""
         row = self.broker.row(rid)
         return view_of(register.current(self.register, row.reservation) or row)

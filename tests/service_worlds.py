@@ -11,7 +11,7 @@ from kalends.machines.spec import machine_from
 from kalends.scheduling import Cluster, Job, Scheduler, policy_maker
 from kalends.scheduling.grid import Grid
 from kalends.scheduling.mapped import MappedCluster
-from kalends.scheduling.placing import ClusterSpec
+from kalends.scheduling.placement import ClusterSpec
 from kalends.scheduling.reservations import Reservation
 from kalends.simulation.job import SimulatedJob
 

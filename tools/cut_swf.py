@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from kalends.core.errors import InvalidInput
-from kalends.core.swf import SwfJob, read_header, read_jobs
+from kalends.simulation.workloads.swf_fields import SwfJob, read_header, read_jobs
 
 HOUR_S = 3_600
 

@@ -19,7 +19,7 @@ from benchmarks.contenders.demand import Demand, Order, Scenario, Spread
 from benchmarks.contenders.measures import jain, percentile
 from benchmarks.facility import Facility, start_server, stop
 from kalends.client.client import Client
-from kalends.core.api import RequestView
+from kalends.contract.calls import RequestView
 from kalends.core.errors import LostRace
 
 SITES: Final = 4

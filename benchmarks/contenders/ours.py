@@ -19,16 +19,15 @@ from typing import Any, Final
 from benchmarks.contenders.demand import Order, Scenario
 from benchmarks.contenders.network import Leg, Network, Server
 from benchmarks.contenders.scheme import Booked, Losses, Reply, given_back
-from kalends.broker import record as r
-from kalends.broker import register
-from kalends.broker.coordinator import Coordinator
-from kalends.broker.desk import Identity
-from kalends.broker.directory import Directory
-from kalends.broker.planner import fixed_wants
-from kalends.broker.record import Spec
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.decision_record import Spec
+from kalends.broker.coordination.transaction_table import Identity
+from kalends.broker.planning.directory import Directory
+from kalends.broker.planning.planner import fixed_wants
 from kalends.calendars import Booking, ResourceCalendar, State, open_access
-from kalends.core import messages as m
-from kalends.core.api import Patience, RequestView
+from kalends.contract import messages as m
+from kalends.contract.calls import Patience, RequestView
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import Unavailable
 from kalends.core.identifiers import request_id
@@ -36,7 +35,8 @@ from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.participant import Participant
+from kalends.resource_servers.participation.participant import Participant
+from kalends.stores.sqlite import register
 
 HOUR_S: Final = 3_600
 BEGIN_S: Final = 2_000_000_000 // 86_400 * 86_400

@@ -16,9 +16,9 @@ from time import process_time
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.scheduler import Scheduler
+from kalends.simulation.experiment import simulate
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
-from kalends.simulation.running import simulate
 from kalends.simulation.workloads.swf import open_log
 
 

@@ -13,7 +13,7 @@ from itertools import islice, takewhile
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from kalends.core.api import CalendarView
+from kalends.contract.calls import CalendarView
 
 AGENT: Final = '''\
 """The start that leaves the most units free: working hours, Tuesday to Thursday, clear of lunch."""
@@ -100,7 +100,7 @@ def _least_free(steps: Sequence[tuple[int, int, int]], start: int, end: int) -> 
 def together(rankings: Sequence[Sequence[int]]) -> list[int]:
     """The starts in all `rankings`, best first: least sum of places, then earliest.
 
-    So a broker chooses among what agents hold at several sites (`kalends.broker.choosing`).
+    So a broker chooses among what agents hold at several sites (`kalends.broker.coordination.agent_choice`).
     """
     places = [{start: place for place, start in enumerate(ranking)} for ranking in rankings]
     shared = set(places[0]).intersection(*places[1:])

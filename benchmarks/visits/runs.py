@@ -12,10 +12,10 @@ from benchmarks.visits import samples
 from benchmarks.visits.figures import spread
 from kalends.agents import ready
 from kalends.agents.language.answers import copied
-from kalends.agents.language.engine import LanguageOnly
 from kalends.agents.language.job import perform
 from kalends.agents.runs import Checked, Engine, Job, Outcome
-from kalends.core import wire
+from kalends.agents.sandbox.language_only import LanguageOnly
+from kalends.contract import codec
 
 SLOTS: Final = (100, 1_000)
 CALLERS: Final = (1, 8, 64)
@@ -122,7 +122,7 @@ def views(count: int) -> list[dict[str, Any]]:
             began_s = time.perf_counter()
             job = samples.choosing("", here, slots=slots)
             times_ms.append((time.perf_counter() - began_s) * 1e3)
-        packed = len(wire.encode_msgpack(job.arguments))
+        packed = len(codec.encode_msgpack(job.arguments))
         rows.append({"slots": slots, "bytes": packed, **spread(times_ms)._asdict()})
     return rows
 

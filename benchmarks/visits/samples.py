@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from kalends.agents.runs import Job
-from kalends.agents.world import offers, shown, views, zones
+from kalends.agents.world import offers, views, visible_calendar, zones
 from kalends.calendars import ResourceCalendar
-from kalends.calendars.access import open_access
 from kalends.calendars.bookings import Booking
+from kalends.calendars.rules.access import open_access
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.core.scripts import Ask, Starts
@@ -93,7 +93,7 @@ def choosing(
     asks = (Ask(term=0, resource=name, length_s=length_s, units=units),)
     starts = Starts(first=FIRST_S, last=FIRST_S + (slots - 1) * step_s, step_s=step_s)
     end = starts.last + length_s
-    seen = shown.look(here, Principal(user), FIRST_S, end, FIRST_S)
+    seen = visible_calendar.look(here, Principal(user), FIRST_S, end, FIRST_S)
     assert seen is not None
     world = {name: seen}
     found = offers.offers(world, asks, starts, slots)

@@ -22,11 +22,12 @@ from benchmarks.facility import facility
 from benchmarks.visits import runs
 from benchmarks.visits.figures import spread
 from benchmarks.visits.samples import CAPACITY, DAY_S, GRAIN_S, HOUR_S, UNITS
-from kalends.core import identifiers, limits, wire
-from kalends.core import messages as m
+from kalends.contract import codec
+from kalends.contract import messages as m
+from kalends.core import identifiers, limits
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, Starts, script_hash
-from kalends.serving.callers import USER_HEADER
+from kalends.serving.auth.callers import USER_HEADER
 
 RESOURCE: Final = "site0/cluster"
 HOLD_MS: Final = 30_000
@@ -77,7 +78,7 @@ class Session:
 
     async def say(self, message: m.ToSite) -> None:
         frame = m.FrameToSite(m.WIRE_VERSION, BROKER, time.time_ns() // 1_000_000, [message])
-        await self._socket.send_bytes(wire.encode_msgpack(frame))
+        await self._socket.send_bytes(codec.encode_msgpack(frame))
 
     async def _heard(self, kind: type[m.Message]) -> m.Message:
         """The next message of this kind; raises `ConnectionError` when the session ends instead."""
@@ -85,7 +86,7 @@ class Session:
             received = await self._socket.receive()
             if received.type is not aiohttp.WSMsgType.BINARY:
                 raise ConnectionError(f"the site closed: {received.extra or received.data}")
-            frame = wire.decode_msgpack(
+            frame = codec.decode_msgpack(
                 received.data, self._frames, bytes_max=limits.FRAME_BYTES_MAX
             )
             for message in frame.messages:

@@ -25,7 +25,7 @@ from benchmarks.slow_line import Passed
 from benchmarks.visits.figures import spread
 from benchmarks.visits.preference import AGENT, Wish, ranked, together, working_hours
 from kalends.client.client import Client
-from kalends.core.api import RequestView
+from kalends.contract.calls import RequestView
 from kalends.core.errors import LostRace, NoCommonTime
 
 ONE_WAY_MS: Final = 25

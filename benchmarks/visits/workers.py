@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks.visits.figures import spread
 from kalends.agents.sandbox import Sandbox, SandboxLimits
-from kalends.agents.sandbox.launching import Recipe, Worker, Zygote
 from kalends.agents.sandbox.lockdown import Allowance
+from kalends.agents.sandbox.zygote_process import Recipe, Worker, Zygote
 
 PROC: Final = Path("/proc")
 SETTLE_S: Final = 0.5

@@ -20,7 +20,7 @@ from typing import Any
 
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.grid_spec import grid_from
-from kalends.scheduling.policies.fcfs import Fcfs
+from kalends.scheduling.policies.ordered.fcfs import Fcfs
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.co_allocation import drawn
 from kalends.simulation.confidence import estimate

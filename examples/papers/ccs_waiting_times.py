@@ -26,11 +26,10 @@ from pathlib import Path
 from statistics import fmean, quantiles
 from typing import Any, NamedTuple
 
-from kalends.core.swf import SwfJob, read_header, read_jobs
 from kalends.machines.spec import machine_from
 from kalends.scheduling.mapped import MappedCluster
-from kalends.scheduling.policies.levels import Ffdh, LevelPolicy
-from kalends.scheduling.policies.voting import Ivs
+from kalends.scheduling.policies.levels.packing import Ffdh, LevelPolicy
+from kalends.scheduling.policies.levels.voting import Ivs
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
@@ -39,6 +38,7 @@ from kalends.simulation.start_estimates import (
     error_classes,
     mean_error_value,
 )
+from kalends.simulation.workloads.swf_fields import SwfJob, read_header, read_jobs
 
 LOG = Path(__file__).resolve().parents[1] / "data" / "sdsc-sp2-3000-jobs.swf.gz"
 PRIORITIES = {1: 1, 2: 2, 3: 1}

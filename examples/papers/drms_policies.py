@@ -24,7 +24,7 @@ from drms_applications import CATEGORIES, FEWER_SIZES, Mix
 from drms_runs import known
 from drms_simulation import BATCHES, Contender, Point
 
-from kalends.scheduling.policies.reconfigurable import INTERVAL
+from kalends.scheduling.policies.moldable.reconfigurable import INTERVAL
 
 POLICIES: Final = ("LS", "AS", "RS")
 WORKLOADS: Final = tuple((small, 25, 75 - small) for small in range(5, 56, 10))

@@ -17,8 +17,8 @@ from typing import Any, Final
 from drms_applications import CATEGORIES, PROCESSORS, TABLE_1, Mix
 
 from kalends.scheduling.cluster import Cluster
-from kalends.scheduling.policies.moldable import Adaptive, Lazy
-from kalends.scheduling.policies.reconfigurable import INTERVAL, Reconfigurable
+from kalends.scheduling.policies.moldable.moldable import Adaptive, Lazy
+from kalends.scheduling.policies.moldable.reconfigurable import INTERVAL, Reconfigurable
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob

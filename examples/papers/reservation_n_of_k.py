@@ -22,10 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.polled_sites import KnownOdds, PolledSites, SiteNature, looks
 
-from kalends.broker.polling.delays import Lognormal
-from kalends.broker.polling.model import MESSAGE_MS, best, retried_costs, round_costs
-from kalends.client.cli._polls import poll_lines
-from kalends.core.api import PollPoint, PollView
+from kalends.broker.planning.polling.delays import Lognormal
+from kalends.broker.planning.polling.model import MESSAGE_MS, best, retried_costs, round_costs
+from kalends.cli._polls import poll_lines
+from kalends.contract.calls import PollPoint, PollView
 
 DELAY = Lognormal(80.0, 0.6)
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kalends.client.client import Client as Client
-    from kalends.client.connecting import connect as connect
+    from kalends.client.connection import connect as connect
     from kalends.client.sync import SyncClient as SyncClient
     from kalends.client.sync import connect_sync as connect_sync
     from kalends.client.zones import as_datetime as as_datetime
-    from kalends.core.api import AgentNote as AgentNote
-    from kalends.core.api import AgentView as AgentView
-    from kalends.core.api import RequestView as RequestView
-    from kalends.core.api import RunView as RunView
-    from kalends.core.api import Waiting as Waiting
+    from kalends.contract.calls import AgentNote as AgentNote
+    from kalends.contract.calls import AgentView as AgentView
+    from kalends.contract.calls import RequestView as RequestView
+    from kalends.contract.calls import RunView as RunView
+    from kalends.contract.calls import Waiting as Waiting
     from kalends.core.errors import Conflict as Conflict
     from kalends.core.errors import Expired as Expired
     from kalends.core.errors import InvalidInput as InvalidInput
@@ -42,22 +42,22 @@ if TYPE_CHECKING:
     from kalends.core.requests import Request as Request
     from kalends.core.requests import Term as Term
     from kalends.core.requests import TimePreference as TimePreference
+    from kalends.simulation.experiment import simulate as simulate
     from kalends.simulation.job import SimulatedJob as SimulatedJob
-    from kalends.simulation.running import simulate as simulate
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Client": "kalends.client.client",
-    "connect": "kalends.client.connecting",
+    "connect": "kalends.client.connection",
     "SyncClient": "kalends.client.sync",
     "connect_sync": "kalends.client.sync",
     "as_datetime": "kalends.client.zones",
-    "AgentNote": "kalends.core.api",
-    "AgentView": "kalends.core.api",
-    "RequestView": "kalends.core.api",
-    "RunView": "kalends.core.api",
-    "Waiting": "kalends.core.api",
+    "AgentNote": "kalends.contract.calls",
+    "AgentView": "kalends.contract.calls",
+    "RequestView": "kalends.contract.calls",
+    "RunView": "kalends.contract.calls",
+    "Waiting": "kalends.contract.calls",
     "Conflict": "kalends.core.errors",
     "Expired": "kalends.core.errors",
     "InvalidInput": "kalends.core.errors",
@@ -79,7 +79,7 @@ _HOME = {
     "Term": "kalends.core.requests",
     "TimePreference": "kalends.core.requests",
     "SimulatedJob": "kalends.simulation.job",
-    "simulate": "kalends.simulation.running",
+    "simulate": "kalends.simulation.experiment",
 }
 
 

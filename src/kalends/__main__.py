@@ -11,7 +11,7 @@ def main() -> int:
     # What is loaded stays to the end: the collector of cycles would walk through all of it in vain,
     # several times while it is loaded and again and again later.
     gc.disable()
-    from kalends.client.cli import main as run
+    from kalends.cli import main as run
 
     gc.freeze()
     gc.enable()

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
+from kalends.contract import messages as m
 from kalends.core import limits
-from kalends.core import messages as m
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, Starts
 from tests.processes.site_process import SECRET, Broker, new_rid

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from kalends.agents import records
-from kalends.agents.language.engine import LanguageOnly
+from kalends.agents.sandbox.language_only import LanguageOnly
 
 from . import world
 from .corpus import ATTACKS, KINDS

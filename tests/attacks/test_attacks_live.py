@@ -14,10 +14,10 @@ import msgpack
 import msgspec
 import pytest
 
-from kalends.agents.world.shown import Shown
+from kalends.agents.world.visible_calendar import Shown
 from kalends.agents.world.zones import zones_of
+from kalends.contract import messages as m
 from kalends.core import limits
-from kalends.core import messages as m
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.core.scripts import Ask, Starts

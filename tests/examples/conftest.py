@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kalends
-from kalends.client.demo.facility import USER, Facility, facility
+from kalends.demo.facility import USER, Facility, facility
 
 
 @pytest.fixture(scope="session")

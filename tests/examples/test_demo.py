@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from transcripts import environment
 
-from kalends.client.demo.facility import make_keys, servers, write_configurations
 from kalends.core.errors import Unavailable
+from kalends.demo.facility import make_keys, servers, write_configurations
 
 END_S_MAX = 60
 UNITS = {"sdsc/sp2": 64, "caltech/beamline": 1, "ncsa/cave": 1}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from transcripts import EXAMPLES, OUTPUT, check, comparable, run_script, run_session
 
-from kalends.client.demo.facility import Facility
+from kalends.demo.facility import Facility
 
 AGENTS = EXAMPLES / "agents"
 together = pytest.mark.xdist_group("everyones-facility")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from transcripts import EXAMPLES, environment
 
-from kalends.client.demo.facility import BROKER, SITES, USER, Facility, all_sites_up, servers
+from kalends.demo.facility import BROKER, SITES, USER, Facility, all_sites_up, servers
 
 
 def test_the_script_makes_keys_and_tokens_that_all_servers_believe(tmp_path: Path) -> None:

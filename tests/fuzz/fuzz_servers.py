@@ -18,8 +18,8 @@ import msgpack
 import msgspec
 
 from kalends.core.errors import Problem
-from kalends.serving.keys import load_private_key, write_key_pair
-from kalends.serving.tokens import mint
+from kalends.serving.auth.keys import load_private_key, write_key_pair
+from kalends.serving.auth.tokens import mint
 
 LISTENING = re.compile(r"listening (?:site|broker) \S+ http://127\.0\.0\.1:(\d+)")
 STOP_WAIT_S = 20

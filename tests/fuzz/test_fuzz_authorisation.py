@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fuzz_servers import Answer, Facility, Server, check_answer
 
-from kalends.core.api import OPERATIONS
+from kalends.contract.calls import OPERATIONS
 
 pytestmark = pytest.mark.usefixtures("untouched")
 

@@ -17,7 +17,7 @@ from fuzz_values import SCRAPS, TEXTS, mutated
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kalends.core.api import OPERATIONS, Operation
+from kalends.contract.calls import OPERATIONS, Operation
 from kalends.core.limits import BODY_BYTES_MAX
 
 pytestmark = pytest.mark.usefixtures("untouched")

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from kalends.core import messages as m
-from kalends.core.api import OPERATIONS, Change, UploadAgent
+from kalends.contract import messages as m
+from kalends.contract.calls import OPERATIONS, Change, UploadAgent
 from kalends.core.conversion import convert
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import IN_WORDS, NAME_PATTERN

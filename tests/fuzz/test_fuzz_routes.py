@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis.checks import CHECKS
 from schemathesis.core import NOT_SET
 
-from kalends.serving.callers import OpenAccess
-from kalends.serving.dispatch import Role
-from kalends.serving.openapi import build
+from kalends.serving.auth.callers import OpenAccess
+from kalends.serving.http.dispatch import Role
+from kalends.serving.http.openapi import build
 
 
 def _schema(role: Role) -> schemathesis.openapi.OpenApiSchema:

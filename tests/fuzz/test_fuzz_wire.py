@@ -12,11 +12,11 @@ from fuzz_values import SCRAPS, VALUES, mutated
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.core import messages as m
-from kalends.core import wire
-from kalends.core.api import OPERATIONS, Book, CallFrame
+from kalends.contract import codec
+from kalends.contract import messages as m
+from kalends.contract.calls import OPERATIONS, Book, CallFrame
 from kalends.core.errors import InvalidInput, TooLarge
-from kalends.serving import bodies
+from kalends.serving.http import bodies
 
 RID = "01234567-89ab-7def-8123-456789abcdef"
 
@@ -74,8 +74,8 @@ def _decoded(decode: Any, body: bytes, kind: Any) -> Any:
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 @given(body=st.binary(max_size=200) | st.sampled_from(SCRAPS))
 def test_any_bytes_are_a_value_or_refused(kind: Any, body: bytes) -> None:
-    _decoded(wire.decode_json, body, kind)
-    _decoded(wire.decode_msgpack, body, kind)
+    _decoded(codec.decode_json, body, kind)
+    _decoded(codec.decode_msgpack, body, kind)
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
@@ -84,8 +84,8 @@ def test_what_is_nearly_right_is_a_value_or_refused_the_same_in_both_forms(
     kind: Any, data: st.DataObject
 ) -> None:
     value = data.draw(mutated(data.draw(st.sampled_from(SEEDS))))
-    from_json = _decoded(wire.decode_json, msgspec.json.encode(value), kind)
-    from_msgpack = _decoded(wire.decode_msgpack, msgpack.packb(value), kind)
+    from_json = _decoded(codec.decode_json, msgspec.json.encode(value), kind)
+    from_msgpack = _decoded(codec.decode_msgpack, msgpack.packb(value), kind)
     assert from_json == from_msgpack
 
 
@@ -103,7 +103,7 @@ def test_a_body_is_plain_values_after_normalizing_or_refused(value: Any) -> None
 @pytest.mark.parametrize("cut", range(0, 40, 3))
 def test_half_a_frame_is_refused(cut: int) -> None:
     frame = msgpack.packb(SEEDS[7])
-    assert _decoded(wire.decode_msgpack, frame[: -1 - cut], m.FrameToSite) is None
+    assert _decoded(codec.decode_msgpack, frame[: -1 - cut], m.FrameToSite) is None
 
 
 @pytest.mark.parametrize("depth", [33, 512, 100_000])
@@ -111,10 +111,10 @@ def test_deep_nesting_is_refused_by_every_type(depth: int) -> None:
     for kind in (Book, dict[str, Any], m.FrameToSite):
         for body in (b'{"request":' + b"[" * depth + b"]" * depth + b"}", b"[" * depth):
             if kind != dict[str, Any]:
-                assert _decoded(wire.decode_json, body, kind) is None
+                assert _decoded(codec.decode_json, body, kind) is None
         packed = b"\x81\xa7request" + b"\x91" * depth + b"\x00"
         if kind != dict[str, Any]:
-            assert _decoded(wire.decode_msgpack, packed, kind) is None
+            assert _decoded(codec.decode_msgpack, packed, kind) is None
         for form, body in (
             ("json", b'{"a":' + b"[" * depth + b"]" * depth + b"}"),
             ("msgpack", packed),
@@ -129,8 +129,8 @@ def test_deep_nesting_is_refused_by_every_type(depth: int) -> None:
     ids=["array", "map", "text", "bytes", "extension"],
 )  # fmt: skip
 def test_a_claim_of_four_billion_elements_builds_nothing(claimed: bytes) -> None:
-    assert _decoded(wire.decode_msgpack, claimed, dict[str, Any]) is None
-    assert _decoded(wire.decode_msgpack, b"\x81\xa1a" + claimed, dict[str, Any]) is None
+    assert _decoded(codec.decode_msgpack, claimed, dict[str, Any]) is None
+    assert _decoded(codec.decode_msgpack, b"\x81\xa1a" + claimed, dict[str, Any]) is None
 
 
 @given(kind=st.sampled_from([m.FrameToSite, m.FrameToBroker]), data=st.data())
@@ -141,7 +141,7 @@ def test_no_whole_number_of_a_message_is_more_than_a_store_can_hold(
     message = data.draw(mutated(seed))
     frame = {"v": 2, "source": "a", "lc": data.draw(st.sampled_from([0, 1 << 63, (1 << 64) - 1])),
              "messages": [message]}  # fmt: skip
-    value = _decoded(wire.decode_msgpack, msgpack.packb(frame), kind)
+    value = _decoded(codec.decode_msgpack, msgpack.packb(frame), kind)
     if value is not None:
         for number in _numbers(msgspec.to_builtins(value)):
             assert -(1 << 63) <= number < 1 << 63

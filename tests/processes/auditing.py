@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import kalends
-from kalends.core.api import AuditClaim, AuditRecord, CalendarView, RequestView
+from kalends.contract.calls import AuditClaim, AuditRecord, CalendarView, RequestView
 from kalends.core.errors import KalendsError
 
 from .customers import Claim, Customer, claims_of

@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple
 
 import kalends
 from kalends.client.retry import Backoff
-from kalends.core.api import RequestView
+from kalends.contract.calls import RequestView
 from kalends.core.errors import (
     Conflict,
     Expired,

@@ -19,11 +19,11 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from kalends.core import messages as m
-from kalends.core import proofs, wire
+from kalends.contract import codec, proofs
+from kalends.contract import messages as m
 from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
-from kalends.resource_servers.belonging import ABOUT_A_REQUEST
+from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
 
 SECRET = "s" * 22
 GRAIN_S = 60
@@ -62,7 +62,7 @@ class SiteProcess:
     def __init__(self, configuration: Path) -> None:
         self.directory = configuration.parent
         self.errors = (self.directory / "errors").open("ab")
-        program = "import sys; from kalends.serve import main; from pathlib import Path; "
+        program = "import sys; from kalends.cli._server import main; from pathlib import Path; "
         program += "sys.exit(main(Path(sys.argv[1])))"
         self.process = subprocess.Popen(
             [sys.executable, "-c", program, str(configuration)],
@@ -152,7 +152,7 @@ class Broker:
         frame = m.FrameToSite(
             v=2, source=self.source, lc=stamp, messages=list(map(proved, messages))
         )  # type: ignore[arg-type]  # tests send what is not for a site, too
-        await self.socket.send_bytes(wire.encode_msgpack(frame))
+        await self.socket.send_bytes(codec.encode_msgpack(frame))
 
     async def receive(self) -> list[Any]:
         """The messages of the next frame, but for the answer to Welcome; none when the session is over."""
@@ -161,7 +161,7 @@ class Broker:
             message = await self.socket.receive(timeout=30)
             if message.type is not aiohttp.WSMsgType.BINARY:
                 return []
-            frame = wire.decode_msgpack(message.data, m.FrameToBroker)
+            frame = codec.decode_msgpack(message.data, m.FrameToBroker)
             assert frame.source == "sdsc"
             said = [each for each in frame.messages if not isinstance(each, m.Known)]
         return said

@@ -8,7 +8,7 @@ from pathlib import Path
 import kalends
 from kalends.agents import ready, records
 from kalends.agents.sandbox import Sandbox, SandboxLimits
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, Starts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kalends.core.api import AuditClaim, AuditRecord
+from kalends.contract.calls import AuditClaim, AuditRecord
 
 from .auditing import Seen, as_told, broken_promises, load, overbooked, unrest
 

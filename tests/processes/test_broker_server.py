@@ -15,10 +15,9 @@ import msgspec
 import pytest
 
 import kalends
-from kalends.broker import register
 from kalends.client.retry import Backoff
-from kalends.core import api, proofs
-from kalends.core import messages as m
+from kalends.contract import calls, proofs
+from kalends.contract import messages as m
 from kalends.core.errors import (
     Conflict,
     InvalidInput,
@@ -31,8 +30,9 @@ from kalends.core.errors import (
     Unavailable,
 )
 from kalends.core.identifiers import request_id
-from kalends.serving.keys import load_private_key, write_key_pair
-from kalends.serving.tokens import mint
+from kalends.serving.auth.keys import load_private_key, write_key_pair
+from kalends.serving.auth.tokens import mint
+from kalends.stores.sqlite import register
 
 from .facility import CAPACITY, Facility, Keys, broker_text, make_facility, site_text, write
 from .servers import Server, StartFailed, free_urls, running, until
@@ -54,9 +54,9 @@ async def connected(client: kalends.Client, count: int = 3) -> None:
     await until(has_all, f"{count} resources", within_s=20)
 
 
-async def site_claims(facility: Facility) -> list[api.AuditClaim]:
+async def site_claims(facility: Facility) -> list[calls.AuditClaim]:
     """Everything that any site has on its calendar."""
-    found: list[api.AuditClaim] = []
+    found: list[calls.AuditClaim] = []
     for site in facility.sites:
         async with kalends.connect(site.url, user="auditor") as client:
             audited = await client.audit()
@@ -65,14 +65,14 @@ async def site_claims(facility: Facility) -> list[api.AuditClaim]:
     return found
 
 
-async def settled(facility: Facility) -> list[api.AuditClaim]:
+async def settled(facility: Facility) -> list[calls.AuditClaim]:
     """All claims, once none is only held or prepared."""
 
-    async def quiet() -> list[api.AuditClaim] | None:
+    async def quiet() -> list[calls.AuditClaim] | None:
         claims = await site_claims(facility)
         return None if any(each.state in ("held", "prepared") for each in claims) else claims
 
-    async def answer() -> tuple[list[api.AuditClaim]] | None:
+    async def answer() -> tuple[list[calls.AuditClaim]] | None:
         claims = await quiet()
         return None if claims is None else (claims,)
 

@@ -14,8 +14,8 @@ import pytest
 
 import kalends
 from kalends.core.errors import RefusalCode, Unavailable
-from kalends.serving.keys import load_private_key, write_key_pair
-from kalends.serving.tokens import mint
+from kalends.serving.auth.keys import load_private_key, write_key_pair
+from kalends.serving.auth.tokens import mint
 
 from .auditing import audit
 from .crowd import while_working

@@ -14,7 +14,7 @@ import pytest
 from distributed import LocalCluster
 
 from kalends.core.errors import InvalidInput
-from kalends.simulation.running import Result
+from kalends.simulation.experiment import Result
 from kalends.simulation.sweeps import Cell, sweep
 
 pytestmark = pytest.mark.xdist_group("one-at-a-time")
@@ -69,7 +69,7 @@ def test_what_a_worker_refuses_is_refused_here_and_the_cluster_goes_on(scheduler
 
 
 def test_the_command_sweeps_there_too(scheduler: str) -> None:
-    program = "import sys; from kalends.client.cli import main; sys.exit(main())"
+    program = "import sys; from kalends.cli import main; sys.exit(main())"
     words = [str(LOG), "--policy", "fcfs,easy", "--loads", "1,1.1", "--json"]
     answers = []
     for where in (["--dask", scheduler], ["--cores", "1"]):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kalends
-from kalends.core.api import RequestView
+from kalends.contract.calls import RequestView
 
 from .customers import base_now_s
 from .facility import GRAIN_S, connected, make_facility

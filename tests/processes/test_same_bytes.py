@@ -50,7 +50,7 @@ def policies() -> list[str]:
 def written(directory: Path, case: str, seed: int) -> Mapping[str, Any]:
     """The file of each policy, and the metrics under the name ``metrics``, with this hash seed."""
     directory.mkdir()
-    program = "import sys; from kalends.client.cli import main; sys.exit(main())"
+    program = "import sys; from kalends.cli import main; sys.exit(main())"
     out = directory / case
     done = subprocess.run(
         [sys.executable, "-c", program, "simulate", *CASES[case], "--policy", ",".join(policies()),

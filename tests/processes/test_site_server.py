@@ -16,11 +16,11 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from kalends.core import messages as m
-from kalends.core import proofs, wire
+from kalends.contract import codec, proofs
+from kalends.contract import messages as m
 from kalends.core.principals import Principal
-from kalends.serving.keys import load_private_key, write_key_pair
-from kalends.serving.tokens import mint
+from kalends.serving.auth.keys import load_private_key, write_key_pair
+from kalends.serving.auth.tokens import mint
 from tests.processes.site_process import (
     KEY,
     REGISTER,
@@ -100,7 +100,7 @@ async def test_a_malformed_frame_ends_the_session_with_the_path_and_changes_noth
     lasting: SiteProcess,
 ) -> None:
     before = lasting.claims()
-    good = wire.encode_msgpack(m.FrameToSite(v=2, source="npaci", lc=1, messages=[vote(), vote()]))
+    good = codec.encode_msgpack(m.FrameToSite(v=2, source="npaci", lc=1, messages=[vote(), vote()]))
     raw = msgpack.unpackb(good)
     raw["messages"][1]["att"] = 0
     async with connected(lasting.url) as (broker, _):
@@ -213,7 +213,7 @@ async def test_with_tokens_a_broker_is_who_its_token_says(tmp_path: Path) -> Non
 
 async def post(url: str, message: m.Message) -> tuple[int, bytes]:
     async with aiohttp.ClientSession() as http:
-        body = wire.encode_msgpack(message)
+        body = codec.encode_msgpack(message)
         async with http.post(url + "/v1/peers", data=body) as answer:
             return answer.status, await answer.read()
 
@@ -231,7 +231,7 @@ async def test_never_is_said_to_a_peer_only_when_it_holds_for_ever(site: SitePro
     assert (await post(site.url, msgspec.structs.replace(ask, secret="x" * 32)))[0] == 403
     status, body = await post(site.url, ask)
     assert status == 200
-    assert wire.decode_msgpack(body, m.PeerSays).says == "never"
+    assert codec.decode_msgpack(body, m.PeerSays).says == "never"
     site.kill()
     with restarted(site) as again:
         async with connected(again.url) as (broker, _):
@@ -246,7 +246,7 @@ async def test_a_peer_hears_of_a_promise_only_with_the_secret(lasting: SiteProce
         (visited,) = await broker.ask(vote())
     ask = peer_ask(visited.rid)
     status, body = await post(lasting.url, ask)
-    assert wire.decode_msgpack(body, m.PeerSays).says == "prepared"
+    assert codec.decode_msgpack(body, m.PeerSays).says == "prepared"
     stranger = msgspec.structs.replace(ask, secret="x" * 32)
     assert (await post(lasting.url, stranger))[0] == 403
     status, _ = await post(lasting.url, m.Forget(rid=visited.rid, att=1))
@@ -260,12 +260,12 @@ async def test_after_a_restart_a_promise_is_settled_by_asking_the_broker(
     asked = asyncio.Event()
 
     async def inquire(request: web.Request) -> web.Response:
-        question = wire.decode_msgpack(await request.read(), m.Inquire)
+        question = codec.decode_msgpack(await request.read(), m.Inquire)
         assert (question.site, question.secret) == ("sdsc", proofs.of_request(KEY, question.rid))
         if not answers:
             return web.Response(status=503)
         asked.set()
-        return web.Response(body=wire.encode_msgpack(answers[question.rid]))
+        return web.Response(body=codec.encode_msgpack(answers[question.rid]))
 
     application = web.Application()
     application.add_routes([web.post("/v1/inquire", inquire)])
@@ -372,7 +372,7 @@ def test_the_calendar_shows_who_holds_only_to_the_holder_and_to_auditors(
 
 
 def run_to_its_end(configuration: Path) -> tuple[int, str]:
-    program = "import sys; from kalends.serve import main; from pathlib import Path; "
+    program = "import sys; from kalends.cli._server import main; from pathlib import Path; "
     program += "sys.exit(main(Path(sys.argv[1])))"
     done = subprocess.run(
         [sys.executable, "-c", program, str(configuration)],

@@ -15,7 +15,7 @@ from itertools import combinations
 
 from tests.property.clash_twin import Maker, Spec, slow_first_clash, touch
 
-from kalends.calendars.recurring.clashes import first_clash
+from kalends.calendars.recurrence.clashes import first_clash
 from kalends.core import limits
 
 BATCH = 120

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kalends.calendars import Recurrence
-from kalends.calendars.recurring.recurrence import instant
-from kalends.calendars.recurring.repeat import WEEKDAYS
+from kalends.calendars.recurrence.recurrence import instant
+from kalends.calendars.recurrence.repeat import WEEKDAYS
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval

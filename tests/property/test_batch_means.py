@@ -13,9 +13,9 @@ from tests import effort
 
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import Cluster
-from kalends.scheduling.policies.fcfs import Fcfs
-from kalends.scheduling.policies.moldable import Adaptive, Lazy
-from kalends.scheduling.policies.reconfigurable import Reconfigurable
+from kalends.scheduling.policies.moldable.moldable import Adaptive, Lazy
+from kalends.scheduling.policies.moldable.reconfigurable import Reconfigurable
+from kalends.scheduling.policies.ordered.fcfs import Fcfs
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.batch_means import BatchMeans, Steady
 from kalends.simulation.job import SimulatedJob

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kalends.calendars import AccessList, Recurrence, Rule
-from kalends.calendars.access import ACTIONS
+from kalends.calendars.rules.access import ACTIONS
 from kalends.core.principals import Principal
 
 DAY = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp())

@@ -14,9 +14,9 @@ from tests import effort
 from tests.property.clash_soak import compare
 from tests.property.clash_twin import ZONES, Maker
 
-from kalends.calendars.recurring.clashes import first_clash
-from kalends.calendars.recurring.day_sets import DAYS, bits, text_of, within
-from kalends.calendars.recurring.zone_clocks import (
+from kalends.calendars.recurrence.clashes import first_clash
+from kalends.calendars.recurrence.day_sets import DAYS, bits, text_of, within
+from kalends.calendars.recurrence.zone_clocks import (
     DAY_S,
     FIRST_DAY,
     FIRST_S,

@@ -12,9 +12,9 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from kalends.calendars import Recurrence, Windows
-from kalends.calendars.recurring.recurrence import instant
-from kalends.calendars.recurring.repeat import WEEKDAYS, parse_repeat
-from kalends.calendars.recurring.windows import CHUNK_S
+from kalends.calendars.recurrence.recurrence import instant
+from kalends.calendars.recurrence.repeat import WEEKDAYS, parse_repeat
+from kalends.calendars.recurrence.windows import CHUNK_S
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval
 

@@ -11,7 +11,7 @@ from tests import effort
 
 from kalends.calendars import AccessList, Booking, Recurrence, ResourceCalendar, Rule
 from kalends.calendars import resource as resource_module
-from kalends.calendars.recurring import windows as windows_module
+from kalends.calendars.recurrence import windows as windows_module
 from kalends.core.errors import Conflict, RefusalCode
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo

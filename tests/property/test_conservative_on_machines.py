@@ -12,8 +12,8 @@ from tests.mapped_twin import LATEST_S, MachineLog, MachineTwin, Service, Start,
 from kalends.machines.spec import machine_from
 from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.mapped import MappedCluster
-from kalends.scheduling.policies.conservative import Conservative
-from kalends.scheduling.policies.conservative_mapped import MappedConservative
+from kalends.scheduling.policies.backfill.conservative import Conservative
+from kalends.scheduling.policies.backfill.conservative_mapped import MappedConservative
 from kalends.scheduling.prediction.frozen import predicted_starts
 from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.reservations import Reservation

@@ -15,7 +15,7 @@ from tests.property.grid_twin import Rules, Twin, every_place, naive_place
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.grid import Grid
 from kalends.scheduling.job import Components, Job
-from kalends.scheduling.placing import ClusterSpec, Crossing, Part, Placer
+from kalends.scheduling.placement import ClusterSpec, Crossing, Part, Placer
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.registry import POLICIES, policy_maker
 from kalends.scheduling.reservations import Reservation

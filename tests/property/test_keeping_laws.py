@@ -10,13 +10,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.effort import examples, steps
 from tests.protocol_support import line_up, list_up, rid
 
-from kalends.broker.in_flight import InFlight, fits, without
+from kalends.broker.planning.in_flight import InFlight, fits, without
 from kalends.calendars import profiles
-from kalends.core.messages import Want
-from kalends.resource_servers.keeping import LAST, Keeping, Order
-from kalends.resource_servers.line import Line, Place
-from kalends.resource_servers.occupancy import Piece, peak_units
-from kalends.resource_servers.waiting_list import Listed, Offer, WaitingList
+from kalends.contract.messages import Want
+from kalends.resource_servers.participation.earmarks import LAST, Keeping, Order
+from kalends.resource_servers.participation.occupancy import Piece, peak_units
+from kalends.resource_servers.participation.wait_queue import Line, Place
+from kalends.resource_servers.participation.waiting_list import Listed, Offer, WaitingList
 
 SECONDS = range(12)
 NAMES = ("here/one", "there/two")

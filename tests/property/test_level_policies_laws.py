@@ -13,7 +13,7 @@ from kalends.machines.spec import machine_from
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.levels import pack
 from kalends.scheduling.mapped import MappedCluster
-from kalends.scheduling.policies.levels import (
+from kalends.scheduling.policies.levels.packing import (
     FcfsStar,
     Ffdh,
     FfdhStar,
@@ -21,7 +21,7 @@ from kalends.scheduling.policies.levels import (
     FfihStar,
     LevelPolicy,
 )
-from kalends.scheduling.policies.voting import Ivs
+from kalends.scheduling.policies.levels.voting import Ivs
 from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.simulation.job import SimulatedJob

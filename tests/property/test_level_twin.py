@@ -16,7 +16,7 @@ from kalends.machines.machine import Partition, Planned
 from kalends.machines.spec import machine_from
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.mapped import MappedCluster
-from kalends.scheduling.policies.levels import (
+from kalends.scheduling.policies.levels.packing import (
     FcfsStar,
     Ffdh,
     FfdhStar,
@@ -24,7 +24,7 @@ from kalends.scheduling.policies.levels import (
     FfihStar,
     LevelPolicy,
 )
-from kalends.scheduling.policies.voting import Ivs
+from kalends.scheduling.policies.levels.voting import Ivs
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob

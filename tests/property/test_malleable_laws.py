@@ -13,8 +13,8 @@ from tests.malleable_twin import Twin, TwinJob, walk
 
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
-from kalends.scheduling.policies.moldable import Adaptive, Lazy
-from kalends.scheduling.policies.reconfigurable import Reconfigurable
+from kalends.scheduling.policies.moldable.moldable import Adaptive, Lazy
+from kalends.scheduling.policies.moldable.reconfigurable import Reconfigurable
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.kernel import replay

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 from tests import effort
 
-from kalends.broker.record import Record, Spec
-from kalends.broker.replacing import REACH_S, Replacing, Wants, replacement, replacing
-from kalends.core.messages import Want
+from kalends.broker.coordination.decision_record import Record, Spec
+from kalends.broker.coordination.relocation import REACH_S, Replacing, Wants, replacement, replacing
+from kalends.contract.messages import Want
 from kalends.core.requests import Alternative, Attribute, Request, Term
 from kalends.core.resources import ResourceInfo
 

@@ -24,14 +24,14 @@ from kalends.calendars import (
     ResourceCalendar,
     Share,
     open_access,
-    weeks,
 )
-from kalends.core.messages import Want
+from kalends.calendars.rules import weeks
+from kalends.contract.messages import Want
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.book import SiteBook
-from kalends.resource_servers.stakes import Claim, Stake
-from kalends.resource_servers.usage import AT_ONCE, Account
+from kalends.resource_servers.participation.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.usage import AT_ONCE, Account
 
 HOUR = 3600
 DAY = 24 * HOUR

@@ -41,13 +41,13 @@ from tests.protocol_support import want as slot
 
 from kalends.agents.runs import Outcome
 from kalends.calendars import Rule
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.core.principals import Principal
 from kalends.core.scripts import BLAME, Ask, Starts, Stop
-from kalends.resource_servers.agent_visits import AgentLimits
-from kalends.resource_servers.effects import Effects, Errand, Relay
-from kalends.resource_servers.records import ParticipantLimits
-from kalends.resource_servers.visiting import RELAY_MS_MAX
+from kalends.resource_servers.participation.agent_visits import AgentLimits
+from kalends.resource_servers.participation.effects import Effects, Errand, Relay
+from kalends.resource_servers.participation.participant_state import ParticipantLimits
+from kalends.resource_servers.participation.visit_handler import RELAY_MS_MAX
 
 LIMITS = ParticipantLimits(
     held_per_principal_max=3, promised_per_principal_max=3, hold_ms_max=60_000

@@ -18,10 +18,17 @@ from tests.planner_worlds import (
     worlds,
 )
 
-from kalends.broker.explaining import explain
-from kalends.broker.planner import plan
-from kalends.broker.starts import Stage, added, intersection, levels, most_together, ranges
-from kalends.core.beats import Beat
+from kalends.broker.planning.explanations import explain
+from kalends.broker.planning.planner import plan
+from kalends.broker.planning.start_ranges import (
+    Stage,
+    added,
+    intersection,
+    levels,
+    most_together,
+    ranges,
+)
+from kalends.core.progressions import Beat
 from kalends.core.requests import Request
 
 

@@ -24,12 +24,12 @@ from tests.planner_worlds import (
     worlds,
 )
 
-from kalends.broker.assigning import Assigned, Shortage, heaviest
-from kalends.broker.choosing import Need, Option, cheapest
-from kalends.broker.pieces import Calendars
-from kalends.broker.planner import Plan, plan
-from kalends.broker.starts import Stage, levels, ranges
-from kalends.core.messages import Want
+from kalends.broker.coordination.agent_choice import Need, Option, cheapest
+from kalends.broker.planning.assignment import Assigned, Shortage, heaviest
+from kalends.broker.planning.planner import Plan, plan
+from kalends.broker.planning.start_arrays import Calendars
+from kalends.broker.planning.start_ranges import Stage, levels, ranges
+from kalends.contract.messages import Want
 from kalends.core.requests import (
     Alternative,
     Attribute,

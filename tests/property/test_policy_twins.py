@@ -11,7 +11,7 @@ from tests.policy_logs import SmallLog, crowded_log, decided, decided_by_twin, s
 from tests.policy_twins import TWINS
 
 from kalends.scheduling.indexed_profile import IndexedProfile
-from kalends.scheduling.policies import conservative
+from kalends.scheduling.policies.backfill import conservative
 
 
 def same(policy: str, log: SmallLog) -> None:

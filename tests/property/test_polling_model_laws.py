@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import effort
 
-from kalends.broker.polling.counting import Prospect, free_chances
-from kalends.broker.polling.delays import Delay, Discrete, Lognormal
-from kalends.broker.polling.model import Cost, best, retried_costs, round_costs
-from kalends.broker.polling.ordering import choose, orders
+from kalends.broker.planning.polling.counts import Prospect, free_chances
+from kalends.broker.planning.polling.delays import Delay, Discrete, Lognormal
+from kalends.broker.planning.polling.model import Cost, best, retried_costs, round_costs
+from kalends.broker.planning.polling.poll_order import choose, orders
 
 CHANCES = st.sampled_from((0.02, 0.25, 0.5, 0.75, 0.98))
 TIMES = st.sampled_from((1.0, 2.0, 5.0, 8.0))

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import effort
 
-from kalends.broker.planner import Free
-from kalends.broker.polling import odds as o
-from kalends.broker.polling.odds import Odds
-from kalends.broker.polling.polls import Poll
-from kalends.broker.polling.wanted import Wanted
-from kalends.broker.starts import Stage
+from kalends.broker.planning.planner import Free
+from kalends.broker.planning.polling import site_statistics as o
+from kalends.broker.planning.polling.poll_terms import Wanted
+from kalends.broker.planning.polling.polls import Poll
+from kalends.broker.planning.polling.site_statistics import Odds
+from kalends.broker.planning.start_ranges import Stage
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
 

@@ -9,15 +9,15 @@ from tests import effort
 
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
-from kalends.scheduling.policies.conservative import Conservative
+from kalends.scheduling.policies.backfill.conservative import Conservative
 from kalends.scheduling.prediction.frozen import predicted_start, predicted_starts
-from kalends.scheduling.prediction.predicting import PredictingScheduler, Prediction
+from kalends.scheduling.prediction.predictor import PredictingScheduler, Prediction
 from kalends.scheduling.registry import POLICIES, policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
-from kalends.simulation.predicting import Accounts, Predicted
+from kalends.simulation.prediction_accuracy import Accounts, Predicted
 
 NODES = 6
 Row = tuple[int, int, int, int, int]

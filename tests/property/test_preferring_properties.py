@@ -16,7 +16,7 @@ from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval
 from kalends.core.language import parse_alternatives
-from kalends.core.language.preferring import (
+from kalends.core.language.preferences import (
     OPEN_WINDOW_S,
     Preference,
     expand,

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import effort
 
+from kalends.scheduling.indexed_queue import BLOCK_JOBS_MAX, Line, by_order, by_requested_time
 from kalends.scheduling.job import Job
-from kalends.scheduling.line import BLOCK_JOBS_MAX, Line, by_order, by_requested_time
 
 KEYS = st.sampled_from([by_order, by_requested_time])
 STEPS = st.lists(

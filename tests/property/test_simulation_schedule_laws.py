@@ -13,12 +13,12 @@ from tests import effort
 
 from kalends.simulation.confidence import students_t
 from kalends.simulation.curves import busy_nodes, greatest, means, queue_depth
+from kalends.simulation.experiment import Result, simulate
 from kalends.simulation.free_nodes import FreeNodes, intervals
+from kalends.simulation.input_shaking import loaded, shaken
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.job_table import COLUMNS, write_jobs
-from kalends.simulation.running import Result, simulate
 from kalends.simulation.schedule import Schedule
-from kalends.simulation.shaking import loaded, shaken
 
 NODES = 8
 

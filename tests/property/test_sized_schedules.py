@@ -44,7 +44,7 @@ POLICIES = (
 
 
 def reconfigurable(cluster: Any) -> Any:
-    from kalends.scheduling.policies.reconfigurable import Reconfigurable
+    from kalends.scheduling.policies.moldable.reconfigurable import Reconfigurable
 
     return Reconfigurable(cluster, 1)
 

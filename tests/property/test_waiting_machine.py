@@ -33,12 +33,16 @@ from tests.protocol_support import (
     want,
 )
 
-from kalends.core import messages as m
-from kalends.resource_servers.effects import Effects
-from kalends.resource_servers.line import Place
-from kalends.resource_servers.lining import LEASE_MS, RECALL_CONSIDERED_MS, RECALL_MS
-from kalends.resource_servers.listing import LISTED_MS, OFFER_MS
-from kalends.resource_servers.occupancy import Piece
+from kalends.contract import messages as m
+from kalends.resource_servers.participation.effects import Effects
+from kalends.resource_servers.participation.occupancy import Piece
+from kalends.resource_servers.participation.wait_queue import Place
+from kalends.resource_servers.participation.waiting_list_offers import LISTED_MS, OFFER_MS
+from kalends.resource_servers.participation.wound_wait import (
+    LEASE_MS,
+    RECALL_CONSIDERED_MS,
+    RECALL_MS,
+)
 
 CAPACITY: Final = {"one": 1, "pool": 3}
 SECONDS: Final = range(8)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import kalends
-from kalends.core.api import Patience
+from kalends.contract.calls import Patience
 from tests.shells.facility import Facility
 from tests.shells.scenarios import Broken
 

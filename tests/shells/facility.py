@@ -16,8 +16,8 @@ from kalends.broker.server import build_broker
 from kalends.client.client import Client
 from kalends.resource_servers.server import build_site
 from kalends.serving.configuration import load_configuration
+from kalends.serving.http.runner import Service, listen
 from kalends.serving.logs import configure_logging
-from kalends.serving.runner import Service, listen
 from tests.shells.keys import Keys
 from tests.shells.nodes import Node
 from tests.shells.stage import NOBODY, NODE

@@ -8,7 +8,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from kalends.serving.tokens import mint
+from kalends.serving.auth.tokens import mint
 from tests.shells.substitutes import WALL_AT_BEGIN_S
 
 PEOPLE = "people"

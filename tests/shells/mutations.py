@@ -8,21 +8,21 @@ from typing import Any
 
 import msgspec
 
-from kalends.broker import register, service
-from kalends.broker.coordinator import Coordinator
-from kalends.broker.recognising import Recognition
-from kalends.broker.reconciling import Reconciling
-from kalends.broker.record import Unreadable
+from kalends.broker import service
+from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.decision_record import Unreadable
+from kalends.broker.reconciliation.recognition import Recognition
+from kalends.broker.reconciliation.reconciler import Reconciling
 from kalends.broker.site_link import SiteLink
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.resource_servers import server as site_server
-from kalends.resource_servers.engine import SiteEngine
-from kalends.resource_servers.participant import Participant
-from kalends.resource_servers.past import Past
-from kalends.resource_servers.registers import Registers
-from kalends.resource_servers.waiting_list import Listed
-from kalends.serving import sqlite_file
-from kalends.serving.group_commit import GroupCommit
+from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.past import Past
+from kalends.resource_servers.participation.registers import Registers
+from kalends.resource_servers.participation.waiting_list import Listed
+from kalends.resource_servers.service import SiteEngine
+from kalends.stores.sqlite import register, sqlite_file
+from kalends.stores.sqlite.group_commit import GroupCommit
 from tests.simulation import mutations, mutations_of_forgetting, mutations_of_waiting
 
 MUTATIONS: dict[str, Callable[[], None]] = {}
@@ -175,7 +175,7 @@ MUTATIONS.update(_of_the_machines())
 @mutation
 def wake_up_lost_on_reconnect() -> None:
     """Whoever asks for a place on a list again has seen all that was offered there."""
-    from kalends.resource_servers.listing import Listing
+    from kalends.resource_servers.participation.waiting_list_offers import Listing
 
     def follow(self, listed, known):  # type: ignore[no-untyped-def]
         listed.news = listed.wish.seen

@@ -16,15 +16,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kalends.broker import store as broker_store
 from kalends.broker.inquiries import Inquiries
 from kalends.broker.service import BrokerService
 from kalends.broker.site_link import SiteLink
-from kalends.core import messages as m
-from kalends.core.api import RequestView
-from kalends.resource_servers.engine import SiteEngine
+from kalends.contract import messages as m
+from kalends.contract.calls import RequestView
+from kalends.resource_servers.participation.claim_sets import (
+    Fact,
+    StakeDropped,
+    StakeStored,
+    TimeClosed,
+)
 from kalends.resource_servers.server import SiteServer
-from kalends.resource_servers.stakes import Fact, StakeDropped, StakeStored, TimeClosed
+from kalends.resource_servers.service import SiteEngine
+from kalends.stores.sqlite import register_file as broker_store
 from tests.shells.nodes import Node
 from tests.shells.stage import NODE, world
 from tests.shells.substitutes import WALL_AT_BEGIN_S

@@ -15,13 +15,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from kalends.broker.record import Record
-from kalends.core import messages as m
-from kalends.core.api import RequestView
+from kalends.broker.coordination.decision_record import Record
+from kalends.contract import messages as m
+from kalends.contract.calls import RequestView
 from kalends.core.errors import KalendsError
-from kalends.resource_servers.registers import RegisterStored
-from kalends.resource_servers.stakes import Fact, StakeDropped, StakeStored, TimeClosed
-from kalends.resource_servers.store import Loaded
+from kalends.resource_servers.participation.claim_sets import (
+    Fact,
+    StakeDropped,
+    StakeStored,
+    TimeClosed,
+)
+from kalends.resource_servers.participation.registers import RegisterStored
+from kalends.stores.sqlite.journal import Loaded
 from tests.simulation.clocks import EPOCH_S, SKEW_MS_MAX
 from tests.simulation.kernel import Kernel, Violation
 

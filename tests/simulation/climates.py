@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from kalends.core import messages as m
-from kalends.resource_servers.participant import Participant
+from kalends.contract import messages as m
+from kalends.resource_servers.participation.participant import Participant
 from tests.simulation.clocks import SKEW_MS_MAX
 from tests.simulation.hostile import CHARACTERS, REGISTER, HostileBroker, HostileSite
 from tests.simulation.network import Weather

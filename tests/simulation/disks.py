@@ -16,13 +16,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from kalends.broker import record as r
-from kalends.broker import register
-from kalends.broker.recognising import Live
-from kalends.core.messages import Message
-from kalends.resource_servers.stakes import Fact
-from kalends.resource_servers.store import KIND, Loaded, SiteStore
-from kalends.serving.sqlite_file import StoreFile
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.reconciliation.recognition import Live
+from kalends.contract.messages import Message
+from kalends.resource_servers.participation.claim_sets import Fact
+from kalends.stores.sqlite import register
+from kalends.stores.sqlite.journal import KIND, Loaded, SiteStore
+from kalends.stores.sqlite.sqlite_file import StoreFile
 from tests.simulation.kernel import Kernel
 
 if TYPE_CHECKING:

@@ -17,11 +17,12 @@ from typing import Any, Final, get_args
 
 from msgspec.structs import replace
 
-from kalends.core import limits, proofs, wire
-from kalends.core import messages as m
+from kalends.contract import codec, proofs
+from kalends.contract import messages as m
+from kalends.core import limits
 from kalends.core.errors import KalendsError
-from kalends.resource_servers.belonging import ABOUT_A_REQUEST
-from kalends.resource_servers.stakes import decode_stake
+from kalends.resource_servers.participation.claim_sets import decode_stake
+from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
 from tests.protocol_broker import SITES, START, Broker
 from tests.protocol_support import REGISTER, Site
 from tests.simulation.inventing import Inventor
@@ -173,7 +174,7 @@ class Play:
     def _check(self, sends: list[Any]) -> None:
         assert len(sends) <= SENDS_MAX, f"{len(sends)} messages for one"
         for send in sends:
-            assert len(wire.encode_msgpack(send.message)) < limits.FRAME_BYTES_MAX, send
+            assert len(codec.encode_msgpack(send.message)) < limits.FRAME_BYTES_MAX, send
 
     def _belongings(self, site: str) -> dict[str, bytes]:
         """What is durable there of the broker's requests."""

@@ -14,7 +14,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from tests.simulation.clocks import EPOCH_S, SKEW_MS_MAX
 from tests.simulation.linearizability import check
 from tests.simulation.listening import Listener, milliseconds

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import inspect
 
-from kalends.core import messages as m
+from kalends.contract import messages as m
 
 T = TypeVar("T", bound=m.Message)
 

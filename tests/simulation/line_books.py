@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from tests.simulation.listening import milliseconds
 
 LEASE_MS = 60_000

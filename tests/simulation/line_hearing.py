@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from tests.simulation.line_books import SiteBooks, Waiter
 from tests.simulation.line_turns import Turns
 from tests.simulation.listening import Listener, milliseconds

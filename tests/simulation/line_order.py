@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.core.principals import Principal
 from tests.simulation.line_books import SiteBooks, Span, Waiter, lacking, overlapping, spans_of
 from tests.simulation.listening import milliseconds

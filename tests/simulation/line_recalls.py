@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from tests.simulation.line_books import FASTEST
 from tests.simulation.line_hearing import LineHearing
 from tests.simulation.line_turns import Turns

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from kalends.core import messages as m
+from kalends.contract import messages as m
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import Node

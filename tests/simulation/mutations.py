@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from kalends.broker import record as r
-from kalends.broker.coordinator import Coordinator
-from kalends.broker.effects import Send
-from kalends.core import messages as m
-from kalends.resource_servers.participant import Participant
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.effects import Send
+from kalends.contract import messages as m
+from kalends.resource_servers.participation.participant import Participant
 from tests.simulation.climates import (
     AGENTS_EVERYWHERE,
     BROKERS_PAUSE,

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import msgspec
 
-from kalends.broker.coordinator import Coordinator
-from kalends.core import messages as m
-from kalends.core import proofs
-from kalends.resource_servers.participant import Participant
+from kalends.broker.coordination.coordinator import Coordinator
+from kalends.contract import messages as m
+from kalends.contract import proofs
+from kalends.resource_servers.participation.participant import Participant
 from tests.simulation.climates import HOSTILE_BROKER, HOSTILE_NEAR, HOSTILE_SITE
 from tests.simulation.mutations import Mutation, world_with
 

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from kalends.broker.coordinator import Coordinator
-from kalends.core import messages as m
+from kalends.broker.coordination.coordinator import Coordinator
+from kalends.contract import messages as m
 from kalends.core.intervals import Moment
-from kalends.resource_servers.participant import Participant
+from kalends.resource_servers.participation.participant import Participant
 from tests.simulation.climates import (
     SITE_CUT_OFF,
     SLOTS_END,

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from kalends.broker.coordinator import Coordinator
+from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.replica import CLOCK_AHEAD
-from kalends.core import messages as m
-from kalends.resource_servers.participant import Participant
+from kalends.contract import messages as m
+from kalends.resource_servers.participation.participant import Participant
 from tests.simulation.climates import FAIR, LISTS, SLOW_LINES
 from tests.simulation.mutations import Mutation, world_with
 from tests.simulation.nodes import BrokerNode

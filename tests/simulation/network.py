@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from tests.simulation.kernel import Kernel
 
 if TYPE_CHECKING:

@@ -14,30 +14,30 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from kalends.agents.runs import Outcome
-from kalends.broker import record as r
-from kalends.broker import register
-from kalends.broker.coordinator import Coordinator
-from kalends.broker.desk import Identity
-from kalends.broker.directory import Directory
-from kalends.broker.recognising import Live, Recognition, mark_for
-from kalends.broker.reconciling import Reconciling
-from kalends.broker.remembering import Memories
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.transaction_table import Identity
+from kalends.broker.planning.directory import Directory
+from kalends.broker.reconciliation.recognition import Live, Recognition, mark_for
+from kalends.broker.reconciliation.reconciler import Reconciling
+from kalends.broker.reconciliation.site_memory import Memories
 from kalends.broker.replica import BEAT_EVERY_S, CLOCK_AHEAD, Leases
 from kalends.calendars import ResourceCalendar
-from kalends.core import messages as m
-from kalends.core import proofs
-from kalends.core.api import RequestView
+from kalends.contract import messages as m
+from kalends.contract import proofs
+from kalends.contract.calls import RequestView
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import NotAllowed
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
-from kalends.resource_servers.agent_visits import AgentLimits
-from kalends.resource_servers.effects import Effects as SiteEffects
-from kalends.resource_servers.effects import Send
-from kalends.resource_servers.participant import Participant
-from kalends.resource_servers.registers import NO_BADGE
+from kalends.resource_servers.participation.agent_visits import AgentLimits
+from kalends.resource_servers.participation.effects import Effects as SiteEffects
+from kalends.resource_servers.participation.effects import Send
+from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.registers import NO_BADGE
 from kalends.serving.clock_watch import ClockWatch
+from kalends.stores.sqlite import register
 from tests.simulation.agents import DELAYS_MS, SCRIPT, SCRIPT_HASH, outcome_of
 from tests.simulation.clocks import NodeClock
 from tests.simulation.disks import DiskFailed, SiteDisk

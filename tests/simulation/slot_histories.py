@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
 from tests.simulation.linearizability import Operation
 from tests.simulation.listening import milliseconds

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from tests.simulation.line_books import PAUSE_MS
 from tests.simulation.listening import TICK_BITS
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from kalends.broker.record import Spec
-from kalends.core.api import RequestView
-from kalends.core.messages import Want
+from kalends.broker.coordination.decision_record import Spec
+from kalends.contract.calls import RequestView
+from kalends.contract.messages import Want
 from tests.simulation.clocks import EPOCH_S
 from tests.simulation.kernel import Violation
 from tests.simulation.network import Weather

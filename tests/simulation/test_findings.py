@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-from kalends.broker import record as r
-from kalends.broker.coordinator import Coordinator
-from kalends.broker.desk import Identity
-from kalends.broker.directory import Directory
-from kalends.core import messages as m
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.transaction_table import Identity
+from kalends.broker.planning.directory import Directory
+from kalends.contract import messages as m
 from kalends.core.clock import LogicalClock
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment

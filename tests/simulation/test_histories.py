@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from kalends.core import messages as m
-from kalends.resource_servers.participant import Participant
+from kalends.contract import messages as m
+from kalends.resource_servers.participation.participant import Participant
 from tests import effort
 from tests.simulation.climates import RIVALS
 from tests.simulation.histories import Numbers, Recorder

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask
 from tests.simulation.line_turns import Turns

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.core.principals import Principal
 from tests.simulation.test_line_oracle import HOUR_S, Story
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask
 from tests.simulation.clocks import EPOCH_S

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from kalends.broker.record import Spec
-from kalends.core.api import Patience, RequestView
+from kalends.broker.coordination.decision_record import Spec
+from kalends.contract.calls import Patience, RequestView
+from kalends.contract.messages import Want
 from kalends.core.errors import KalendsError, NotFound
-from kalends.core.messages import Want
 from kalends.core.requests import Alternative, Attribute, Request, Term
 from tests.simulation.agents import SCRIPT_HASH
 from tests.simulation.clocks import EPOCH_S

@@ -5,13 +5,13 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from kalends.broker.case import Case, view_of
-from kalends.broker.coordinator import Coordinator
-from kalends.broker.record import Record
+from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.decision_record import Record
+from kalends.broker.coordination.transaction import Case, view_of
 from kalends.calendars import AccessList, ResourceCalendar, Rule, open_access
 from kalends.core.errors import Conflict, IllegalEvent, KalendsError, NotFound
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.participant import Participant
+from kalends.resource_servers.participation.participant import Participant
 from tests.simulation.auditor import Auditor
 from tests.simulation.clocks import SKEW_MS_MAX
 from tests.simulation.disks import RegisterDisk

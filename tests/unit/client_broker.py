@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from aiohttp import WSMsgType, web
 
-from kalends.core import api, wire
+from kalends.contract import calls, codec
 from kalends.core.conversion import convert
 from kalends.core.errors import (
     Conflict,
@@ -66,22 +66,22 @@ class Broker:
 
     def __init__(self) -> None:
         self.faults: deque[str | KalendsError | None] = deque()
-        self.seen: list[tuple[str, api.Body]] = []
+        self.seen: list[tuple[str, calls.Body]] = []
         self.users: list[str] = []
         self.token = ""
-        self.requests: dict[str, api.RequestView] = {}
-        self.by_key: dict[str, tuple[api.Body, str]] = {}
-        self.events: list[api.Event] = []
+        self.requests: dict[str, calls.RequestView] = {}
+        self.by_key: dict[str, tuple[calls.Body, str]] = {}
+        self.events: list[calls.Event] = []
         self.draining = False
-        self.reclaimed: dict[str, api.ReclaimView] = {}
+        self.reclaimed: dict[str, calls.ReclaimView] = {}
         self.watched = threading.Event()
         self.url = ""
         self.frames: list[int] = []
         """How many calls each session frame had."""
-        self.agents: dict[str, api.AgentView] = {}
-        self.told: dict[str, api.TellAgent] = {}
+        self.agents: dict[str, calls.AgentView] = {}
+        self.told: dict[str, calls.TellAgent] = {}
         """What agents were told, by key."""
-        self.runs: list[api.RunView] = []
+        self.runs: list[calls.RunView] = []
         self.courses: deque[list[dict[str, Any]]] = deque()
         """What the next bookings, one by one, go through while they wait: changes of their views."""
         self.ahead: dict[str, deque[dict[str, Any]]] = {}
@@ -95,7 +95,7 @@ class Broker:
         return headers.get("Kalends-User", "") or "nobody"
 
     def call(self, user: str, name: str, fields: dict[str, Any]) -> object:
-        operation = api.OPERATION[name]
+        operation = calls.OPERATION[name]
         body = convert(fields, operation.body)
         self.seen.append((name, body))
         self.users.append(user)
@@ -109,44 +109,44 @@ class Broker:
             raise Drop
         return ["nonsense"] if fault == "garbled" else answer
 
-    def do_health(self, user: str, body: api.Nothing) -> api.Health:
+    def do_health(self, user: str, body: calls.Nothing) -> calls.Health:
         status = "draining" if self.draining else "ok"
-        return api.Health(status=status, role="broker", name="test", version="1")
+        return calls.Health(status=status, role="broker", name="test", version="1")
 
-    def do_drain(self, user: str, body: api.Drain) -> api.Health:
+    def do_drain(self, user: str, body: calls.Drain) -> calls.Health:
         self.draining = body.on
-        return self.do_health(user, api.Nothing())
+        return self.do_health(user, calls.Nothing())
 
-    def do_reconcile(self, user: str, body: api.Reconcile) -> api.Reconciled:
+    def do_reconcile(self, user: str, body: calls.Reconcile) -> calls.Reconciled:
         """Of a broker whose two sites it could not both reach."""
-        return api.Reconciled(
-            sites=(api.SiteReconciled(site="sdsc", relocked=1),), unreached=("caltech",)
+        return calls.Reconciled(
+            sites=(calls.SiteReconciled(site="sdsc", relocked=1),), unreached=("caltech",)
         )
 
-    def do_reclaim(self, user: str, body: api.Reclaim) -> api.ReclaimView:
+    def do_reclaim(self, user: str, body: calls.Reclaim) -> calls.ReclaimView:
         """Of a site with one reservation there that is to go."""
-        self.reclaimed[body.key] = api.ReclaimView(
+        self.reclaimed[body.key] = calls.ReclaimView(
             key=body.key, resource=body.resource, start=body.start, end=body.end,
             reason=body.reason, waiting=(str(uuid.UUID(int=1)),),
         )  # fmt: skip
         return self.reclaimed[body.key]
 
-    def do_reclaims(self, user: str, body: api.ListReclaims) -> api.Reclaims:
-        return api.Reclaims(reclaims=tuple(self.reclaimed.values()))
+    def do_reclaims(self, user: str, body: calls.ListReclaims) -> calls.Reclaims:
+        return calls.Reclaims(reclaims=tuple(self.reclaimed.values()))
 
-    def do_reclaim_end(self, user: str, body: api.ReclaimRef) -> api.ReclaimView:
+    def do_reclaim_end(self, user: str, body: calls.ReclaimRef) -> calls.ReclaimView:
         return self.reclaimed.pop(body.key)
 
-    def do_resources(self, user: str, body: api.ListResources) -> api.Resources:
-        down = api.SiteStatus(
+    def do_resources(self, user: str, body: calls.ListResources) -> calls.Resources:
+        down = calls.SiteStatus(
             site="ncsa", url="http://127.0.0.1:1", state="down", detail="no answer"
         )
-        return api.Resources(resources=RESOURCES, sites=(down,))
+        return calls.Resources(resources=RESOURCES, sites=(down,))
 
-    def do_calendar(self, user: str, body: api.ShowCalendar) -> api.CalendarView:
+    def do_calendar(self, user: str, body: calls.ShowCalendar) -> calls.CalendarView:
         info = self.resource(body.resource)
         middle = (body.start + body.end) // 2
-        return api.CalendarView(
+        return calls.CalendarView(
             resource=info, start=body.start, end=body.end, until=body.end,
             free=((body.start, middle, info.capacity),),
             slots=(Slot(middle, middle + 3_600, info.capacity, "locked", "ada"),),
@@ -158,29 +158,29 @@ class Broker:
                 return resource
         raise NotFound("there is no such resource", where=name, remedy="see kalends resources")
 
-    def claims(self, request: Any) -> tuple[api.ClaimView, ...]:
+    def claims(self, request: Any) -> tuple[calls.ClaimView, ...]:
         start = request.not_before
         return tuple(
-            api.ClaimView(
+            calls.ClaimView(
                 resource=term.resource, start=start, end=start + request.duration_s,
                 units=term.units, confirmed=True,
             )
             for term in request.alternatives[0].terms
         )  # fmt: skip
 
-    def do_find(self, user: str, body: api.Find) -> api.Found:
+    def do_find(self, user: str, body: calls.Find) -> calls.Found:
         if body.request.note == "" and body.request.duration_s > 86_400:
-            return api.Found(candidates=(), refusals=(BUSY,))
+            return calls.Found(candidates=(), refusals=(BUSY,))
         claims = self.claims(body.request)
-        found = api.Candidate(start=claims[0].start, end=claims[0].end, claims=claims)
+        found = calls.Candidate(start=claims[0].start, end=claims[0].end, claims=claims)
         if not body.explain:
-            return api.Found(candidates=(found,) * min(body.count, 2))
+            return calls.Found(candidates=(found,) * min(body.count, 2))
         taken = Slot(claims[0].start - 7_200, claims[0].end - 7_200, 64, "locked", "ada")
-        obstacle = api.Obstacle(start=taken.start, resource=claims[0].resource, slot=taken)
-        priced = msgspec.structs.replace(found, price=api.Price(idle_unit_s=1_800), weight=1.5)
-        return api.Found(candidates=(priced, found), obstacles=(obstacle,), fewest=False)
+        obstacle = calls.Obstacle(start=taken.start, resource=claims[0].resource, slot=taken)
+        priced = msgspec.structs.replace(found, price=calls.Price(idle_unit_s=1_800), weight=1.5)
+        return calls.Found(candidates=(priced, found), obstacles=(obstacle,), fewest=False)
 
-    def do_book(self, user: str, body: api.Book) -> api.RequestView:
+    def do_book(self, user: str, body: calls.Book) -> calls.RequestView:
         if body.key in self.by_key:
             known, id = self.by_key[body.key]
             if known != body:
@@ -190,7 +190,7 @@ class Broker:
             raise LimitExceeded("no new claims are taken", where="test")
         id = request_id(NOW_S * 1000, len(self.requests) + 1)
         claims = self.claims(body.request)
-        view = api.RequestView(
+        view = calls.RequestView(
             id=id, state="held" if body.hold else "reserved", user=user, created_at=NOW_S,
             text=format_alternatives(body.request.alternatives), note=body.request.note,
             start=claims[0].start, end=claims[0].end, claims=claims,
@@ -215,60 +215,60 @@ class Broker:
     def script_of(self, agent: str) -> str:
         if not agent or agent.startswith("ready:"):
             return "e" * 64 if agent else ""
-        return self.do_agent_show("", api.AgentRef(name=agent)).script
+        return self.do_agent_show("", calls.AgentRef(name=agent)).script
 
-    def keep(self, view: api.RequestView, kind: str) -> api.RequestView:
+    def keep(self, view: calls.RequestView, kind: str) -> calls.RequestView:
         """Let `view` be what the request is now, and tell it as an event of this kind."""
         self.requests[view.id] = view
         refusals = view.problem.refusals if view.problem else ()
         self.events.append(
-            api.Event(number=len(self.events), at_ms=NOW_S * 1000, id=view.id, kind=kind,
+            calls.Event(number=len(self.events), at_ms=NOW_S * 1000, id=view.id, kind=kind,
                       detail=view.text, refusals=refusals)
         )  # fmt: skip
         return view
 
-    def known(self, id: str) -> api.RequestView:
+    def known(self, id: str) -> calls.RequestView:
         if id not in self.requests:
             raise NotFound("there is no such request", where=id)
         return self.requests[id]
 
-    def do_by_key(self, user: str, body: api.ByKey) -> api.RequestView:
+    def do_by_key(self, user: str, body: calls.ByKey) -> calls.RequestView:
         if body.key not in self.by_key:
             raise NotFound("nothing arrived with this key", where="key", remedy="send it again")
         return self.requests[self.by_key[body.key][1]]
 
-    def do_show(self, user: str, body: api.ById) -> api.RequestView:
+    def do_show(self, user: str, body: calls.ById) -> calls.RequestView:
         return self.known(body.id)
 
-    def do_why(self, user: str, body: api.ById) -> api.Story:
+    def do_why(self, user: str, body: calls.ById) -> calls.Story:
         events = tuple(event for event in self.events if event.id == body.id)
-        return api.Story(request=self.known(body.id), events=events)
+        return calls.Story(request=self.known(body.id), events=events)
 
-    def do_list(self, user: str, body: api.ListRequests) -> api.Requests:
+    def do_list(self, user: str, body: calls.ListRequests) -> calls.Requests:
         newest = sorted(self.requests.values(), key=lambda view: view.id, reverse=True)
         chosen = [
             view
             for view in newest
             if body.state in ("", view.state) and (not body.before or view.id < body.before)
         ]
-        return api.Requests(requests=tuple(chosen[: body.count]))
+        return calls.Requests(requests=tuple(chosen[: body.count]))
 
-    def finish(self, id: str, state: Any, was: tuple[str, ...]) -> api.RequestView:
+    def finish(self, id: str, state: Any, was: tuple[str, ...]) -> calls.RequestView:
         view = self.known(id)
         if view.state != state and view.state not in was:
             raise Conflict(f"it is {view.state}", where=id)
         return self.keep(msgspec.structs.replace(view, state=state, expires_at=0), state)
 
-    def do_lock(self, user: str, body: api.Finish) -> api.RequestView:
+    def do_lock(self, user: str, body: calls.Finish) -> calls.RequestView:
         return self.finish(body.id, "reserved", ("held",))
 
-    def do_release(self, user: str, body: api.Finish) -> api.RequestView:
+    def do_release(self, user: str, body: calls.Finish) -> calls.RequestView:
         return self.finish(body.id, "cancelled", ("held", "open"))
 
-    def do_cancel(self, user: str, body: api.Finish) -> api.RequestView:
+    def do_cancel(self, user: str, body: calls.Finish) -> calls.RequestView:
         return self.finish(body.id, "cancelled", ("reserved", "held", "open"))
 
-    def do_change(self, user: str, body: api.Change) -> api.RequestView:
+    def do_change(self, user: str, body: calls.Change) -> calls.RequestView:
         if body.key in self.by_key:
             return self.requests[self.by_key[body.key][1]]
         view = self.known(body.id)
@@ -296,73 +296,75 @@ class Broker:
         kind = "waiting" if changed["waiting"] else str(changed["state"])
         self.keep(msgspec.structs.replace(self.requests[id], **changed), kind)
 
-    def do_watch(self, user: str, body: api.Watch) -> api.Events:
+    def do_watch(self, user: str, body: calls.Watch) -> calls.Events:
         self.watched.set()
         if body.after >= 0:
             self.go_on(body.id)
         after = len(self.events) - 1 if body.after == -1 else body.after
         chosen = [e for e in self.events[after + 1 :] if body.id in ("", e.id)]
-        return api.Events(events=tuple(chosen), next=len(self.events) - 1)
+        return calls.Events(events=tuple(chosen), next=len(self.events) - 1)
 
-    def do_agent_upload(self, user: str, body: api.UploadAgent) -> api.AgentView:
+    def do_agent_upload(self, user: str, body: calls.UploadAgent) -> calls.AgentView:
         if "import" in body.source:
             raise InvalidInput(
                 "it breaks 2 rules of the language", where=body.name, refusals=BROKEN
             )
-        self.agents[body.name] = api.AgentView(
+        self.agents[body.name] = calls.AgentView(
             name=body.name, script=hashlib.sha256(body.source.encode()).hexdigest(),
             size_bytes=len(body.source.encode()), uploaded_at=NOW_S, functions=("choose",),
             source=body.source,
         )  # fmt: skip
         return msgspec.structs.replace(self.agents[body.name], source="")
 
-    def do_agent_list(self, user: str, body: api.ListAgents) -> api.Agents:
+    def do_agent_list(self, user: str, body: calls.ListAgents) -> calls.Agents:
         agents = [msgspec.structs.replace(self.agents[n], source="") for n in sorted(self.agents)]
-        return api.Agents(agents=tuple(agents))
+        return calls.Agents(agents=tuple(agents))
 
-    def do_agent_show(self, user: str, body: api.AgentRef) -> api.AgentView:
+    def do_agent_show(self, user: str, body: calls.AgentRef) -> calls.AgentView:
         for agent in self.agents.values():
             if body.name in (agent.name, agent.script):
                 return agent
         raise NotFound("you have no such script", where=body.name, remedy="see kalends agent list")
 
-    def do_agent_delete(self, user: str, body: api.AgentRef) -> api.AgentView:
+    def do_agent_delete(self, user: str, body: calls.AgentRef) -> calls.AgentView:
         return self.agents.pop(self.do_agent_show(user, body).name)
 
-    def do_agent_tell(self, user: str, body: api.TellAgent) -> api.RequestView:
+    def do_agent_tell(self, user: str, body: calls.TellAgent) -> calls.RequestView:
         view = self.known(body.id)
         if view.state != "open":
             raise Conflict(f"it is {view.state}", where=body.id)
         self.told[body.key] = body
         return view
 
-    def do_agent_runs(self, user: str, body: api.ListRuns) -> api.Runs:
+    def do_agent_runs(self, user: str, body: calls.ListRuns) -> calls.Runs:
         chosen = [run for run in reversed(self.runs) if body.id in ("", run.id)]
         plain = [msgspec.structs.replace(run, record=b"") for run in chosen[: body.count]]
-        return api.Runs(runs=tuple(plain))
+        return calls.Runs(runs=tuple(plain))
 
-    def do_agent_run(self, user: str, body: api.RunRef) -> api.RunView:
+    def do_agent_run(self, user: str, body: calls.RunRef) -> calls.RunView:
         for run in self.runs:
             if run.run == body.run:
                 return run
         raise NotFound("there is no such run of yours here", where=body.run)
 
-    def do_audit(self, user: str, body: api.Audit) -> api.Audited:
+    def do_audit(self, user: str, body: calls.Audit) -> calls.Audited:
         ids = sorted(id for id in self.requests if id > body.after)
         claims = tuple(
-            api.AuditClaim(id=id, att=1, resource=claim.resource, start=claim.start,
+            calls.AuditClaim(id=id, att=1, resource=claim.resource, start=claim.start,
                            end=claim.end, units=claim.units, state="locked")
             for id in ids[:1]
             for claim in self.requests[id].claims
         )  # fmt: skip
         problems = ("sdsc/sp2 is overbooked",) if self.draining else ()
-        return api.Audited(claims=claims, problems=problems, more=len(ids) > 1)
+        return calls.Audited(claims=claims, problems=problems, more=len(ids) > 1)
 
 
-async def _respond(request: web.Request, broker: Broker, operation: api.Operation) -> web.Response:
+async def _respond(
+    request: web.Request, broker: Broker, operation: calls.Operation
+) -> web.Response:
     try:
         raw = await request.read()
-        fields = wire.decode_msgpack(raw, dict[str, Any]) if operation.method == "POST" else {}
+        fields = codec.decode_msgpack(raw, dict[str, Any]) if operation.method == "POST" else {}
         user = broker.caller(request.headers)
         answer = broker.call(user, operation.name, {**fields, **request.match_info})
     except Drop:
@@ -372,10 +374,10 @@ async def _respond(request: web.Request, broker: Broker, operation: api.Operatio
     except KalendsError as error:
         problem = error.to_problem()
         return web.Response(
-            status=problem.status, body=wire.encode_msgpack(problem),
-            content_type=wire.PROBLEM_MSGPACK,
+            status=problem.status, body=codec.encode_msgpack(problem),
+            content_type=codec.PROBLEM_MSGPACK,
         )  # fmt: skip
-    return web.Response(body=wire.encode_msgpack(answer), content_type=wire.MSGPACK)
+    return web.Response(body=codec.encode_msgpack(answer), content_type=codec.MSGPACK)
 
 
 async def _session(request: web.Request, broker: Broker) -> web.WebSocketResponse:
@@ -388,26 +390,26 @@ async def _session(request: web.Request, broker: Broker) -> web.WebSocketRespons
     async for message in socket:
         assert message.type is WSMsgType.BINARY
         replies = []
-        for call in wire.decode_msgpack(message.data, list[api.Call]):
+        for call in codec.decode_msgpack(message.data, list[calls.Call]):
             try:
                 answer = broker.call(user, call.name, call.body)
-                replies.append(api.Reply(call.number, answer=msgspec.to_builtins(answer)))
+                replies.append(calls.Reply(call.number, answer=msgspec.to_builtins(answer)))
             except Drop:
                 assert request.transport is not None
                 request.transport.abort()
                 return socket
             except KalendsError as error:
-                replies.append(api.Reply(call.number, problem=error.to_problem()))
+                replies.append(calls.Reply(call.number, problem=error.to_problem()))
         broker.frames.append(len(replies))
-        await socket.send_bytes(wire.encode_msgpack(replies))
+        await socket.send_bytes(codec.encode_msgpack(replies))
     return socket
 
 
 def application(broker: Broker) -> web.Application:
     app = web.Application()
-    for operation in api.OPERATIONS:
+    for operation in calls.OPERATIONS:
 
-        async def respond(request: web.Request, operation: api.Operation = operation) -> Any:
+        async def respond(request: web.Request, operation: calls.Operation = operation) -> Any:
             return await _respond(request, broker, operation)
 
         app.router.add_route(operation.method, operation.path, respond)

@@ -6,7 +6,7 @@ from typing import Any
 
 from kalends.core.errors import Conflict
 from kalends.scheduling import Cluster, Job, QueuePolicy
-from kalends.scheduling.policies.fcfs import Fcfs
+from kalends.scheduling.policies.ordered.fcfs import Fcfs
 
 
 class NoCluster:

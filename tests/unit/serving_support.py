@@ -14,13 +14,13 @@ import aiohttp
 import msgpack
 import structlog
 
-from kalends.core import api
-from kalends.serving.application import build_application
-from kalends.serving.callers import Authenticator, Caller, OpenAccess
-from kalends.serving.dispatch import Handler, Role, operations_of
-from kalends.serving.limiting import ServingLimits
+from kalends.contract import calls
+from kalends.serving.auth.callers import Authenticator, Caller, OpenAccess
+from kalends.serving.http.application import build_application
+from kalends.serving.http.dispatch import Handler, Role, operations_of
+from kalends.serving.http.rate_limits import ServingLimits
+from kalends.serving.http.runner import Listening, Service, listen
 from kalends.serving.metrics import Metrics
-from kalends.serving.runner import Listening, Service, listen
 
 RID = "01234567-89ab-7def-8123-456789abcdef"
 ANNA = {"Kalends-User": "anna"}
@@ -54,93 +54,93 @@ class Deeds:
     def handlers(self, role: Role) -> dict[str, Handler]:
         return {operation.name: getattr(self, operation.name) for operation in operations_of(role)}
 
-    def health(self, caller: Caller, body: api.Nothing) -> api.Answer:
-        return api.Health(status="ok", role="broker", name="npaci", version="1")
+    def health(self, caller: Caller, body: calls.Nothing) -> calls.Answer:
+        return calls.Health(status="ok", role="broker", name="npaci", version="1")
 
-    async def resources(self, caller: Caller, body: api.ListResources) -> api.Answer:
+    async def resources(self, caller: Caller, body: calls.ListResources) -> calls.Answer:
         self.seen.append((caller, body))
-        return api.Resources(resources=())
+        return calls.Resources(resources=())
 
-    def _view(self, rid: str, caller: Caller, note: str = "") -> api.RequestView:
-        return api.RequestView(
+    def _view(self, rid: str, caller: Caller, note: str = "") -> calls.RequestView:
+        return calls.RequestView(
             id=rid, state="open", user=caller.principal.user, text="t", created_at=1, note=note
         )
 
-    def book(self, caller: Caller, body: api.Book) -> api.Answer:
+    def book(self, caller: Caller, body: calls.Book) -> calls.Answer:
         self.seen.append((caller, body))
         return self._view(RID, caller, body.request.note)
 
-    async def by_id(self, caller: Caller, body: Any) -> api.Answer:
+    async def by_id(self, caller: Caller, body: Any) -> calls.Answer:
         self.seen.append((caller, body))
         return self._view(body.id, caller)
 
     show = lock = release = cancel = change = by_id
 
-    async def why(self, caller: Caller, body: api.ById) -> api.Answer:
-        return api.Story(request=self._view(body.id, caller), events=())
+    async def why(self, caller: Caller, body: calls.ById) -> calls.Answer:
+        return calls.Story(request=self._view(body.id, caller), events=())
 
-    async def by_key(self, caller: Caller, body: api.ByKey) -> api.Answer:
+    async def by_key(self, caller: Caller, body: calls.ByKey) -> calls.Answer:
         return self._view(RID, caller, body.key)
 
-    async def calendar(self, caller: Caller, body: api.ShowCalendar) -> api.Answer:
-        info = api.ResourceInfo(name=body.resource)
-        return api.CalendarView(
+    async def calendar(self, caller: Caller, body: calls.ShowCalendar) -> calls.Answer:
+        info = calls.ResourceInfo(name=body.resource)
+        return calls.CalendarView(
             resource=info, start=body.start, end=body.end, until=body.end, free=(), slots=()
         )
 
-    async def find(self, caller: Caller, body: api.Find) -> api.Answer:
-        return api.Found(candidates=())
+    async def find(self, caller: Caller, body: calls.Find) -> calls.Answer:
+        return calls.Found(candidates=())
 
-    async def list(self, caller: Caller, body: api.ListRequests) -> api.Answer:
-        return api.Requests(requests=())
+    async def list(self, caller: Caller, body: calls.ListRequests) -> calls.Answer:
+        return calls.Requests(requests=())
 
-    async def watch(self, caller: Caller, body: api.Watch) -> api.Answer:
-        return api.Events(events=(), next=body.after + 1)
+    async def watch(self, caller: Caller, body: calls.Watch) -> calls.Answer:
+        return calls.Events(events=(), next=body.after + 1)
 
-    async def agent_upload(self, caller: Caller, body: api.UploadAgent) -> api.Answer:
+    async def agent_upload(self, caller: Caller, body: calls.UploadAgent) -> calls.Answer:
         return self._agent(body.name)
 
-    async def agent_by_name(self, caller: Caller, body: api.AgentRef) -> api.Answer:
+    async def agent_by_name(self, caller: Caller, body: calls.AgentRef) -> calls.Answer:
         return self._agent(body.name)
 
     agent_show = agent_delete = agent_by_name
     agent_tell = by_id
 
-    def _agent(self, name: str) -> api.AgentView:
-        return api.AgentView(name=name, script="0" * 64, size_bytes=1, uploaded_at=1)
+    def _agent(self, name: str) -> calls.AgentView:
+        return calls.AgentView(name=name, script="0" * 64, size_bytes=1, uploaded_at=1)
 
-    async def agent_list(self, caller: Caller, body: api.ListAgents) -> api.Answer:
-        return api.Agents(agents=())
+    async def agent_list(self, caller: Caller, body: calls.ListAgents) -> calls.Answer:
+        return calls.Agents(agents=())
 
-    async def agent_runs(self, caller: Caller, body: api.ListRuns) -> api.Answer:
-        return api.Runs(runs=())
+    async def agent_runs(self, caller: Caller, body: calls.ListRuns) -> calls.Answer:
+        return calls.Runs(runs=())
 
-    async def agent_run(self, caller: Caller, body: api.RunRef) -> api.Answer:
-        return api.RunView(
+    async def agent_run(self, caller: Caller, body: calls.RunRef) -> calls.Answer:
+        return calls.RunView(
             run=body.run, at_ms=1, id=RID, user=caller.principal.user, script="0" * 64,
             function="choose", code="ok",
         )  # fmt: skip
 
-    async def audit(self, caller: Caller, body: api.Audit) -> api.Answer:
-        return api.Audited()
+    async def audit(self, caller: Caller, body: calls.Audit) -> calls.Answer:
+        return calls.Audited()
 
-    async def reclaim(self, caller: Caller, body: api.Reclaim) -> api.Answer:
+    async def reclaim(self, caller: Caller, body: calls.Reclaim) -> calls.Answer:
         return self._reclaim(body.key)
 
-    async def reclaim_end(self, caller: Caller, body: api.ReclaimRef) -> api.Answer:
+    async def reclaim_end(self, caller: Caller, body: calls.ReclaimRef) -> calls.Answer:
         return self._reclaim(body.key)
 
-    async def reclaims(self, caller: Caller, body: api.ListReclaims) -> api.Answer:
-        return api.Reclaims(reclaims=(self._reclaim("the-key-of-it"),))
+    async def reclaims(self, caller: Caller, body: calls.ListReclaims) -> calls.Answer:
+        return calls.Reclaims(reclaims=(self._reclaim("the-key-of-it"),))
 
-    def _reclaim(self, key: str) -> api.ReclaimView:
-        return api.ReclaimView(key=key, resource="sdsc/sp2", start=0, end=60)
+    def _reclaim(self, key: str) -> calls.ReclaimView:
+        return calls.ReclaimView(key=key, resource="sdsc/sp2", start=0, end=60)
 
-    async def reconcile(self, caller: Caller, body: api.Reconcile) -> api.Answer:
-        return api.Reconciled()
+    async def reconcile(self, caller: Caller, body: calls.Reconcile) -> calls.Answer:
+        return calls.Reconciled()
 
-    async def drain(self, caller: Caller, body: api.Drain) -> api.Answer:
-        return api.Health(status="draining", role="broker", name="npaci", version="1")
+    async def drain(self, caller: Caller, body: calls.Drain) -> calls.Answer:
+        return calls.Health(status="draining", role="broker", name="npaci", version="1")
 
 
 class Server:

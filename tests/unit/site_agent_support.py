@@ -9,13 +9,16 @@ from typing import Any
 from tests.protocol_support import ANN, COORDS, DAY, HERE, PARTS, T0, Site, rid, secret_of
 
 from kalends.agents.runs import Outcome
-from kalends.core import messages as m
-from kalends.core.messages import SiteReport
+from kalends.contract import messages as m
+from kalends.contract.messages import SiteReport
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, HeldChoice, RunCode, Starts, Stop
-from kalends.resource_servers.agent_visits import AgentLimits
-from kalends.resource_servers.effects import Effects, Errand
-from kalends.resource_servers.records import DEFAULT_LIMITS, ParticipantLimits
+from kalends.resource_servers.participation.agent_visits import AgentLimits
+from kalends.resource_servers.participation.effects import Effects, Errand
+from kalends.resource_servers.participation.participant_state import (
+    DEFAULT_LIMITS,
+    ParticipantLimits,
+)
 
 SOURCE = "def choose(view, request):\n    return [slot['id'] for slot in view['slots']]\n"
 KIND = SOURCE + "\ndef recall(slot, asker, view):\n    return True\n"

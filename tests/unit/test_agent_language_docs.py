@@ -10,10 +10,10 @@ from typing import get_args
 import pytest
 
 from kalends.agents.language import limits, vocabulary
-from kalends.agents.language.checking import violations_of
-from kalends.agents.language.engine import LanguageOnly
+from kalends.agents.language.checker import violations_of
 from kalends.agents.language.rules import REMEDIES
 from kalends.agents.runs import Job
+from kalends.agents.sandbox.language_only import LanguageOnly
 from kalends.core.scripts import RunCode
 
 TEXT = (Path(__file__).parents[2] / "docs" / "agent-language.md").read_text()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kalends.agents.language import limits
-from kalends.agents.language.checking import violations_of
-from kalends.agents.language.compiling import Rejected, compile_script
+from kalends.agents.language.checker import violations_of
+from kalends.agents.language.compiler import Rejected, compile_script
 from kalends.agents.language.rules import REMEDIES
 
 CHOOSE = "def choose(view, request):\n"

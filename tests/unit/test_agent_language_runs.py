@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 import pytest
 
 from kalends.agents.language import ENGINE, limits
-from kalends.agents.language.engine import LanguageOnly
 from kalends.agents.language.job import perform
 from kalends.agents.runs import Engine, Job, Outcome
+from kalends.agents.sandbox.language_only import LanguageOnly
 
 STEPS_MAX = 300_000
 

@@ -11,9 +11,9 @@ import pytest
 from tests.agent_worlds import DAY_S, MONDAY, Taken, at, calendar, chosen, run, visit
 
 from kalends.agents import ready
-from kalends.agents.language.checking import violations_of
-from kalends.agents.language.engine import LanguageOnly
+from kalends.agents.language.checker import violations_of
 from kalends.agents.runs import Job
+from kalends.agents.sandbox.language_only import LanguageOnly
 from kalends.agents.world.views import Asker, recall_arguments
 from kalends.core.errors import NotFound
 from kalends.core.scripts import Ask, HeldChoice

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kalends.agents.sandbox.budgets import SWEEP_EVERY, Budgets, Suspensions
-from kalends.agents.sandbox.queueing import FairQueue
+from kalends.agents.sandbox.fair_queue import FairQueue
 
 LENGTH_MAX, PER_USER_MAX = 6, 3
 

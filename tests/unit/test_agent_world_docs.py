@@ -13,7 +13,7 @@ import pytest
 from tests.agent_worlds import MONDAY, Taken, calendar, chosen, run, visit
 
 from kalends.agents import ready
-from kalends.agents.language.checking import violations_of
+from kalends.agents.language.checker import violations_of
 from kalends.agents.runs import Job
 from kalends.agents.world.offers import Offer
 from kalends.agents.world.views import Asker, recall_arguments

@@ -13,8 +13,8 @@ from kalends.agents import local, ready
 from kalends.agents.world.offers import offers
 from kalends.agents.world.views import Asker
 from kalends.calendars import ResourceCalendar
-from kalends.client.cli import _output
-from kalends.core.api import CalendarView
+from kalends.cli import _output
+from kalends.contract.calls import CalendarView
 from kalends.core.errors import InvalidInput
 from kalends.core.language import parse_alternatives
 from kalends.core.limits import LISTING_MAX, OFFERS_MAX, VIEW_STEPS_MAX

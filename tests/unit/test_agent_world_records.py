@@ -11,9 +11,9 @@ import pytest
 from tests.agent_worlds import DAY_S, MONDAY, Taken, calendar, run, visit
 
 from kalends.agents import ready, records
-from kalends.agents.language.engine import LanguageOnly
 from kalends.agents.records import RunRecord, decode, encode, record_of, replay, view_hash
 from kalends.agents.runs import Checked, Job, Outcome
+from kalends.agents.sandbox.language_only import LanguageOnly
 from kalends.core.errors import InvalidInput, TooLarge
 from kalends.core.scripts import Ask
 

@@ -17,8 +17,8 @@ from kalends.agents.runs import Job, Outcome
 from kalends.agents.world import default
 from kalends.agents.world.answers import BadResult, chosen, judged, recalled
 from kalends.agents.world.offers import Offer, offers
-from kalends.agents.world.shown import STEPS_EACH_MIN, STEPS_MAX, Shown, look, steps_each
 from kalends.agents.world.views import TAKEN_SHOWN_MAX, Asker, choose_arguments, recall_arguments
+from kalends.agents.world.visible_calendar import STEPS_EACH_MIN, STEPS_MAX, Shown, look, steps_each
 from kalends.agents.world.zones import zones_of
 from kalends.calendars import AccessList, ResourceCalendar, Rule
 from kalends.core import limits

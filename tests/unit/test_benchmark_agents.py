@@ -25,11 +25,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import effort
 
-from kalends.agents.language.engine import LanguageOnly
-from kalends.broker.choosing import Need, best_choice
+from kalends.agents.sandbox.language_only import LanguageOnly
+from kalends.broker.coordination.agent_choice import Need, best_choice
 from kalends.calendars import ResourceCalendar
+from kalends.contract.calls import CalendarView, RequestView
 from kalends.core import limits
-from kalends.core.api import CalendarView, RequestView
 from kalends.core.principals import Principal
 from kalends.core.scripts import HeldChoice
 

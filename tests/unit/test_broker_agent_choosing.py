@@ -11,10 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.effort import examples
 
-from kalends.broker import choosing
-from kalends.broker.choosing import Need, Option, best_choice, cheapest, common_starts, starts_of
+from kalends.broker.coordination import agent_choice
+from kalends.broker.coordination.agent_choice import (
+    Need,
+    Option,
+    best_choice,
+    cheapest,
+    common_starts,
+    starts_of,
+)
+from kalends.contract.messages import SiteReport
 from kalends.core import limits
-from kalends.core.messages import SiteReport
 from kalends.core.scripts import HeldChoice, Offered, Starts
 
 NAMES = ("a/one", "a/two", "b/one", "b/two")
@@ -191,7 +198,7 @@ def test_starts_are_tried_in_order_of_the_wishes_and_no_more_of_them_than_are_wa
         tried.append(options)
         return cheapest(needs, options)
 
-    monkeypatch.setattr(choosing, "cheapest", counted)
+    monkeypatch.setattr(agent_choice, "cheapest", counted)
     needs = [Need(0, 1, 0), Need(1, 1, 0)]
     offered = {
         "a": [(term, name, start) for term in (0, 1) for name in NAMES for start in range(9)]

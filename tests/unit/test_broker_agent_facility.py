@@ -15,7 +15,7 @@ from kalends.broker.server import build_broker
 from kalends.core.errors import InvalidInput, NoCommonTime
 from kalends.resource_servers.server import build_site
 from kalends.serving.configuration import Configuration, load_configuration
-from kalends.serving.runner import Service, listen
+from kalends.serving.http.runner import Service, listen
 
 DAY = (int(time.time()) // 86_400 + 10) * 86_400
 """Midnight (UTC) of a day that is not far away."""

@@ -13,7 +13,7 @@ import pytest
 import kalends
 from kalends.agents.runs import Checked
 from kalends.broker import scripts
-from kalends.broker.checking import LANGUAGE_ONLY, UNCHECKED, Checking, accepted
+from kalends.broker.script_checks import LANGUAGE_ONLY, UNCHECKED, Checking, accepted
 from kalends.broker.scripts import NAMES_MAX
 from kalends.broker.server import build_broker
 from kalends.client.retry import Backoff
@@ -28,8 +28,8 @@ from kalends.core.errors import (
 from kalends.core.limits import SCRIPT_BYTES_MAX
 from kalends.core.scripts import script_hash
 from kalends.serving.configuration import AgentsConfiguration, load_configuration
+from kalends.serving.http.runner import Service, listen
 from kalends.serving.logs import get_logger
-from kalends.serving.runner import Service, listen
 
 ONCE = Backoff(tries_max=1)
 WHEN = 4_000_000_000

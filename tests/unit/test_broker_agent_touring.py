@@ -21,11 +21,11 @@ from touring_support import (
     says,
 )
 
-from kalends.broker.attempts import HOLD_MS
-from kalends.broker.record import Spec
-from kalends.broker.touring import LEFT_MAX, UNKNOWN_MAX
-from kalends.broker.tours import AGREE_MAX, TOURS_MAX
-from kalends.core import messages as m
+from kalends.broker.coordination.agent_dispatch import LEFT_MAX, UNKNOWN_MAX
+from kalends.broker.coordination.decision_record import Spec
+from kalends.broker.coordination.itinerary import AGREE_MAX, TOURS_MAX
+from kalends.broker.coordination.prepare_phase import HOLD_MS
+from kalends.contract import messages as m
 from kalends.core.errors import LimitExceeded, Refusal, RefusalCode
 from kalends.core.limits import AGENT_MESSAGES_MAX, OFFERS_MAX
 from kalends.core.scripts import RunCode

@@ -12,14 +12,13 @@ from typing import Final
 
 import pytest
 
-from kalends.broker import register, script_table
-from kalends.broker.record import Begin, Commit, Record, Spec, encode_record
-from kalends.broker.store import KIND
+from kalends.broker.coordination.decision_record import Begin, Commit, Record, Spec, encode_record
 from kalends.core.errors import Conflict, StoreDamaged
 from kalends.core.identifiers import request_id
 from kalends.core.requests import Alternative, Request, Term
-from kalends.serving import maintenance, sqlite_file
-from kalends.serving.sqlite_file import StoreKind, open_store, side_path
+from kalends.stores.sqlite import maintenance, register, script_table, sqlite_file
+from kalends.stores.sqlite.register_file import KIND
+from kalends.stores.sqlite.sqlite_file import StoreKind, open_store, side_path
 
 VERSION_1: Final = """
 create table request (

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from test_register import RIDS, record_of
 
-from kalends.broker.changing import changed_request, changed_wants
-from kalends.broker.planner import fixed_wants
-from kalends.broker.record import Record, Spec
-from kalends.core.api import Change
+from kalends.broker.changes import changed_request, changed_wants
+from kalends.broker.coordination.decision_record import Record, Spec
+from kalends.broker.planning.planner import fixed_wants
+from kalends.contract.calls import Change
+from kalends.contract.messages import Want
 from kalends.core.errors import InvalidInput
 from kalends.core.language import format_alternatives
-from kalends.core.messages import Want
 from kalends.core.requests import Alternative, Request, Term
 
 START = 1_800_000_000

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from tests.protocol_broker import WANTS, Broker
 
-from kalends.broker import record as r
-from kalends.broker import register
-from kalends.broker.case import Case
-from kalends.broker.containing import asked, contained
-from kalends.broker.coordinator import Coordinator
-from kalends.broker.desk import ASIDE_MAX
-from kalends.broker.effects import Send
-from kalends.core import messages as m
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.effects import Send
+from kalends.broker.coordination.fault_containment import asked, contained
+from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction_table import ASIDE_MAX
+from kalends.contract import messages as m
 from kalends.core.errors import Conflict, Unavailable
+from kalends.stores.sqlite import register
 
 
 class Fault(Exception):

@@ -7,17 +7,16 @@ import sqlite3
 
 from test_register import RIDS, record_of
 
-from kalends.broker import record as r
-from kalends.broker import register
-from kalends.broker.coordinator import Coordinator
-from kalends.broker.desk import Identity
-from kalends.broker.directory import Directory
-from kalends.broker.effects import Effects
-from kalends.broker.planner import fixed_wants
-from kalends.broker.record import Record, Spec
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.decision_record import Record, Spec
+from kalends.broker.coordination.effects import Effects
+from kalends.broker.coordination.transaction_table import Identity
+from kalends.broker.planning.directory import Directory
+from kalends.broker.planning.planner import fixed_wants
+from kalends.contract import messages as m
+from kalends.contract.calls import RequestView
 from kalends.core import limits
-from kalends.core import messages as m
-from kalends.core.api import RequestView
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import Refusal
 from kalends.core.identifiers import request_id
@@ -26,6 +25,7 @@ from kalends.core.language import parse_alternatives
 from kalends.core.principals import Principal
 from kalends.core.requests import Request
 from kalends.core.resources import ResourceInfo
+from kalends.stores.sqlite import register
 
 NOW = Moment(1_000, 1_800_000_000_000)
 ANNA = Principal("anna")

@@ -13,11 +13,11 @@ import pytest
 import structlog
 
 from kalends.broker import service as shell
-from kalends.broker.directory import Directory
-from kalends.broker.measures import Measures
+from kalends.broker.metrics import Measures
+from kalends.broker.planning.directory import Directory
 from kalends.broker.service import BrokerService
-from kalends.broker.store import BrokerStore
 from kalends.serving.metrics import Metrics
+from kalends.stores.sqlite.register_file import BrokerStore
 
 WAIT_S = 20.0
 

@@ -21,7 +21,7 @@ from kalends.core.errors import (
     Unavailable,
 )
 from kalends.serving.configuration import BrokerConfiguration, load_configuration
-from kalends.serving.runner import Listening, Service, listen
+from kalends.serving.http.runner import Listening, Service, listen
 
 ONCE = Backoff(tries_max=1)
 WHEN = 4_000_000_000

@@ -16,12 +16,12 @@ from aiohttp import web
 
 from kalends.broker import site_link
 from kalends.broker.site_link import SiteLink
+from kalends.contract import messages as m
 from kalends.core import limits
-from kalends.core import messages as m
 from kalends.core.clock import LogicalClock
 from kalends.core.identifiers import request_id
 from kalends.core.resources import ResourceInfo
-from kalends.serving.outgoing import Proof
+from kalends.serving.auth.peer_auth import Proof
 
 RID = request_id(1_800_000_000_000, 7)
 HELLO = m.Hello(site="sdsc", epoch=3, resources=(ResourceInfo(name="sdsc/sp2"),))

@@ -15,13 +15,13 @@ import pytest
 import kalends
 from kalends.broker.server import build_broker
 from kalends.client.retry import Backoff
-from kalends.core import messages as m
-from kalends.core import wire
+from kalends.contract import codec
+from kalends.contract import messages as m
 from kalends.core.errors import StoreDamaged
 from kalends.resource_servers.server import build_site
 from kalends.serving.configuration import load_configuration
-from kalends.serving.maintenance import doctor
-from kalends.serving.runner import Listening, Service, listen
+from kalends.serving.http.runner import Listening, Service, listen
+from kalends.stores.sqlite.maintenance import doctor
 
 ONCE = Backoff(tries_max=1)
 WHEN = (int(time.time()) // 86_400 + 10) * 86_400
@@ -82,8 +82,8 @@ class Facility:
             aiohttp.ClientSession() as http,
             http.post(
                 f"{self.url}/v1/inquire",
-                data=wire.encode_msgpack(inquire),
-                headers={"Content-Type": wire.MSGPACK},
+                data=codec.encode_msgpack(inquire),
+                headers={"Content-Type": codec.MSGPACK},
             ) as response,
         ):
             await response.read()

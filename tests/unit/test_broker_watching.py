@@ -7,10 +7,10 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.broker import watching
-from kalends.broker.effects import Happened
-from kalends.broker.watching import EventRing
-from kalends.core.api import Event
+from kalends.broker import event_ring
+from kalends.broker.coordination.effects import Happened
+from kalends.broker.event_ring import EventRing
+from kalends.contract.calls import Event
 
 
 def happened(number: int, user: str = "anna", request_id: str = "one") -> Happened:
@@ -96,8 +96,8 @@ async def test_a_stop_answers_those_who_wait() -> None:
 
 async def test_a_long_answer_goes_on_in_the_next_call() -> None:
     ring = EventRing(0)
-    count = watching.ANSWER_MAX + 3
+    count = event_ring.ANSWER_MAX + 3
     ring.publish([happened(number) for number in range(1, count + 1)])
     first = await ring.watch("anna", "", 0, 0)
-    assert len(first.events) == watching.ANSWER_MAX
-    assert await numbers(ring, first.next) == list(range(watching.ANSWER_MAX + 1, count + 1))
+    assert len(first.events) == event_ring.ANSWER_MAX
+    assert await numbers(ring, first.next) == list(range(event_ring.ANSWER_MAX + 1, count + 1))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kalends.calendars import AccessList, Recurrence, Rule, open_access
-from kalends.calendars.access import ACTIONS, PRINCIPALS_MAX
+from kalends.calendars.rules.access import ACTIONS, PRINCIPALS_MAX
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval
 from kalends.core.principals import Principal

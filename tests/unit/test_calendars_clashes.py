@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kalends.calendars import Recurrence
-from kalends.calendars.recurring.clashes import first_clash, first_clash_of_any, is_ever_open
+from kalends.calendars.recurrence.clashes import first_clash, first_clash_of_any, is_ever_open
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval

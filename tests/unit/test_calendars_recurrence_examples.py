@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from kalends.calendars import Recurrence, Windows
-from kalends.calendars.recurring.repeat import parse_repeat
+from kalends.calendars.recurrence.repeat import parse_repeat
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval

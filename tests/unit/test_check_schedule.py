@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kalends.client.cli import cli
+from kalends.cli import cli
 from kalends.core.errors import InvalidInput
 from kalends.simulation.checking import POLICIES, check
 from kalends.simulation.workloads.reservations_file import read_reservations

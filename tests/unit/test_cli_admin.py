@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 from client_broker import Broker, serving_broker
 
-from kalends.client.cli import cli
+from kalends.cli import cli
+from kalends.serving.auth.keys import load_trusted_keys
+from kalends.serving.auth.tokens import KeyRing
 from kalends.serving.configuration import load_configuration
-from kalends.serving.keys import load_trusted_keys
-from kalends.serving.tokens import KeyRing
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_a_reclaim_needs_its_time_or_the_key_of_the_one_to_withdraw(broker: Brok
 WITHOUT_SERVER_PARTS = """
 import sys
 sys.modules["jwt"] = None
-from kalends.client.cli import main
+from kalends.cli import main
 sys.argv = ["kalends", "admin", "token", "--key", sys.executable, "--user", "a", "--audience", "b"]
 sys.exit(main())
 """

@@ -18,11 +18,11 @@ from client_broker import NOW_S, Broker, serving_broker
 from tests.process_tree import descendants
 
 from kalends.agents import ready, records
-from kalends.agents.language.engine import LanguageOnly
 from kalends.agents.sandbox import Sandbox, SandboxUnavailable
-from kalends.client.cli import _output, cli
+from kalends.agents.sandbox.language_only import LanguageOnly
+from kalends.cli import _output, cli
 from kalends.client.trials.samples import SLOTS, sample_job
-from kalends.core import api
+from kalends.contract import calls
 from kalends.core.resources import ResourceInfo, Slot
 
 HOUR_S = 3_600
@@ -64,7 +64,7 @@ def printed_calendar(
     path: Path, name: str, free: tuple[tuple[int, int, int], ...], *taken: Slot
 ) -> str:
     """What ``kalends calendar NAME --json`` prints."""
-    view = api.CalendarView(
+    view = calls.CalendarView(
         resource=ResourceInfo(name=name, capacity=64, grain_s=HOUR_S),
         start=NOW_S, end=NOW_S + DAY_S, until=NOW_S + DAY_S, free=free, slots=taken,
     )  # fmt: skip
@@ -351,7 +351,7 @@ def record() -> records.RunRecord:
 def site(record: records.RunRecord) -> Iterator[Broker]:
     with serving_broker() as site:
         site.runs.append(
-            api.RunView(
+            calls.RunView(
                 run="7", at_ms=NOW_S * 1000, id="", user="ada", script=record.script,
                 function="choose", code="ok", record=records.encode(record),
             )
@@ -400,7 +400,7 @@ def test_what_is_no_record_is_refused(record: records.RunRecord, tmp_path: Path)
 MISSING = """
 import sys
 sys.modules["RestrictedPython"] = None
-from kalends.client.cli import main
+from kalends.cli import main
 sys.argv = ["kalends", *sys.argv[1:]]
 sys.exit(main())
 """

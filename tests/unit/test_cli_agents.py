@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 from client_broker import NOW_S, Broker, serving_broker
 
-from kalends.client.cli import cli
-from kalends.core import api
+from kalends.cli import cli
+from kalends.contract import calls
 from kalends.core.errors import LimitExceeded
 from kalends.core.scripts import script_hash
 
@@ -106,8 +106,8 @@ def test_booking_with_a_file_uploads_it_first_and_says_who_chooses(
     ]
     assert f"  agent    {name} (script {script_hash(SOURCE)[:12]})" in result.stdout
     (_, uploaded), (_, booked) = broker.seen[:2]
-    assert isinstance(uploaded, api.UploadAgent)
-    assert isinstance(booked, api.Book)
+    assert isinstance(uploaded, calls.UploadAgent)
+    assert isinstance(booked, calls.Book)
     assert (uploaded.name, uploaded.source) == (name, SOURCE)
     assert booked.request.agent == name
     assert booked.request.arguments == {"at": "09:30", "days": 3}
@@ -125,7 +125,7 @@ def test_arguments_are_said_as_they_could_be_typed(run: Run, broker: Broker, typ
 def test_a_name_and_a_ready_made_agent_are_sent_as_they_are(run: Run, broker: Broker) -> None:
     run("book", "sdsc/sp2", *WHEN, "--agent", "ready:earliest")
     name, body = broker.seen[0]
-    assert isinstance(body, api.Book)
+    assert isinstance(body, calls.Book)
     assert (name, body.request.agent) == ("book", "ready:earliest")
 
 
@@ -146,7 +146,7 @@ def test_values_are_those_of_json_and_all_else_is_text(
         assert broker.seen == []
     else:
         _, body = broker.seen[0]
-        assert isinstance(body, api.Book)
+        assert isinstance(body, calls.Book)
         (sent,) = body.request.arguments.values()
         assert (sent, type(sent)) == (value, type(value))
 
@@ -220,8 +220,8 @@ def test_show_and_why_print_what_the_agent_left_and_cannot_steer_the_terminal(
     run("book", "sdsc/sp2", *WHEN, "--agent", "ready:earliest")
     (id,) = broker.requests
     notes = (
-        api.AgentNote(at_ms=NOW_S * 1000, site="sdsc", value={"seen": 12}),
-        api.AgentNote(at_ms=NOW_S * 1000, site="caltech", value="\x1b[2J"),
+        calls.AgentNote(at_ms=NOW_S * 1000, site="sdsc", value={"seen": 12}),
+        calls.AgentNote(at_ms=NOW_S * 1000, site="caltech", value="\x1b[2J"),
     )
     broker.requests[id] = msgspec.structs.replace(broker.requests[id], notes=notes)
     for command in ("show", "why"):
@@ -238,10 +238,10 @@ def test_what_became_of_the_visits_is_printed_after_booking_and_by_show(
     told = "round 1, sdsc: agent-error in line 3: KeyError: at; the default chose"
     keep = broker.keep
 
-    def keep_with_visit(view: api.RequestView, kind: str) -> api.RequestView:
+    def keep_with_visit(view: calls.RequestView, kind: str) -> calls.RequestView:
         number = len(broker.events)
         broker.events.append(
-            api.Event(number=number, at_ms=NOW_S * 1000, id=view.id, kind="agent", detail=told)
+            calls.Event(number=number, at_ms=NOW_S * 1000, id=view.id, kind="agent", detail=told)
         )
         return keep(view, kind)
 
@@ -266,7 +266,7 @@ def test_runs_at_a_site_are_listed_by_its_address_or_by_its_name(
     run("book", "sdsc/sp2", *WHEN)
     (id,) = broker.requests
     broker.runs = [
-        api.RunView(
+        calls.RunView(
             run=str(number), at_ms=NOW_S * 1000, id=id if number == 1 else "", user="ada",
             script="0a" * 32, function="choose", code=code, line=line, steps=120, cpu_us=1_250,
             detail=detail, record=b"\x80",
@@ -285,9 +285,9 @@ def test_runs_at_a_site_are_listed_by_its_address_or_by_its_name(
         r["run"]
         for r in data(run("agent", "runs", id[-4:], "--site", broker.url, "--json"), "runs")
     ] == ["1"]
-    named = api.SiteStatus(site="sdsc", url=broker.url, state="up")
+    named = calls.SiteStatus(site="sdsc", url=broker.url, state="up")
     monkeypatch.setattr(
-        Broker, "do_resources", lambda *_: api.Resources(resources=(), sites=(named,))
+        Broker, "do_resources", lambda *_: calls.Resources(resources=(), sites=(named,))
     )
     assert run("agent", "runs", "--site", "sdsc").stdout == listed.stdout
     unknown = run("agent", "runs", "--site", "sdcs")

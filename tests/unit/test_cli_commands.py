@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from client_broker import Broker, serving_broker
 
 import kalends
-from kalends.client.cli import cli
+from kalends.cli import cli
 from kalends.core.errors import (
     Expired,
     KalendsError,

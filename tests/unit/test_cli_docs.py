@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click
 
-from kalends.client.cli import cli
-from kalends.client.cli._groups import LazyGroup
+from kalends.cli import cli
+from kalends.cli._groups import LazyGroup
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
 BEGIN = "<!-- help: recorded by tests/unit/test_cli_docs.py, do not edit below -->\n"

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kalends.client.cli import cli
-from kalends.simulation.running import simulate
+from kalends.cli import cli
+from kalends.simulation.experiment import simulate
 
 EXCERPT = Path(__file__).parents[2] / "examples" / "data" / "sdsc-sp2-excerpt.swf"
 
@@ -258,7 +258,7 @@ def test_in_a_grid_a_reservation_of_a_part_delays_its_jobs_and_nodes_are_those_o
 
 def test_a_users_own_policy_is_found_in_the_current_directory(run: Run, log: Path) -> None:
     (log.parent / "my_rules.py").write_text(
-        "from kalends.scheduling.policies.fcfs import Fcfs\n"
+        "from kalends.scheduling.policies.ordered.fcfs import Fcfs\n"
         "class Mine(Fcfs):\n    pass\n"
         "class Broken(Fcfs):\n    def schedule(self, now):\n        return 1 / 0\n"
         "class Idle(Fcfs):\n    def schedule(self, now):\n        pass\n"
@@ -376,7 +376,7 @@ def test_of_many_users_those_that_had_the_most_are_shown(run: Run, log: Path) ->
 
 def test_a_replay_loads_nothing_of_servers_and_no_numpy(log: Path) -> None:
     program = (
-        "import sys\nfrom kalends.client.cli import main\n"
+        "import sys\nfrom kalends.cli import main\n"
         f"sys.argv = ['kalends', 'simulate', {str(log)!r}]\n"
         "assert main() == 0\n"
         "print(*{name.partition('.')[0] for name in sys.modules})\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from kalends.client.cli import _standard_input, cli
+from kalends.cli import _standard_input, cli
 
 EXCERPT = Path(__file__).parents[2] / "examples" / "data" / "sdsc-sp2-excerpt.swf"
 

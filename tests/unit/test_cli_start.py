@@ -13,7 +13,7 @@ import kalends
 ENTRY = """
 import sys
 from pathlib import Path
-from kalends.client.cli import main
+from kalends.cli import main
 sys.argv = ["kalends", *sys.argv[1:]]
 code = main()
 print("LOADED", *sys.modules, file=sys.stderr)

@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.client.cli import _timeline
-from kalends.client.cli._timeline import ASCII, Moment, draw, grid, moments, stack
-from kalends.core.api import CalendarView
+from kalends.cli import _timeline
+from kalends.cli._timeline import ASCII, Moment, draw, grid, moments, stack
+from kalends.contract.calls import CalendarView
 from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.times import parse_time
 

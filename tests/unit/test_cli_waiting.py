@@ -17,10 +17,10 @@ from click.testing import CliRunner, Result
 from client_broker import BUSY, NOW_S, Broker, serving_broker
 from rich.console import Console
 
-from kalends.client.cli import cli
-from kalends.client.cli._settings import Settings
-from kalends.client.cli._waiting import Progress
-from kalends.core import api
+from kalends.cli import cli
+from kalends.cli._settings import Settings
+from kalends.cli._wait_options import Progress
+from kalends.contract import calls
 from kalends.core.errors import LostRace, NoCommonTime
 
 WHEN = ["--for", "2h", "--at", "2027-01-15 09:00"]
@@ -52,7 +52,7 @@ def data(result: Result) -> Any:
 
 def in_line(ahead: int, *awaited: str, **more: Any) -> dict[str, Any]:
     # NOW_S is Fri 2027-01-15 09:00 in Berlin.
-    waiting = api.Waiting(since=NOW_S, until=NOW_S + 60, ahead=ahead, awaited=awaited, **more)
+    waiting = calls.Waiting(since=NOW_S, until=NOW_S + 60, ahead=ahead, awaited=awaited, **more)
     return {"waiting": waiting}
 
 
@@ -69,8 +69,8 @@ def failed(detail: str = "no room") -> dict[str, Any]:
     return {"state": "failed", "problem": problem, "claims": ()}
 
 
-def sent(broker: Broker) -> list[api.Book]:
-    return [body for _, body in broker.seen if isinstance(body, api.Book)]
+def sent(broker: Broker) -> list[calls.Book]:
+    return [body for _, body in broker.seen if isinstance(body, calls.Book)]
 
 
 def test_book_waits_until_it_is_settled_and_tells_each_step_in_a_line(
@@ -99,7 +99,7 @@ def test_with_json_nothing_is_told_but_what_was_understood_and_the_answer(
 def test_on_a_terminal_progress_is_one_line_that_changes_and_goes(broker: Broker) -> None:
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=120, legacy_windows=False)
-    view = api.RequestView(
+    view = calls.RequestView(
         id="0" * 36, state="open", user="ada", text="a/x", created_at=NOW_S,
         **in_line(1, "evil\x1b[2J"),
     )  # fmt: skip
@@ -167,7 +167,7 @@ def test_no_wait_asks_for_no_patience_and_shows_other_starts_when_refused(
     assert "waits    for nobody" in told
     assert told[-1] == "add --when-free to wait until what you asked for is free"
     assert told.index("kalends: taken") < told.index("free now, from then on:")
-    [looked] = [body for _, body in broker.seen if isinstance(body, api.Find)]
+    [looked] = [body for _, body in broker.seen if isinstance(body, calls.Find)]
     assert (looked.request.not_before, looked.request.not_after) == (NOW_S, 0)
     assert looked.request.preferences == sent(broker)[-1].request.preferences
 
@@ -246,7 +246,7 @@ def test_find_prefers_as_book_does(run: Run, broker: Broker) -> None:
     week = ["--for", "2h", "--after", "2027-01-15", "--before", "2027-01-18", "--prefer", "sat +2"]
     assert "prefer   +2 for a start Sat" in run("find", "caltech/onyx", *week).stderr
     run("book", "caltech/onyx", *week)
-    [looked] = [body for _, body in broker.seen if isinstance(body, api.Find)]
+    [looked] = [body for _, body in broker.seen if isinstance(body, calls.Find)]
     assert looked.request.preferences == sent(broker)[-1].request.preferences
     assert [preference.weight for preference in looked.request.preferences] == [2.0]
 

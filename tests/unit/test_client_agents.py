@@ -17,7 +17,8 @@ from kalends.client.client import Client
 from kalends.client.retry import Backoff
 from kalends.client.scripts import named_script
 from kalends.client.sync import SyncClient
-from kalends.core import api, limits
+from kalends.contract import calls
+from kalends.core import limits
 from kalends.core.errors import (
     Conflict,
     InvalidInput,
@@ -57,8 +58,8 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def a_run(number: int, id: str) -> api.RunView:
-    return api.RunView(
+def a_run(number: int, id: str) -> calls.RunView:
+    return calls.RunView(
         run=str(number), at_ms=NOW_S * 1000, id=id, user="ada", script="0" * 64, function="choose",
         code="ok", steps=12, record=b"\x80",
     )  # fmt: skip
@@ -100,7 +101,7 @@ async def test_a_request_names_its_agent_and_what_it_is_given_along(
     assert booked.agent == "ready:earliest"
     ((name, body),) = broker.seen
     assert name == "book"
-    assert isinstance(body, api.Book)
+    assert isinstance(body, calls.Book)
     assert (body.request.agent, body.request.arguments) == ("ready:earliest", arguments)
     assert body.request == client.request(
         "sdsc/sp2", **HOUR, agent="ready:earliest", arguments=arguments
@@ -182,7 +183,7 @@ async def test_the_mark_that_some_editors_begin_a_file_with_is_no_part_of_the_sc
     view = await client.book("sdsc/sp2", **HOUR, agent=tmp_path / "marked.py")
     assert view.script == script_hash(SOURCE)
     uploaded = broker.seen[0][1]
-    assert isinstance(uploaded, api.UploadAgent)
+    assert isinstance(uploaded, calls.UploadAgent)
     assert uploaded.source == SOURCE
 
 
@@ -230,7 +231,7 @@ async def test_every_call_about_agents_has_a_method_that_makes_it(
     await client.agent_runs()
     await client.agent_run(1)
     made = {name for name, _ in broker.seen if name.startswith("agent_")}
-    assert made == {name for name in api.OPERATION if name.startswith("agent_")}
+    assert made == {name for name in calls.OPERATION if name.startswith("agent_")}
 
 
 async def test_runs_are_listed_without_records_and_fetched_with_them(
@@ -276,6 +277,6 @@ def test_the_waiting_client_has_every_call_about_agents_too(broker: Broker, file
 
 
 def test_the_types_of_answers_are_public() -> None:
-    assert kalends.AgentView is api.AgentView
-    assert kalends.RunView is api.RunView
-    assert kalends.AgentNote is api.AgentNote
+    assert kalends.AgentView is calls.AgentView
+    assert kalends.RunView is calls.RunView
+    assert kalends.AgentNote is calls.AgentNote

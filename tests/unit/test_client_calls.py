@@ -14,7 +14,7 @@ from client_broker import BUSY, NOW_S, Broker, serving, serving_broker
 import kalends
 from kalends.client.client import Client
 from kalends.client.retry import Backoff
-from kalends.core import api
+from kalends.contract import calls
 from kalends.core.errors import (
     Conflict,
     InvalidInput,
@@ -63,7 +63,7 @@ async def client(
         yield client
 
 
-async def book(client: Client, **options: Any) -> api.RequestView:
+async def book(client: Client, **options: Any) -> calls.RequestView:
     return await client.book("sdsc/sp2:64 + caltech/onyx", duration="2h", **options)
 
 
@@ -89,15 +89,15 @@ async def test_every_call_of_the_table_has_a_method_that_makes_it(
     assert (await client.drain(False)).status == "ok"
     assert (await client.audit()).claims
     assert (await client.reconcile(wait_s=2.5)).unreached == ("caltech",)
-    assert broker.seen[-1] == ("reconcile", api.Reconcile(wait_ms=2_500, go_on=False))
+    assert broker.seen[-1] == ("reconcile", calls.Reconcile(wait_ms=2_500, go_on=False))
     taken = await client.reclaim("sdsc/sp2", at="now+1d", duration="2h", reason="a new pump")
     assert (taken.end - taken.start, taken.reason) == (7_200, "a new pump")
     assert await client.reclaims() == (taken,)
     assert await client.end_reclaim(taken.key) == taken
     await client.resolve(broker.seen[0][1].key)
     await client.events()
-    about_agents = {name for name in api.OPERATION if name.startswith("agent_")}
-    assert {name for name, _ in broker.seen} == set(api.OPERATION) - about_agents
+    about_agents = {name for name in calls.OPERATION if name.startswith("agent_")}
+    assert {name for name, _ in broker.seen} == set(calls.OPERATION) - about_agents
 
 
 async def test_a_reservation_grows_and_shrinks_from_its_start(client: Client) -> None:

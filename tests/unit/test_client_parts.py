@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import kalends
 from kalends.client import zones
-from kalends.client.asking import length_s, time_s
+from kalends.client.request_builder import length_s, time_s
 from kalends.client.retry import Backoff
 from kalends.client.transport import Access
 from kalends.core.errors import InvalidInput

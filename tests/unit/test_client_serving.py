@@ -12,13 +12,13 @@ from serving_support import Deeds, ManualClock, serving
 
 import kalends
 from kalends.client.client import Client
-from kalends.core.api import OPERATIONS
+from kalends.contract.calls import OPERATIONS
 from kalends.core.errors import NoCommonTime, NotAllowed, NotAuthenticated, NotFound, OutcomeUnknown
-from kalends.serving.callers import Caller
-from kalends.serving.dispatch import Handler, Role
-from kalends.serving.keys import load_private_key, load_trusted_keys, write_key_pair
-from kalends.serving.limiting import ServingLimits
-from kalends.serving.tokens import KeyRing, mint
+from kalends.serving.auth.callers import Caller
+from kalends.serving.auth.keys import load_private_key, load_trusted_keys, write_key_pair
+from kalends.serving.auth.tokens import KeyRing, mint
+from kalends.serving.http.dispatch import Handler, Role
+from kalends.serving.http.rate_limits import ServingLimits
 
 TRANSPORTS = ("session", "http")
 

@@ -12,8 +12,8 @@ import pytest
 from client_broker import BUSY, NOW_S, Broker, serving_broker
 
 import kalends
-from kalends.client.waiting import AWAY_S_MAX, LOOK_AGAIN_S, Follower
-from kalends.core import api
+from kalends.client.follower import AWAY_S_MAX, LOOK_AGAIN_S, Follower
+from kalends.contract import calls
 from kalends.core.errors import (
     InvalidInput,
     KeyReused,
@@ -41,7 +41,7 @@ def connected(broker: Broker, **options: Any) -> kalends.Client:
 
 
 def in_line(ahead: int, *awaited: str, listed: bool = False) -> dict[str, Any]:
-    waiting = api.Waiting(
+    waiting = calls.Waiting(
         since=NOW_S, until=NOW_S + 60, ahead=ahead, awaited=awaited, listed=listed
     )
     return {"waiting": waiting}
@@ -54,7 +54,7 @@ async def test_a_request_is_followed_until_it_is_settled_and_each_change_is_told
     broker: Broker,
 ) -> None:
     broker.courses.append([TWO_STEPS[0], TWO_STEPS[0], *TWO_STEPS[1:]])
-    told: list[api.RequestView] = []
+    told: list[calls.RequestView] = []
     async with connected(broker) as client:
         booked = await client.book(
             "caltech/onyx", duration="1h", wait_s=None, on_progress=told.append
@@ -67,7 +67,7 @@ async def test_progress_may_be_a_coroutine_function_and_is_waited_for(broker: Br
     broker.courses.append(list(TWO_STEPS))
     begun, ended = [], []
 
-    async def tell(view: api.RequestView) -> None:
+    async def tell(view: calls.RequestView) -> None:
         begun.append(view)
         await asyncio.sleep(0)
         ended.append(view)
@@ -85,7 +85,7 @@ async def test_without_progress_it_is_followed_all_the_same(broker: Broker) -> N
 
 
 async def test_what_is_free_needs_one_call_and_tells_no_progress(broker: Broker) -> None:
-    told: list[api.RequestView] = []
+    told: list[calls.RequestView] = []
     async with connected(broker) as client:
         await client.book("caltech/onyx", duration="1h", wait_s=None, on_progress=told.append)
     assert [name for name, _ in broker.seen] == ["book"]
@@ -129,7 +129,7 @@ async def test_patience_and_the_time_to_give_up_are_sent(broker: Broker) -> None
             "caltech/onyx", duration="1h", patience="taken", give_up_at="now+1d", keep="5m"
         )
         await client.book("caltech/onyx", duration="1h", patience="none", give_up_at=NOW_S + 5)
-    sent = [body for _, body in broker.seen if isinstance(body, api.Book)]
+    sent = [body for _, body in broker.seen if isinstance(body, calls.Book)]
     assert [(body.patience, body.give_up_at, body.hold) for body in sent] == [
         ("held", 0, False),
         ("taken", NOW_S + 86_400, True),
@@ -212,7 +212,7 @@ def test_the_waiting_client_tells_progress_in_the_callers_thread_which_may_call_
     threads: list[int] = []
     with kalends.connect_sync(broker.url, user="ada") as client:
 
-        def give_up(view: api.RequestView) -> None:
+        def give_up(view: calls.RequestView) -> None:
             threads.append(threading.get_ident())
             client.cancel(view.id)
 
@@ -224,7 +224,7 @@ def test_the_waiting_client_tells_progress_in_the_callers_thread_which_may_call_
 def test_an_error_in_progress_ends_the_wait_of_the_waiting_client(broker: Broker) -> None:
     broker.courses.append(list(TWO_STEPS))
 
-    def stop(view: api.RequestView) -> None:
+    def stop(view: calls.RequestView) -> None:
         raise ZeroDivisionError
 
     with kalends.connect_sync(broker.url, user="ada") as client:
@@ -244,13 +244,13 @@ class Away:
     async def sleep(self, seconds: float) -> None:
         self.now_s += seconds
 
-    async def show(self, id: str) -> api.RequestView:
-        return api.RequestView(id=id, state="reserved", user="ada", text="a/x", created_at=1)
+    async def show(self, id: str) -> calls.RequestView:
+        return calls.RequestView(id=id, state="reserved", user="ada", text="a/x", created_at=1)
 
-    async def events(self, after: int = -1, *, id: str = "", wait_s: float = 0.0) -> api.Events:
+    async def events(self, after: int = -1, *, id: str = "", wait_s: float = 0.0) -> calls.Events:
         if self.now_s < self.back_s:
             raise self.error
-        return api.Events(events=(), next=1)
+        return calls.Events(events=(), next=1)
 
 
 def follower(away: Away) -> Follower:
@@ -274,7 +274,7 @@ async def test_a_broker_that_stays_away_ends_the_wait_with_its_error() -> None:
 class OftenAway(Away):
     """Open at first; away for most of `AWAY_S_MAX` after every answer."""
 
-    async def show(self, id: str) -> api.RequestView:
+    async def show(self, id: str) -> calls.RequestView:
         view = await super().show(id)
         if self.now_s > 2 * AWAY_S_MAX:
             return view

@@ -7,17 +7,18 @@ from typing import Any
 import pytest
 from tests.simulation.disks import _memory
 
-from kalends.broker import register, warrants
-from kalends.broker.auditing import Auditing
-from kalends.broker.comparing import Ours, compare
-from kalends.broker.reconciling import Reconciling
-from kalends.broker.record import Begin, Cancel, Record, Recover, Spec
-from kalends.broker.store import KIND
-from kalends.core import messages as m
-from kalends.core.api import LostReservation
+from kalends.broker.coordination import warrants
+from kalends.broker.coordination.decision_record import Begin, Cancel, Record, Recover, Spec
+from kalends.broker.reconciliation.audit import Auditing
+from kalends.broker.reconciliation.comparison import Ours, compare
+from kalends.broker.reconciliation.reconciler import Reconciling
+from kalends.contract import messages as m
+from kalends.contract.calls import LostReservation
 from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
+from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register_file import KIND
 
 RID = request_id(1_800_000_000_000, 1)
 ANN = Principal("ann", ("staff",))

@@ -7,10 +7,10 @@ from msgspec import structs
 from tests.protocol_broker import SITES, START, WANTS, Broker, hello, new_register
 from tests.protocol_support import BOB, COORDS, T0, secret_of
 
-from kalends.broker.case import NEXT_PHASES, Phase
-from kalends.broker.desk import REQUEST_MS_MAX
-from kalends.broker.negotiating import ROUNDS_MAX, VOTE_MS_MAX
-from kalends.core import messages as m
+from kalends.broker.coordination.negotiation import ROUNDS_MAX, VOTE_MS_MAX
+from kalends.broker.coordination.transaction import NEXT_PHASES, Phase
+from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX
+from kalends.contract import messages as m
 from kalends.core.errors import (
     Conflict,
     IllegalEvent,

@@ -7,11 +7,11 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.client.cli._timeline import ASCII
-from kalends.client.demo.drawing import draw_all
-from kalends.core.api import CalendarView
+from kalends.cli._timeline import ASCII
+from kalends.contract.calls import CalendarView
 from kalends.core.intervals import Interval
 from kalends.core.resources import ResourceInfo, Slot
+from kalends.demo.calendar_drawing import draw_all
 
 START = 1_800_000_000
 HOUR = 3_600

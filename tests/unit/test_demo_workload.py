@@ -7,10 +7,10 @@ from importlib import resources
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kalends.client.demo.workload import AHEAD_S, LEAD_S, job_bookings
-from kalends.core.swf import read_header, read_jobs, running_and_reserved
+from kalends.demo.workload import AHEAD_S, LEAD_S, job_bookings
+from kalends.simulation.workloads.swf_fields import read_header, read_jobs, running_and_reserved
 
-LOG = resources.files("kalends.client") / "demo_data" / "sdsc-sp2-excerpt.swf"
+LOG = resources.files("kalends.demo") / "data" / "sdsc-sp2-excerpt.swf"
 LINES = LOG.read_text("utf-8").splitlines()
 NODES = int(read_header(LINES)["MaxProcs"])
 

@@ -7,21 +7,21 @@ import itertools
 import pytest
 from serving_support import ManualClock
 
-from kalends.broker.asking import Asking
-from kalends.broker.directory import Directory
-from kalends.broker.finding import Finding
+from kalends.broker.availability_queries import Finding
+from kalends.broker.planning.directory import Directory
+from kalends.broker.site_queries import Asking
 from kalends.calendars import Booking, Limit, Limits, OwnersRules, ResourceCalendar
-from kalends.calendars.access import open_access
-from kalends.core import api
-from kalends.core import messages as m
+from kalends.calendars.rules.access import open_access
+from kalends.contract import calls
+from kalends.contract import messages as m
 from kalends.core.errors import NotFound, RefusalCode
 from kalends.core.language import parse_request
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.book import SiteBook
-from kalends.resource_servers.views import look
-from kalends.resource_servers.waiting_list import WaitingList
-from kalends.serving.callers import Caller
+from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.views import look
+from kalends.resource_servers.participation.waiting_list import WaitingList
+from kalends.serving.auth.callers import Caller
 
 T0 = 1_800_000_000
 H = 3_600
@@ -58,11 +58,11 @@ class Site:
             )
         )  # fmt: skip
 
-    async def find(self, text: str, *, hours: int = 8, explain: bool = True) -> api.Found:
+    async def find(self, text: str, *, hours: int = 8, explain: bool = True) -> calls.Found:
         request = parse_request(
             text, duration="2h", now_s=T0, zone="UTC", not_before=T0, not_after=T0 + hours * H
         )
-        return await self.finding.find(ADA, api.Find(request=request, explain=explain))
+        return await self.finding.find(ADA, calls.Find(request=request, explain=explain))
 
 
 def two_machines() -> Site:
@@ -72,7 +72,7 @@ def two_machines() -> Site:
     )
 
 
-def hours(found: api.Found) -> list[tuple[float, int, float]]:
+def hours(found: calls.Found) -> list[tuple[float, int, float]]:
     return [((each.start - T0) / H, each.alternative, each.weight) for each in found.candidates]
 
 
@@ -94,7 +94,7 @@ async def test_each_start_is_priced_by_the_time_that_it_leaves_idle() -> None:
         (start, each.price)
         for (start, _, _), each in zip(hours(found), found.candidates, strict=True)
     ]
-    assert prices == [(1, api.Price(idle_unit_s=H)), (5, api.Price())]
+    assert prices == [(1, calls.Price(idle_unit_s=H)), (5, calls.Price())]
 
 
 async def test_what_is_longer_than_the_owner_lets_anybody_book_is_not_found() -> None:

@@ -8,9 +8,9 @@ from kalends.core.errors import InvalidInput
 from kalends.scheduling.grid import Grid
 from kalends.scheduling.grid_spec import crossing_from, grid_from
 from kalends.scheduling.job import Components
-from kalends.scheduling.placing import ClusterSpec, Crossing, Part
-from kalends.scheduling.policies.easy import Easy
-from kalends.scheduling.policies.fcfs import Fcfs
+from kalends.scheduling.placement import ClusterSpec, Crossing, Part
+from kalends.scheduling.policies.backfill.easy import Easy
+from kalends.scheduling.policies.ordered.fcfs import Fcfs
 from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler

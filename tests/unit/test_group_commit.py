@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kalends.core.errors import Unavailable
-from kalends.serving.group_commit import Committed, GroupCommit, StoreFailed
+from kalends.stores.sqlite.group_commit import Committed, GroupCommit, StoreFailed
 
 
 class Recording:
@@ -165,7 +165,7 @@ async def test_reports_come_in_the_order_of_submission_and_each_with_its_own(
 async def test_submissions_beyond_one_transaction_keep_their_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kalends.serving.group_commit.OPERATIONS_MAX", 10)
+    monkeypatch.setattr("kalends.stores.sqlite.group_commit.OPERATIONS_MAX", 10)
     async with bench(tmp_path) as it:
         it.connection.may_commit.clear()
         for number in range(100):

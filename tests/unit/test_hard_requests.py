@@ -7,11 +7,11 @@ from msgspec import structs
 from tests.protocol_broker import START, Broker
 from tests.protocol_support import ANN, DAY, T0
 
-from kalends.broker.obstacles import fewest_to_move
-from kalends.broker.planner import plan
-from kalends.broker.record import Spec
-from kalends.broker.work import STEPS_MAX, TooMuchWork, Work
-from kalends.core import messages as m
+from kalends.broker.coordination.decision_record import Spec
+from kalends.broker.planning.obstacles import fewest_to_move
+from kalends.broker.planning.planner import plan
+from kalends.broker.planning.search_budget import STEPS_MAX, TooMuchWork, Work
+from kalends.contract import messages as m
 from kalends.core.language import parse_request
 from kalends.core.requests import Alternative, Attribute, AttributePreference, Request, Term
 from kalends.core.resources import ResourceInfo, Slot

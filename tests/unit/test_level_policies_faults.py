@@ -11,7 +11,7 @@ from tests import effort
 from kalends.machines.spec import machine_from
 from kalends.scheduling import Cluster, Job, Reservation, Scheduler, policy_maker
 from kalends.scheduling.mapped import MappedCluster
-from kalends.scheduling.policies.levels import Ffdh, LevelPolicy
+from kalends.scheduling.policies.levels.packing import Ffdh, LevelPolicy
 from kalends.scheduling.registry import POLICIES
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay

@@ -14,9 +14,9 @@ from tests.unit.test_broker_site_link import HELLO, Site, linked
 from tests.unit.test_sessions_that_last import Clocks, site_with
 
 from kalends.core.errors import NotAuthenticated
-from kalends.serving.keys import load_trusted_keys, write_key_pair
-from kalends.serving.outgoing import TOKEN_S, Proof, server_proofs
-from kalends.serving.tokens import KeyRing
+from kalends.serving.auth.keys import load_trusted_keys, write_key_pair
+from kalends.serving.auth.peer_auth import TOKEN_S, Proof, server_proofs
+from kalends.serving.auth.tokens import KeyRing
 
 DAY_S = 86_400
 NOW_S = 1_800_000_000

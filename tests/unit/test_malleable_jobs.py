@@ -13,10 +13,10 @@ from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Moldability
 from kalends.scheduling.molding import Molding
-from kalends.scheduling.policies.easy import Easy
-from kalends.scheduling.policies.fcfs import Fcfs
-from kalends.scheduling.policies.moldable import Adaptive, Lazy
-from kalends.scheduling.policies.reconfigurable import Reconfigurable
+from kalends.scheduling.policies.backfill.easy import Easy
+from kalends.scheduling.policies.moldable.moldable import Adaptive, Lazy
+from kalends.scheduling.policies.moldable.reconfigurable import Reconfigurable
+from kalends.scheduling.policies.ordered.fcfs import Fcfs
 from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler

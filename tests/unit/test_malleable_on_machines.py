@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kalends.machines.spec import machine_from
 from kalends.scheduling.mapped import MappedCluster
-from kalends.scheduling.policies.moldable import Adaptive, Lazy
-from kalends.scheduling.policies.reconfigurable import Reconfigurable
+from kalends.scheduling.policies.moldable.moldable import Adaptive, Lazy
+from kalends.scheduling.policies.moldable.reconfigurable import Reconfigurable
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.kernel import replay
 from kalends.simulation.malleable import Course, MalleableJob

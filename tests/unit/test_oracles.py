@@ -12,7 +12,7 @@ from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.grid_spec import grid_from
 from kalends.scheduling.job import Components
-from kalends.scheduling.policies.fcfs import Fcfs
+from kalends.scheduling.policies.ordered.fcfs import Fcfs
 from kalends.simulation.co_allocation import drawn, on_partitions, split
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.oracles import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.protocol_support import HERE, Site, commit, prepare, visit, vote, want
 
 from kalends.calendars import Limit, Share
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
 
 HOUR = 3_600

@@ -6,7 +6,7 @@ from msgspec import structs
 from tests.protocol_support import Site, visit, want
 
 from kalends.calendars import HeadStart
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.core.principals import Principal
 
 STAFF = Principal("cy", ("staff",))

@@ -23,7 +23,7 @@ from tests.protocol_support import (
     want,
 )
 
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
 from kalends.core.principals import Principal
 

@@ -33,17 +33,22 @@ from tests.protocol_support import (
 )
 
 from kalends.calendars import Rule
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.core.errors import IllegalEvent, RefusalCode
-from kalends.resource_servers.in_doubt import PEERS_AFTER_INQUIRIES
-from kalends.resource_servers.records import (
+from kalends.resource_servers.participation.claim_sets import Claim, decode_stake
+from kalends.resource_servers.participation.in_doubt import PEERS_AFTER_INQUIRIES
+from kalends.resource_servers.participation.participant_state import (
     COLLECT_EVERY_MS,
     INQUIRE_AFTER_MS,
     INQUIRE_EVERY_MS_MAX,
     ParticipantLimits,
 )
-from kalends.resource_servers.stakes import Claim, decode_stake
-from kalends.resource_servers.transitions import TRANSITIONS, ClaimEvent, ClaimState, next_state
+from kalends.resource_servers.participation.transitions import (
+    TRANSITIONS,
+    ClaimEvent,
+    ClaimState,
+    next_state,
+)
 
 STATES: tuple[ClaimState, ...] = (
     "absent", "queued", "held", "prepared", "locked", "cancelled", "replaced",

@@ -5,18 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kalends.broker.explaining import explain
-from kalends.broker.planner import (
-    candidates,
-    executable,
-    fixed_start,
-    fixed_wants,
-    plan,
-)
-from kalends.broker.search import BEATS_MAX
+from kalends.broker.planning.explanations import explain
+from kalends.broker.planning.planner import candidates, executable, fixed_start, fixed_wants, plan
+from kalends.broker.planning.sweep import BEATS_MAX
+from kalends.contract.messages import Want
 from kalends.core.errors import InvalidInput, RefusalCode
 from kalends.core.language import parse_request
-from kalends.core.messages import Want
 from kalends.core.requests import Request, TimePreference
 from kalends.core.resources import AttributeValue, ResourceInfo
 

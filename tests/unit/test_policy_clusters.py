@@ -13,10 +13,16 @@ from kalends.machines.spec import machine_from
 from kalends.scheduling import Cluster, Job, Reservation, Scheduler, policy_maker
 from kalends.scheduling.grid import Grid
 from kalends.scheduling.mapped import MappedCluster
-from kalends.scheduling.placing import ClusterSpec
-from kalends.scheduling.policies.conservative import Conservative
-from kalends.scheduling.policies.levels import FcfsStar, Ffdh, FfdhStar, Ffih, FfihStar
-from kalends.scheduling.policies.voting import Ivs
+from kalends.scheduling.placement import ClusterSpec
+from kalends.scheduling.policies.backfill.conservative import Conservative
+from kalends.scheduling.policies.levels.packing import (
+    FcfsStar,
+    Ffdh,
+    FfdhStar,
+    Ffih,
+    FfihStar,
+)
+from kalends.scheduling.policies.levels.voting import Ivs
 from kalends.scheduling.registry import POLICIES
 from kalends.simulation.kernel import replay
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kalends.client.cli import cli
+from kalends.cli import cli
 from kalends.core.errors import InvalidInput
 from kalends.scheduling import Cluster, Scheduler, policy_maker
 from kalends.scheduling.registry import POLICIES, PolicyInfo

@@ -7,11 +7,11 @@ from tests.protocol_broker import START, Broker
 from tests.protocol_support import ANN, T0
 from touring_support import AgentBroker
 
-from kalends.broker.directory import SiteEntry
-from kalends.broker.polling import odds as o
-from kalends.broker.polling.views import poll_views
-from kalends.broker.record import Spec
-from kalends.core import messages as m
+from kalends.broker.coordination.decision_record import Spec
+from kalends.broker.planning.directory import SiteEntry
+from kalends.broker.planning.polling import site_statistics as o
+from kalends.broker.planning.polling.views import poll_views
+from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.language import parse_request
 from kalends.core.requests import Request

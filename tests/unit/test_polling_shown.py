@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kalends.client.cli._polls import BAR_WIDTH, ROWS_MAX, poll_lines
-from kalends.core.api import PollPoint, PollView
+from kalends.cli._polls import BAR_WIDTH, ROWS_MAX, poll_lines
+from kalends.contract.calls import PollPoint, PollView
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from kalends.broker import case
-from kalends.broker.case import NEXT_PHASES
-from kalends.core import messages as m
-from kalends.resource_servers.transitions import DURABLE, TRANSITIONS
+from kalends.broker.coordination import transaction
+from kalends.broker.coordination.transaction import NEXT_PHASES
+from kalends.contract import messages as m
+from kalends.resource_servers.participation.transitions import DURABLE, TRANSITIONS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "protocol.md"
 
@@ -77,7 +77,7 @@ def claims_diagram() -> str:
 
 
 def cases_table() -> str:
-    going_on = {row[0]: row[1:] for row in rst_rows(case.__doc__)}
+    going_on = {row[0]: row[1:] for row in rst_rows(transaction.__doc__)}
     rows = [
         [phase, *going_on.get(phase, ["", ""]), ", ".join(after for after in NEXT_PHASES if after in then)]
         for phase, then in NEXT_PHASES.items()
@@ -128,11 +128,11 @@ def test_every_message_and_phase_is_in_the_tables() -> None:
         if isinstance(kind, type) and issubclass(kind, m.Message) and kind is not m.Message
     }
     assert {row[0] for row in rst_rows(m.__doc__)} == kinds
-    assert {row[0] for row in rst_rows(case.__doc__)} == {*NEXT_PHASES} - {"new", "over"}
+    assert {row[0] for row in rst_rows(transaction.__doc__)} == {*NEXT_PHASES} - {"new", "over"}
 
 
 def test_the_table_in_the_docstring_of_transitions_is_the_same() -> None:
-    from kalends.resource_servers import transitions
+    from kalends.resource_servers.participation import transitions
 
     for state, shown, durable in rst_rows(transitions.__doc__):
         assert shown == SHOWN_AS.get(state, "available")

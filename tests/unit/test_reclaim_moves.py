@@ -9,11 +9,11 @@ from tests.protocol_support import DAY, T0, visit, want
 from tests.protocol_support import rid as number_to_rid
 from tests.reclaim_world import HOUR, ReclaimWorld
 
-from kalends.broker.reclaiming import TRIES_MAX
-from kalends.broker.record import decode_record
+from kalends.broker.coordination.decision_record import decode_record
+from kalends.broker.coordination.owner_reclaims import TRIES_MAX
 from kalends.calendars import Limit, Limits
-from kalends.core import api
-from kalends.core import messages as m
+from kalends.contract import calls
+from kalends.contract import messages as m
 from kalends.core.errors import InvalidInput, KeyReused, NotFound, RefusalCode
 from kalends.core.principals import Principal
 
@@ -318,19 +318,19 @@ def test_a_site_is_not_believed_about_the_resources_of_another() -> None:
 def test_a_reclaim_is_repeatable_by_its_key_and_no_other_may_use_it() -> None:
     world = ReclaimWorld()
     site = world.sites["here"]
-    body = api.Reclaim(key="the-key-of-it", resource="here/one", start=START, end=START + HOUR)
+    body = calls.Reclaim(key="the-key-of-it", resource="here/one", start=START, end=START + HOUR)
 
-    def ask(asked: api.Reclaim) -> api.ReclaimView:
+    def ask(asked: calls.Reclaim) -> calls.ReclaimView:
         return site.call(lambda participant, now: participant.reclaim(asked, now))
 
     assert ask(body) == ask(body)
     assert len(world.reclaims("here")) == 1
     with pytest.raises(KeyReused):
-        ask(api.Reclaim(key="the-key-of-it", resource="here/one", start=START, end=START + 1))
+        ask(calls.Reclaim(key="the-key-of-it", resource="here/one", start=START, end=START + 1))
     for wrong in (
-        api.Reclaim(key="another-key", resource="here/none", start=START, end=START + HOUR),
-        api.Reclaim(key="another-key", resource="here/one", start=START, end=START),
-        api.Reclaim(key="another-key", resource="here/one", start=0, end=HOUR),
+        calls.Reclaim(key="another-key", resource="here/none", start=START, end=START + HOUR),
+        calls.Reclaim(key="another-key", resource="here/one", start=START, end=START),
+        calls.Reclaim(key="another-key", resource="here/one", start=0, end=HOUR),
     ):
         with pytest.raises(InvalidInput):
             ask(wrong)

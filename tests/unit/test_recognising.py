@@ -11,14 +11,14 @@ from tests.protocol_support import KEY, REGISTER, Site, vote, want
 from tests.simulation.disks import _memory
 from tests.unit.test_comparing import row
 
-from kalends.broker import register
-from kalends.broker.recognising import LISTEN_MS, Live, Recognition, mark_for
-from kalends.broker.record import Ask, Begin, Commit, Record, encode_record
-from kalends.broker.store import KIND
+from kalends.broker.coordination.decision_record import Ask, Begin, Commit, Record, encode_record
+from kalends.broker.reconciliation.recognition import LISTEN_MS, Live, Recognition, mark_for
+from kalends.contract import messages as m
 from kalends.core import limits
-from kalends.core import messages as m
 from kalends.core.errors import LostRace
 from kalends.core.identifiers import request_id
+from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register_file import KIND
 
 SECRET = "the secret of the register"
 ONE, TWO = "1" * 32, "2" * 32

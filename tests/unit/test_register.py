@@ -14,12 +14,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kalends.broker import record as r
-from kalends.broker import register
-from kalends.broker.record import Record, Registered, Spec, encode_record
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.decision_record import Record, Registered, Spec, encode_record
 from kalends.core.clock import ASTRAY_MS
 from kalends.core.identifiers import request_id
 from kalends.core.requests import Alternative, Request, Term
+from kalends.stores.sqlite import register
 
 REQUEST = Request(
     alternatives=(Alternative(terms=(Term(resource="sdsc/sp2"),)),),
@@ -49,7 +49,7 @@ def record_of(rid: str, key: str, owner: str = OWNERS[0], *, reservation: str = 
 
 
 class Twin:
-    """The table of `kalends.broker.record`, word for word, on a dictionary."""
+    """The table of `kalends.broker.coordination.decision_record`, word for word, on a dictionary."""
 
     def __init__(self) -> None:
         self.rows: dict[str, Record | None] = {}

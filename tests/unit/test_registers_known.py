@@ -8,13 +8,13 @@ import msgspec
 from site_agent_support import NEAR, AgentSite, ask, dispatch
 from tests.protocol_support import HERE, KEY, Site, prepare, rid, visit, vote, want
 
-from kalends.broker import register
-from kalends.broker.store import KIND
-from kalends.core import messages as m
-from kalends.core import proofs
+from kalends.contract import messages as m
+from kalends.contract import proofs
 from kalends.core.scripts import Stop, asked_for
-from kalends.resource_servers.stakes import decode_stake, stored
-from kalends.serving.sqlite_file import StoreKind, open_store
+from kalends.resource_servers.participation.claim_sets import decode_stake, stored
+from kalends.stores.sqlite import register
+from kalends.stores.sqlite.register_file import KIND
+from kalends.stores.sqlite.sqlite_file import StoreKind, open_store
 
 OURS = "1" * 32
 THEIRS = "2" * 32

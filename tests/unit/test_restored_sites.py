@@ -24,13 +24,13 @@ from tests.protocol_support import (
     want,
 )
 
-from kalends.broker import warrants
-from kalends.broker.comparing import Ours, compare
-from kalends.broker.record import Record, Spec
-from kalends.core import messages as m
+from kalends.broker.coordination import warrants
+from kalends.broker.coordination.decision_record import Record, Spec
+from kalends.broker.reconciliation.comparison import Ours, compare
+from kalends.contract import messages as m
 from kalends.core.principals import Principal
 from kalends.core.requests import Alternative, Request, Term
-from kalends.resource_servers.records import RECOVERY_MS_MIN
+from kalends.resource_servers.participation.participant_state import RECOVERY_MS_MIN
 
 OURS = REGISTER
 THEIRS = "2" * 32

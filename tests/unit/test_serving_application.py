@@ -13,14 +13,15 @@ import pytest
 from aiohttp import web
 from serving_support import ANNA, REQUEST, RID, Deeds, ManualClock, Server, serving
 
-from kalends.core import api, limits
+from kalends.contract import calls
+from kalends.core import limits
 from kalends.core.errors import NoCommonTime, Refusal
-from kalends.serving.application import build_application, caller_of
-from kalends.serving.callers import Caller, OpenAccess
-from kalends.serving.keys import TrustedKey, generate_key, key_id
-from kalends.serving.limiting import ServingLimits
+from kalends.serving.auth.callers import Caller, OpenAccess
+from kalends.serving.auth.keys import TrustedKey, generate_key, key_id
+from kalends.serving.auth.tokens import KeyRing, mint
+from kalends.serving.http.application import build_application, caller_of
+from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.metrics import Metrics
-from kalends.serving.tokens import KeyRing, mint
 
 KEY = generate_key()
 BOOK = {"key": "key-0001", "request": REQUEST}
@@ -57,7 +58,7 @@ async def test_a_post_reaches_its_handler_with_caller_and_typed_body() -> None:
     assert (status, body["id"], body["user"]) == (200, RID, "anna")
     caller, book = deeds.seen[0]
     assert caller.principal.groups == ("staff", "physics")
-    assert isinstance(book, api.Book)
+    assert isinstance(book, calls.Book)
     assert book.request.alternatives[0].terms[0].units == 3
 
 
@@ -67,7 +68,7 @@ async def test_path_fields_reach_the_body() -> None:
         assert (await server.call("GET", f"/v1/requests/{RID}"))[2]["id"] == RID
         await server.call("POST", f"/v1/requests/{RID}/cancel", json={"wait_ms": 5})
         await server.call("POST", f"/v1/requests/{RID}/lock")
-    assert [type(body) for _, body in deeds.seen] == [api.ById, api.Finish, api.Finish]
+    assert [type(body) for _, body in deeds.seen] == [calls.ById, calls.Finish, calls.Finish]
     assert deeds.seen[1][1].wait_ms == 5
 
 
@@ -282,7 +283,7 @@ async def test_a_body_that_comes_too_slowly_is_refused() -> None:
 async def test_a_kalends_error_of_a_handler_reaches_the_caller_whole() -> None:
     deeds = Deeds()
 
-    async def find(caller: Caller, body: api.Find) -> api.Answer:
+    async def find(caller: Caller, body: calls.Find) -> calls.Answer:
         refusal = Refusal(where="sdsc/sp2", code="busy", detail="taken", rule="night")
         raise NoCommonTime("no start suits", where="request", remedy="widen", refusals=(refusal,))
 
@@ -300,10 +301,10 @@ async def test_a_kalends_error_of_a_handler_reaches_the_caller_whole() -> None:
 async def test_an_unforeseen_error_is_told_only_to_the_log(at_once: bool) -> None:
     deeds = Deeds()
 
-    async def later(caller: Caller, body: api.Find) -> api.Answer:
+    async def later(caller: Caller, body: calls.Find) -> calls.Answer:
         raise RuntimeError("the private part")
 
-    def now(caller: Caller, body: api.Find) -> api.Answer:
+    def now(caller: Caller, body: calls.Find) -> calls.Answer:
         raise RuntimeError("the private part")
 
     deeds.find = now if at_once else later  # type: ignore[assignment]  # one deed is replaced
@@ -321,10 +322,10 @@ async def test_an_overdue_answer_is_unknown_and_the_handler_still_ends() -> None
     deeds = Deeds()
     gate, ended = asyncio.Event(), asyncio.Event()
 
-    async def find(caller: Caller, body: api.Find) -> api.Answer:
+    async def find(caller: Caller, body: calls.Find) -> calls.Answer:
         await gate.wait()
         ended.set()
-        return api.Found(candidates=())
+        return calls.Found(candidates=())
 
     deeds.find = find  # type: ignore[method-assign]  # one deed is replaced
     async with serving(deeds, limits=ServingLimits(answer_s_max=0.01)) as server:
@@ -438,10 +439,10 @@ async def test_a_request_in_flight_is_answered_at_a_stop_and_watchers_are_woken(
     deeds = Deeds()
     started, woken = asyncio.Event(), asyncio.Event()
 
-    async def watch(caller: Caller, body: api.Watch) -> api.Answer:
+    async def watch(caller: Caller, body: calls.Watch) -> calls.Answer:
         started.set()
         await woken.wait()
-        return api.Events(events=(), next=7)
+        return calls.Events(events=(), next=7)
 
     deeds.watch = watch  # type: ignore[method-assign]  # one deed is replaced
     async with serving(deeds, on_stop=woken.set) as server:
@@ -456,7 +457,7 @@ async def test_a_call_that_does_not_end_is_cut_off_at_a_stop() -> None:
     deeds = Deeds()
     started = asyncio.Event()
 
-    async def watch(caller: Caller, body: api.Watch) -> api.Answer:
+    async def watch(caller: Caller, body: calls.Watch) -> calls.Answer:
         started.set()
         await asyncio.Event().wait()
         raise AssertionError

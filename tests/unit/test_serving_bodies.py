@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.core.errors import InvalidInput, TooLarge
-from kalends.serving import bodies
-from kalends.serving.problems import HttpRefusal
+from kalends.serving.http import bodies
+from kalends.serving.http.problems import HttpRefusal
 
 LEAVES = st.one_of(
     st.none(),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.core.errors import LimitExceeded
-from kalends.serving.limiting import RateLimiter
+from kalends.serving.http.rate_limits import RateLimiter
 
 STEPS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 400)), max_size=80)
 

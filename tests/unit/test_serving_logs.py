@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.core.errors import InvalidInput
-from kalends.serving.keys import generate_key
+from kalends.serving.auth.keys import generate_key
+from kalends.serving.auth.tokens import mint
 from kalends.serving.logs import HIDDEN, configure_logging, get_logger, hide_secrets
-from kalends.serving.tokens import mint
 
 TOKEN = mint(
     generate_key(), user="anna", groups=[], audience=["sdsc"], scopes=["use"], issuer="",

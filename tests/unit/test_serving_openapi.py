@@ -15,14 +15,14 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from serving_support import Deeds, serving
 
-from kalends.core.api import OPERATIONS
-from kalends.serving.callers import SCOPES, OpenAccess
+from kalends.contract.calls import OPERATIONS
+from kalends.serving.auth.callers import SCOPES, OpenAccess
+from kalends.serving.auth.keys import TrustedKey, generate_key, key_id
+from kalends.serving.auth.tokens import KeyRing, mint
 from kalends.serving.clocks import SystemClock
-from kalends.serving.dispatch import Role
-from kalends.serving.keys import TrustedKey, generate_key, key_id
-from kalends.serving.limiting import ServingLimits
-from kalends.serving.openapi import build
-from kalends.serving.tokens import KeyRing, mint
+from kalends.serving.http.dispatch import Role
+from kalends.serving.http.openapi import build
+from kalends.serving.http.rate_limits import ServingLimits
 
 KEY = generate_key()
 RING = KeyRing(

@@ -26,16 +26,16 @@ from cryptography.x509.oid import NameOID
 from serving_support import Deeds
 
 from kalends.core.errors import Conflict, InvalidInput
-from kalends.serving.application import build_application
-from kalends.serving.callers import OpenAccess
+from kalends.serving.auth.callers import OpenAccess
+from kalends.serving.http.application import build_application
+from kalends.serving.http.runner import Service, listen, run, serve, tls_context
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
-from kalends.serving.runner import Service, listen, run, serve, tls_context
 
 PROGRAM = """
 import sys
 from test_serving_runner import site
-from kalends.serving.runner import run
+from kalends.serving.http.runner import run
 
 async def services():
     return [site("127.0.0.1:0"), site("127.0.0.1:0")]

@@ -11,12 +11,12 @@ import pytest
 from aiohttp import WSMsgType
 from serving_support import REQUEST, RID, Deeds, ManualClock, call, frame, replies, serving
 
-from kalends.core import api
-from kalends.serving.callers import Caller
-from kalends.serving.keys import TrustedKey, generate_key, key_id
-from kalends.serving.limiting import ServingLimits
-from kalends.serving.sessions import _reason_bytes
-from kalends.serving.tokens import KeyRing, mint
+from kalends.contract import calls
+from kalends.serving.auth.callers import Caller
+from kalends.serving.auth.keys import TrustedKey, generate_key, key_id
+from kalends.serving.auth.tokens import KeyRing, mint
+from kalends.serving.http.rate_limits import ServingLimits
+from kalends.serving.http.sessions import _reason_bytes
 
 BOOK = {"key": "key-0001", "request": REQUEST}
 
@@ -30,18 +30,18 @@ class Gated(Deeds):
         self.begun = asyncio.Event()
         self.ended = 0
 
-    async def find(self, caller: Caller, body: api.Find) -> api.Answer:
+    async def find(self, caller: Caller, body: calls.Find) -> calls.Answer:
         self.begun.set()
         await self.gate.wait()
         self.ended += 1
-        return api.Found(candidates=())
+        return calls.Found(candidates=())
 
 
 async def test_calls_of_one_frame_are_each_answered_once() -> None:
     async with serving() as server, server.session() as socket:
-        calls = [call(number, "book", BOOK) for number in range(500)]
-        calls += [call(number, "show", {"id": RID}) for number in range(500, 1000)]
-        await socket.send_bytes(frame(*calls))
+        sent = [call(number, "book", BOOK) for number in range(500)]
+        sent += [call(number, "show", {"id": RID}) for number in range(500, 1000)]
+        await socket.send_bytes(frame(*sent))
         got = await replies(socket, 1000)
     assert sorted(reply["number"] for reply in got) == list(range(1000))
     assert all(reply["answer"]["id"] == RID for reply in got)
@@ -89,10 +89,10 @@ async def test_a_call_that_fails_is_answered_with_its_problem_and_the_session_li
 async def test_an_unforeseen_error_is_one_calls_problem(at_once: bool) -> None:
     deeds = Deeds()
 
-    async def later(caller: Caller, body: api.Find) -> api.Answer:
+    async def later(caller: Caller, body: calls.Find) -> calls.Answer:
         raise RuntimeError("private")
 
-    def now(caller: Caller, body: api.Find) -> api.Answer:
+    def now(caller: Caller, body: calls.Find) -> calls.Answer:
         raise RuntimeError("private")
 
     deeds.find = now if at_once else later  # type: ignore[assignment]  # one deed is replaced
@@ -108,8 +108,8 @@ async def test_an_unforeseen_error_is_one_calls_problem(at_once: bool) -> None:
 async def test_an_answer_that_cannot_be_put_into_bytes_is_one_calls_problem() -> None:
     deeds = Deeds()
 
-    def find(caller: Caller, body: api.Find) -> api.Answer:
-        return api.Events(events=(), next=1 << 70)
+    def find(caller: Caller, body: calls.Find) -> calls.Answer:
+        return calls.Events(events=(), next=1 << 70)
 
     deeds.find = find  # type: ignore[assignment]  # one deed is replaced
     async with serving(deeds) as server, server.session() as socket:
@@ -160,8 +160,8 @@ def answering(length: int) -> Deeds:
     """`find` answers at once with about `length` bytes."""
     deeds = Deeds()
 
-    def find(caller: Caller, body: api.Find) -> api.Answer:
-        return api.Health(status="ok", role="broker", name="n" * length, version="1")
+    def find(caller: Caller, body: calls.Find) -> calls.Answer:
+        return calls.Health(status="ok", role="broker", name="n" * length, version="1")
 
     deeds.find = find  # type: ignore[assignment]  # one deed is replaced
     return deeds
@@ -179,8 +179,8 @@ async def test_an_answer_beyond_the_frame_limit_is_a_problem() -> None:
 async def test_replies_are_split_over_frames_at_the_limit_and_none_is_lost() -> None:
     limited = ServingLimits(frame_bytes_max=10_000)
     async with serving(answering(4_000), limits=limited) as server, server.session() as socket:
-        calls = (call(number, "find", {"request": REQUEST}) for number in range(30))
-        await socket.send_bytes(frame(*calls))
+        sent = (call(number, "find", {"request": REQUEST}) for number in range(30))
+        await socket.send_bytes(frame(*sent))
         frames = [await socket.receive_bytes() for _ in range(15)]
     assert all(len(data) <= 10_000 for data in frames)
     numbers = [reply["number"] for data in frames for reply in msgpack.unpackb(data)]
@@ -191,8 +191,8 @@ async def test_more_calls_in_flight_than_allowed_are_refused() -> None:
     deeds = Gated()
     limited = ServingLimits(calls_in_flight_max=3)
     async with serving(deeds, limits=limited) as server, server.session() as socket:
-        calls = [call(number, "find", {"request": REQUEST}) for number in range(5)]
-        await socket.send_bytes(frame(*calls))
+        sent = [call(number, "find", {"request": REQUEST}) for number in range(5)]
+        await socket.send_bytes(frame(*sent))
         refused = await replies(socket, 2)
         assert [reply["number"] for reply in refused] == [3, 4]
         assert {reply["problem"]["code"] for reply in refused} == {"limit-exceeded"}
@@ -231,8 +231,8 @@ async def test_a_client_that_does_not_read_is_dropped() -> None:
         serving(answering(1_000_000), limits=limited) as server,
         server.session() as socket,
     ):
-        calls = [call(number, "find", {"request": REQUEST}) for number in range(50)]
-        await socket.send_bytes(frame(*calls))
+        sent = [call(number, "find", {"request": REQUEST}) for number in range(50)]
+        await socket.send_bytes(frame(*sent))
         while (message := await socket.receive()).type is WSMsgType.BINARY:
             pass
         assert message.type in (WSMsgType.CLOSED, WSMsgType.ERROR, WSMsgType.CLOSE)

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.core.errors import Conflict, InvalidInput, NotAuthenticated
-from kalends.serving import tokens
-from kalends.serving.keys import (
+from kalends.serving.auth import tokens
+from kalends.serving.auth.keys import (
     TrustedKey,
     generate_key,
     key_id,
@@ -25,7 +25,7 @@ from kalends.serving.keys import (
     load_trusted_keys,
     write_key_pair,
 )
-from kalends.serving.tokens import KeyRing, mint
+from kalends.serving.auth.tokens import KeyRing, mint
 
 NOW_S = 1_700_000_000
 KEY = generate_key()

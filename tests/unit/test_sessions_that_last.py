@@ -16,19 +16,19 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.unit.test_broker_site_link import HELLO, Site, linked
 
 from kalends.broker import site_link
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.core.errors import NotAllowed, NotAuthenticated
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.resource_servers.server import build_site
-from kalends.serving import proving
-from kalends.serving.callers import Caller
+from kalends.serving.auth import session_proof
+from kalends.serving.auth.callers import Caller
+from kalends.serving.auth.keys import load_private_key, write_key_pair
+from kalends.serving.auth.peer_auth import Proof
+from kalends.serving.auth.session_proof import BELIEVED_S, PROVE_EVERY_S, Belief
+from kalends.serving.auth.tokens import mint
 from kalends.serving.configuration import load_configuration
-from kalends.serving.keys import load_private_key, write_key_pair
-from kalends.serving.outgoing import Proof
-from kalends.serving.proving import BELIEVED_S, PROVE_EVERY_S, Belief
-from kalends.serving.runner import Service, listen
-from kalends.serving.tokens import mint
+from kalends.serving.http.runner import Service, listen
 
 DAY_S = 86_400
 WAIT_S = 20.0
@@ -167,7 +167,7 @@ async def test_who_cannot_prove_itself_any_more_is_shut_out_in_time(tmp_path: Pa
 async def test_a_session_in_which_nothing_is_said_ends_in_time_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proving, "BELIEVED_S", 0)
+    monkeypatch.setattr(session_proof, "BELIEVED_S", 0)
     async with session(tmp_path, Clocks()) as broker:
         assert await broker.closed() == (1008, "the broker did not prove who it is")
 

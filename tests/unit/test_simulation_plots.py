@@ -10,7 +10,7 @@ import pytest
 
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.simulation import plots
-from kalends.simulation.running import Result, simulate
+from kalends.simulation.experiment import Result, simulate
 from kalends.simulation.schedule import Schedule
 
 EXCERPT = Path(__file__).parents[2] / "examples" / "data" / "sdsc-sp2-excerpt.swf"

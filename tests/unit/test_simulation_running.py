@@ -10,8 +10,8 @@ import pytest
 
 import kalends
 from kalends.core.errors import InvalidInput, KalendsError
-from kalends.scheduling.policies.fcfs import Fcfs
-from kalends.simulation.running import Result
+from kalends.scheduling.policies.ordered.fcfs import Fcfs
+from kalends.simulation.experiment import Result
 from kalends.simulation.schedule import Schedule
 from kalends.simulation.sweeps import sweep
 

@@ -7,11 +7,11 @@ from site_agent_support import KIND, SOURCE, AgentSite, ask, dispatch, own, star
 from tests.protocol_support import ANN, BOB, DAY, T0, abort, prepare, rid, visit, vote, want
 
 from kalends.agents.runs import Outcome
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
 from kalends.core.scripts import BLAME, HeldChoice
-from kalends.resource_servers.effects import Errand
-from kalends.resource_servers.recalling import ASK_AGAIN_MS
+from kalends.resource_servers.participation.agent_recalls import ASK_AGAIN_MS
+from kalends.resource_servers.participation.effects import Errand
 
 YES = Outcome("ok", True)
 NO = Outcome("ok", False)

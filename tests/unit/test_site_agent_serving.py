@@ -19,14 +19,16 @@ from structlog.testing import capture_logs
 from kalends.agents import records
 from kalends.agents.runs import Engine, Job, Outcome
 from kalends.agents.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
-from kalends.core import api, proofs, wire
-from kalends.core import messages as m
+from kalends.contract import calls, codec, proofs
+from kalends.contract import messages as m
 from kalends.core.identifiers import request_id
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, Starts, Stop, asked_for
-from kalends.resource_servers.belonging import ABOUT_A_REQUEST
 from kalends.resource_servers.near_visits import VISIT_BYTES_MAX, VISITS_PATH
+from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
 from kalends.resource_servers.server import build_site
+from kalends.serving.auth.keys import load_private_key, write_key_pair
+from kalends.serving.auth.tokens import mint
 from kalends.serving.configuration import (
     AgentsConfiguration,
     KeyConfiguration,
@@ -34,9 +36,7 @@ from kalends.serving.configuration import (
     ResourceConfiguration,
     SiteConfiguration,
 )
-from kalends.serving.keys import load_private_key, write_key_pair
-from kalends.serving.runner import Service, listen
-from kalends.serving.tokens import mint
+from kalends.serving.http.runner import Service, listen
 
 NOW_S = int(time.time())
 START = NOW_S - NOW_S % 3_600 + 86_400
@@ -87,7 +87,7 @@ class Session:
             for each in messages
         )
         frame = {"v": 2, "source": "npaci", "lc": NOW_S * 1_000, "messages": list(messages)}
-        await self._socket.send_bytes(wire.encode_msgpack(frame))
+        await self._socket.send_bytes(codec.encode_msgpack(frame))
 
     async def next(self) -> m.Message:
         while not self._waiting:
@@ -129,17 +129,17 @@ class Running:
 
     async def get(self, path: str, kind: type[Any], headers: dict[str, str] = ADA) -> Any:
         async with self.http.get(
-            self.url + path, headers={**headers, "Accept": wire.MSGPACK}
+            self.url + path, headers={**headers, "Accept": codec.MSGPACK}
         ) as response:
             body = await response.read()
             assert response.status == 200, body
             return msgspec.msgpack.decode(body, type=kind)
 
-    async def runs(self, headers: dict[str, str] = ADA, **body: Any) -> api.Runs:
+    async def runs(self, headers: dict[str, str] = ADA, **body: Any) -> calls.Runs:
         async with self.http.post(self.url + "/v1/runs", headers=headers, json=body) as response:
             answer = await response.read()
             assert response.status == 200, answer
-            return msgspec.json.decode(answer, type=api.Runs)
+            return msgspec.json.decode(answer, type=calls.Runs)
 
 
 @asynccontextmanager
@@ -199,7 +199,7 @@ async def test_every_run_leaves_a_record_that_its_user_can_fetch_and_replay(tmp_
         assert runs[0].run == own.run
         assert [run.id for run in (await sdsc.runs(id=rid(2))).runs] == [rid(2)]
         assert len((await sdsc.runs(count=1)).runs) == 1
-        views = [await sdsc.get(f"/v1/runs/{run.run}", api.RunView) for run in runs]
+        views = [await sdsc.get(f"/v1/runs/{run.run}", calls.RunView) for run in runs]
     async with sandbox() as engine:
         for view in views:
             record = records.decode(view.record)
@@ -311,7 +311,7 @@ async def test_a_near_site_takes_visits_of_those_whom_its_owner_trusts_only(tmp_
         asked = asked_for(dispatch(1).starts, dispatch(1).asks)
         secret = proofs.of_visit(KEY, rid(1), att, "near", asked, "1", "ada")
         passed_on = dispatch(1, att=att, way=way, register=REGISTER, secret=secret, **more)
-        return wire.encode_msgpack(passed_on)
+        return codec.encode_msgpack(passed_on)
 
     body = visit()
     async with site(tmp_path, keys=keys, near=near) as sdsc:
@@ -344,7 +344,7 @@ async def test_without_the_sandbox_the_log_and_the_health_say_so(
 ) -> None:
     with capture_logs() as logs:
         async with site(tmp_path, agents=AgentsConfiguration(language_only=True)) as sdsc:
-            health = await sdsc.get("/healthz", api.Health)
+            health = await sdsc.get("/healthz", calls.Health)
             assert "without the sandbox" in health.detail
             async with sdsc.session() as session:
                 await session.send(dispatch(1))
@@ -357,7 +357,7 @@ async def test_without_the_sandbox_the_log_and_the_health_say_so(
     monkeypatch.setattr(Sandbox, "start", no_sandbox)
     with capture_logs() as logs:
         async with site(tmp_path) as sdsc:
-            health = await sdsc.get("/healthz", api.Health)
+            health = await sdsc.get("/healthz", calls.Health)
             assert health.status == "ok"
             assert "this host has no seccomp" in health.detail
             async with sdsc.session() as session:
@@ -405,7 +405,7 @@ async def test_when_the_store_fails_visits_under_way_end_and_their_runs_change_n
         near = {"Kalends-User": "caltech"}
 
         async def visit() -> int:
-            body = wire.encode_msgpack(passed_on)
+            body = codec.encode_msgpack(passed_on)
             async with sdsc.http.post(sdsc.url + VISITS_PATH, data=body, headers=near) as answer:
                 return answer.status
 

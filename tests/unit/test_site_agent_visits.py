@@ -38,14 +38,14 @@ from tests.protocol_support import (
 
 from kalends.agents.runs import Outcome
 from kalends.calendars import Rule
+from kalends.contract import messages as m
+from kalends.contract.messages import SiteReport
 from kalends.core import limits
-from kalends.core import messages as m
 from kalends.core.errors import RefusalCode
-from kalends.core.messages import SiteReport
 from kalends.core.scripts import RunCode, Starts, Stop
-from kalends.resource_servers.agent_visits import SCRIPTS_KEPT_MAX, AgentLimits
-from kalends.resource_servers.records import ParticipantLimits
-from kalends.resource_servers.visiting import RELAY_MS_MAX, RUN_MS_MAX
+from kalends.resource_servers.participation.agent_visits import SCRIPTS_KEPT_MAX, AgentLimits
+from kalends.resource_servers.participation.participant_state import ParticipantLimits
+from kalends.resource_servers.participation.visit_handler import RELAY_MS_MAX, RUN_MS_MAX
 
 
 def test_the_script_is_shown_what_is_free_and_its_choice_is_held_in_its_order() -> None:

@@ -13,12 +13,13 @@ from tests.protocol_support import rid as number_to_rid
 from tests.reclaim_world import ReclaimWorld
 from touring_support import AgentBroker, held, says
 
-from kalends.broker.asking import Asking
-from kalends.broker.finding import Finding
-from kalends.core import api, limits
-from kalends.core import messages as m
+from kalends.broker.availability_queries import Finding
+from kalends.broker.site_queries import Asking
+from kalends.contract import calls
+from kalends.contract import messages as m
+from kalends.contract.messages import FreeSteps, Want
+from kalends.core import limits
 from kalends.core.errors import Refusal, RefusalCode
-from kalends.core.messages import FreeSteps, Want
 from kalends.core.resources import Slot
 
 ONE_DAY = 86_400
@@ -95,7 +96,7 @@ async def test_what_a_site_shows_without_sense_hides_only_its_own_resources(
 
     asking = Asking(send)
     finding = Finding(Broker().directory, asking, clock)
-    seen = await finding.resources(ADA, api.ListResources())
+    seen = await finding.resources(ADA, calls.ListResources())
     assert [info.name for info in seen.resources] == ["there/one"]
 
 

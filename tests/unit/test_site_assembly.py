@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kalends.core import limits, wire
-from kalends.core import messages as m
+from kalends.cli._server import main
+from kalends.contract import codec
+from kalends.contract import messages as m
+from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.principals import Principal
 from kalends.resource_servers.assembly import auditor, calendars_of, limits_of
 from kalends.resource_servers.links import shortened
-from kalends.serve import main
 from kalends.serving.configuration import SiteConfiguration, load_configuration
 from kalends.serving.example_configuration import example
 
@@ -160,9 +161,9 @@ def test_a_view_too_large_for_a_frame_is_cut_and_says_up_to_where_it_is_complete
     steps = tuple((start, start + 1, 1) for start in range(100_000, 120_000, 2))
     part = m.FreeSteps(resource="sdsc/sp2", until=120_000, steps=steps)
     view = m.View(query_id=1, epoch=1, views=(part,) * 50)
-    assert len(wire.encode_msgpack(view)) > limits.FRAME_BYTES_MAX
+    assert len(codec.encode_msgpack(view)) > limits.FRAME_BYTES_MAX
     short = shortened(view)
-    assert len(wire.encode_msgpack(short)) <= limits.FRAME_BYTES_MAX
+    assert len(codec.encode_msgpack(short)) <= limits.FRAME_BYTES_MAX
     assert len(short.views) == 50
     for each in short.views:
         assert 0 < each.until < part.until

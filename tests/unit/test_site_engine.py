@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 
 from kalends.calendars import ResourceCalendar, open_access
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.core.errors import Unavailable
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.effects import Errand, Relay, Send
-from kalends.resource_servers.engine import SiteEngine
-from kalends.resource_servers.participant import Participant
-from kalends.resource_servers.store import SiteStore
-from kalends.serving.group_commit import Committed, StoreFailed
+from kalends.resource_servers.participation.effects import Errand, Relay, Send
+from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.service import SiteEngine
+from kalends.stores.sqlite.group_commit import Committed, StoreFailed
+from kalends.stores.sqlite.journal import SiteStore
 
 START = 1_700_000_040
 NOW = Moment(1_000, START * 1000 - 60_000)

@@ -22,10 +22,14 @@ from tests.protocol_support import (
     want,
 )
 
-from kalends.core import api
-from kalends.core import messages as m
-from kalends.resource_servers.forgetting import ASKED_MAX, COLLECT_SOME_MS, LOOKED_AT_MAX
-from kalends.resource_servers.records import COLLECT_EVERY_MS
+from kalends.contract import calls
+from kalends.contract import messages as m
+from kalends.resource_servers.participation.participant_state import COLLECT_EVERY_MS
+from kalends.resource_servers.participation.retention import (
+    ASKED_MAX,
+    COLLECT_SOME_MS,
+    LOOKED_AT_MAX,
+)
 
 ONE = want("one", 0, 60)
 DAY_MS = DAY * 1_000
@@ -170,7 +174,7 @@ def test_another_registers_clock_says_nothing_about_what_is_locked() -> None:
 
 def test_a_reclaim_outlives_a_clock_that_is_ahead() -> None:
     site = Site()
-    reclaim = api.Reclaim(
+    reclaim = calls.Reclaim(
         key="the-key-1", resource=f"{HERE}/one", start=T0 + 20 * DAY, end=T0 + 21 * DAY
     )
     site.call(lambda participant, now: participant.reclaim(reclaim, now))

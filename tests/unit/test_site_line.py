@@ -26,11 +26,15 @@ from tests.protocol_support import (
     want,
 )
 
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
-from kalends.resource_servers.effects import Effects
-from kalends.resource_servers.lining import LEASE_MS, RECALL_CONSIDERED_MS, RECALL_MS
-from kalends.resource_servers.records import ParticipantLimits
+from kalends.resource_servers.participation.effects import Effects
+from kalends.resource_servers.participation.participant_state import ParticipantLimits
+from kalends.resource_servers.participation.wound_wait import (
+    LEASE_MS,
+    RECALL_CONSIDERED_MS,
+    RECALL_MS,
+)
 
 HOUR = want("one", 0, 60)
 """One unit of an instrument."""

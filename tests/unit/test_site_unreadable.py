@@ -9,12 +9,20 @@ from store_support import fact, rid, stake
 from tests.protocol_support import DAY, T0, Site, commit, visit, want
 from tests.protocol_support import rid as number_of
 
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.core.errors import NotFound
 from kalends.core.limits import TIME_S_MAX
-from kalends.resource_servers.reclaims import ReclaimDropped, Reclaimed, stored_reclaim
-from kalends.resource_servers.store import SiteStore, problems_of
-from kalends.resource_servers.unreadable import SetAside, UnreadableReclaim, UnreadableStake
+from kalends.resource_servers.participation.reclaims import (
+    ReclaimDropped,
+    Reclaimed,
+    stored_reclaim,
+)
+from kalends.resource_servers.participation.unreadable import (
+    SetAside,
+    UnreadableReclaim,
+    UnreadableStake,
+)
+from kalends.stores.sqlite.journal import SiteStore, problems_of
 
 PUMP = Reclaimed("the-key-of-it", "sdsc/sp2", 600, 1_200, 60, 10, "a new pump")
 

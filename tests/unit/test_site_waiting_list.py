@@ -25,11 +25,11 @@ from tests.protocol_support import (
 )
 
 from kalends.calendars import Rule
-from kalends.core import messages as m
+from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
-from kalends.resource_servers import listing
-from kalends.resource_servers.effects import Effects
-from kalends.resource_servers.listing import LISTED_MS, OFFER_MS
+from kalends.resource_servers.participation import waiting_list_offers
+from kalends.resource_servers.participation.effects import Effects
+from kalends.resource_servers.participation.waiting_list_offers import LISTED_MS, OFFER_MS
 
 DAYTIME = want("one", 0, 600)
 HOUR = want("one", 0, 60)
@@ -164,7 +164,7 @@ def test_the_release_of_an_older_attempt_does_not_leave_the_list() -> None:
 def test_a_user_has_so_many_places_and_is_told_when_they_are_used_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(listing, "LISTED_PER_PRINCIPAL_MAX", 2)
+    monkeypatch.setattr(waiting_list_offers, "LISTED_PER_PRINCIPAL_MAX", 2)
     site = full_site(1, 2)
     (locked,) = site.answers(list_up(3, DAYTIME))
     assert isinstance(locked, m.Locked)

@@ -10,7 +10,7 @@ import pytest
 
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import Cluster
-from kalends.scheduling.policies.moldable import Lazy
+from kalends.scheduling.policies.moldable.moldable import Lazy
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay

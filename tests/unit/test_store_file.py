@@ -14,9 +14,9 @@ import pytest
 from store_support import contents, fact
 
 from kalends.core.errors import Conflict, KalendsError, StoreDamaged, Unavailable
-from kalends.resource_servers.store import KIND, SiteStore
-from kalends.serving import maintenance, sqlite_file
-from kalends.serving.sqlite_file import StoreKind, open_store, side_path
+from kalends.stores.sqlite import maintenance, sqlite_file
+from kalends.stores.sqlite.journal import KIND, SiteStore
+from kalends.stores.sqlite.sqlite_file import StoreKind, open_store, side_path
 
 SHARED = StoreKind(
     "broker", 0x6B6C7399, 1, "create table meta (name text primary key, value not null);", True
@@ -164,7 +164,7 @@ def test_a_second_opening_of_a_site_store_is_refused_until_the_first_is_closed(p
 def test_the_lock_of_a_killed_process_is_gone_with_it(path: Path) -> None:
     program = (
         "import os, sys; from pathlib import Path;"
-        "from kalends.resource_servers.store import SiteStore;"
+        "from kalends.stores.sqlite.journal import SiteStore;"
         "SiteStore.open(Path(sys.argv[1]), 'sdsc'); print('open', flush=True); sys.stdin.read()"
     )
     process = subprocess.Popen(

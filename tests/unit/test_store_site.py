@@ -10,16 +10,16 @@ import msgspec
 import pytest
 from store_support import fact, rid, stake
 
-from kalends.resource_servers.stakes import (
+from kalends.resource_servers.participation.claim_sets import (
     Stake,
     StakeDropped,
     StakeForgotten,
     TimeClosed,
     stored,
 )
-from kalends.resource_servers.store import DRAINING, Prune, Setting, SiteStore
-from kalends.resource_servers.sure_time import TimePassed
-from kalends.serving.maintenance import doctor
+from kalends.resource_servers.participation.sure_time import TimePassed
+from kalends.stores.sqlite.journal import DRAINING, Prune, Setting, SiteStore
+from kalends.stores.sqlite.maintenance import doctor
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_pruning_keeps_what_is_true_and_what_is_young(store: SiteStore) -> None:
 def test_pruning_goes_through_all_rows_in_bounded_steps(
     store: SiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kalends.resource_servers.store.PRUNE_ROWS_MAX", 7)
+    monkeypatch.setattr("kalends.stores.sqlite.journal.PRUNE_ROWS_MAX", 7)
     for at_ms in range(10):
         store.apply([fact(number) for number in range(5)], at_ms)
     connection = store.file.connection

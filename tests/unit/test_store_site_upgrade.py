@@ -11,14 +11,14 @@ import pytest
 from store_support import fact, rid, stake
 
 from kalends.core.errors import StoreDamaged
-from kalends.resource_servers.reclaims import (
+from kalends.resource_servers.participation.reclaims import (
     ReclaimDropped,
     Reclaimed,
     decode_reclaim,
     stored_reclaim,
 )
-from kalends.resource_servers.store import KIND, SiteStore
-from kalends.serving.sqlite_file import StoreKind, open_store
+from kalends.stores.sqlite.journal import KIND, SiteStore
+from kalends.stores.sqlite.sqlite_file import StoreKind, open_store
 
 VERSION_1: Final = """
 create table journal (

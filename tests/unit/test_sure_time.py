@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.core.intervals import Moment
-from kalends.resource_servers.sure_time import STORE_EVERY_MS, WINDOW_MS, SureTime, TimePassed
+from kalends.resource_servers.participation.sure_time import (
+    STORE_EVERY_MS,
+    WINDOW_MS,
+    SureTime,
+    TimePassed,
+)
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -13,7 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.core.errors import InvalidInput
-from kalends.core.swf import FIELDS, SwfJob, read_header, read_jobs, running_and_reserved
+from kalends.simulation.workloads.swf_fields import (
+    FIELDS,
+    SwfJob,
+    read_header,
+    read_jobs,
+    running_and_reserved,
+)
 
 ROOT = Path(__file__).parents[2]
 EXCERPT = ROOT / "examples" / "data" / "sdsc-sp2-excerpt.swf"
@@ -187,7 +193,7 @@ def test_the_shipped_excerpt_is_of_a_full_machine_that_is_never_overbooked() -> 
 
 
 def test_the_installed_package_carries_the_same_excerpt() -> None:
-    installed = resources.files("kalends") / "client" / "demo_data" / EXCERPT.name
+    installed = resources.files("kalends") / "demo" / "data" / EXCERPT.name
     assert installed.read_bytes() == EXCERPT.read_bytes()
 
 

@@ -27,12 +27,12 @@ from tests.protocol_support import (
     want,
 )
 
-from kalends.core import messages as m
-from kalends.core import proofs
+from kalends.contract import messages as m
+from kalends.contract import proofs
 from kalends.core.errors import NotAllowed, RefusalCode
 from kalends.core.principals import Principal
 from kalends.core.scripts import Starts, asked_for
-from kalends.resource_servers.registers import Badge, Registers
+from kalends.resource_servers.participation.registers import Badge, Registers
 
 ROGUE = "d0e" + "0" * 29
 OTHER_KEY = proofs.site_key("of the rogue", HERE)

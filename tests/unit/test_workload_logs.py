@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kalends.core.errors import InvalidInput
-from kalends.simulation.checking.reading import read_requests
+from kalends.simulation.checking.input import read_requests
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.workloads.swf import (
     NO_COUNT,

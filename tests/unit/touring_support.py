@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from tests.protocol_broker import START, Broker
 from tests.protocol_support import ANN
 
-from kalends.broker.record import Spec
-from kalends.core import messages as m
+from kalends.broker.coordination.decision_record import Spec
+from kalends.contract import messages as m
 from kalends.core.errors import Refusal
 from kalends.core.language import parse_request
 from kalends.core.requests import Request

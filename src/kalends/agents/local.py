@@ -12,19 +12,19 @@ from functools import reduce
 from typing import Any, Final
 
 from kalends.agents.runs import Job
-from kalends.agents.world.fitting import round_step_s
+from kalends.agents.world.feasible_starts import round_step_s
 from kalends.agents.world.offers import Offer, offers
-from kalends.agents.world.shown import Shown
 from kalends.agents.world.views import Asker, choose_arguments, recall_arguments
+from kalends.agents.world.visible_calendar import Shown
 from kalends.agents.world.zones import zones_of
+from kalends.contract.calls import CalendarView
 from kalends.core import limits
-from kalends.core.api import CalendarView
 from kalends.core.attributes import described, matches
-from kalends.core.beats import Beat
 from kalends.core.conversion import convert
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
 from kalends.core.language import format_alternatives
+from kalends.core.progressions import Beat
 from kalends.core.requests import Request, span
 from kalends.core.scripts import Ask, Starts
 

@@ -14,11 +14,11 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from kalends.core import messages as m
-from kalends.core import wire
+from kalends.contract import codec
+from kalends.contract import messages as m
 from kalends.core.errors import KalendsError, NotAllowed, Unavailable
-from kalends.serving.incoming import read_body
-from kalends.serving.limiting import RateLimiter, ServingLimits
+from kalends.serving.http.rate_limits import RateLimiter, ServingLimits
+from kalends.serving.http.request_fields import read_body
 
 PATH: Final = "/v1/inquire"
 INQUIRE_BYTES_MAX: Final = 1024
@@ -72,9 +72,9 @@ class Inquiries:
     async def _respond(self, request: web.Request) -> web.Response:
         self._limiter.take(request.remote or "", self._monotonic_s())
         body = await read_body(request, _LIMITS)
-        message = wire.decode_msgpack(body, m.Inquire, bytes_max=INQUIRE_BYTES_MAX)
+        message = codec.decode_msgpack(body, m.Inquire, bytes_max=INQUIRE_BYTES_MAX)
         outcome = await self._outcome(message)
-        return web.Response(body=msgspec.msgpack.encode(outcome), content_type=wire.MSGPACK)
+        return web.Response(body=msgspec.msgpack.encode(outcome), content_type=codec.MSGPACK)
 
     async def _outcome(self, inquire: m.Inquire) -> m.Outcome:
         to = f"{_PREFIX}{next(self._numbers)}"

@@ -10,15 +10,16 @@ import difflib
 from typing import Final, NamedTuple
 
 from kalends.agents import ready
-from kalends.broker import script_table
-from kalends.broker.checking import Checking, accepted
-from kalends.broker.script_table import Named
+from kalends.broker.script_checks import Checking, accepted
 from kalends.broker.service import BrokerService, moment
-from kalends.broker.store import ForgetScript, KeepScript
-from kalends.core import api, limits
+from kalends.contract import calls
+from kalends.core import limits
 from kalends.core.errors import InvalidInput, LimitExceeded, NotFound
 from kalends.core.scripts import script_hash
-from kalends.serving.callers import Caller
+from kalends.serving.auth.callers import Caller
+from kalends.stores.sqlite import script_table
+from kalends.stores.sqlite.register_file import ForgetScript, KeepScript
+from kalends.stores.sqlite.script_table import Named
 
 NAMES_MAX: Final = 100
 """Scripts of one user."""
@@ -43,7 +44,7 @@ class Scripts:
 
     # Calls
 
-    async def upload(self, caller: Caller, body: api.UploadAgent) -> api.AgentView:
+    async def upload(self, caller: Caller, body: calls.UploadAgent) -> calls.AgentView:
         source = body.source
         user = caller.principal.user
         size_bytes = _size_bytes(source)
@@ -60,18 +61,18 @@ class Scripts:
             )
         return _view(kept[0])
 
-    def list(self, caller: Caller, body: api.ListAgents) -> api.Agents:
+    def list(self, caller: Caller, body: calls.ListAgents) -> calls.Agents:
         found = self._service.store.read(script_table.names, caller.principal.user)
-        return api.Agents(agents=tuple(_view(each) for each in found))
+        return calls.Agents(agents=tuple(_view(each) for each in found))
 
-    def show(self, caller: Caller, body: api.AgentRef) -> api.AgentView:
+    def show(self, caller: Caller, body: calls.AgentRef) -> calls.AgentView:
         store = self._service.store
         found = store.read(script_table.find, caller.principal.user, body.name)
         if found is None:
             raise self._not_found(caller.principal.user, body.name)
         return _view(found, store.read(script_table.source_of, found.script))
 
-    async def delete(self, caller: Caller, body: api.AgentRef) -> api.AgentView:
+    async def delete(self, caller: Caller, body: calls.AgentRef) -> calls.AgentView:
         """By a hash: every name of it. What was deleted a while ago is answered alike."""
         user = caller.principal.user
         (deleted,) = await self._service.stored((ForgetScript(user, body.name),))
@@ -143,8 +144,8 @@ def _size_bytes(source: str) -> int:
     return size_bytes
 
 
-def _view(named: Named, source: str = "") -> api.AgentView:
-    return api.AgentView(
+def _view(named: Named, source: str = "") -> calls.AgentView:
+    return calls.AgentView(
         name=named.name,
         script=named.script,
         size_bytes=named.size_bytes,

@@ -10,34 +10,34 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 
-from kalends.broker.booking import Booking
-from kalends.broker.checking import Checking
-from kalends.broker.directory import Directory
-from kalends.broker.finding import Finding
-from kalends.broker.instructing import Instructing
-from kalends.broker.measures import Measures
-from kalends.broker.polling.views import poll_views
+from kalends.broker.agent_mailbox import Instructing
+from kalends.broker.availability_queries import Finding
+from kalends.broker.metrics import Measures
+from kalends.broker.planning.directory import Directory
+from kalends.broker.planning.polling.views import poll_views
 from kalends.broker.priorities import Grant
-from kalends.broker.records import Records
 from kalends.broker.replica import ReplicaLock
+from kalends.broker.request_commands import Booking
+from kalends.broker.request_queries import Records
+from kalends.broker.script_checks import Checking
 from kalends.broker.scripts import Scripts
 from kalends.broker.service import BrokerService
 from kalends.broker.site_link import SiteLink
-from kalends.broker.store import BrokerStore
-from kalends.core import api
+from kalends.contract import calls
 from kalends.core.requests import Request
-from kalends.serving.application import build_application
-from kalends.serving.callers import Authenticator, Caller, OpenAccess, Vouching, split_listen
+from kalends.serving.auth.callers import Authenticator, Caller, OpenAccess, Vouching, split_listen
+from kalends.serving.auth.keys import load_trusted_keys
+from kalends.serving.auth.peer_auth import server_proofs, trust_in
+from kalends.serving.auth.tokens import KeyRing
 from kalends.serving.clock_watch import watch_clock
 from kalends.serving.clocks import SystemClock
 from kalends.serving.configuration import BrokerConfiguration
-from kalends.serving.dispatch import Handler
-from kalends.serving.keys import load_trusted_keys
-from kalends.serving.limiting import ServingLimits
+from kalends.serving.http.application import build_application
+from kalends.serving.http.dispatch import Handler
+from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.logs import get_logger
 from kalends.serving.metrics import Metrics
-from kalends.serving.outgoing import server_proofs, trust_in
-from kalends.serving.tokens import KeyRing
+from kalends.stores.sqlite.register_file import BrokerStore
 
 QUIET_S_MAX: Final = 3.0
 """At a stop, open requests get so long to end; the rest goes on at the next start, or elsewhere."""
@@ -145,15 +145,15 @@ def _handlers(
     booking = Booking(service, records, scripts, grants)
     instructing = Instructing(service, records, scripts)
 
-    def polls(request: Request, hidden: Collection[str]) -> tuple[api.PollView, ...]:
+    def polls(request: Request, hidden: Collection[str]) -> tuple[calls.PollView, ...]:
         odds = service.coordinator.odds
         return poll_views(request, service.directory, odds, clock.wall_s(), hidden=hidden)
 
     finding = Finding(service.directory, service.asking, clock, polls)
 
-    def health(caller: Caller, body: api.Nothing) -> api.Health:
+    def health(caller: Caller, body: calls.Nothing) -> calls.Health:
         trouble = service.trouble()
-        return api.Health(
+        return calls.Health(
             status="failing" if trouble else "draining" if service.draining else "ok",
             role="broker",
             name=configuration.name,
@@ -161,15 +161,15 @@ def _handlers(
             detail=trouble or service.clock_watch.doubt or checking.detail,
         )
 
-    async def watch(caller: Caller, body: api.Watch) -> api.Events:
+    async def watch(caller: Caller, body: calls.Watch) -> calls.Events:
         user = records.of(caller, body.id).user if body.id else caller.principal.user
         return await service.events.watch(user, body.id, body.after, body.wait_ms / 1000)
 
-    def drain(caller: Caller, body: api.Drain) -> api.Health:
+    def drain(caller: Caller, body: calls.Drain) -> calls.Health:
         service.drain(body.on)
-        return health(caller, api.Nothing())
+        return health(caller, calls.Nothing())
 
-    async def reconcile(caller: Caller, body: api.Reconcile) -> api.Reconciled:
+    async def reconcile(caller: Caller, body: calls.Reconcile) -> calls.Reconciled:
         return await service.reconcile(body.wait_ms / 1000, body.go_on)
 
     return {

@@ -21,23 +21,43 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, 
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
-from kalends.broker import register, script_table
-from kalends.broker.asking import FIRST_QUERY_ID, Asking
-from kalends.broker.auditing import Auditing
-from kalends.broker.case import Case
-from kalends.broker.containing import asked, contained
-from kalends.broker.coordinator import Coordinator
-from kalends.broker.desk import Identity
-from kalends.broker.directory import Directory
+from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.decision_record import (
+    Ask,
+    Commit,
+    Examine,
+    Read,
+    Record,
+    Registered,
+    Unreadable,
+)
+from kalends.broker.coordination.fault_containment import asked, contained
+from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction_table import Identity
+from kalends.broker.event_ring import EventRing
 from kalends.broker.inquiries import Inquiries
-from kalends.broker.measures import Measures
-from kalends.broker.recognising import Live, Recognition, mark_for
-from kalends.broker.reconciling import Reconciling
-from kalends.broker.record import Ask, Commit, Examine, Read, Record, Registered, Unreadable
-from kalends.broker.remembering import Memories
+from kalends.broker.metrics import Measures
+from kalends.broker.planning.directory import Directory
+from kalends.broker.reconciliation.audit import Auditing
+from kalends.broker.reconciliation.recognition import Live, Recognition, mark_for
+from kalends.broker.reconciliation.reconciler import Reconciling
+from kalends.broker.reconciliation.site_memory import Memories
 from kalends.broker.replica import BEAT_EVERY_S, CLOCK_AHEAD, LEASE_MS, Leases
 from kalends.broker.site_link import SiteLink
-from kalends.broker.store import (
+from kalends.broker.site_queries import FIRST_QUERY_ID, Asking
+from kalends.broker.tickets import Tickets
+from kalends.contract import messages as m
+from kalends.contract import proofs
+from kalends.contract.calls import Reconciled
+from kalends.core.clock import LogicalClock
+from kalends.core.errors import KalendsError, LostRace, OutcomeUnknown, Unavailable
+from kalends.core.identifiers import request_id
+from kalends.core.intervals import Moment
+from kalends.serving.clock_watch import ClockWatch
+from kalends.serving.logs import Logger
+from kalends.stores.sqlite import register, script_table
+from kalends.stores.sqlite.group_commit import StoreFailed
+from kalends.stores.sqlite.register_file import (
     Beat,
     BrokerStore,
     MadeGood,
@@ -47,18 +67,6 @@ from kalends.broker.store import (
     Retire,
     Write,
 )
-from kalends.broker.tickets import Tickets
-from kalends.broker.watching import EventRing
-from kalends.core import messages as m
-from kalends.core import proofs
-from kalends.core.api import Reconciled
-from kalends.core.clock import LogicalClock
-from kalends.core.errors import KalendsError, LostRace, OutcomeUnknown, Unavailable
-from kalends.core.identifiers import request_id
-from kalends.core.intervals import Moment
-from kalends.serving.clock_watch import ClockWatch
-from kalends.serving.group_commit import StoreFailed
-from kalends.serving.logs import Logger
 
 T = TypeVar("T")
 

@@ -18,12 +18,13 @@ from typing import Final, Protocol
 import aiohttp
 import msgspec
 
-from kalends.core import limits, wire
-from kalends.core import messages as m
+from kalends.contract import codec
+from kalends.contract import messages as m
+from kalends.core import limits
 from kalends.core.errors import InvalidInput, TooLarge, Unavailable
+from kalends.serving.auth.peer_auth import Proof
+from kalends.serving.auth.session_proof import PROVE_EVERY_S
 from kalends.serving.logs import Logger
-from kalends.serving.outgoing import Proof
-from kalends.serving.proving import PROVE_EVERY_S
 
 SESSION_PATH: Final = "/v1/session"
 NOT_AUTHENTICATED: Final = 401
@@ -52,7 +53,7 @@ _FRAME_HEAD_BYTES_MAX: Final = 256
 
 
 class _FrameOut(msgspec.Struct, frozen=True, omit_defaults=True):
-    """As `kalends.core.messages.FrameToSite`, of messages that are bytes already."""
+    """As `kalends.contract.messages.FrameToSite`, of messages that are bytes already."""
 
     v: int
     source: str
@@ -263,7 +264,7 @@ class SiteLink:
             reason = f": {message.extra}" if message.extra else ""
             raise LinkLost(f"the connection was closed{code}{reason}")
         try:
-            frame = wire.decode_frame(message.data, _DECODER)
+            frame = codec.decode_frame(message.data, _DECODER)
         except (InvalidInput, TooLarge) as error:
             self._logger.error("not_a_frame", site=self.name, detail=str(error))
             raise LinkLost("it sent something that is not a frame") from error

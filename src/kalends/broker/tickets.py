@@ -10,7 +10,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Collection, Iterator
 
-from kalends.core.api import RequestView
+from kalends.contract.calls import RequestView
 
 
 class Ticket:

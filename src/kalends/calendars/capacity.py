@@ -11,7 +11,7 @@ import numpy as np
 from kalends.calendars.bookings import Booking, check_units, check_window
 from kalends.calendars.ledger import Ledger, occupied
 from kalends.calendars.profiles import Step
-from kalends.calendars.structures.listing import Listing
+from kalends.calendars.structures.booking_index import Listing
 from kalends.calendars.structures.step_function import StepFunction
 from kalends.core import limits
 from kalends.core.errors import Conflict

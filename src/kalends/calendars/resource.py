@@ -12,14 +12,14 @@ from itertools import islice
 from typing import Final
 
 from kalends.calendars import profiles
-from kalends.calendars.access import AccessList
 from kalends.calendars.bookings import Booking, State, check_window
 from kalends.calendars.engine import new_calendar
-from kalends.calendars.owners_rules import OwnersRules
 from kalends.calendars.profiles import Change, Step
-from kalends.calendars.recurring import phrases
-from kalends.calendars.recurring.recurrence import Recurrence
-from kalends.calendars.recurring.windows import CHUNK_S, Windows
+from kalends.calendars.recurrence import phrases
+from kalends.calendars.recurrence.recurrence import Recurrence
+from kalends.calendars.recurrence.windows import CHUNK_S, Windows
+from kalends.calendars.rules.access import AccessList
+from kalends.calendars.rules.owner_rules import OwnersRules
 from kalends.core import limits
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode

@@ -7,7 +7,7 @@ from typing import Any
 
 from kalends.client.calls import Caller
 from kalends.client.scripts import Agent, NamedScript, message_text, named_script
-from kalends.core import api
+from kalends.contract import calls
 from kalends.core.errors import InvalidInput
 
 
@@ -23,7 +23,7 @@ class AgentCalls(ABC):
     def new_key(self) -> str:
         """A key for a call that can be repeated."""
 
-    async def upload_agent(self, name: str, source: str) -> api.AgentView:
+    async def upload_agent(self, name: str, source: str) -> calls.AgentView:
         """Keep the script `source` under `name`, in place of what had this name; repeating is harmless.
 
         Raises `InvalidInput` for a script that breaks rules of the language: its `refusals` name
@@ -35,25 +35,25 @@ class AgentCalls(ABC):
                 where="source",
                 remedy="read it from its file with read_text()",
             )
-        body = api.UploadAgent(name=name, source=source)
-        return await self._caller.call(body, "agent_upload", api.AgentView)
+        body = calls.UploadAgent(name=name, source=source)
+        return await self._caller.call(body, "agent_upload", calls.AgentView)
 
-    async def agents(self) -> tuple[api.AgentView, ...]:
+    async def agents(self) -> tuple[calls.AgentView, ...]:
         """The caller's scripts, without their sources."""
-        return (await self._caller.call(api.ListAgents(), "agent_list", api.Agents)).agents
+        return (await self._caller.call(calls.ListAgents(), "agent_list", calls.Agents)).agents
 
-    async def agent(self, name_or_hash: str) -> api.AgentView:
+    async def agent(self, name_or_hash: str) -> calls.AgentView:
         """One script of the caller, with its source."""
-        body = api.AgentRef(name=name_or_hash)
-        return await self._caller.call(body, "agent_show", api.AgentView)
+        body = calls.AgentRef(name=name_or_hash)
+        return await self._caller.call(body, "agent_show", calls.AgentView)
 
-    async def delete_agent(self, name: str) -> api.AgentView:
+    async def delete_agent(self, name: str) -> calls.AgentView:
         """Forget the script `name`; requests under way keep it."""
-        return await self._caller.call(api.AgentRef(name=name), "agent_delete", api.AgentView)
+        return await self._caller.call(calls.AgentRef(name=name), "agent_delete", calls.AgentView)
 
     async def tell_agent(
         self, id: str, *, message: Any = None, agent: Agent = "", key: str = ""
-    ) -> api.RequestView:
+    ) -> calls.RequestView:
         """Leave `message` (plain data) for the agent of open request `id`; None leaves none.
 
         `agent` goes on in its place, from the next visit on; a `Path` is uploaded first. Raises
@@ -61,21 +61,21 @@ class AgentCalls(ABC):
         """
         text = "" if message is None else message_text(message)
         script = named_script(agent)
-        body = api.TellAgent(id=id, key=key or self.new_key(), message=text, agent=script.name)
+        body = calls.TellAgent(id=id, key=key or self.new_key(), message=text, agent=script.name)
         await self._upload(script)
-        return await self._caller.call(body, "agent_tell", api.RequestView)
+        return await self._caller.call(body, "agent_tell", calls.RequestView)
 
-    async def agent_runs(self, id: str = "", *, count: int = 50) -> tuple[api.RunView, ...]:
+    async def agent_runs(self, id: str = "", *, count: int = 50) -> tuple[calls.RunView, ...]:
         """What the caller's scripts did at this site (for request `id`), newest first.
 
         To be asked of a site, not of a broker; the views come without their records.
         """
-        body = api.ListRuns(id=id, count=count)
-        return (await self._caller.call(body, "agent_runs", api.Runs)).runs
+        body = calls.ListRuns(id=id, count=count)
+        return (await self._caller.call(body, "agent_runs", calls.Runs)).runs
 
-    async def agent_run(self, number: str | int) -> api.RunView:
+    async def agent_run(self, number: str | int) -> calls.RunView:
         """One run at this site with its record: what is needed to run it again elsewhere."""
-        return await self._caller.call(api.RunRef(run=str(number)), "agent_run", api.RunView)
+        return await self._caller.call(calls.RunRef(run=str(number)), "agent_run", calls.RunView)
 
     async def _upload(self, script: NamedScript) -> None:
         """Upload what a request names that is not uploaded yet."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kalends.client.asking import Duration, length_s
-from kalends.core.api import RequestView
+from kalends.client.request_builder import Duration, length_s
+from kalends.contract.calls import RequestView
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput, error_from_problem
 

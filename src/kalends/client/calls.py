@@ -14,8 +14,8 @@ import msgspec
 
 from kalends.client.retry import Backoff, ConnectionFailed, asked_wait_s, is_passing
 from kalends.client.transport import Transport
-from kalends.core import wire
-from kalends.core.api import OPERATION, Answer, Body, Operation
+from kalends.contract import codec
+from kalends.contract.calls import OPERATION, Answer, Body, Operation
 from kalends.core.conversion import convert
 from kalends.core.errors import (
     InvalidInput,
@@ -144,7 +144,7 @@ class Caller:
 
 def _check_text(body: Body) -> None:
     try:
-        wire.encode_msgpack(body)
+        codec.encode_msgpack(body)
     except UnicodeEncodeError as error:
         raise InvalidInput(
             "a text holds half a character (a lone surrogate)",

@@ -1,4 +1,4 @@
-"""The asynchronous client: one method per call, driven by the table in `kalends.core.api`."""
+"""The asynchronous client: one method per call, driven by the table in `kalends.contract.calls`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any, Literal, Self
 from zoneinfo import ZoneInfo
 
 from kalends.client.answers import NewLength, settled
-from kalends.client.asking import (
+from kalends.client.calls import Caller
+from kalends.client.follower import Follower
+from kalends.client.request_builder import (
     ArgumentValues,
     Duration,
     Preferred,
@@ -18,12 +20,10 @@ from kalends.client.asking import (
     request_from,
     time_s,
 )
-from kalends.client.calls import Caller
 from kalends.client.request_calls import RequestCalls, milliseconds
 from kalends.client.scripts import Agent, named_script
 from kalends.client.transport import Transport
-from kalends.client.waiting import Follower
-from kalends.core import api
+from kalends.contract import calls
 from kalends.core.errors import InvalidInput, error_from_problem
 from kalends.core.requests import Request
 
@@ -91,18 +91,20 @@ class Client(RequestCalls):
     def _follower(self) -> Follower:
         return self._follows
 
-    async def health(self) -> api.Health:
+    async def health(self) -> calls.Health:
         """Whether the server is up and able to work."""
-        return await self._caller.call(api.Nothing(), "health", api.Health)
+        return await self._caller.call(calls.Nothing(), "health", calls.Health)
 
-    async def resources(self) -> api.Resources:
+    async def resources(self) -> calls.Resources:
         """The resources that the caller may see, and which sites answer."""
-        return await self._caller.call(api.ListResources(), "resources", api.Resources)
+        return await self._caller.call(calls.ListResources(), "resources", calls.Resources)
 
-    async def calendar(self, resource: str, *, start: Time = "now", end: Time) -> api.CalendarView:
+    async def calendar(
+        self, resource: str, *, start: Time = "now", end: Time
+    ) -> calls.CalendarView:
         """What is free for the caller and what is taken on `resource` during ``[start, end)``."""
-        body = api.ShowCalendar(resource=resource, start=self.time_s(start), end=self.time_s(end))
-        return await self._caller.call(body, "calendar", api.CalendarView)
+        body = calls.ShowCalendar(resource=resource, start=self.time_s(start), end=self.time_s(end))
+        return await self._caller.call(body, "calendar", calls.CalendarView)
 
     def request(
         self,
@@ -122,7 +124,7 @@ class Client(RequestCalls):
         `request` is a `Request`, taken as it is, or the text form of its terms together with
         `duration` and either `at` (the start) or `window` (earliest start, latest end; None leaves
         an end open). `prefer` are times to rather start at: phrases such as ``mornings`` or
-        ``fri -2`` (see `kalends.core.language.preferring`) or `TimePreference`s. `priority` gives a
+        ``fri -2`` (see `kalends.core.language.preferences`) or `TimePreference`s. `priority` gives a
         head start in lines, as far as the broker allows it. `agent` chooses among the slots at each
         site: a script by name or hash, ``ready:NAME``, or the `Path` of a file, which `book` and
         `hold` upload; `arguments` are handed to it. Raises `InvalidInput`, and `TooLarge` for a
@@ -160,34 +162,34 @@ class Client(RequestCalls):
         prefer: Preferred = (),
         count: int = 5,
         explain: bool = False,
-    ) -> api.Found:
+    ) -> calls.Found:
         """The best `count` starts there are now, and otherwise who stands in the way; books nothing.
 
         With `explain` each start is priced, and the answer tells what stands in the way of better
         ones and how candidates would be polled.
         """
         wanted = self.request(request, duration=duration, at=at, window=window, prefer=prefer)
-        body = api.Find(request=wanted, count=count, explain=explain)
-        return await self._caller.call(body, "find", api.Found)
+        body = calls.Find(request=wanted, count=count, explain=explain)
+        return await self._caller.call(body, "find", calls.Found)
 
-    async def lock(self, id: str, *, wait_s: float = 30.0) -> api.RequestView:
+    async def lock(self, id: str, *, wait_s: float = 30.0) -> calls.RequestView:
         """Lock all that request `id` holds, or nothing; raises `Expired` when the hold ran out."""
-        body = api.Finish(id=id, wait_ms=milliseconds(wait_s))
-        return settled(await self._caller.call(body, "lock", api.RequestView))
+        body = calls.Finish(id=id, wait_ms=milliseconds(wait_s))
+        return settled(await self._caller.call(body, "lock", calls.RequestView))
 
-    async def release(self, id: str, *, wait_s: float = 30.0) -> api.RequestView:
+    async def release(self, id: str, *, wait_s: float = 30.0) -> calls.RequestView:
         """Give up what request `id` holds, and its places in lines and on waiting lists."""
-        body = api.Finish(id=id, wait_ms=milliseconds(wait_s))
-        return await self._caller.call(body, "release", api.RequestView)
+        body = calls.Finish(id=id, wait_ms=milliseconds(wait_s))
+        return await self._caller.call(body, "release", calls.RequestView)
 
-    async def cancel(self, id: str, *, wait_s: float = 30.0) -> api.RequestView:
+    async def cancel(self, id: str, *, wait_s: float = 30.0) -> calls.RequestView:
         """Cancel reservation `id` on all its sites; what is held or still open is given up."""
-        body = api.Finish(id=id, wait_ms=milliseconds(wait_s))
-        return await self._caller.call(body, "cancel", api.RequestView)
+        body = calls.Finish(id=id, wait_ms=milliseconds(wait_s))
+        return await self._caller.call(body, "cancel", calls.RequestView)
 
     async def move(
         self, id: str, to: Time, *, key: str = "", wait_s: float = 30.0
-    ) -> api.RequestView:
+    ) -> calls.RequestView:
         """Move reservation `id` to start at `to`; it stands as it was when that is refused."""
         return await self._change(id, key, wait_s, start=self.time_s(to))
 
@@ -199,7 +201,7 @@ class Client(RequestCalls):
         duration: Duration | None = None,
         key: str = "",
         wait_s: float = 30.0,
-    ) -> api.RequestView:
+    ) -> calls.RequestView:
         """Lengthen reservation `id` `by` some time or to `duration`, from the same start."""
         return await self._resize(id, by, duration, 1, key=key, wait_s=wait_s)
 
@@ -212,7 +214,7 @@ class Client(RequestCalls):
         units: Mapping[str, int] | None = None,
         key: str = "",
         wait_s: float = 30.0,
-    ) -> api.RequestView:
+    ) -> calls.RequestView:
         """Shorten reservation `id` `by` some time or to `duration`, or give back units.
 
         `units` names what each changed resource (``site/name``) keeps.
@@ -221,22 +223,22 @@ class Client(RequestCalls):
             return await self._change(id, key, wait_s, units=dict(units))
         return await self._resize(id, by, duration, -1, key=key, wait_s=wait_s, units=units)
 
-    async def audit(self, after: str = "") -> api.Audited:
+    async def audit(self, after: str = "") -> calls.Audited:
         """A page of all claims or decisions, and any invariant that does not hold."""
-        return await self._caller.call(api.Audit(after=after), "audit", api.Audited)
+        return await self._caller.call(calls.Audit(after=after), "audit", calls.Audited)
 
-    async def drain(self, on: bool = True) -> api.Health:
+    async def drain(self, on: bool = True) -> calls.Health:
         """Take no new claims, or (`on` false) take them again; what is promised is kept."""
-        return await self._caller.call(api.Drain(on=on), "drain", api.Health)
+        return await self._caller.call(calls.Drain(on=on), "drain", calls.Health)
 
-    async def reconcile(self, *, wait_s: float = 30.0, go_on: bool = False) -> api.Reconciled:
+    async def reconcile(self, *, wait_s: float = 30.0, go_on: bool = False) -> calls.Reconciled:
         """Compare a broker's register with all its sites, and mend what differs.
 
         Asked of a site: what it has not compared yet. With `go_on` a server whose store was put back takes
         new bookings though not all has been compared.
         """
-        body = api.Reconcile(wait_ms=int(wait_s * 1000), go_on=go_on)
-        return await self._caller.call(body, "reconcile", api.Reconciled)
+        body = calls.Reconcile(wait_ms=int(wait_s * 1000), go_on=go_on)
+        return await self._caller.call(body, "reconcile", calls.Reconciled)
 
     async def reclaim(
         self,
@@ -247,14 +249,14 @@ class Client(RequestCalls):
         notice: Duration | None = None,
         reason: str = "",
         key: str = "",
-    ) -> api.ReclaimView:
+    ) -> calls.ReclaimView:
         """Take `resource` back from `at` for `duration`: asks its site, and needs the scope ``admin``.
 
         Nothing new is taken there. What is locked, and begins later than `notice` from now, is moved
         by its broker, or cancelled, and its user is told the `reason`.
         """
         start = self.time_s(at)
-        body = api.Reclaim(
+        body = calls.Reclaim(
             key=key or self.new_key(),
             resource=resource,
             start=start,
@@ -262,19 +264,21 @@ class Client(RequestCalls):
             notice_s=0 if notice is None else length_s(notice, where="notice"),
             reason=reason,
         )
-        return await self._caller.call(body, "reclaim", api.ReclaimView)
+        return await self._caller.call(body, "reclaim", calls.ReclaimView)
 
-    async def reclaims(self) -> tuple[api.ReclaimView, ...]:
+    async def reclaims(self) -> tuple[calls.ReclaimView, ...]:
         """What the owner of this site has taken back, and which reservations still stand there."""
-        return (await self._caller.call(api.ListReclaims(), "reclaims", api.Reclaims)).reclaims
+        return (await self._caller.call(calls.ListReclaims(), "reclaims", calls.Reclaims)).reclaims
 
-    async def end_reclaim(self, key: str) -> api.ReclaimView:
+    async def end_reclaim(self, key: str) -> calls.ReclaimView:
         """Withdraw a reclaim: its time can be booked again; what has been moved stays moved."""
-        return await self._caller.call(api.ReclaimRef(key=key), "reclaim_end", api.ReclaimView)
+        return await self._caller.call(calls.ReclaimRef(key=key), "reclaim_end", calls.ReclaimView)
 
-    async def _change(self, id: str, key: str, wait_s: float, **fields: Any) -> api.RequestView:
-        body = api.Change(id=id, key=key or self.new_key(), wait_ms=milliseconds(wait_s), **fields)
-        answer = await self._caller.call(body, "change", api.RequestView)
+    async def _change(self, id: str, key: str, wait_s: float, **fields: Any) -> calls.RequestView:
+        body = calls.Change(
+            id=id, key=key or self.new_key(), wait_ms=milliseconds(wait_s), **fields
+        )
+        answer = await self._caller.call(body, "change", calls.RequestView)
         if answer.problem is not None:
             raise error_from_problem(answer.problem)
         return answer
@@ -289,7 +293,7 @@ class Client(RequestCalls):
         key: str,
         wait_s: float,
         units: Mapping[str, int] | None = None,
-    ) -> api.RequestView:
+    ) -> calls.RequestView:
         """Look how long `id` is, so that nothing grows by a slip in `shrink` or the other way round."""
         wanted = NewLength(by, duration, direction)
         wanted_s = wanted.length_s(await self.show(id))

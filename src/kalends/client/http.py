@@ -15,8 +15,9 @@ from kalends.client.transport import (
     reason,
     retry_after_s,
 )
-from kalends.core import limits, wire
-from kalends.core.api import Body, Operation
+from kalends.contract import codec
+from kalends.contract.calls import Body, Operation
+from kalends.core import limits
 from kalends.core.errors import InvalidInput, KalendsError, Problem, error_from_problem
 
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
@@ -28,7 +29,7 @@ class HttpTransport:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._http = aiohttp.ClientSession(
-            headers=access.headers() | {"Accept": wire.MSGPACK},
+            headers=access.headers() | {"Accept": codec.MSGPACK},
             connector=aiohttp.TCPConnector(ssl=access.tls()),
         )
 
@@ -37,8 +38,8 @@ class HttpTransport:
         path = _fill(operation.path, fields)
         data, headers = None, {}
         if operation.method == "POST":
-            data, headers = wire.encode_msgpack(fields), {"Content-Type": wire.MSGPACK}
-            wire.check_size(data, limits.BODY_BYTES_MAX)
+            data, headers = codec.encode_msgpack(fields), {"Content-Type": codec.MSGPACK}
+            codec.check_size(data, limits.BODY_BYTES_MAX)
         url = self._access.address(path)
         try:
             async with self._http.request(
@@ -80,8 +81,8 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 def _answer(response: aiohttp.ClientResponse, received: bytes, url: str) -> Any:
     """The answer's plain values; raises the error that the server answered."""
     try:
-        if response.status == 200 and response.content_type == wire.MSGPACK:
-            return wire.decode_msgpack(received, object, bytes_max=ANSWER_BYTES_MAX)
+        if response.status == 200 and response.content_type == codec.MSGPACK:
+            return codec.decode_msgpack(received, object, bytes_max=ANSWER_BYTES_MAX)
         problem = _problem(response.content_type, received)
     except InvalidInput as error:
         raise ConnectionFailed("the answer was damaged on the way", sent=True) from error
@@ -94,10 +95,10 @@ def _answer(response: aiohttp.ClientResponse, received: bytes, url: str) -> Any:
 
 
 def _problem(content_type: str, received: bytes) -> Problem | None:
-    if content_type == wire.PROBLEM_MSGPACK:
-        return wire.decode_msgpack(received, Problem, bytes_max=ANSWER_BYTES_MAX)
-    if content_type == wire.PROBLEM_JSON:
-        return wire.decode_json(received, Problem, bytes_max=ANSWER_BYTES_MAX)
+    if content_type == codec.PROBLEM_MSGPACK:
+        return codec.decode_msgpack(received, Problem, bytes_max=ANSWER_BYTES_MAX)
+    if content_type == codec.PROBLEM_JSON:
+        return codec.decode_json(received, Problem, bytes_max=ANSWER_BYTES_MAX)
     return None
 
 

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from kalends.client.agent_calls import AgentCalls
 from kalends.client.answers import settled
-from kalends.client.asking import (
+from kalends.client.follower import Follower, Progress
+from kalends.client.request_builder import (
     ArgumentValues,
     Duration,
     Preferred,
@@ -20,8 +21,8 @@ from kalends.client.asking import (
     length_s,
 )
 from kalends.client.scripts import Agent, named_script
-from kalends.client.waiting import Follower, Progress
-from kalends.core import api, limits
+from kalends.contract import calls
+from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.requests import Request
 
@@ -61,7 +62,7 @@ class Asking(When, total=False):
 class Booking(Asking, total=False):
     """What `book`, `hold` and `book_copies` take beside the terms."""
 
-    patience: api.Patience
+    patience: calls.Patience
     give_up_at: Time | None
     key: str
     wait_s: float | None
@@ -84,7 +85,7 @@ class RequestCalls(AgentCalls):
     def request(self, request: Request | str, **asking: Unpack[Asking]) -> Request:
         """What the arguments are understood to mean."""
 
-    async def book(self, request: Request | str, **booking: Unpack[Booking]) -> api.RequestView:
+    async def book(self, request: Request | str, **booking: Unpack[Booking]) -> calls.RequestView:
         """Book all of `request` or nothing; arguments as for `request`, and further ones.
 
         `patience` says what it may wait for: nothing ("none"), what others hold and may give up
@@ -104,7 +105,7 @@ class RequestCalls(AgentCalls):
 
     async def hold(
         self, request: Request | str, *, keep: Duration = "15m", **booking: Unpack[Booking]
-    ) -> api.RequestView:
+    ) -> calls.RequestView:
         """As `book`, but the slots are only held, for `keep`: `lock` or `release` them by id.
 
         With patience "taken" they are held for `keep` from the moment they are free. An older
@@ -116,7 +117,7 @@ class RequestCalls(AgentCalls):
 
     async def book_copies(
         self, request: Request | str, count: int, **booking: Unpack[Booking]
-    ) -> list[api.RequestView]:
+    ) -> list[calls.RequestView]:
         """Book `request` `count` times over: independent copies, each all or nothing by itself.
 
         Other arguments as for `book`. Copy n has the key ``KEY-n``, so that a repeated call books
@@ -140,7 +141,7 @@ class RequestCalls(AgentCalls):
         wait_s: float | None = None,
         until_listed: bool = False,
         on_progress: Progress | None = None,
-    ) -> api.RequestView:
+    ) -> calls.RequestView:
         """Request `id` once it is settled, or as it is after `wait_s` (None: however long it takes).
 
         With `until_listed` also once it is on waiting lists. Raises what stood in its way, as `book`
@@ -152,20 +153,20 @@ class RequestCalls(AgentCalls):
             )
         )
 
-    async def show(self, id: str) -> api.RequestView:
+    async def show(self, id: str) -> calls.RequestView:
         """Request `id` as it is now."""
-        return await self._caller.call(api.ById(id=id), "show", api.RequestView)
+        return await self._caller.call(calls.ById(id=id), "show", calls.RequestView)
 
-    async def why(self, id: str) -> api.Story:
+    async def why(self, id: str) -> calls.Story:
         """What happened to request `id`, and who refused it by which rule."""
-        return await self._caller.call(api.ById(id=id), "why", api.Story)
+        return await self._caller.call(calls.ById(id=id), "why", calls.Story)
 
-    async def resolve(self, key: str) -> api.RequestView:
+    async def resolve(self, key: str) -> calls.RequestView:
         """Settle an `OutcomeUnknown`: the request made with `key`, in whatever state it is now.
 
         Raises `NotFound` when it never arrived: it is safe to send it again with the same key.
         """
-        return await self._caller.call(api.ByKey(key=key), "by_key", api.RequestView)
+        return await self._caller.call(calls.ByKey(key=key), "by_key", calls.RequestView)
 
     by_key = resolve
 
@@ -176,17 +177,17 @@ class RequestCalls(AgentCalls):
         everyone: bool = False,
         count: int = 100,
         before: str = "",
-    ) -> tuple[api.RequestView, ...]:
+    ) -> tuple[calls.RequestView, ...]:
         """The caller's requests, newest first: `count` of them, older than id `before`.
 
         `everyone` lists all users' requests and needs the scope ``audit``.
         """
-        body = api.ListRequests(state=state, everyone=everyone, count=count, before=before)
-        return (await self._caller.call(body, "list", api.Requests)).requests
+        body = calls.ListRequests(state=state, everyone=everyone, count=count, before=before)
+        return (await self._caller.call(body, "list", calls.Requests)).requests
 
-    async def waiting_list(self) -> tuple[api.RequestView, ...]:
+    async def waiting_list(self) -> tuple[calls.RequestView, ...]:
         """The caller's requests that are in line or on a waiting list, newest first."""
-        waiting: tuple[api.RequestView, ...] = ()
+        waiting: tuple[calls.RequestView, ...] = ()
         before = ""
         while True:
             page = await self.list(state="open", count=PAGE, before=before)
@@ -195,7 +196,7 @@ class RequestCalls(AgentCalls):
                 return waiting
             before = page[-1].id
 
-    async def watch(self, id: str = "", *, after: int = -1) -> AsyncIterator[api.Event]:
+    async def watch(self, id: str = "", *, after: int = -1) -> AsyncIterator[calls.Event]:
         """What happens to the caller's requests (or to `id`), as it happens; never ends by itself.
 
         Goes on after event number `after` (to resume), or from now on; lost connections are made
@@ -210,10 +211,10 @@ class RequestCalls(AgentCalls):
 
     async def events(
         self, after: int = -1, *, id: str = "", wait_s: float = WATCH_WAIT_S
-    ) -> api.Events:
+    ) -> calls.Events:
         """One look for `watch`: what happened after event number `after`, -1 for from now on."""
-        body = api.Watch(after=after, id=id, wait_ms=milliseconds(wait_s))
-        return await self._caller.call(body, "watch", api.Events)
+        body = calls.Watch(after=after, id=id, wait_ms=milliseconds(wait_s))
+        return await self._caller.call(body, "watch", calls.Events)
 
     async def _booked(
         self,
@@ -222,16 +223,16 @@ class RequestCalls(AgentCalls):
         hold_s: int | None = None,
         numbers: Sequence[str] = ("",),
         agent: Agent = "",
-        patience: api.Patience = "held",
+        patience: calls.Patience = "held",
         give_up_at: Time | None = None,
         key: str = "",
         wait_s: float | None = 30.0,
         on_progress: Progress | None = None,
         **when: Unpack[When],
-    ) -> tuple[api.RequestView, ...]:
+    ) -> tuple[calls.RequestView, ...]:
         """The view of one booking for each of `numbers`, which ends its key; held where `hold_s` is given."""
         script = named_script(agent)
-        asked = api.Book(
+        asked = calls.Book(
             key=key or self.new_key(),
             request=self.request(request, agent=script.name, **when),
             hold=hold_s is not None,
@@ -245,7 +246,7 @@ class RequestCalls(AgentCalls):
         answers = await asyncio.gather(
             *(self._decided(body, wait_s, on_progress) for body in bodies), return_exceptions=True
         )
-        views: tuple[api.RequestView, ...] = ()
+        views: tuple[calls.RequestView, ...] = ()
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
@@ -253,8 +254,8 @@ class RequestCalls(AgentCalls):
         return views
 
     async def _decided(
-        self, body: api.Book, wait_s: float | None, on_progress: Progress | None
-    ) -> api.RequestView:
+        self, body: calls.Book, wait_s: float | None, on_progress: Progress | None
+    ) -> calls.RequestView:
         """The answer to `body`, followed where one call does not wait long enough, or tells nothing."""
         first_s = CALL_WAIT_S_MAX if wait_s is None else min(wait_s, CALL_WAIT_S_MAX)
         if on_progress is not None:
@@ -262,7 +263,7 @@ class RequestCalls(AgentCalls):
         elif wait_s is None:
             first_s = WATCH_WAIT_S
         body = replace(body, wait_ms=milliseconds(first_s))
-        view = await self._caller.call(body, "book", api.RequestView)
+        view = await self._caller.call(body, "book", calls.RequestView)
         left_s = None if wait_s is None else wait_s - first_s
         if view.state != "open" or (left_s is not None and left_s <= 0):
             return view

@@ -19,8 +19,9 @@ from kalends.client.transport import (
     reason,
     retry_after_s,
 )
-from kalends.core import limits, wire
-from kalends.core.api import Body, Call, Operation, Reply
+from kalends.contract import codec
+from kalends.contract.calls import Body, Call, Operation, Reply
+from kalends.core import limits
 from kalends.core.errors import InvalidInput, error_from_problem
 
 PATH = "/v1/calls"
@@ -111,8 +112,8 @@ class _Connection:
             raise ConnectionFailed("the connection closed", sent=False)
         self._number += 1
         number = self._number
-        packed = wire.encode_msgpack(Call(number=number, name=name, body=body))
-        wire.check_size(packed, limits.BODY_BYTES_MAX)
+        packed = codec.encode_msgpack(Call(number=number, name=name, body=body))
+        codec.check_size(packed, limits.BODY_BYTES_MAX)
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting[number] = reply
         self._outbox.append((number, packed))
@@ -147,7 +148,9 @@ class _Connection:
                 detail = "the server sent something that is not a reply"
                 break
             try:
-                replies = wire.decode_msgpack(message.data, list[Reply], bytes_max=ANSWER_BYTES_MAX)
+                replies = codec.decode_msgpack(
+                    message.data, list[Reply], bytes_max=ANSWER_BYTES_MAX
+                )
             except InvalidInput:
                 detail = "the server sent something that is not a reply"
                 break

@@ -11,10 +11,10 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from kalends.client.client import Client
-from kalends.client.connecting import connect
+from kalends.client.connection import connect
+from kalends.client.follower import Progress
 from kalends.client.request_calls import WATCH_WAIT_S
-from kalends.client.waiting import Progress
-from kalends.core.api import Event, RequestView
+from kalends.contract.calls import Event, RequestView
 
 P = ParamSpec("P")
 T = TypeVar("T")

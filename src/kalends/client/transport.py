@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from kalends.core.api import Body, Operation
+from kalends.contract.calls import Body, Operation
 from kalends.core.errors import (
     InvalidInput,
     KalendsError,

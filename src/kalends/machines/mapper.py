@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from kalends.core.errors import Conflict
 from kalends.machines.machine import Partition, Planned, Verdict
 from kalends.machines.topology import Site, Topology, bits
-from kalends.machines.verifying import verify
+from kalends.machines.verification import verify
 
 
 class Mapper:

@@ -3,7 +3,8 @@
 A frame is taken whole or not at all. One that cannot be understood ends its session with a close
 code: 1007 and the path of what is malformed, 1008 for who, 1009 for size, 1013 while the site's store
 does not work. The broker connects again, and repeats what was not answered. Who a broker is was looked
-at when it connected, and is looked at again whenever it sends a fresh token (`kalends.serving.proving`).
+at when it connected, and is looked at again whenever it sends a fresh token
+(`kalends.serving.auth.session_proof`).
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import msgspec
 from aiohttp import WSCloseCode, WSMessage, WSMsgType, web
 from aiohttp.http import WS_CLOSED_MESSAGE
 
-from kalends.core import messages as m
-from kalends.core import wire
+from kalends.contract import codec
+from kalends.contract import messages as m
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import (
     InvalidInput,
@@ -28,15 +29,15 @@ from kalends.core.errors import (
     TooLarge,
     Unavailable,
 )
-from kalends.resource_servers.engine import SiteEngine
 from kalends.resource_servers.links import BrokerLink
-from kalends.resource_servers.registers import Badge
-from kalends.serving.application import caller_by, caller_of, open_socket
-from kalends.serving.callers import Caller
+from kalends.resource_servers.participation.registers import Badge
+from kalends.resource_servers.service import SiteEngine
+from kalends.serving.auth.callers import Caller
+from kalends.serving.auth.session_proof import Belief
 from kalends.serving.clock_watch import ClockWatch
-from kalends.serving.limiting import ServingLimits
+from kalends.serving.http.application import caller_by, caller_of, open_socket
+from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.logs import Logger
-from kalends.serving.proving import Belief
 
 SESSION_PATH: Final = "/v1/session"
 
@@ -162,7 +163,7 @@ class BrokerSessions:
         self, link: BrokerLink, belief: Belief, caller_by: Callable[[str], Caller], packed: bytes
     ) -> None:
         """Take one frame, whole or not at all."""
-        frame = wire.decode_frame(packed, _FRAMES)
+        frame = codec.decode_frame(packed, _FRAMES)
         moment = self._moment()
         if frame.proof and belief.runs_out:
             self._believe(link, belief, caller_by, frame.proof)

@@ -16,9 +16,10 @@ import msgpack
 import msgspec
 from aiohttp import web
 
-from kalends.core import limits, wire
-from kalends.core import messages as m
-from kalends.serving.sessions import CLOSE_REASON_BYTES_MAX
+from kalends.contract import codec
+from kalends.contract import messages as m
+from kalends.core import limits
+from kalends.serving.http.sessions import CLOSE_REASON_BYTES_MAX
 
 OUTBOX_BYTES_MAX: Final = 32 * 1024 * 1024
 """What a broker that does not read can make us keep; beyond it the session is over."""
@@ -68,10 +69,10 @@ class BrokerLink:
         """Send `message` with the next frame; a session whose broker reads too little is dropped."""
         if self.closing:
             return
-        packed = wire.encode_msgpack(message)
+        packed = codec.encode_msgpack(message)
         if len(packed) > limits.FRAME_BYTES_MAX - _FRAME_HEAD_BYTES_MAX:
             assert isinstance(message, m.View), "only a view can be so large"
-            packed = wire.encode_msgpack(shortened(message))
+            packed = codec.encode_msgpack(shortened(message))
         self._outbox.append(packed)
         self._outbox_bytes += len(packed)
         self._empty.clear()
@@ -148,7 +149,7 @@ def shortened(view: m.View) -> m.View:
         count_max //= 2
         views = tuple(_first_of(part, count_max) for part in view.views)
         short = msgspec.structs.replace(view, views=views)
-        if len(wire.encode_msgpack(short)) <= limits.FRAME_BYTES_MAX - _FRAME_HEAD_BYTES_MAX:
+        if len(codec.encode_msgpack(short)) <= limits.FRAME_BYTES_MAX - _FRAME_HEAD_BYTES_MAX:
             return short
 
 

@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from kalends.core import messages as m
-from kalends.core import wire
+from kalends.contract import codec
+from kalends.contract import messages as m
 from kalends.core.errors import (
     Conflict,
     InvalidInput,
@@ -25,11 +25,11 @@ from kalends.core.errors import (
     Unavailable,
 )
 from kalends.core.intervals import Moment
-from kalends.resource_servers.engine import SiteEngine
-from kalends.resource_servers.waiters import Waiters
-from kalends.serving.application import caller_of
-from kalends.serving.incoming import read_body
-from kalends.serving.limiting import ServingLimits
+from kalends.resource_servers.pending_replies import Waiters
+from kalends.resource_servers.service import SiteEngine
+from kalends.serving.http.application import caller_of
+from kalends.serving.http.rate_limits import ServingLimits
+from kalends.serving.http.request_fields import read_body
 
 VISITS_PATH: Final = "/v1/visits"
 
@@ -77,7 +77,7 @@ class NearVisits:
                 remedy="two sites are near when each lists the other",
             )
         body = await read_body(request, self._limits)
-        dispatch = wire.decode_msgpack(body, m.Dispatch, bytes_max=VISIT_BYTES_MAX)
+        dispatch = codec.decode_msgpack(body, m.Dispatch, bytes_max=VISIT_BYTES_MAX)
         if dispatch.way != site:
             raise NotAllowed(
                 f"this visit is passed on by {site}, not by {dispatch.way}", where="way"
@@ -94,7 +94,7 @@ class NearVisits:
                 f"attempt {dispatch.att} of this request is over", where="att",
                 request_id=dispatch.rid,
             )  # fmt: skip
-        return web.Response(body=wire.encode_msgpack(answer), content_type=wire.MSGPACK)
+        return web.Response(body=codec.encode_msgpack(answer), content_type=codec.MSGPACK)
 
     def answer(self, source: str, message: m.Message) -> None:
         """`message` is for whoever has come as `source`; news of holds later on find nobody there."""

@@ -7,17 +7,18 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from kalends.calendars import ResourceCalendar, unknown_resource
-from kalends.core import api, limits
+from kalends.contract import calls
+from kalends.core import limits
 from kalends.core.errors import NotFound
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.resource_servers.assembly import auditor
-from kalends.resource_servers.engine import SiteEngine
-from kalends.resource_servers.runs_store import RunsStore
-from kalends.resource_servers.stakes import Claim, Stake
-from kalends.resource_servers.store import DRAINING
-from kalends.serving.callers import Caller
-from kalends.serving.dispatch import Handler
+from kalends.resource_servers.participation.claim_sets import Claim, Stake
+from kalends.resource_servers.service import SiteEngine
+from kalends.serving.auth.callers import Caller
+from kalends.serving.http.dispatch import Handler
+from kalends.stores.sqlite.journal import DRAINING
+from kalends.stores.sqlite.runs import RunsStore
 
 
 class Site(Protocol):
@@ -29,7 +30,7 @@ class Site(Protocol):
     def engine(self) -> SiteEngine:
         """The site as it runs now; raises `Unavailable` when its store does not work."""
 
-    def health(self) -> api.Health: ...
+    def health(self) -> calls.Health: ...
 
     @property
     def records(self) -> RunsStore:
@@ -58,17 +59,17 @@ class SiteOperations:
             "agent_run": self.agent_run,
         }
 
-    def health(self, caller: Caller, body: api.Nothing) -> api.Health:
+    def health(self, caller: Caller, body: calls.Nothing) -> calls.Health:
         return self._site.health()
 
-    def resources(self, caller: Caller, body: api.ListResources) -> api.Resources:
+    def resources(self, caller: Caller, body: calls.ListResources) -> calls.Resources:
         principal = _seen_as(caller)
         calendars = self._site.engine().participant.book.calendars.values()
-        return api.Resources(
+        return calls.Resources(
             resources=tuple(each.info for each in calendars if each.visible_to(principal))
         )
 
-    def calendar(self, caller: Caller, body: api.ShowCalendar) -> api.CalendarView:
+    def calendar(self, caller: Caller, body: calls.ShowCalendar) -> calls.CalendarView:
         """What is free follows the caller's rules; the slots are as they may be seen."""
         calendar = self._visible(caller, body.resource)
         free, until = calendar.free_steps(
@@ -81,7 +82,7 @@ class SiteOperations:
         slots = calendar.slots(_seen_as(caller), body.start, body.end, limits.LISTING_MAX + 1)
         if len(slots) > limits.LISTING_MAX:
             until = min(until, slots.pop().start)
-        return api.CalendarView(
+        return calls.CalendarView(
             resource=calendar.info,
             start=body.start,
             end=body.end,
@@ -92,12 +93,12 @@ class SiteOperations:
             slots=tuple(slots),
         )
 
-    def audit(self, caller: Caller, body: api.Audit) -> api.Audited:
+    def audit(self, caller: Caller, body: calls.Audit) -> calls.Audited:
         """Claims by request id, a page at a time; the first page also checks all invariants."""
         participant = self._site.engine().participant
         stakes = participant.book.stakes
         page = heapq.nsmallest(limits.LISTING_MAX + 1, (rid for rid in stakes if rid > body.after))
-        claims: list[api.AuditClaim] = []
+        claims: list[calls.AuditClaim] = []
         more = False
         for number, rid in enumerate(page):
             if number == limits.LISTING_MAX or len(claims) >= limits.LISTING_MAX:
@@ -112,41 +113,41 @@ class SiteOperations:
                 participant.check()
             except AssertionError as error:
                 problems.append(f"an invariant of the calendars does not hold: {error}")
-        return api.Audited(claims=tuple(claims), problems=tuple(problems), more=more)
+        return calls.Audited(claims=tuple(claims), problems=tuple(problems), more=more)
 
-    async def drain(self, caller: Caller, body: api.Drain) -> api.Health:
+    async def drain(self, caller: Caller, body: calls.Drain) -> calls.Health:
         """Holds over a restart: an operator who drains a site means it."""
         engine = self._site.engine()
         engine.participant.draining = body.on
         await engine.set(DRAINING, int(body.on))
         return self._site.health()
 
-    async def reconcile(self, caller: Caller, body: api.Reconcile) -> api.Reconciled:
+    async def reconcile(self, caller: Caller, body: calls.Reconcile) -> calls.Reconciled:
         """Which brokers have not compared yet; with `go_on`, nobody waits for them any more."""
         engine = self._site.engine()
         at_risk = engine.participant.unsettled() if engine.participant.recovering else {}
         if body.go_on:
             await engine.called(lambda participant, now: participant.go_on())
-        return api.Reconciled(recovering=engine.participant.recovering, at_risk=at_risk)
+        return calls.Reconciled(recovering=engine.participant.recovering, at_risk=at_risk)
 
-    async def reclaim(self, caller: Caller, body: api.Reclaim) -> api.ReclaimView:
+    async def reclaim(self, caller: Caller, body: calls.Reclaim) -> calls.ReclaimView:
         """Answers once it is durable: from then on nothing new is taken there."""
         engine = self._site.engine()
         return await engine.called(lambda participant, now: participant.reclaim(body, now))
 
-    async def reclaim_end(self, caller: Caller, body: api.ReclaimRef) -> api.ReclaimView:
+    async def reclaim_end(self, caller: Caller, body: calls.ReclaimRef) -> calls.ReclaimView:
         """The reclaim as it was when it was withdrawn."""
         engine = self._site.engine()
         return await engine.called(lambda participant, now: participant.end_reclaim(body.key, now))
 
-    def reclaims(self, caller: Caller, body: api.ListReclaims) -> api.Reclaims:
-        return api.Reclaims(reclaims=self._site.engine().participant.reclaims())
+    def reclaims(self, caller: Caller, body: calls.ListReclaims) -> calls.Reclaims:
+        return calls.Reclaims(reclaims=self._site.engine().participant.reclaims())
 
-    async def agent_runs(self, caller: Caller, body: api.ListRuns) -> api.Runs:
+    async def agent_runs(self, caller: Caller, body: calls.ListRuns) -> calls.Runs:
         views = await self._site.records.newest(_runs_of(caller), body.id, body.count)
-        return api.Runs(runs=tuple(views))
+        return calls.Runs(runs=tuple(views))
 
-    async def agent_run(self, caller: Caller, body: api.RunRef) -> api.RunView:
+    async def agent_run(self, caller: Caller, body: calls.RunRef) -> calls.RunView:
         view = await self._site.records.one(int(body.run), _runs_of(caller))
         if view is None:
             raise NotFound(
@@ -176,10 +177,10 @@ def _seen_as(caller: Caller) -> Principal:
     return auditor(caller.principal) if "audit" in caller.scopes else caller.principal
 
 
-def _audited(stake: Stake, claim: Claim) -> api.AuditClaim:
+def _audited(stake: Stake, claim: Claim) -> calls.AuditClaim:
     """A claim that another reservation replaced is as free as a cancelled one, and shown so."""
     state = claim.state
-    return api.AuditClaim(
+    return calls.AuditClaim(
         id=stake.rid,
         att=stake.att,
         resource=claim.resource,

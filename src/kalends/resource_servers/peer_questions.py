@@ -12,14 +12,15 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from kalends.core import limits, wire
-from kalends.core import messages as m
+from kalends.contract import codec
+from kalends.contract import messages as m
+from kalends.core import limits
 from kalends.core.errors import InvalidInput, KalendsError, NotAllowed
 from kalends.core.intervals import Moment
-from kalends.resource_servers.engine import SiteEngine
-from kalends.resource_servers.waiters import Waiters
-from kalends.serving.incoming import read_body
-from kalends.serving.limiting import RateLimiter, ServingLimits
+from kalends.resource_servers.pending_replies import Waiters
+from kalends.resource_servers.service import SiteEngine
+from kalends.serving.http.rate_limits import RateLimiter, ServingLimits
+from kalends.serving.http.request_fields import read_body
 
 ASK_BYTES_MAX: Final = 4_096
 ASKS_PER_S: Final = 50.0
@@ -49,7 +50,7 @@ class PeerQuestions:
         """Answer one `PeerAsk` with one `PeerSays`, both as the whole body."""
         self._limiter.take(request.remote or "", self._moment().monotonic_ms / 1000)
         body = await read_body(request, self._limits)
-        ask = wire.decode_msgpack(body, m.PeerAsk, bytes_max=ASK_BYTES_MAX)
+        ask = codec.decode_msgpack(body, m.PeerAsk, bytes_max=ASK_BYTES_MAX)
         if ask.until > self._moment().wall_s + limits.WINDOW_S_MAX:
             raise InvalidInput("no slot ends so late", where="until")
         engine = self._engine()
@@ -61,7 +62,7 @@ class PeerQuestions:
                     remedy="only sites that take part in a request can ask about it",
                 )
             says = await waiter.answer
-        return web.Response(body=wire.encode_msgpack(says), content_type=wire.MSGPACK)
+        return web.Response(body=codec.encode_msgpack(says), content_type=codec.MSGPACK)
 
     def answer(self, source: str, message: m.Message) -> None:
         """`message` is durable: whoever asked as `source` may hear it."""

@@ -12,8 +12,8 @@ from typing import Final
 
 import aiohttp
 
-from kalends.core import messages as m
-from kalends.core import wire
+from kalends.contract import codec
+from kalends.contract import messages as m
 from kalends.core.errors import KalendsError
 from kalends.serving.logs import Logger
 
@@ -70,8 +70,8 @@ class PeerCalls:
         path = INQUIRE_PATH if inquires else PEERS_PATH
         async with self._http.post(
             url.rstrip("/") + path,
-            data=wire.encode_msgpack(question),
-            headers={"Content-Type": wire.MSGPACK, "Accept": wire.MSGPACK},
+            data=codec.encode_msgpack(question),
+            headers={"Content-Type": codec.MSGPACK, "Accept": codec.MSGPACK},
             allow_redirects=False,
         ) as response:
             if response.status != 200:
@@ -80,12 +80,12 @@ class PeerCalls:
             body = b""
             async for chunk in response.content.iter_any():
                 body += chunk
-                wire.check_size(body, ANSWER_BYTES_MAX)
+                codec.check_size(body, ANSWER_BYTES_MAX)
         assert isinstance(question, m.Inquire | m.PeerAsk)
         answer: m.Outcome | m.PeerSays = (
-            wire.decode_msgpack(body, m.Outcome)
+            codec.decode_msgpack(body, m.Outcome)
             if inquires
-            else wire.decode_msgpack(body, m.PeerSays)
+            else codec.decode_msgpack(body, m.PeerSays)
         )
         about = (answer.rid, answer.att) == (question.rid, question.att)
         return answer if about else None

@@ -6,16 +6,17 @@ from collections.abc import Callable, Sequence
 
 import aiohttp
 
-from kalends.core import limits, wire
-from kalends.core import messages as m
+from kalends.contract import codec
+from kalends.contract import messages as m
+from kalends.core import limits
 from kalends.core.errors import InvalidInput, KalendsError, Unavailable
 from kalends.core.intervals import Moment
-from kalends.resource_servers.effects import Relay
 from kalends.resource_servers.near_visits import VISITS_PATH
-from kalends.resource_servers.visiting import RELAY_MS_MAX
+from kalends.resource_servers.participation.effects import Relay
+from kalends.resource_servers.participation.visit_handler import RELAY_MS_MAX
+from kalends.serving.auth.peer_auth import server_proofs, trust_in
 from kalends.serving.configuration import NearConfiguration
 from kalends.serving.logs import Logger
-from kalends.serving.outgoing import server_proofs, trust_in
 
 
 class RelayCalls:
@@ -70,8 +71,8 @@ class RelayCalls:
         url, proof, tls = self._near[relay.site]
         async with self._http.post(
             url,
-            data=wire.encode_msgpack(relay.dispatch),
-            headers={"Content-Type": wire.MSGPACK, "Accept": wire.MSGPACK, **proof.headers()},
+            data=codec.encode_msgpack(relay.dispatch),
+            headers={"Content-Type": codec.MSGPACK, "Accept": codec.MSGPACK, **proof.headers()},
             ssl=tls,
             allow_redirects=False,
         ) as response:
@@ -82,5 +83,5 @@ class RelayCalls:
             body = b""
             async for chunk in response.content.iter_any():
                 body += chunk
-                wire.check_size(body, limits.FRAME_BYTES_MAX)
-        return wire.decode_msgpack(body, m.Report, bytes_max=limits.FRAME_BYTES_MAX)
+                codec.check_size(body, limits.FRAME_BYTES_MAX)
+        return codec.decode_msgpack(body, m.Report, bytes_max=limits.FRAME_BYTES_MAX)

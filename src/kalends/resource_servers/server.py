@@ -17,37 +17,37 @@ from typing import Final, Literal
 
 from aiohttp import WSCloseCode, web
 
-from kalends.core import api
-from kalends.core import messages as m
+from kalends.contract import calls
+from kalends.contract import messages as m
 from kalends.core.errors import KalendsError, StoreDamaged, Unavailable
 from kalends.core.intervals import Moment
 from kalends.resource_servers.assembly import agent_limits_of, calendars_of, limits_of
 from kalends.resource_servers.broker_sessions import SESSION_PATH, BrokerSessions
-from kalends.resource_servers.effects import Errand, Relay, Send
-from kalends.resource_servers.engine import SiteEngine, unavailable
-from kalends.resource_servers.measures import RunMeasures, SiteMeasures, State
+from kalends.resource_servers.metrics import RunMeasures, SiteMeasures, State
 from kalends.resource_servers.near_visits import SOURCE as VISIT_SOURCE
 from kalends.resource_servers.near_visits import VISITS_PATH, NearVisits
 from kalends.resource_servers.operations import SiteOperations
-from kalends.resource_servers.participant import Participant
+from kalends.resource_servers.participation.effects import Errand, Relay, Send
+from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.reclaim_reminders import REGISTER
 from kalends.resource_servers.peer_questions import SOURCE, PeerQuestions
 from kalends.resource_servers.peers import PEERS_PATH, PeerCalls
-from kalends.resource_servers.reclaiming import REGISTER
 from kalends.resource_servers.relays import RelayCalls
-from kalends.resource_servers.running import Running
-from kalends.resource_servers.runs_store import RunsStore
-from kalends.resource_servers.store import DRAINING, Loaded, SiteStore
-from kalends.serving.application import build_application
-from kalends.serving.callers import Authenticator, OpenAccess, Vouching
+from kalends.resource_servers.script_runner import Running
+from kalends.resource_servers.service import SiteEngine, unavailable
+from kalends.serving.auth.callers import Authenticator, OpenAccess, Vouching
+from kalends.serving.auth.keys import load_trusted_keys
+from kalends.serving.auth.tokens import KeyRing
 from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.collecting import not_collecting
 from kalends.serving.configuration import KeyConfiguration, SiteConfiguration
-from kalends.serving.group_commit import StoreFailed
-from kalends.serving.keys import load_trusted_keys
-from kalends.serving.limiting import ServingLimits
+from kalends.serving.http.application import build_application
+from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.logs import Logger, get_logger
 from kalends.serving.metrics import Metrics
-from kalends.serving.tokens import KeyRing
+from kalends.stores.sqlite.group_commit import StoreFailed
+from kalends.stores.sqlite.journal import DRAINING, Loaded, SiteStore
+from kalends.stores.sqlite.runs import RunsStore
 
 REOPEN_EVERY_S: Final = 1.0
 STUCK_S: Final = 1.0
@@ -264,7 +264,7 @@ class SiteServer:
             raise unavailable()
         return self._engine
 
-    def health(self) -> api.Health:
+    def health(self) -> calls.Health:
         status: Literal["ok", "starting", "draining", "failing"] = self._state
         detail = self._detail or self._watch.doubt or self._running.detail
         if status == "ok":
@@ -275,7 +275,7 @@ class SiteServer:
             if (stuck_s := engine.stuck_s) >= STUCK_S:
                 status, detail = "failing", f"the store has not taken a write for {stuck_s:.1f} s"
             detail = detail or closed
-        return api.Health(
+        return calls.Health(
             status=status,
             role="site",
             name=self._configuration.name,

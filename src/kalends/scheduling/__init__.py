@@ -5,7 +5,7 @@ A policy of one's own needs no more than these names: see docs/policies.md.
 
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
-from kalends.scheduling.policies.queue import QueuePolicy
+from kalends.scheduling.policies.ordered.queue import QueuePolicy
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.reservations import Reservation

@@ -14,7 +14,7 @@ from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import NEVER, Cluster, Promise
 from kalends.scheduling.grid_plan import GridPlan
 from kalends.scheduling.job import Job, stretched
-from kalends.scheduling.placing import ClusterSpec, Crossing, Placed, Placer
+from kalends.scheduling.placement import ClusterSpec, Crossing, Placed, Placer
 from kalends.scheduling.reservations import Reservation, Reservations
 
 

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 from kalends.scheduling.job import Job, stretched
-from kalends.scheduling.placing import Placed, Placer
+from kalends.scheduling.placement import Placed, Placer
 
 
 class GridPlan:

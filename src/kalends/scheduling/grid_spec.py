@@ -8,7 +8,7 @@ from typing import Final
 
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.grid import Grid
-from kalends.scheduling.placing import ClusterSpec, Crossing, Part
+from kalends.scheduling.placement import ClusterSpec, Crossing, Part
 from kalends.scheduling.reservations import Reservation
 
 MOST_CLUSTERS: Final = 1000

@@ -42,30 +42,40 @@ class PolicyInfo(msgspec.Struct, frozen=True):
 _HERE = "kalends.scheduling.policies"
 
 POLICIES: Final[tuple[PolicyInfo, ...]] = (
-    PolicyInfo("fcfs", f"{_HERE}.fcfs:Fcfs", "In order of submission; nothing overtakes.", JONES),
+    PolicyInfo(
+        "fcfs", f"{_HERE}.ordered.fcfs:Fcfs", "In order of submission; nothing overtakes.", JONES
+    ),
     PolicyInfo(
         "fcfs-scan",
-        f"{_HERE}.scan:FcfsScan",
+        f"{_HERE}.ordered.scan:FcfsScan",
         "Whoever fits, in order of submission.",
         JONES,
     ),
-    PolicyInfo("sjf", f"{_HERE}.ranked:Sjf", "The shortest requested time first.", JONES),
-    PolicyInfo("sjf-scan", f"{_HERE}.scan:SjfScan", "Whoever fits, the shortest first.", JONES),
-    PolicyInfo("ljf", f"{_HERE}.ranked:Ljf", "The longest requested time first.", JONES),
-    PolicyInfo("ljf-scan", f"{_HERE}.scan:LjfScan", "Whoever fits, the longest first.", JONES),
-    PolicyInfo("smjf", f"{_HERE}.ranked:Smjf", "The fewest nodes first.", JONES),
-    PolicyInfo("swjf", f"{_HERE}.ranked:Swjf", "The least nodes x requested time first.", JONES),
+    PolicyInfo("sjf", f"{_HERE}.ordered.ranked:Sjf", "The shortest requested time first.", JONES),
+    PolicyInfo(
+        "sjf-scan", f"{_HERE}.ordered.scan:SjfScan", "Whoever fits, the shortest first.", JONES
+    ),
+    PolicyInfo("ljf", f"{_HERE}.ordered.ranked:Ljf", "The longest requested time first.", JONES),
+    PolicyInfo(
+        "ljf-scan", f"{_HERE}.ordered.scan:LjfScan", "Whoever fits, the longest first.", JONES
+    ),
+    PolicyInfo("smjf", f"{_HERE}.ordered.ranked:Smjf", "The fewest nodes first.", JONES),
+    PolicyInfo(
+        "swjf", f"{_HERE}.ordered.ranked:Swjf", "The least nodes x requested time first.", JONES
+    ),
     PolicyInfo(
         "swjf-scan",
-        f"{_HERE}.scan:SwjfScan",
+        f"{_HERE}.ordered.scan:SwjfScan",
         "Whoever fits, the least nodes x requested time first.",
         JONES,
     ),
-    PolicyInfo("bjf", f"{_HERE}.ranked:Bjf", "The most nodes first.", JONES),
-    PolicyInfo("bjf-scan", f"{_HERE}.scan:BjfScan", "Whoever fits, the most nodes first.", JONES),
+    PolicyInfo("bjf", f"{_HERE}.ordered.ranked:Bjf", "The most nodes first.", JONES),
+    PolicyInfo(
+        "bjf-scan", f"{_HERE}.ordered.scan:BjfScan", "Whoever fits, the most nodes first.", JONES
+    ),
     PolicyInfo(
         "priority",
-        f"{_HERE}.priority:Priority",
+        f"{_HERE}.ordered.priority:Priority",
         "The highest priority first; a level is worth AGE_S of waiting.",
         JONES,
         number="AGE_S",
@@ -73,7 +83,7 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
     ),
     PolicyInfo(
         "priority-scan",
-        f"{_HERE}.priority:PriorityScan",
+        f"{_HERE}.ordered.priority:PriorityScan",
         "Whoever fits, the highest priority first; a level is worth AGE_S of waiting.",
         JONES,
         number="AGE_S",
@@ -81,7 +91,7 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
     ),
     PolicyInfo(
         "preemptive",
-        f"{_HERE}.priority:Preemptive",
+        f"{_HERE}.ordered.priority:Preemptive",
         "By priority; less urgent jobs are stopped for urgent ones, and go on later.",
         JONES,
         number="AGE_S",
@@ -89,83 +99,83 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
     ),
     PolicyInfo(
         "easy",
-        f"{_HERE}.easy:Easy",
+        f"{_HERE}.backfill.easy:Easy",
         "Jobs go before the head of the queue if they do not delay it.",
         f"Lifka 1995; {JONES}",
     ),
     PolicyInfo(
         "easy-sjbf",
-        f"{_HERE}.easy:EasySjbf",
+        f"{_HERE}.backfill.easy:EasySjbf",
         "EASY, the shortest first among those who go before the head.",
         "Tsafrir, Etzion, Feitelson 2007",
     ),
     PolicyInfo(
         "conservative",
-        f"{_HERE}.conservative:conservative",
+        f"{_HERE}.backfill.conservative:conservative",
         "Every job is promised a start when it is submitted, which never gets later.",
         "Mu'alem, Feitelson 2001",
     ),
     PolicyInfo(
         "easy-slack",
-        f"{_HERE}.slack:EasySlack",
+        f"{_HERE}.backfill.slack:EasySlack",
         "EASY that may delay the head by at most PERCENT of its requested time.",
         JONES,
         number="PERCENT",
     ),
     PolicyInfo(
         "no-starvation",
-        f"{_HERE}.hops:NoStarvation",
+        f"{_HERE}.ordered.hops:NoStarvation",
         "Whoever fits, in order of submission; nobody is overtaken more than HOPS times.",
         JONES,
         number="HOPS",
     ),
-    PolicyInfo("ffdh", f"{_HERE}.levels:Ffdh", "Levels, the longest first.", GEHRING),
-    PolicyInfo("ffih", f"{_HERE}.levels:Ffih", "Levels, the shortest first.", GEHRING),
+    PolicyInfo("ffdh", f"{_HERE}.levels.packing:Ffdh", "Levels, the longest first.", GEHRING),
+    PolicyInfo("ffih", f"{_HERE}.levels.packing:Ffih", "Levels, the shortest first.", GEHRING),
     PolicyInfo(
         "ffdh*",
-        f"{_HERE}.levels:FfdhStar",
+        f"{_HERE}.levels.packing:FfdhStar",
         "Levels, the longest first, on top of one another; new jobs fill gaps.",
         GEHRING,
     ),
     PolicyInfo(
         "ffih*",
-        f"{_HERE}.levels:FfihStar",
+        f"{_HERE}.levels.packing:FfihStar",
         "Levels, the shortest first; new jobs fill gaps.",
         GEHRING,
     ),
     PolicyInfo(
         "fcfs*",
-        f"{_HERE}.levels:FcfsStar",
+        f"{_HERE}.levels.packing:FcfsStar",
         "In order of submission, each at the earliest time with room.",
         GEHRING,
     ),
     PolicyInfo(
         "ivs",
-        f"{_HERE}.voting:Ivs",
+        f"{_HERE}.levels.voting:Ivs",
         "fcfs* while there is room, then ffdh* for batch jobs, ffih* for interactive ones.",
         GEHRING,
     ),
     PolicyInfo(
         "ivs-autonomous",
-        f"{_HERE}.voting:AutonomousIvs",
+        f"{_HERE}.levels.voting:AutonomousIvs",
         "ivs that never asks the mapper before a start.",
         GEHRING,
     ),
     PolicyInfo(
         "lazy",
-        f"{_HERE}.moldable:Lazy",
+        f"{_HERE}.moldable.moldable:Lazy",
         "The first that fits, on as many nodes as it can take (LS).",
         KONURU,
     ),
     PolicyInfo(
         "adaptive",
-        f"{_HERE}.moldable:Adaptive",
+        f"{_HERE}.moldable.moldable:Adaptive",
         "As many as fit on their fewest nodes, then shares out the rest (AS).",
         KONURU,
     ),
     PolicyInfo(
         "reconfigurable",
-        f"{_HERE}.reconfigurable:Reconfigurable",
+        f"{_HERE}.moldable.reconfigurable:Reconfigurable",
         "As adaptive; running jobs give nodes to those that wait, and take them when none does (RS).",
         KONURU,
     ),

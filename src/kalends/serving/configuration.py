@@ -19,15 +19,15 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta, field
 
+from kalends.contract.messages import SiteName, Units, Url
 from kalends.core import identifiers, limits
 from kalends.core.conversion import detail_and_path
 from kalends.core.durations import format_duration, parse_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import whole
-from kalends.core.messages import SiteName, Units, Url
 from kalends.core.resources import AttributeValue
-from kalends.serving.bodies import normalize
-from kalends.serving.callers import require_loopback, split_listen
+from kalends.serving.auth.callers import require_loopback, split_listen
+from kalends.serving.http.bodies import normalize
 
 CONFIGURATION_BYTES_MAX: Final = 4 * 1024 * 1024
 """A site with ten thousand resources stays below it."""

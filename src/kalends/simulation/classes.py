@@ -15,9 +15,9 @@ from typing import Final
 import msgspec
 
 from kalends.core.errors import InvalidInput
-from kalends.core.swf import SwfJob
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.metrics import TAU_S, ranked
+from kalends.simulation.workloads.swf_fields import SwfJob
 
 UNKNOWN: Final = "unknown"
 """The class of jobs of which nobody knows the user, the group or the queue."""

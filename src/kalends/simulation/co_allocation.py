@@ -7,7 +7,7 @@ from random import Random
 
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.job import Components
-from kalends.scheduling.placing import check_kind
+from kalends.scheduling.placement import check_kind
 from kalends.simulation.job import SimulatedJob
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.simulation.curves import busy_nodes, greatest, means, queue_depth
-from kalends.simulation.running import Result
+from kalends.simulation.experiment import Result
 from kalends.simulation.schedule import Schedule
 
 if TYPE_CHECKING:

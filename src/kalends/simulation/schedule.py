@@ -16,7 +16,7 @@ from kalends.simulation.malleable import MalleableJob
 class Schedule:
     """Columns with one entry for each ended job, in order of ends: 8 bytes an entry.
 
-    `add` is a watcher for `kalends.simulation.running.simulate`. `name` is what legends call it; `parts`
+    `add` is a watcher for `kalends.simulation.experiment.simulate`. `name` is what legends call it; `parts`
     are how many nodes each part of a grid has, so that its jobs get node numbers of their own parts.
     """
 

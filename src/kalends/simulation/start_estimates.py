@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kalends.scheduling.job import Job
-from kalends.scheduling.policies.levels import LevelPolicy
+from kalends.scheduling.policies.levels.packing import LevelPolicy
 from kalends.scheduling.scheduler import Scheduler
 
 

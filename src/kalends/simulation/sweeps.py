@@ -16,7 +16,7 @@ import msgspec
 
 from kalends.core.errors import InvalidInput, KalendsError, Unavailable
 from kalends.simulation.confidence import Estimate, estimate
-from kalends.simulation.running import Result, simulate
+from kalends.simulation.experiment import Result, simulate
 from kalends.simulation.source import Workload
 
 REPLAYS_MAX: Final = 100_000

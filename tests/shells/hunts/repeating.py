@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import kalends
-from kalends.core.api import RequestView
+from kalends.contract.calls import RequestView
 from tests.shells.facility import Facility, Plan
 from tests.shells.scenarios import Broken, scenario
 from tests.shells.substitutes import WALL_AT_BEGIN_S

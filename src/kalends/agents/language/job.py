@@ -14,10 +14,10 @@ from typing import Any, Final, NoReturn
 
 from kalends.agents.language import limits
 from kalends.agents.language.answers import NotPlain, plain_answer
-from kalends.agents.language.compiling import Rejected, compile_script, compile_with_functions
+from kalends.agents.language.compiler import Rejected, compile_script, compile_with_functions
 from kalends.agents.language.environment import environment
 from kalends.agents.language.meter import Meter
-from kalends.agents.language.parsing import SCRIPT_FILE
+from kalends.agents.language.parser import SCRIPT_FILE
 from kalends.agents.language.texts import printable
 
 Result = dict[str, Any]

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kalends.agents.sandbox.engines import Unavailable as Unavailable
     from kalends.agents.sandbox.engines import engine_for as engine_for
-    from kalends.agents.sandbox.launching import SandboxUnavailable as SandboxUnavailable
     from kalends.agents.sandbox.sandbox import Sandbox as Sandbox
     from kalends.agents.sandbox.sandbox import SandboxLimits as SandboxLimits
+    from kalends.agents.sandbox.zygote_process import SandboxUnavailable as SandboxUnavailable
 
 _HOME = {
     "Sandbox": "kalends.agents.sandbox.sandbox",
     "SandboxLimits": "kalends.agents.sandbox.sandbox",
-    "SandboxUnavailable": "kalends.agents.sandbox.launching",
+    "SandboxUnavailable": "kalends.agents.sandbox.zygote_process",
     "Unavailable": "kalends.agents.sandbox.engines",
     "engine_for": "kalends.agents.sandbox.engines",
 }

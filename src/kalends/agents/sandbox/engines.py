@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from kalends.agents.runs import Checked, Engine, Job, Outcome
-from kalends.agents.sandbox.launching import SandboxUnavailable
 from kalends.agents.sandbox.sandbox import Alerted, Sandbox, SandboxLimits
+from kalends.agents.sandbox.zygote_process import SandboxUnavailable
 
 
 class Settings(Protocol):
@@ -54,7 +54,7 @@ async def engine_for(settings: Settings, *, alerted: Alerted = lambda user, deta
         return Unavailable("agents are switched off in this server's configuration")
     if settings.language_only:
         # Only here: the sandbox's own host must not need what only workers load.
-        from kalends.agents.language.engine import LanguageOnly
+        from kalends.agents.sandbox.language_only import LanguageOnly
 
         return LanguageOnly(steps_max=settings.steps_max)
     limits = SandboxLimits(

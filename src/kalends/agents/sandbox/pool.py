@@ -11,8 +11,8 @@ import contextlib
 from collections import deque
 from typing import Any, Final
 
-from kalends.agents.sandbox.launching import Recipe, SandboxUnavailable, Worker, Zygote
 from kalends.agents.sandbox.witness import REMEDY, expect_death, expect_work
+from kalends.agents.sandbox.zygote_process import Recipe, SandboxUnavailable, Worker, Zygote
 
 ZYGOTE_S_MAX: Final = 3_600.0
 ZYGOTE_WORKERS_MAX: Final = 10_000

@@ -14,11 +14,10 @@ import msgpack
 from kalends.agents.runs import Checked, Cost, Job, Outcome
 from kalends.agents.sandbox.budgets import Budgets, Suspensions
 from kalends.agents.sandbox.bytecode import BytecodeCache, Compiled
+from kalends.agents.sandbox.fair_queue import FairQueue
 from kalends.agents.sandbox.frames import FrameTooLong, exchange
-from kalends.agents.sandbox.launching import ENGINE, PERFORM, Ending, Recipe, Worker
 from kalends.agents.sandbox.lockdown import Allowance
 from kalends.agents.sandbox.pool import ZYGOTE_WORKERS_MAX, Pool, PoolClosed
-from kalends.agents.sandbox.queueing import FairQueue
 from kalends.agents.sandbox.results import (
     CHECK_BYTES_MAX,
     RESULT_BYTES_MAX,
@@ -27,6 +26,7 @@ from kalends.agents.sandbox.results import (
     read_result,
 )
 from kalends.agents.sandbox.verdicts import verdict
+from kalends.agents.sandbox.zygote_process import ENGINE, PERFORM, Ending, Recipe, Worker
 from kalends.core.scripts import RunCode
 
 Alerted = Callable[[str, str], None]

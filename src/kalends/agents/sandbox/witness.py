@@ -14,8 +14,8 @@ import msgpack
 
 from kalends.agents.sandbox import worker
 from kalends.agents.sandbox.frames import FrameTooLong, exchange
-from kalends.agents.sandbox.launching import Ending, SandboxUnavailable, Worker
 from kalends.agents.sandbox.results import CHECK_BYTES_MAX, BadResult, read_result
+from kalends.agents.sandbox.zygote_process import Ending, SandboxUnavailable, Worker
 
 TRIAL_S_MAX: Final = 10.0
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kalends.agents.world.commons import beside_own, bounded, earliest, on_grid, whole_on_grid
-from kalends.agents.world.fitting import Serving, least_free, servings_of
-from kalends.agents.world.shown import Shown
-from kalends.agents.world.thinning import kept
+from kalends.agents.world.common_starts import beside_own, bounded, earliest, on_grid, whole_on_grid
+from kalends.agents.world.feasible_starts import Serving, least_free, servings_of
+from kalends.agents.world.start_sample import kept
+from kalends.agents.world.visible_calendar import Shown
 from kalends.core.scripts import Ask, HeldChoice, Offered, Starts
 
 

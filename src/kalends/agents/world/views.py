@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from kalends.agents.world.fitting import least_free
+from kalends.agents.world.feasible_starts import least_free
 from kalends.agents.world.offers import Offer, numbered
-from kalends.agents.world.shown import Shown
+from kalends.agents.world.visible_calendar import Shown
 from kalends.core.scripts import Ask, HeldChoice, Starts
 
 Plain = dict[str, Any]

@@ -8,7 +8,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from kalends.agents.runs import ClockTable
-from kalends.agents.world.shown import Shown
+from kalends.agents.world.visible_calendar import Shown
 from kalends.core.errors import InvalidInput
 from kalends.core.limits import DURATION_S_MAX, OFFSET_S_MAX, TIME_S_MAX, WINDOW_S_MAX
 from kalends.core.times import zone_named

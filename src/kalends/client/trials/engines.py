@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
-from kalends.agents.language.engine import LanguageOnly
 from kalends.agents.runs import Engine
 from kalends.agents.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
+from kalends.agents.sandbox.language_only import LanguageOnly
 
 LIMITS: Final = SandboxLimits(cpu_s_per_minute=60.0, running_max=1, spares=1)
 """As at sites, for one person who waits for one run after the other."""

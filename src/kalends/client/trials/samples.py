@@ -8,8 +8,8 @@ from typing import Final
 from kalends.agents.local import HELD_MAX
 from kalends.agents.runs import Function, Job
 from kalends.agents.world.offers import offers
-from kalends.agents.world.shown import Shown
 from kalends.agents.world.views import Asker, choose_arguments, recall_arguments
+from kalends.agents.world.visible_calendar import Shown
 from kalends.agents.world.zones import zones_of
 from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.scripts import ArgumentValue, Ask, Starts

@@ -19,9 +19,9 @@ Spaces and line ends mean nothing except between words. `parse_alternatives` and
 reading takes time in proportion to the text.
 """
 
-from kalends.core.language.asking import parse_request
 from kalends.core.language.formatter import format_alternatives, format_comparison, format_term
 from kalends.core.language.parser import parse_alternatives
+from kalends.core.language.request_text import parse_request
 
 __all__ = [
     "format_alternatives",

@@ -1,7 +1,7 @@
 """Job lines of a log as rows of numbers, a block of lines at once.
 
-What a line is, `kalends.core.swf` says. Only the fields that a simulation needs are looked at. The others
-may hold anything: there are logs with decimals in them.
+What a line is, `swf_fields` says. Only the fields that a simulation needs are looked at. The others may
+hold anything: there are logs with decimals in them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from kalends.core.errors import InvalidInput
 from kalends.core.limits import TIME_S_MAX
-from kalends.core.swf import SwfJob, fields_of
+from kalends.simulation.workloads.swf_fields import SwfJob, fields_of
 
 NUMBER_MAX: Final = TIME_S_MAX
 """The year 3000 in seconds, and more than any machine has of anything."""

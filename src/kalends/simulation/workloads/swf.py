@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import IO, Final, Literal, get_args
 
 from kalends.core.errors import InvalidInput
-from kalends.core.swf import read_header
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.malleable import MalleableJob
 from kalends.simulation.workloads.job_lines import (
@@ -23,6 +22,7 @@ from kalends.simulation.workloads.job_lines import (
 )
 from kalends.simulation.workloads.job_numbers import JobNumbers
 from kalends.simulation.workloads.log_file import read_log_file
+from kalends.simulation.workloads.swf_fields import read_header
 from kalends.simulation.workloads.tally import Tally
 
 Estimates = Literal["user", "exact", "filled"]

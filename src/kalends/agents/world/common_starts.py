@@ -1,0 +1,135 @@
+"""Which common starts are worth looking at: the visit's grid, and what no grid knows of.
+
+A window of years in steps of seconds has more starts than anybody can look at. They are counted, not
+made: only so many are taken out that a choice can be filled from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from typing import Final
+
+from kalends.agents.world.feasible_starts import (
+    Range,
+    Serving,
+    count,
+    evenly_of,
+    intersection,
+    sampled,
+    union,
+)
+from kalends.agents.world.visible_calendar import Shown
+from kalends.core.intervals import align_up
+from kalends.core.progressions import Beat
+from kalends.core.scripts import Starts
+
+_SLACK: Final = 2
+"""So many times the slots that may be shown are looked at, before the thinning decides."""
+
+
+def on_grid(servings: Sequence[Serving], starts: Starts, count_max: int) -> set[int]:
+    """Starts of the grid at which something could be served: all, or enough to choose from evenly.
+
+    Where there are more than `count_max` slots at them, those come first that are on everyone's grain
+    at once: few others become a reservation.
+    """
+    beats = _beats(servings, starts)
+    hitting = [(serving, beat) for serving, beat in beats if beat is not None]
+    found: set[int] = set()
+    if sum(count(beat, serving.ranges) for serving, beat in hitting) > count_max:
+        joint = _joint(beat for _, beat in beats)
+        if joint is not None:
+            found.update(sampled(joint, union(each.ranges for each in servings), count_max))
+        if len(found) >= count_max:
+            return found
+    for serving, beat in hitting:
+        found.update(sampled(beat, serving.ranges, count_max))
+    return found
+
+
+def whole_on_grid(servings: Sequence[Serving], starts: Starts, count_max: int) -> list[int]:
+    """Starts of the grid, on everyone's grain, at which every term is served: at most `count_max`."""
+    joint = _joint(beat for _, beat in _beats(servings, starts))
+    if joint is None:
+        return []
+    return sampled(joint, _served_together(servings), count_max)
+
+
+def earliest(servings: Iterable[Serving], count_max: int) -> list[int]:
+    """The first start on the grain in every free stretch; evenly fewer where they are too many."""
+    found = {
+        start
+        for serving in servings
+        for first, last in serving.ranges
+        if (start := serving.beat.next(first)) <= last
+    }
+    return evenly_of(sorted(found), _SLACK * count_max)
+
+
+def beside_own(shown: Mapping[str, Shown], servings: Iterable[Serving]) -> list[int]:
+    """Starts that put a slot right behind or right before one of the user's own, on any resource."""
+    own = [slot for here in shown.values() for slot in here.taken if here.is_mine(slot)]
+    starts, ends = {slot.start for slot in own}, {slot.end for slot in own}
+    candidates: dict[tuple[int, int, int], list[int]] = {}
+    found: set[int] = set()
+    for serving in servings:
+        grain_s, length_s, offset_s = (
+            serving.beat.modulus,
+            serving.ask.length_s,
+            serving.ask.offset_s,
+        )
+        if (grain_s, length_s, offset_s) not in candidates:
+            before = {start - start % grain_s - length_s - offset_s for start in starts}
+            behind = {align_up(end, grain_s) - offset_s for end in ends}
+            candidates[grain_s, length_s, offset_s] = sorted(before | behind)
+        found.update(serving.fitting(candidates[grain_s, length_s, offset_s]))
+    return sorted(found)
+
+
+def bounded(commons: Sequence[int], servings: Iterable[Serving], count_max: int) -> list[int]:
+    """`commons` (sorted), or some of them, evenly, where they make many times `count_max` slots."""
+    slots = _slots_at(commons, servings)
+    if slots <= _SLACK * count_max:
+        return list(commons)
+    fewer = max(2, len(commons) * _SLACK * count_max // slots)
+    return evenly_of(commons, fewer)
+
+
+def _slots_at(commons: Sequence[int], servings: Iterable[Serving]) -> int:
+    on_beat: dict[Beat, list[int]] = {}
+    slots = 0
+    for serving in servings:
+        if serving.beat not in on_beat:
+            on_beat[serving.beat] = [each for each in commons if serving.beat.hits(each)]
+        slots += serving.fitting_count(on_beat[serving.beat])
+    return slots
+
+
+def _beats(servings: Iterable[Serving], starts: Starts) -> list[tuple[Serving, Beat | None]]:
+    """For each serving the starts of the grid that are on its grain."""
+    grid = Beat(starts.step_s, starts.first % starts.step_s)
+    return [(serving, grid.both(serving.beat)) for serving in servings]
+
+
+def _joint(beats: Iterable[Beat | None]) -> Beat | None:
+    """The times of all `beats`; None when they never meet."""
+    joint: Beat | None = Beat(1, 0)
+    for beat in beats:
+        joint = joint.both(beat) if joint is not None and beat is not None else None
+    return joint
+
+
+def _served_together(servings: Iterable[Serving]) -> list[Range]:
+    """Where every term that is asked for here has a resource that could serve it."""
+    by_term: dict[int, list[Serving]] = {}
+    for serving in servings:
+        by_term.setdefault(serving.ask.term, []).append(serving)
+    return (
+        reduce(
+            intersection,
+            (union(each.ranges for each in several) for several in by_term.values()),
+        )
+        if by_term
+        else []
+    )

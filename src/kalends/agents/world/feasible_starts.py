@@ -1,0 +1,189 @@
+"""At which common starts one resource could serve what is asked of it.
+
+They are a few closed ranges (where enough units stay free for long enough), cut with one arithmetic
+progression (where the slot starts and ends on the resource's grain).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kalends.agents.world.visible_calendar import Shown, Step
+from kalends.core.progressions import Beat
+from kalends.core.scripts import Ask
+
+Range = tuple[int, int]
+"""Common starts from the first to the second, both included."""
+
+_DAY_S: Final = 86_400
+_ROUND_STEPS_S: Final = (
+    60, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 14_400, 21_600, 43_200, _DAY_S, 2 * _DAY_S,
+    7 * _DAY_S, 14 * _DAY_S,
+)  # fmt: skip
+"""Steps that people would choose: starts then fall on full quarters of an hour, hours or days."""
+
+
+def round_step_s(modulus: int, length_s: int, most: int) -> int:
+    """A multiple of `modulus`, a round one if there is one, with at most `most` starts in `length_s`."""
+    least_s = -(-(length_s + 1) // most)
+    if least_s <= modulus:
+        return modulus
+    for round_s in _ROUND_STEPS_S:
+        if round_s >= least_s and round_s % modulus == 0:
+            return round_s
+    return -(-least_s // modulus) * modulus
+
+
+class Serving(NamedTuple):
+    """`ask` could be served at the common starts of `ranges` that are on the `beat`."""
+
+    ask: Ask
+    steps: tuple[Step, ...]
+    beat: Beat
+    ranges: tuple[Range, ...]
+
+    def fitting(self, commons: Sequence[int]) -> list[int]:
+        """Those of `commons` (sorted) at which it could be served."""
+        return [
+            common
+            for first, last in self.ranges
+            for common in commons[bisect_left(commons, first) : bisect_right(commons, last)]
+            if self.beat.hits(common)
+        ]
+
+    def fitting_count(self, on_beat: Sequence[int]) -> int:
+        """How many of `on_beat` (sorted, all on the beat) fit."""
+        return sum(
+            bisect_right(on_beat, last) - bisect_left(on_beat, first) for first, last in self.ranges
+        )
+
+
+def servings_of(
+    shown: Mapping[str, Shown], asks: Iterable[Ask], first: int, last: int
+) -> list[Serving]:
+    """For every ask that could be served at all: at which common starts from `first` to `last`."""
+    found = []
+    for ask in asks:
+        here = shown.get(ask.resource)
+        if here is None or ask.length_s % here.info.grain_s:
+            continue
+        beat = Beat(here.info.grain_s, -ask.offset_s % here.info.grain_s)
+        ranges = tuple(_ranges(here.free, ask, first, last))
+        if ranges:
+            found.append(Serving(ask, here.free, beat, ranges))
+    return found
+
+
+def _ranges(steps: Iterable[Step], ask: Ask, first: int, last: int) -> Iterator[Range]:
+    for start, end in stretches(steps, ask.units):
+        begin = max(start - ask.offset_s, first)
+        border = min(end - ask.length_s - ask.offset_s, last)
+        if begin <= border:
+            yield begin, border
+
+
+def stretches(steps: Iterable[Step], units: int) -> Iterator[tuple[int, int]]:
+    """Where at least `units` are free: disjoint ``(start, end)`` in order, none of which touch."""
+    begin = border = -1
+    for start, end, free in steps:
+        if free < units:
+            continue
+        if start == border:
+            border = end
+            continue
+        if border > begin:
+            yield begin, border
+        begin, border = start, end
+    if border > begin:
+        yield begin, border
+
+
+def union(lists: Iterable[Iterable[Range]]) -> list[Range]:
+    """What lies in a range of any list, as disjoint ranges in order."""
+    merged: list[Range] = []
+    for first, last in sorted(each for ranges in lists for each in ranges):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], max(merged[-1][1], last)
+        else:
+            merged.append((first, last))
+    return merged
+
+
+def intersection(ours: Sequence[Range], theirs: Sequence[Range]) -> list[Range]:
+    """What lies in a range of both; each is disjoint and in order, and so is the result."""
+    shared: list[Range] = []
+    left = right = 0
+    while left < len(ours) and right < len(theirs):
+        first = max(ours[left][0], theirs[right][0])
+        last = min(ours[left][1], theirs[right][1])
+        if first <= last:
+            shared.append((first, last))
+        if ours[left][1] < theirs[right][1]:
+            left += 1
+        else:
+            right += 1
+    return shared
+
+
+def count(beat: Beat, ranges: Iterable[Range]) -> int:
+    """How many times of `beat` lie in `ranges`."""
+    return sum(beat.number_in(first, last) for first, last in ranges)
+
+
+def sampled(beat: Beat, ranges: Sequence[Range], count_max: int) -> list[int]:
+    """The times of `beat` in `ranges`: all, or `count_max` of them, evenly by rank."""
+    begins = ((beat.next(first), beat.number_in(first, last)) for first, last in ranges)
+    times: list[int] = []
+    before = begin = here = 0
+    for rank in evenly(count(beat, ranges), count_max):
+        while rank - before >= here:
+            before += here
+            begin, here = next(begins)
+        times.append(begin + (rank - before) * beat.modulus)
+    return times
+
+
+def evenly(size: int, count_max: int) -> Iterable[int]:
+    """The ranks of `count_max` out of `size`, the first and (of two or more) the last too; all if fewer."""
+    if size <= count_max:
+        return range(size)
+    return [number * (size - 1) // max(count_max - 1, 1) for number in range(count_max)]
+
+
+def evenly_of(times: Sequence[int], count_max: int) -> list[int]:
+    return [times[rank] for rank in evenly(len(times), count_max)]
+
+
+def least_free(steps: Sequence[Step], starts: Sequence[int], length_s: int) -> list[int]:
+    """For each of `starts` (ascending) the least free units during so many seconds; 0 in gaps.
+
+    One pass over both: a step leaves the `lowest` when it is over, or when one with less follows.
+    """
+    least = []
+    lowest: deque[Step] = deque()
+    index = covered_from = covered_to = 0
+    for start in starts:
+        end = start + length_s
+        while lowest and lowest[0][1] <= start:
+            lowest.popleft()
+        if not lowest:
+            index = bisect_right(steps, start, lo=index, key=_end)
+        while index < len(steps) and steps[index][0] < end:
+            step = steps[index]
+            if step[0] != covered_to:
+                covered_from = step[0]
+            covered_to = step[1]
+            while lowest and lowest[-1][2] >= step[2]:
+                lowest.pop()
+            lowest.append(step)
+            index += 1
+        whole = covered_from <= start and end <= covered_to
+        least.append(lowest[0][2] if whole and lowest else 0)
+    return least
+
+
+def _end(step: Step) -> int:
+    return step[1]

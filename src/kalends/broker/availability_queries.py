@@ -1,0 +1,232 @@
+"""What there is and what is free: resources, calendars and find. Asks the sites and touches nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NoReturn
+
+from kalends.broker.coordination.query_plan import Looking, plans, why_not
+from kalends.broker.coordination.refusal_errors import error_of, site_down
+from kalends.broker.planning.directory import Directory
+from kalends.broker.planning.obstacles import Moves, fewest_to_move
+from kalends.broker.planning.planner import Free, Plan
+from kalends.broker.planning.start_costs import price
+from kalends.broker.site_queries import Asking
+from kalends.calendars import unknown_resource
+from kalends.contract import calls
+from kalends.contract.messages import FreeSteps, Want
+from kalends.core import limits
+from kalends.core.errors import InvalidInput, Refusal, RefusalCode
+from kalends.core.identifiers import split_resource
+from kalends.core.intervals import align_up
+from kalends.core.requests import Request, shortest_stage_s
+from kalends.core.resources import ResourceInfo
+from kalends.serving.auth.callers import Caller
+from kalends.serving.clocks import Clock
+
+SILENT = "it did not answer in time"
+
+
+class Finding:
+    """The calls that look, on behalf of a caller and with the eyes of each owner's rules.
+
+    `polls` says how the terms of a request would be polled, without resources that are hidden.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        asking: Asking,
+        clock: Clock,
+        polls: Callable[[Request, Collection[str]], tuple[calls.PollView, ...]] = lambda *_: (),
+    ) -> None:
+        self._polls = polls
+        self._directory = directory
+        self._asking = asking
+        self._clock = clock
+
+    async def resources(self, caller: Caller, body: calls.ListResources) -> calls.Resources:
+        """What the caller may see at the sites that answer, and the state of every site."""
+        now_s = self._clock.wall_s()
+        infos = dict(self._directory.resources)
+        wants: dict[str, tuple[Want, ...]] = {}
+        for name, info in sorted(infos.items()):
+            site = split_resource(name)[0]
+            if self._directory.is_up(site):
+                start = align_up(now_s, info.grain_s)
+                want = Want(name, start, start + info.grain_s, 1)
+                wants[site] = (*wants.get(site, ()), want)
+        seen = await self._asking.ask(caller.principal, wants)
+        visible = [
+            infos[view.resource]
+            for views in seen.values()
+            for view in views
+            if view.refusal is None and view.resource in infos
+        ]
+        silent = wants.keys() - seen.keys()
+        return calls.Resources(
+            resources=tuple(sorted(visible, key=lambda info: info.name)),
+            sites=tuple(self._status(site, site in silent) for site in self._directory.sites),
+        )
+
+    def _status(self, site: str, silent: bool) -> calls.SiteStatus:
+        entry = self._directory.sites[site]
+        up = entry.up and not silent
+        detail = SILENT if entry.up and silent else entry.detail
+        return calls.SiteStatus(
+            site=site, url=entry.url, state="up" if up else "down", detail=detail
+        )
+
+    async def calendar(self, caller: Caller, body: calls.ShowCalendar) -> calls.CalendarView:
+        """Raises `NotFound` for a resource that the caller may not see, `Unavailable` without its site."""
+        if not body.start < body.end <= body.start + limits.WINDOW_S_MAX:
+            raise InvalidInput(
+                "that is no stretch of time to look at",
+                where="end",
+                remedy="let `end` be after `start`, by ten years at most",
+            )
+        info = self._known(body.resource)
+        site = split_resource(body.resource)[0]
+        want = Want(body.resource, body.start, body.end, 1)
+        seen = await self._asking.ask(caller.principal, {site: (want,)}, detail=True)
+        if site not in seen:
+            _raise(site_down(site, SILENT))
+        (view,) = seen[site]
+        if view.refusal is not None:
+            _raise(view.refusal)
+        return calls.CalendarView(
+            resource=info,
+            start=body.start,
+            end=body.end,
+            until=view.until,
+            free=view.steps,
+            slots=view.slots,
+        )
+
+    def _known(self, resource: str) -> ResourceInfo:
+        site = split_resource(resource)[0]
+        if site in self._directory.sites and not self._directory.is_up(site):
+            _raise(site_down(site, self._directory.sites[site].detail))
+        info = self._directory.resources.get(resource)
+        if info is None:
+            _raise(unknown_resource(resource))
+        return info
+
+    async def find(self, caller: Caller, body: calls.Find) -> calls.Found:
+        """The best starts now, or who stands in the way; not a promise of anything.
+
+        With `explain` the sites are asked a second time, for what their rules alone would allow.
+
+        Raises `NotFound` for a named resource that the caller may not see, `Unavailable` without its
+        site, and `InvalidInput` for a request that can never be right.
+        """
+        request = body.request
+        request.check()
+        if request.agent:
+            raise InvalidInput(
+                "an agent holds what it chooses, and finding touches nothing",
+                where="request.agent",
+                remedy="leave the agent out to see what is free, or hold with it and look at that",
+            )
+        looking = Looking.of_request(request, self._directory, (), self._clock.wall_s())
+        seen = await self._asking.ask(
+            caller.principal, looking.by_site, detail=body.explain,
+            length_s=shortest_stage_s(request),
+        )  # fmt: skip
+        views = [view for views in seen.values() for view in views]
+        free = {view.resource: view.steps for view in views}
+        found = plans(request, self._directory, free, count=body.count)
+        refusals = () if found else self._refusals(request, looking, free, seen)
+        if not body.explain:
+            return calls.Found(
+                candidates=tuple(_candidate(each, None) for each in found), refusals=refusals
+            )
+        wants = [want for of_site in looking.by_site.values() for want in of_site]
+        looked = (
+            min((want.start for want in wants), default=0),
+            max((want.end for want in wants), default=0),
+        )
+        waiting = {
+            view.resource: [Want(view.resource, *hoped_for) for hoped_for in view.waiting]
+            for view in views
+        }
+        candidates = [_candidate(each, price(each.wants, free, looked, waiting)) for each in found]
+        hidden = {
+            view.resource
+            for view in views
+            if view.refusal and view.refusal.code == RefusalCode.UNKNOWN_RESOURCE
+        }
+        moves = await self._moves(caller, request, looking, views, found)
+        return calls.Found(
+            candidates=tuple(candidates),
+            refusals=refusals,
+            obstacles=tuple(
+                calls.Obstacle(start=moves.start, resource=each.resource, slot=each.slot)
+                for each in moves.moves
+            )
+            if moves
+            else (),
+            fewest=moves is None or moves.exact,
+            polls=self._polls(request, hidden),
+        )
+
+    def _refusals(
+        self, request: Request, looking: Looking, free: Free, seen: Mapping[str, list[FreeSteps]]
+    ) -> tuple[Refusal, ...]:
+        """Why there is no start. Raises `NotFound` where a named resource is not there to be asked for."""
+        refusals = [
+            *(site_down(site, SILENT) for site in looking.by_site.keys() - seen.keys()),
+            *(view.refusal for views in seen.values() for view in views if view.refusal),
+        ]
+        named = {term.resource for each in request.alternatives for term in each.terms}
+        told = why_not(request, self._directory, free, refusals)
+        if any(each.code == RefusalCode.UNKNOWN_RESOURCE and each.where in named for each in told):
+            raise error_of(told)
+        return why_not(request, self._directory, free, refusals, hopeless=True)
+
+    async def _moves(
+        self,
+        caller: Caller,
+        request: Request,
+        looking: Looking,
+        views: Sequence[FreeSteps],
+        found: Sequence[Plan],
+    ) -> Moves | None:
+        """The bookings in the way of a start, or of a better one than any of `found`."""
+        seen = await self._asking.ask(
+            caller.principal, looking.by_site, counting="none", length_s=shortest_stage_s(request)
+        )
+        allowed = {view.resource: view.steps for of_site in seen.values() for view in of_site}
+        slots = {view.resource: view.slots for view in views}
+        only = None
+        if found:
+            wished = plans(request, self._directory, allowed)
+            if not wished or _rank(wished[0]) >= _rank(found[0]):
+                return None
+            only = wished[0].key
+        moves = fewest_to_move(request, self._directory.resources, allowed, slots, only)
+        complete = all(len(of_one) < limits.LISTING_MAX for of_one in slots.values())
+        return moves and moves._replace(exact=moves.exact and complete)
+
+
+def _rank(found: Plan) -> tuple[float, int]:
+    return -found.weight, found.start
+
+
+def _candidate(found: Plan, at_price: calls.Price | None) -> calls.Candidate:
+    claims = tuple(
+        calls.ClaimView(resource=want.resource, start=want.start, end=want.end, units=want.units)
+        for want in found.wants
+    )
+    return calls.Candidate(
+        start=found.start,
+        end=found.end,
+        claims=claims,
+        alternative=found.alternative,
+        weight=found.weight,
+        price=at_price,
+    )
+
+
+def _raise(refusal: Refusal) -> NoReturn:
+    raise error_of([refusal])

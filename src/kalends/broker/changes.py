@@ -1,0 +1,94 @@
+"""Move, extend and shrink: from what is reserved to what is wanted instead."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kalends.broker.coordination.decision_record import Record
+from kalends.contract.calls import Change
+from kalends.contract.messages import Want
+from kalends.core import limits
+from kalends.core.errors import InvalidInput
+from kalends.core.requests import Alternative, Request, span_of
+
+
+def changed_wants(record: Record, change: Change) -> tuple[Want, ...]:
+    """The slots that `record` has after `change`: the same resources, moved or resized.
+
+    `start` is the new common start: where a stage without an offset begins. `duration_s` is the new
+    length of the stages that follow the request's duration. Raises `InvalidInput` for a change that
+    changes nothing, names a resource that is not part of it, or ends up outside of all time.
+    """
+    for resource, units in change.units.items():
+        if all(want.resource != resource for want in record.wants):
+            raise InvalidInput(
+                f"{resource} is not part of this reservation",
+                where=f"units.{resource}",
+                remedy="see `kalends show` for its resources; book further ones by themselves",
+            )
+        if not 1 <= units <= limits.UNITS_MAX:
+            raise InvalidInput(
+                f"{units} is not a number of units to keep",
+                where=f"units.{resource}",
+                remedy="keep at least one; to give a whole resource back, cancel and book anew",
+            )
+    moved_s = change.start - _common_start(record) if change.start else 0
+    wants = tuple(_changed(want, record.spec.request, change, moved_s) for want in record.wants)
+    for want in wants:
+        if not 0 <= want.start < want.end <= limits.TIME_S_MAX:
+            raise InvalidInput(
+                f"{want.resource} would be taken outside of the times that can be booked",
+                where="start",
+                remedy="give the start in seconds UTC, below the year 3000",
+            )
+    if wants == record.wants:
+        raise InvalidInput(
+            "it is like that already",
+            where="start" if change.start else "duration_s",
+            remedy="give another start, duration or number of units",
+        )
+    return wants
+
+
+def changed_request(record: Record, wants: tuple[Want, ...], change: Change) -> Request:
+    """The request of `record` as if it had been made for `wants`: the ground of further changes.
+
+    Without its agent, and with the alternative alone that was reserved: nothing is left to choose.
+    """
+    request = record.spec.request
+    return msgspec.structs.replace(
+        request,
+        alternatives=(_resized(request.alternatives[record.alternative], change),),
+        duration_s=change.duration_s or request.duration_s,
+        not_before=min(want.start for want in wants),
+        not_after=max(want.end for want in wants),
+        agent="",
+        arguments={},
+    )
+
+
+def _resized(alternative: Alternative, change: Change) -> Alternative:
+    terms = tuple(
+        msgspec.structs.replace(
+            term, units=change.units[term.resource], units_max=0, units_weight=1.0
+        )
+        if term.resource in change.units
+        else term
+        for term in alternative.terms
+    )
+    return msgspec.structs.replace(alternative, terms=terms)
+
+
+def _common_start(record: Record) -> int:
+    request = record.spec.request
+    begin_s, _ = span_of(request, request.alternatives[record.alternative])
+    return min(want.start for want in record.wants) - begin_s
+
+
+def _changed(want: Want, request: Request, change: Change, moved_s: int) -> Want:
+    start = want.start + moved_s
+    length_s = want.end - want.start
+    if change.duration_s and length_s == request.duration_s:
+        length_s = change.duration_s
+    units = change.units.get(want.resource, want.units)
+    return Want(want.resource, start, start + length_s, units)

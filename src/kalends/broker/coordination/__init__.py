@@ -1,0 +1,1 @@
+"""The broker's half of the protocol as a pure machine: messages and time in, effects out."""

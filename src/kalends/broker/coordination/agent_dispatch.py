@@ -1,0 +1,389 @@
+"""Attempts whose slots an agent chooses at the sites: one visit looks, chooses and holds.
+
+A round sends the agent to every site concerned. Once all have reported, the best common start that
+is held everywhere goes on like any that was held: to be promised, or to wait for its user. Without
+one, the next round is about starts that the agent has chosen everywhere, else about all that every
+site offered. What it leaves out to the last round is not booked: a script is a filter, and choosing
+nothing is a no. Only where there was nothing to choose the ordinary planner finds a start, or says why
+there is none.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.agent_choice import Choice, best_choice
+from kalends.broker.coordination.effects import Send
+from kalends.broker.coordination.itinerary import AGREE_MAX, TOURS_MAX, Tour, left_out, planned_tour
+from kalends.broker.coordination.negotiation import Negotiating
+from kalends.broker.coordination.plain_data import plain_data
+from kalends.broker.coordination.prepare_phase import HOLD_MS
+from kalends.broker.coordination.refusal_errors import site_down
+from kalends.broker.coordination.transaction import Case, SitePart
+from kalends.broker.coordination.transaction_table import OPEN_PHASES
+from kalends.contract import messages as m
+from kalends.contract import proofs
+from kalends.contract.messages import SiteReport, Want
+from kalends.core.errors import InvalidInput, LimitExceeded, LostRace, Refusal, RefusalCode
+from kalends.core.identifiers import split_resource
+from kalends.core.intervals import Moment
+from kalends.core.limits import AGENT_MESSAGES_MAX, REQUEST_TEXT_MAX
+from kalends.core.scripts import Stop, asked_for
+
+UNKNOWN_MAX: Final = 3
+"""A site that has been sent the source so often and still does not know it has no agents."""
+
+LEFT_MAX: Final = 64
+LEFT_CHARS_MAX: Final = 65_536
+"""What agents have left for their client: kept with the request, the newest."""
+
+TOLD_SITES_MAX: Final = 16
+"""Sites of one round that get a line of their own in the story of a request."""
+
+CALLS_KEPT_MAX: Final = 64
+SEEN_MAX: Final = 256
+"""Scripts that a site is believed to know, as many as it remembers: of others it says that it does not."""
+
+
+class Touring(Negotiating):
+    """`_scripts` gives the source of a hash, or "" when it is not kept."""
+
+    def _begin_attempt(self, case: Case, now: Moment) -> None:
+        if not self._tour(case, now):
+            super()._begin_attempt(case, now)
+
+    def _tour(self, case: Case, now: Moment) -> bool:
+        """Send the agent, if there is one and it has rounds left and something to choose."""
+        record = case.record
+        spec = record.spec
+        if spec.script and case.fixed and record.att == 1:
+            self._happened(case, "agent", "the slots are given: there is nothing to choose", now)
+        over = case.cancel_wanted or case.fixed or record.held_until_ms or record.tours >= TOURS_MAX
+        if not spec.script or over:
+            return False
+        case.source = case.source or self._scripts(spec.script)
+        if not case.source:
+            record.tours = TOURS_MAX
+            self._happened(case, "agent", "its script is not kept any more; it does not go", now)
+            return False
+        tour = planned_tour(spec.request, self.directory, case.shunned, record.only, now.wall_s)
+        if tour is None:
+            return False
+        tour.inbox = record.inbox[:AGENT_MESSAGES_MAX]
+        record.wants = ()
+        case.tour = tour
+        case.refusals = []
+        case.enter("touring")
+        case.parts = {site: SitePart(site, ()) for site in tour.asks}
+        self._wait_for_votes(case, now)
+        for site in tour.stops:
+            self._dispatch(case, tour, site)
+        return True
+
+    def _dispatch(self, case: Case, tour: Tour, site: str) -> None:
+        record = case.record
+        script = record.spec.script
+        seen = self._seen.setdefault(site, {})
+        dispatch = m.Dispatch(
+            rid=record.rid,
+            att=record.att,
+            stamp=record.stamp,
+            round=record.tours + 1,
+            principal=record.principal,
+            script=script,
+            source="" if script in seen else case.source,
+            text=record.spec.text[:REQUEST_TEXT_MAX],
+            arguments=record.spec.request.arguments,
+            inbox=tour.inbox,
+            starts=tour.starts,
+            asks=tour.asks[site],
+            near=self._stops(case, tour, site),
+            parts=self._wire_parts(case, site),
+            need=len(case.parts),
+            coords=self.identity.coords,
+            secret=self._secret(record, site),
+            hold_ms=HOLD_MS,
+        )
+        self._effects.sends.append(Send(site, dispatch))
+        seen[script] = None
+        if len(seen) > SEEN_MAX:
+            del seen[next(iter(seen))]
+
+    def _stops(self, case: Case, tour: Tour, way: str) -> tuple[Stop, ...]:
+        """Where `way` is to pass the agent on to, with what proves there that we have sent it."""
+        record = case.record
+        return tuple(
+            msgspec.structs.replace(
+                stop,
+                secret=proofs.of_visit(
+                    self._site_key(stop.site),
+                    record.rid,
+                    record.att,
+                    way,
+                    asked_for(tour.starts, stop.asks),
+                    str(record.stamp),
+                    record.user,
+                    *record.groups,
+                ),
+            )
+            for stop in tour.near_stops(way)
+        )
+
+    def _dispatch_again(self, case: Case, site: str) -> None:
+        """To a site that has not answered: itself, or those that it was to pass the agent on to."""
+        tour = case.tour
+        if tour is None or site in tour.reports:
+            return
+        way = tour.way(site)
+        if way != site and not self.directory.is_up(way):
+            tour.visit_directly(site)
+            way = site
+        if way == site:
+            self._dispatch(case, tour, site)
+
+    def _site_back(self, case: Case, hello: m.Hello) -> None:
+        """A site that has restarted holds nothing any more, whatever it had reported."""
+        tour = case.tour
+        if tour is None:
+            return
+        report = tour.reports.get(hello.site)
+        if report is not None and report.epoch != hello.epoch:
+            del tour.reports[hello.site]
+            tour.visit_directly(hello.site)
+        self._dispatch_again(case, hello.site)
+
+    def _reported(self, site: str, report: m.Report, now: Moment) -> None:
+        """A site is believed about its own resources; those near it, about theirs, through it."""
+        case = self._live(report.rid, report.att, ("touring",))
+        if case is None or (tour := case.tour) is None or site not in tour.stops:
+            return
+        near = tour.stops[site]
+        heard = {each.site: each for each in reversed(report.sites)}
+        # First the site itself: while it does not know the script, it has passed nothing on.
+        for name in (site, *near):
+            if name not in tour.reports and (name == site or site in tour.reports):
+                self._report_of(case, tour, name, heard.get(name))
+        if tour.complete:
+            self._toured(case, now)
+
+    def _report_of(self, case: Case, tour: Tour, name: str, report: SiteReport | None) -> None:
+        """Take what `name` says, or send the agent there (again) when that says nothing yet."""
+        via = tour.way(name)
+        if report is not None and report.code == "unknown-script":
+            self._seen.get(name, {}).pop(case.record.spec.script, None)
+            tour.unknown[name] = tour.unknown.get(name, 0) + 1
+            if tour.unknown[name] <= UNKNOWN_MAX:
+                if via != name:
+                    tour.visit_directly(name)
+                self._dispatch(case, tour, name)
+                return
+        if report is None or (via != name and _unreached(report)):
+            if via != name:
+                tour.visit_directly(name)
+                self._dispatch(case, tour, name)
+            return
+        tour.reports[name] = tour.believed(report)
+        self._effects.runs.append(report.code)
+
+    def _toured(self, case: Case, now: Moment) -> None:
+        """All have reported, or the time is over: go on with what is held, or with another round."""
+        tour = case.tour
+        if tour is None:
+            return
+        case.tour = None
+        record = case.record
+        silent = tuple(
+            site_down(site, "it did not answer in time")
+            for site in tour.asks
+            if site not in tour.reports
+        )
+        self._tell_story(case, tour, silent, now)
+        record.inbox = record.inbox[len(tour.inbox) :]
+        record.tours += 1
+        record.only = ()
+        held = [tour.reports[site].held for site in sorted(tour.reports)]
+        choice = best_choice(tour.needs, held, case.excluded_starts)
+        if choice is not None:
+            self._chosen(case, tour, choice, now)
+            return
+        refusals = (
+            *silent,
+            *(each for of_one in tour.reports.values() for each in of_one.refusals),
+        )
+        self._nothing_held(case, tour, tuple(dict.fromkeys(refusals)), now)
+
+    def _nothing_held(
+        self, case: Case, tour: Tour, refusals: tuple[Refusal, ...], now: Moment
+    ) -> None:
+        """Another round, about what the agent has chosen everywhere, else about all that was offered.
+
+        What it has left out to the end is not booked. The planner goes on where there was nothing to
+        choose: it finds a start that was not on offer, or says why there is none.
+        """
+        record = case.record
+        chosen = tour.common_starts(case.excluded_starts, chosen=True)
+        starts = chosen or tour.common_starts(case.excluded_starts, chosen=False)
+        if starts and record.tours < (TOURS_MAX if chosen else AGREE_MAX):
+            record.only = starts
+            detail = f"no common start is held everywhere; {len(starts)} are tried next"
+            self._raise(case, detail, refusals, now)
+        elif chosen:
+            error = LostRace(
+                f"what the agent chose was taken by others {record.tours} times",
+                remedy="try again, or give a wider window",
+                refusals=refusals,
+            )
+            self._close(case, error, "failed", now)
+        elif starts:
+            self._close(case, left_out(tour.reports.values()), "failed", now)
+        else:
+            record.tours = TOURS_MAX
+            detail = "no common start for the agent; looking without it"
+            self._raise(case, detail, refusals, now)
+
+    def _chosen(self, case: Case, tour: Tour, choice: Choice, now: Moment) -> None:
+        """Keep the holds of one common start, as if just these had been asked for."""
+        record = case.record
+        parts: dict[str, SitePart] = {}
+        for site in tour.asks:
+            report = tour.reports.get(site)
+            chosen = [hold for hold in choice.holds if split_resource(hold.resource)[0] == site]
+            if not chosen:
+                if report is None or report.held:
+                    self._release_surplus(case, site, ())
+                continue
+            wants = tuple(Want(hold.resource, hold.start, hold.end, hold.units) for hold in chosen)
+            part = SitePart(site, wants, tuple(hold.hold_id for hold in chosen))
+            if report is not None:
+                part.surplus = tuple(
+                    hold.hold_id for hold in report.held if hold.hold_id not in part.hold_ids
+                )
+            parts[site] = part
+        case.parts = parts
+        record.wants = tuple(want for part in parts.values() for want in part.wants)
+        case.planned = (0, choice.common)
+        self._all_held(case, now)
+        if case.phase == "held":
+            # At once: from then on no site asks for it back.
+            for part in parts.values():
+                self._renew(case, part)
+
+    def _renew(self, case: Case, part: SitePart) -> None:
+        """Keep what is chosen there; give up what the agent has held besides, until that is heard."""
+        record = case.record
+        if part.surplus and case.phase == "held":
+            self._release_surplus(case, part.site, part.surplus)
+        renew = m.Renew(
+            rid=case.rid, att=record.att, secret=self._secret(record, part.site),
+            hold_ids=part.hold_ids, hold_ms=HOLD_MS, considered=record.spec.hold,
+        )  # fmt: skip
+        self._effects.sends.append(Send(part.site, renew))
+
+    def _release_surplus(self, case: Case, site: str, hold_ids: tuple[int, ...]) -> None:
+        """Give up these holds there, or all when none is named."""
+        secret = self._secret(case.record, site)
+        release = m.Release(rid=case.rid, att=case.record.att, secret=secret, hold_ids=hold_ids)
+        self._effects.sends.append(Send(site, release))
+
+    # What the client hears, and says
+
+    def _tell_story(self, case: Case, tour: Tour, silent: tuple[Refusal, ...], now: Moment) -> None:
+        """A line for each site; those where something went wrong first, when there are many."""
+        record = case.record
+        reports = sorted(
+            tour.reports.values(), key=lambda each: (each.code == "ok" and not each.sent, each.site)
+        )
+        for number, report in enumerate(reports):
+            left = self._left_by(case, report, now)
+            if number < TOLD_SITES_MAX:
+                detail = f"round {record.tours + 1}, {report.site}: {_told(report)}{left}"
+                self._happened(case, "agent", detail, now, report.refusals)
+        if len(reports) > TOLD_SITES_MAX:
+            detail = f"round {record.tours + 1}: and at {len(reports) - TOLD_SITES_MAX} more sites"
+            self._happened(case, "agent", detail, now)
+        for refusal in silent:
+            detail = f"round {record.tours + 1}, {refusal.where}: {refusal.detail}"
+            self._happened(case, "agent", detail, now)
+
+    def _left_by(self, case: Case, report: SiteReport, now: Moment) -> str:
+        """Keep what the agent has left there; says so in words."""
+        if report.code != "ok" or not report.sent:
+            return ""
+        kept = []
+        for text in report.sent:
+            try:
+                plain_data(text, "sent")
+            except InvalidInput:
+                continue
+            kept.append(r.Left(now.wall_ms, report.site, text))
+        left = [*case.record.left, *kept][-LEFT_MAX:]
+        while sum(len(each.text) for each in left) > LEFT_CHARS_MAX:
+            del left[0]
+        case.record.left = tuple(left)
+        return f"; left {len(kept)} message{'' if len(kept) == 1 else 's'}"
+
+    def tell_agent(
+        self,
+        record: r.Record,
+        key: str,
+        digest: str,
+        message: str,
+        spec: r.Spec | None,
+        source: str,
+        now: Moment,
+    ) -> bool:
+        """Leave `message` ("" leaves none) for the agent of an open request, or go on by `spec`.
+
+        True when it is on its way into the register: `told_agent` of the row then names `key`. False
+        while the request is between two attempts, or not in these hands: look at the row again, and
+        call again. Raises `LimitExceeded` when too many messages wait.
+        """
+        self.notice(record)
+        if record.rid not in self.cases:
+            self.adopt(record, now)
+        case = self.cases.get(record.rid)
+        if case is None or case.phase not in OPEN_PHASES:
+            return False
+        standing = case.record
+        if any(key == each for each, _ in standing.told_agent):
+            return True
+        if message and len(standing.inbox) >= AGENT_MESSAGES_MAX:
+            raise LimitExceeded(
+                f"{AGENT_MESSAGES_MAX} messages wait for this agent already",
+                where="message",
+                remedy="wait until its next round has taken them",
+                request_id=standing.reservation,
+            )
+        if message:
+            standing.inbox = (*standing.inbox, message)
+        if spec is not None:
+            standing.spec = spec
+            standing.tours = min(standing.tours, AGREE_MAX - 1)
+            case.source = source
+        standing.told_agent = (*standing.told_agent, (key, digest))[-CALLS_KEPT_MAX:]
+        note = r.Note(
+            case.rid, standing.att, r.encode_record(standing), "agent",
+            standing.spec.script if spec is not None else "", source,
+        )  # fmt: skip
+        self._ask_register(case, note)
+        return True
+
+
+def _unreached(report: SiteReport) -> bool:
+    """A site that was to be reached through another says nothing of its own in this report."""
+    return any(
+        each.where == report.site and each.code == RefusalCode.SITE_DOWN for each in report.refusals
+    )
+
+
+def _told(report: SiteReport) -> str:
+    """How the agent fared at a site; what the site says is cut to one printable line."""
+    held = f"{len(report.held)} slot{'' if len(report.held) == 1 else 's'} held"
+    if report.code == "ok":
+        return f"the agent chose; {held}"
+    where = f" in line {report.line}" if report.line else ""
+    detail = "".join(c if c.isprintable() else " " for c in report.detail[:300])
+    return f"{report.code}{where}{f': {detail}' if detail else ''}; the default chose; {held}"

@@ -1,0 +1,306 @@
+"""The decision record of a request, and the operations on the register that keeps it.
+
+The register holds one row a request; a commit is one conditional write at the current attempt, and
+raising the attempt aborts the one before. Each operation says what must be true of the row; an
+operation whose condition fails changes nothing and is answered with the row as it is (`won` false).
+
+========= ======================================== =======================================
+operation when                                     effect
+========= ======================================== =======================================
+Begin     no row of this id, nor of (user, key)    inserted, open, attempt 1
+Note      open at this attempt                     what was planned or held is written down
+Raise     open at this attempt                     attempt + 1, owned by the raiser
+Commit    open at this attempt, and the request    commit; the replaced one is `replaced`
+          that it replaces is a finished commit
+Close     open at this attempt                     closed: the outcome is abort
+Cancel    commit                                   cancelled, owned by the canceller, who tells the
+                                                   sites until they are done
+Finish    this state                               all its sites have said Done
+Adopt     this state, not done                     owned by the adopter
+Read      always                                   -
+Examine   always; won: no change of it is open     what is told to its end is owned by the
+                                                   examiner, if it was by `taken_from`
+Ask       always; no row, and the asker is proved  -: absence must not be read as abort twice
+          to be a site: a closed one is written
+Recover   no commit, cancelled or replaced           commit, to be told to its sites again; the
+                                                   request that it replaces is `replaced`
+========= ======================================== =======================================
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from kalends.contract.calls import Event, Patience, RequestState, Waiting
+from kalends.contract.messages import Chosen, Mark, Want
+from kalends.core.errors import Problem, StoreDamaged
+from kalends.core.principals import Principal
+from kalends.core.requests import Request
+
+RecordState = Literal["open", "commit", "closed", "cancelled", "replaced"]
+
+COMMITTED: frozenset[RecordState] = frozenset({"commit", "cancelled", "replaced"})
+"""States in which the outcome of the record's attempt is commit, for ever."""
+
+
+class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was asked; `wants` are given when they are fixed from the start.
+
+    `agent` is the agent as it was named, `script` the hash of its script at that moment.
+    """
+
+    request: Request
+    text: str = ""
+    hold: bool = False
+    hold_s: int = 0
+    wants: tuple[Want, ...] = ()
+    agent: str = ""
+    script: str = ""
+    patience: Patience = "held"
+    give_up_at: int = 0
+    """Seconds UTC; 0: see `kalends.contract.calls.Book`."""
+
+
+class Left(msgspec.Struct, frozen=True):
+    """What an agent has left for its client at `site`: plain data as JSON text."""
+
+    at_ms: int
+    site: str
+    text: str
+
+
+class Record(msgspec.Struct, omit_defaults=True):
+    """One request. `reservation` is the id that users see, which survives move, extend and shrink.
+
+    `att` and `owner` are the current attempt and the broker replica that may commit it; `wants` is
+    what is planned, held or reserved; `done`: nothing remains to be told to any site.
+    """
+
+    rid: str
+    user: str
+    key: str
+    digest: str
+    stamp: int
+    owner: str
+    reservation: str
+    created_ms: int
+    spec: Spec
+    groups: tuple[str, ...] = ()
+    secret: str = ""
+    """Of a request from before registers had secrets: the one that all its sites know."""
+    att: int = 1
+    state: RecordState = "open"
+    wants: tuple[Want, ...] = ()
+    chosen: Chosen = {}
+    replaces: str = ""
+    changes: int = 0
+    """How many changes of the reservation were made before this one, and this one; 0: it is the first."""
+    done: bool = False
+    told: bool = False
+    """When it was cancelled, all sites had locked and may have forgotten the commit since."""
+    held_until_ms: int = 0
+    problem: Problem | None = None
+    trail: tuple[Event, ...] = ()
+    tours: int = 0
+    """Rounds of the agent that have ended."""
+    only: tuple[int, ...] = ()
+    """The common starts that the agent's next round is about; empty: all."""
+    inbox: tuple[str, ...] = ()
+    """What the client has left for the agent, and no round has taken yet."""
+    left: tuple[Left, ...] = ()
+    told_agent: tuple[tuple[str, str], ...] = ()
+    """Key and digest of the calls that left something for the agent: each counts once."""
+    alternative: int = 0
+    """The number of the one that `wants` are of."""
+    waiting: Waiting | None = None
+    recalled_until: int = 0
+    """As in `kalends.contract.calls.RequestView`."""
+
+    @property
+    def principal(self) -> Principal:
+        return Principal(self.user, self.groups)
+
+    @property
+    def public_state(self) -> RequestState:
+        """As users see it: a released hold, too, is cancelled."""
+        if self.state == "open":
+            return "held" if self.held_until_ms else "open"
+        if self.state == "closed":
+            return "failed" if self.problem is not None else "cancelled"
+        return "reserved" if self.state == "commit" else self.state
+
+
+class OfCase(msgspec.Struct, frozen=True, kw_only=True):
+    """What a case asks of the register: its result is for that case alone, and for no later one.
+
+    `case` is the number of `kalends.broker.coordination.transaction.Case`. A replica may have lost a
+    request and taken it over again while an operation of the first time was still on its way.
+    """
+
+    case: int = 0
+
+
+class Begin(OfCase, frozen=True):
+    """`source` is that of the record's script: kept until the request is decided."""
+
+    record: Record
+    source: str = ""
+
+
+class Note(OfCase, frozen=True):
+    """`of` says what is written down: what is held, what was said to the agent, what it waits for.
+
+    `source`, of the hash `script`, where another agent goes on: kept until the request is decided.
+    """
+
+    rid: str
+    att: int
+    body: bytes
+    of: Literal["held", "agent", "waiting"] = "held"
+    script: str = ""
+    source: str = ""
+
+
+class Raise(OfCase, frozen=True):
+    rid: str
+    att: int
+    owner: str
+    body: bytes
+
+
+class Commit(OfCase, frozen=True):
+    rid: str
+    att: int
+    replaces: str
+    body: bytes
+
+
+class Close(OfCase, frozen=True):
+    rid: str
+    att: int
+    body: bytes
+
+
+class Cancel(OfCase, frozen=True):
+    rid: str
+    owner: str
+    body: bytes
+
+
+class Finish(OfCase, frozen=True):
+    rid: str
+    state: RecordState
+
+
+class Adopt(OfCase, frozen=True):
+    rid: str
+    state: RecordState
+    owner: str
+
+
+class Read(OfCase, frozen=True):
+    rid: str
+
+
+class Examine(msgspec.Struct, frozen=True):
+    """The row, and (`won`) that no move, extend or shrink of it is under way.
+
+    With `taken_from`, a replica that is gone, `owner` is to look after it from now on.
+    """
+
+    rid: str
+    owner: str = ""
+    taken_from: str = ""
+
+
+class Recover(msgspec.Struct, frozen=True):
+    """A commit, or the cancel of a change, that sites keep, and the register has forgotten.
+
+    `record` is as they know it.
+    """
+
+    record: Record
+
+
+class Remember(msgspec.Struct, frozen=True):
+    """`site` was last heard of as of `mark`."""
+
+    site: str
+    mark: Mark
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """The outcome of attempt `att`, for the asker at `reply_to`.
+
+    `proved`: by what is derived for its site. If not, only the secret of an old row may prove it.
+    `certain`: where there is no decision, none was made. If not, none is made here.
+    """
+
+    rid: str
+    att: int
+    secret: str
+    reply_to: str
+    site: str = ""
+    proved: bool = False
+    certain: bool = True
+
+
+CaseOperation = Begin | Note | Raise | Commit | Close | Cancel | Finish | Adopt | Read
+Operation = CaseOperation | Examine | Ask | Recover
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """A row whose body cannot be read, for `reason`; its columns can. Nobody acts on it."""
+
+    rid: str
+    user: str
+    key: str
+    reservation: str
+    att: int
+    state: RecordState
+    owner: str
+    done: bool
+    reason: str
+
+    @property
+    def public_state(self) -> RequestState:
+        """As far as the columns tell: what is held shows as open, what was released as failed."""
+        if self.state == "closed":
+            return "failed"
+        return "reserved" if self.state == "commit" else self.state
+
+    def error(self) -> StoreDamaged:
+        """What whoever asks for it is told; the reason is for its operator."""
+        return StoreDamaged(
+            "the broker cannot read what it has stored of this request",
+            where="store",
+            remedy="ask the broker's operator, who sees it in `kalends admin doctor`",
+            request_id=self.reservation,
+        )
+
+
+class Registered(msgspec.Struct, frozen=True):
+    """The answer to `operation`, after it is durable. `record` is the row, where it was not won.
+
+    There is a row that cannot be read where `unreadable` is given: then nothing follows from `record`.
+    """
+
+    operation: Operation
+    won: bool
+    record: Record | None = None
+    unreadable: Unreadable | None = None
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Record)
+
+
+def encode_record(record: Record) -> bytes:
+    return _ENCODER.encode(record)
+
+
+def decode_record(body: bytes) -> Record:
+    """Raises `msgspec.DecodeError` for bytes that are no record."""
+    return _DECODER.decode(body)

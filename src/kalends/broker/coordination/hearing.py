@@ -1,0 +1,195 @@
+"""What a site may say: each answer is judged where it arrives, before anything is made of it.
+
+A site belongs to somebody else. It is believed about its own resources, as far as it was asked, and as
+long as what it says can be true. An answer that cannot be is worth a refusal by that site: the request
+goes on without it, the operator gets an alarm, and nobody else notices. How long texts and lists may be
+is said by the types (`kalends.contract.messages`); here is what a type cannot say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from kalends.contract import messages as m
+from kalends.contract.messages import Want
+from kalends.core import limits
+from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.identifiers import split_resource
+
+COMPLAIN_EVERY_MS: Final = 60_000
+"""The same complaint about the same site is an alarm so often at most: it may repeat itself for ever."""
+
+COMPLAINTS_MAX: Final = 1_000
+"""Complaints remembered; beyond it all are forgotten, and told again."""
+
+IN_WORDS: Final = "its answer makes no sense"
+
+
+class Asked(NamedTuple):
+    """What one query has asked of which site."""
+
+    site: str
+    wants: tuple[Want, ...]
+
+
+class Complaints:
+    """Which complaints have been told, and when (monotonic)."""
+
+    def __init__(self) -> None:
+        self._told_ms: dict[tuple[str, str], int] = {}
+
+    def new(self, site: str, complaint: str, now_ms: int) -> bool:
+        """Whether this is to be told now; then it counts as told."""
+        told_ms = self._told_ms.get((site, complaint))
+        if told_ms is not None and now_ms - told_ms < COMPLAIN_EVERY_MS:
+            return False
+        if len(self._told_ms) >= COMPLAINTS_MAX:
+            self._told_ms.clear()
+        self._told_ms[site, complaint] = now_ms
+        return True
+
+
+def bad_answer(where: str) -> Refusal:
+    """The refusal that an answer without sense is worth; `where` is the site, or its resource."""
+    return Refusal(where=where, code=RefusalCode.BAD_ANSWER, detail=IN_WORDS)
+
+
+def complaint_about(site: str, message: m.Message) -> str:
+    """What is wrong with `message` of `site` by itself, whatever it answers; "" for nothing."""
+    match message:
+        case m.Hello():
+            return _of_hello(site, message)
+        case m.Visited() | m.Voted() | m.Locked():
+            return _of_refusals(site, message.refusals)
+        case m.Report():
+            return _of_report(site, message)
+        case m.Awaited():
+            return _of_offers(site, message.offered)
+        case m.Reclaim():
+            if not all(is_of(site, name) for name in message.resources):
+                return "reclaims what is not its own"
+            return "" if message.start < message.end else "reclaims a time that is none"
+    return ""
+
+
+def complaint_about_view(site: str, view: m.View, asked: Asked) -> str:
+    """What is wrong with `view`, which answers `asked`; "" for nothing."""
+    if site != asked.site:
+        return "answers what another site was asked"
+    if len(view.views) != len(asked.wants):
+        return "answers more, or less, than it was asked"
+    for of_one, want in zip(view.views, asked.wants, strict=True):
+        if of_one.resource != want.resource:
+            return "answers about another resource than it was asked for"
+        if of_one.refusal is not None and (found := _of_refusals(site, (of_one.refusal,))):
+            return found
+        if found := _of_times(of_one, want):
+            return found
+    return ""
+
+
+def complaint_about_holds(held: Sequence[m.HeldSlot], wants: Sequence[Want]) -> str:
+    """What is wrong with `held`, which answers a visit for `wants`: each of them once; "" for nothing."""
+    if sorted(slot.index for slot in held) != list(range(len(wants))):
+        return "holds more, or less, than it was asked for"
+    if len({slot.hold_id for slot in held}) != len(held):
+        return "holds two slots under one number"
+    return ""
+
+
+def refused_view(view: m.View, asked: Asked) -> m.View:
+    """The answer to `asked` that stands in for a `view` without sense: nothing is shown."""
+    views = tuple(
+        m.FreeSteps(resource=want.resource, until=want.end, refusal=bad_answer(want.resource))
+        for want in asked.wants
+    )
+    return m.View(query_id=view.query_id, epoch=view.epoch, views=views)
+
+
+def without_sense(report: m.Report) -> dict[str, str]:
+    """Sites of which `report` passes on what makes no sense, and what is wrong with it.
+
+    Whether they have said so, or the site that passes it on, nobody can tell: its own part stands.
+    """
+    found = {part.site: _of_part(part) for part in report.sites[1:]}
+    return {site: complaint for site, complaint in found.items() if complaint}
+
+
+def refused_report(site: str) -> m.SiteReport:
+    """The part of a report that stands in for one of `site` without sense: nothing is held."""
+    return m.SiteReport(site, code="killed", detail=IN_WORDS, refusals=(bad_answer(site),))
+
+
+def is_of(site: str, resource: str) -> bool:
+    """Whether `resource` is one of `site`'s: it carries its name."""
+    return split_resource(resource)[0] == site
+
+
+def _of_hello(site: str, hello: m.Hello) -> str:
+    if hello.site != site:
+        return "says that it is another site"
+    names = [info.name for info in hello.resources]
+    if not all(is_of(site, name) for name in names):
+        return "says that it has another site's resources"
+    return "" if len(set(names)) == len(names) else "has two resources of one name"
+
+
+def _of_refusals(site: str, refusals: Iterable[Refusal]) -> str:
+    own = f"{site}/"
+    for each in refusals:
+        if each.where != site and not each.where.startswith(own):
+            return "refuses in the name of another site"
+        if max(len(each.where), len(each.rule)) > limits.RULE_CHARS_MAX or (
+            max(len(each.code), len(each.detail)) > limits.REFUSAL_CHARS_MAX
+        ):
+            return "refuses at greater length than anybody reads"
+    return ""
+
+
+def _of_report(site: str, report: m.Report) -> str:
+    names = [each.site for each in report.sites]
+    if names[0] != site:
+        return "reports of another site before itself"
+    if len(set(names)) != len(names):
+        return "reports of one site twice"
+    return _of_part(report.sites[0])
+
+
+def _of_part(part: m.SiteReport) -> str:
+    if found := _of_refusals(part.site, part.refusals):
+        return found
+    resources = (*(hold.resource for hold in part.held), *(o.resource for o in part.offered))
+    if not all(is_of(part.site, resource) for resource in resources):
+        return "holds, or offers, another site's resources"
+    if len({hold.hold_id for hold in part.held}) != len(part.held):
+        return "holds two slots under one number"
+    return ""
+
+
+def _of_offers(site: str, offered: Iterable[m.Freed]) -> str:
+    for each in offered:
+        if not is_of(site, each.resource):
+            return "offers another site's resources"
+        if each.start >= each.end:
+            return "offers a time that is none"
+    return ""
+
+
+def _of_times(of_one: m.FreeSteps, want: Want) -> str:
+    """Steps lie in order within what was asked, and before `until`; slots and hopes touch it."""
+    if of_one.until > max(want.end, want.start):
+        return "answers for a time that it was not asked for"
+    for start, end, _ in of_one.steps:
+        if not want.start <= start < end <= of_one.until:
+            return "shows as free what it was not asked for"
+    if any(before[1] > after[0] for before, after in pairwise(of_one.steps)):
+        return "shows what is free out of order"
+    touched = (
+        *((slot.start, slot.end) for slot in of_one.slots),
+        *((start, end) for start, end, _ in of_one.waiting),
+    )
+    if not all(start < end and start < want.end and want.start < end for start, end in touched):
+        return "lists what it was not asked for"
+    return ""

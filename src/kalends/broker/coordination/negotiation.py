@@ -1,0 +1,225 @@
+"""Between the visit and the promise: what is held, what is waited for, what must be given back.
+
+Hold what can be held; wait in line where others are before; give back what an older request needs, as
+long as not all is held (Ramamoorthi et al. 1997, section 4). A site that says that it is locked ends
+the attempt: the holds go, and another start is looked for.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import structs
+
+from kalends.broker.coordination.effects import Send
+from kalends.broker.coordination.hearing import bad_answer, complaint_about_holds
+from kalends.broker.coordination.prepare_phase import VOTE_MS_MAX
+from kalends.broker.coordination.refusal_errors import PERMANENT, error_of
+from kalends.broker.coordination.slot_search import Seeking
+from kalends.broker.coordination.transaction import Case, SitePart
+from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX
+from kalends.contract import messages as m
+from kalends.contract.calls import Waiting
+from kalends.core.errors import KalendsError, LostRace, Refusal, RefusalCode
+from kalends.core.intervals import Moment
+
+ROUNDS_MAX: Final = 8
+"""Plans that turn out to be taken before a request without patience gives up."""
+
+PATIENT_ROUNDS_MAX: Final = 64
+"""The same for one that waits: each round is a start that somebody else has got."""
+
+AWAITED: Final = frozenset({RefusalCode.HELD, RefusalCode.BUSY})
+"""Refusals that time may mend."""
+
+
+class Negotiating(Seeking):
+    """What sites answer to visits, and what they say about holds and places in line."""
+
+    def _visited(self, site: str, visited: m.Visited, now: Moment) -> None:
+        case = self._live(visited.rid, visited.att, ("voting", "holding"))
+        if case is None or (part := case.parts.get(site)) is None:
+            return
+        self._let_pass(self._in_flight.drop(case.rid, site))
+        if visited.ahead >= 0 and case.phase == "holding":
+            self._in_line(case, part, visited, now)
+        elif visited.refusals or not visited.held:
+            self._refused(case, visited.refusals, now)
+        elif case.phase == "voting" and visited.vote != "yes":
+            self._bad_holds(case, site, "holds what it was asked to promise", now)
+        else:
+            part.voted = visited.vote == "yes"
+            self._holds(case, part, visited.held, now)
+
+    def _granted(self, site: str, grant: m.Grant, now: Moment) -> None:
+        case = self._live(grant.rid, grant.att, ("holding",))
+        if case is None or (part := case.parts.get(site)) is None:
+            return
+        if part.ahead >= 0 and not complaint_about_holds(grant.held, part.wants):
+            self._happened(case, "granted", f"{site} holds it", now)
+        self._holds(case, part, grant.held, now)
+
+    def _bad_holds(self, case: Case, site: str, complaint: str, now: Moment) -> None:
+        self.complain(site, complaint, now)
+        self._refused(case, (bad_answer(site),), now)
+
+    def _holds(self, case: Case, part: SitePart, held: tuple[m.HeldSlot, ...], now: Moment) -> None:
+        if complaint := complaint_about_holds(held, part.wants):
+            self._bad_holds(case, part.site, complaint, now)
+            return
+        part.hold_ids = tuple(slot.hold_id for slot in held)
+        part.ahead, part.awaits = -1, ()
+        if case.phase == "voting" and all(part.voted for part in case.parts.values()):
+            self._commit(case, now)
+        elif case.phase == "holding" and all(part.hold_ids for part in case.parts.values()):
+            self._all_held(case, now)
+
+    def _in_line(self, case: Case, part: SitePart, visited: m.Visited, now: Moment) -> None:
+        """Written down once an attempt; how many are ahead may be asked for at any time."""
+        first = not self._waited_for(case)
+        part.hold_ids = ()
+        part.ahead, part.awaits = visited.ahead, visited.refusals
+        if first and visited.refusals:
+            ahead = f", {visited.ahead} ahead" if visited.ahead else ""
+            detail = f"in line at {part.site}{ahead}"
+            self._happened(case, "waiting", detail, now, visited.refusals)
+            self._note_waiting(case, self._waiting(case, now))
+
+    def _waiting(self, case: Case, now: Moment) -> Waiting | None:
+        """What the case waits for at this moment, for whoever asks."""
+        known = case.record.waiting
+        if case.phase == "waiting":
+            ahead = max((part.ahead for part in case.parts.values()), default=0)
+            return known and structs.replace(known, ahead=max(ahead, 0))
+        in_line = [part for part in case.parts.values() if part.ahead >= 0]
+        if case.phase != "holding" or not in_line:
+            return None
+        return Waiting(
+            since=known.since if known else now.wall_s,
+            until=(now.wall_ms + case.deadline_ms - now.monotonic_ms) // 1000,
+            ahead=max(part.ahead for part in in_line),
+            awaited=tuple(dict.fromkeys(each.where for each in self._waited_for(case))),
+            earliest=min(want.start for want in case.record.wants),
+        )
+
+    def waiting_of(self, rid: str, now: Moment) -> Waiting | None:
+        """What the open request `rid` waits for now; None when this replica does not work on it."""
+        case = self.cases.get(rid)
+        return self._waiting(case, now) if case is not None else None
+
+    def _locked(self, site: str, locked: m.Locked, now: Moment) -> None:
+        """What was waited for is not to be had any more (or may not be waited for)."""
+        case = self._live(locked.rid, locked.att, ("holding", "waiting"))
+        if case is None or site not in case.parts:
+            return
+        if case.phase == "waiting":
+            self._close(case, error_of(locked.refusals), "failed", now)
+        else:
+            self._refused(case, locked.refusals, now)
+
+    def _recalled(self, site: str, rid: str, att: int, left_ms: int, now: Moment) -> None:
+        """An older request wants what is held there: give it back, or let the user decide."""
+        case = self._live(rid, att, ("holding", "held"))
+        if case is None or (part := case.parts.get(site)) is None or not part.hold_ids:
+            return
+        record = case.record
+        if case.phase == "holding":
+            secret = self._secret(record, site)
+            give = m.Give(rid=rid, att=att, secret=secret, hold_ids=part.hold_ids)
+            self._effects.sends.append(Send(site, give))
+            part.hold_ids, part.ahead = (), max(part.ahead, 0)
+            self._happened(case, "given-back", f"an older request wants it: {site}", now)
+        elif not record.recalled_until:
+            record.recalled_until = (now.wall_ms + left_ms) // 1000
+            detail = f"an older request wants what is held at {site}: lock it, or it is lost"
+            self._happened(case, "recalled", detail, now)
+            self._note_waiting(case, None)
+
+    def _renewed(self, site: str, renewed: m.Renewed, now: Moment) -> None:
+        """A hold that is lost (a restart, a recall, or our silence) is asked for again."""
+        case = self._live(renewed.rid, renewed.att, ("held", "holding"))
+        if case is None or (part := case.parts.get(site)) is None:
+            return
+        if not set(part.surplus) & set(renewed.kept):
+            part.surplus = ()
+        if set(part.hold_ids) & set(renewed.lost):
+            self._lost(case, part, now)
+        elif renewed.recall_ms:
+            self._recalled(site, renewed.rid, renewed.att, renewed.recall_ms, now)
+
+    def _lost(self, case: Case, part: SitePart, now: Moment) -> None:
+        """While it waits elsewhere, it goes back in line here; what was all held is begun anew."""
+        if case.phase == "holding" and case.record.spec.patience != "none":
+            part.hold_ids = ()
+            self._send_visit(case, part)
+            return
+        if case.phase == "held":
+            case.deadline_ms = max(case.deadline_ms, now.monotonic_ms + REQUEST_MS_MAX)
+        self._raise(case, f"{part.site} has lost the hold", (), now)
+
+    def _voted(self, site: str, voted: m.Voted, now: Moment) -> None:
+        case = self._live(voted.rid, voted.att, ("preparing",))
+        if case is None or (part := case.parts.get(site)) is None:
+            return
+        if voted.vote != "yes":
+            self._refused(case, voted.refusals, now)
+            return
+        part.voted = True
+        if all(part.voted for part in case.parts.values()):
+            self._commit(case, now)
+
+    def _refused(self, case: Case, refusals: tuple[Refusal, ...], now: Moment) -> None:
+        """A site said no (or too late): this attempt is over; try another plan, wait, or give up."""
+        case.refusals = list(refusals)
+        case.rounds += 1
+        patient = case.record.spec.patience != "none"
+        if case.fixed or case.record.held_until_ms:
+            if self._may_wait(case, refusals):
+                detail = "others were faster; it waits for them"
+                self._raise(case, detail, refusals, now)
+            else:
+                self._close(case, error_of(refusals), "failed", now)
+        elif case.rounds >= (PATIENT_ROUNDS_MAX if patient else ROUNDS_MAX):
+            self._close(case, _given_up(case, refusals), "failed", now)
+        else:
+            permanent = {each.where: each for each in refusals if each.code in PERMANENT}
+            case.shunned |= permanent
+            if refusals and not permanent and case.planned is not None:
+                case.excluded.add(case.planned)
+            self._raise(case, "others were faster, or an owner refused", refusals, now)
+
+    def _may_wait(self, case: Case, refusals: tuple[Refusal, ...]) -> bool:
+        """Whether just these slots are worth another attempt."""
+        codes = {refusal.code for refusal in refusals}
+        patience = case.record.spec.patience
+        if patience == "none" or not codes or case.rounds >= PATIENT_ROUNDS_MAX:
+            return False
+        if codes == {RefusalCode.HELD}:
+            return True
+        case.look_first = True
+        return (
+            codes <= {*AWAITED, RefusalCode.SITE_DOWN}
+            and patience == "taken"
+            and not case.record.held_until_ms
+        )
+
+    def _still_in_line(self, case: Case, now: Moment) -> bool:
+        """Whether every site has answered, and only those before are waited for."""
+        if case.phase != "holding" or not all(
+            part.hold_ids or part.ahead >= 0 for part in case.parts.values()
+        ):
+            return False
+        case.phase_deadline_ms = now.monotonic_ms + VOTE_MS_MAX
+        return True
+
+
+def _given_up(case: Case, refusals: tuple[Refusal, ...]) -> KalendsError:
+    """Why no further start is tried: others had each, or the owners' rules allow none of them."""
+    rules = [refusal for refusal in refusals if refusal.code not in AWAITED]
+    if rules:
+        return error_of(refusals)
+    return LostRace(
+        f"others were faster {case.rounds} times",
+        remedy="try again, or ask for a wider window",
+        refusals=refusals,
+    )

@@ -1,0 +1,311 @@
+"""An owner takes locked slots back: the reservation is moved whole to the best other time, or cancelled.
+
+The site says so again and again until the slots are free; so nothing is remembered here that must not
+be lost, and whatever goes wrong is tried again. The move is a change like any other: the old stands
+until the new is decided everywhere, and a failed change leaves it as it was.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.decision_record import Record, Registered, Spec
+from kalends.broker.coordination.effects import Mark, Send
+from kalends.broker.coordination.hearing import Asked
+from kalends.broker.coordination.pending_reclaim import Recovery
+from kalends.broker.coordination.query_plan import batched
+from kalends.broker.coordination.register_results import Decisions
+from kalends.broker.coordination.relocation import Wants, replacement, replacing
+from kalends.broker.coordination.transaction import by_site, problem_of
+from kalends.contract import messages as m
+from kalends.contract.messages import Want
+from kalends.core.errors import KalendsError, NoCommonTime, Refusal, RefusalCode
+from kalends.core.identifiers import split_resource
+from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
+from kalends.core.times import format_duration, format_time
+
+LOOK_MS_MAX: Final = 5_000
+"""A look that is not answered by then is made again when the site asks again."""
+
+TRIES_MAX: Final = 16
+"""Other times that owners' rules refuse before the reservation is cancelled."""
+
+NO_TICKET: Final = 0
+"""Of a call that nobody waits for."""
+
+PASSING: Final = frozenset(
+    {
+        RefusalCode.BUSY,
+        RefusalCode.HELD,
+        RefusalCode.SITE_DOWN,
+        RefusalCode.BEING_CHANGED,
+        RefusalCode.DRAINED,
+    }
+)
+"""Refusals that say nothing against another try."""
+
+
+class Reclaiming(Decisions, ABC):
+    """From `Reclaim` to a change, or a cancellation, of the whole reservation."""
+
+    @abstractmethod
+    def submit(
+        self, principal: Principal, key: str, digest: str, spec: Spec, ticket: int, now: Moment,
+        *, replaces: Record | None = None, stamp: int = 0,
+    ) -> str:  # fmt: skip
+        """Start a request: see `Coordinator.submit`."""
+
+    @abstractmethod
+    def cancel(self, record: Record, ticket: int, now: Moment) -> None:
+        """Cancel a reservation: see `Coordinator.cancel`."""
+
+    def _reclaimed(self, site: str, reclaim: m.Reclaim, now: Moment) -> None:
+        """What becomes of it is decided when it is known what stands: see `_examined`."""
+        recovery = self._recoveries.get(reclaim.rid)
+        if recovery is not None:
+            recovery.reclaims[site] = reclaim
+            if recovery.record is not None:
+                self._drop_unfounded(recovery, recovery.record, now)
+            under_way = recovery.change in self.cases
+            if under_way or now.monotonic_ms < recovery.began_ms + LOOK_MS_MAX:
+                return
+            self._stop_looking(recovery)
+            recovery.began_ms = now.monotonic_ms
+        else:
+            recovery = Recovery({site: reclaim}, now.monotonic_ms)
+            self._recoveries[reclaim.rid] = recovery
+        self._effects.operations.append(r.Examine(reclaim.rid))
+
+    def registered(self, result: Registered, now: Moment) -> None:
+        """As below; what becomes of a change that was made for an owner decides how to go on."""
+        op = result.operation
+        if isinstance(op, r.Examine):
+            self.at_work_on = op.rid
+            self._examined(op.rid, result, now)
+            return
+        recovery = self._recovery_of(op)
+        failed = self.cases[op.rid].record if isinstance(op, r.Close) and recovery else None
+        super().registered(result, now)
+        if recovery is None:
+            return
+        if isinstance(op, r.Commit) and result.won:
+            self._end_recovery(recovery)
+        elif failed is not None and result.won:
+            self._try_another(recovery, failed, now)
+
+    def _viewed(self, site: str, view: m.View, now: Moment) -> None:
+        recovery = self._recovering.get(view.query_id)
+        if recovery is None:
+            super()._viewed(site, view, now)
+            return
+        asked = recovery.queries[view.query_id]
+        if asked.site != site:
+            return
+        del self._recovering[view.query_id], recovery.queries[view.query_id]
+        for of_one in self._believed(site, view, asked, now).views:
+            recovery.free[of_one.resource] = of_one.steps
+        if not recovery.queries:
+            self._move(recovery, now)
+
+    # What stands, and what is free
+
+    def _examined(self, rid: str, result: Registered, now: Moment) -> None:
+        """Only what is reserved everywhere, is not being changed, and has not begun can be moved.
+
+        Of the replicas that are asked, the one that owns it moves it; another takes over from the dead.
+        """
+        recovery = self._recoveries.get(rid)
+        if recovery is None:
+            return
+        record = result.record
+        if record is not None:
+            self._drop_unfounded(recovery, record, now)
+        if (
+            record is None
+            or not recovery.reclaims
+            or record.state != "commit"
+            or not (record.done and result.won)
+            or min(want.start for want in record.wants) <= now.wall_s
+            or any(case.record.replaces == rid for case in self.cases.values())
+        ):
+            self._end_recovery(recovery, rid)
+            return
+        me = self.identity.owner
+        if record.owner != me:
+            if recovery.taking_over or self._owner_alive(record.owner):
+                self._end_recovery(recovery, rid)
+                return
+            recovery.taking_over = True
+            self._effects.operations.append(r.Examine(rid, me, record.owner))
+            return
+        recovery.record = record
+        recovery.stamp = 0
+        self._look_for(recovery, record, now)
+
+    def _drop_unfounded(self, recovery: Recovery, record: Record, now: Moment) -> None:
+        """A site may have back what the record has claimed of it, at that time, and nothing else."""
+        for site, reclaim in list(recovery.reclaims.items()):
+            if not any(
+                want.resource in reclaim.resources
+                and want.start < reclaim.end
+                and reclaim.start < want.end
+                for want in record.wants
+            ):
+                del recovery.reclaims[site]
+                self.complain(site, "reclaims what nobody has booked there", now)
+
+    def _look_for(self, recovery: Recovery, record: Record, now: Moment) -> None:
+        """Ask every site concerned; without one of them nothing is said about other times."""
+        reclaimed = {name for each in recovery.reclaims.values() for name in each.resources}
+        moved = replacing(record, reclaimed, self.directory.resources, now.wall_s)
+        sites = {split_resource(want.resource)[0] for want in record.wants}
+        if not all(self.directory.is_up(site) for site in sites):
+            self._end_recovery(recovery)
+            return
+        recovery.moved = moved
+        recovery.began_ms = now.monotonic_ms
+        recovery.free = {}
+        up = [n for n in moved.resources if self.directory.is_up(split_resource(n)[0])]
+        last = max(moved.last, moved.first + 1)
+        wants = tuple(Want(name, moved.first, last, 1) for name in up)
+        for site, of_site in by_site(wants).items():
+            for part in batched(of_site):
+                query_id = next(self._query_ids)
+                recovery.queries[query_id] = Asked(site, part)
+                self._recovering[query_id] = recovery
+                query = m.Query(
+                    query_id=query_id,
+                    stamp=recovery.stamp,
+                    principal=record.principal,
+                    wants=part,
+                    replaces=record.rid,
+                )
+                self._effects.sends.append(Send(site, query))
+
+    def _move(self, recovery: Recovery, now: Moment) -> None:
+        """To the best time: first without room that others wait for, then with that of younger ones.
+
+        Where there is none it is cancelled.
+        """
+        record, moved = recovery.record, recovery.moved
+        assert record is not None
+        assert moved is not None
+        infos, tried = self.directory.resources, recovery.tried
+        calm = self._in_flight.less(recovery.free, record.rid)
+        wants = replacement(moved, infos, calm, tried) or replacement(
+            moved, infos, recovery.free, tried
+        )
+        if wants is not None:
+            self._change_for(recovery, record, wants, now)
+        elif not recovery.stamp:
+            recovery.stamp = max(record.stamp, 1)
+            self._look_for(recovery, record, now)
+        else:
+            self._cancel_for(recovery, record, now)
+
+    # The change, or the end
+
+    def _change_for(self, recovery: Recovery, record: Record, wants: Wants, now: Moment) -> None:
+        """Ask for exactly these slots, in the name of the reservation's user and by its old stamp."""
+        recovery.tried.add(wants)
+        spec = Spec(record.spec.request, record.spec.text, wants=wants, patience="none")
+        key = f"reclaim:{record.rid}:{now.wall_ms}:{len(recovery.tried)}"
+        try:
+            recovery.change = self.submit(
+                record.principal, key, "reclaim", spec, NO_TICKET, now, replaces=record,
+                stamp=record.stamp,
+            )  # fmt: skip
+        except KalendsError:
+            # Draining, or too much of this user is open: the site asks again.
+            self._end_recovery(recovery)
+            return
+        case = self.cases[recovery.change]
+        self._happened(case, "reclaimed", _told(recovery), now, _refusals(recovery))
+
+    def _try_another(self, recovery: Recovery, failed: Record, now: Moment) -> None:
+        """The change was refused, and the old stands: look again, at what is free now."""
+        refusals = failed.problem.refusals if failed.problem is not None else ()
+        codes = {refusal.code for refusal in refusals}
+        recovery.change = ""
+        if codes & {RefusalCode.SITE_DOWN, RefusalCode.BEING_CHANGED, RefusalCode.DRAINED}:
+            self._end_recovery(recovery)
+            return
+        if codes - PASSING:
+            recovery.refused += 1
+        if recovery.refused >= TRIES_MAX and recovery.record is not None:
+            self._cancel_for(recovery, recovery.record, now)
+        else:
+            self._effects.operations.append(r.Examine(failed.replaces))
+
+    def _cancel_for(self, recovery: Recovery, record: Record, now: Moment) -> None:
+        """There is no other time: the user is told whose need it was, and why."""
+        self._end_recovery(recovery)
+        case = self.cases.get(record.rid)
+        if case is None:
+            case = self._open_case(record, now)
+            case.phase = "telling"
+            self._tell_parts(case)
+        elif case.phase != "telling":
+            return
+        told = _told(recovery)
+        error = NoCommonTime(
+            f"{told}; there is no other time for all its parts",
+            remedy="ask the owner, or book something else",
+            refusals=_refusals(recovery),
+        )
+        case.record.problem = problem_of(error, record.reservation)
+        self._happened(case, "reclaimed", error.detail, now, error.refusals)
+        self.cancel(case.record, NO_TICKET, now)
+
+    # Recoveries
+
+    def set_aside(self, rid: str, error: Exception, since: Mark) -> None:
+        """As below; its site asks again for what it reclaims."""
+        recovery = self._recoveries.get(rid)
+        if recovery is not None:
+            self._end_recovery(recovery, rid)
+        super().set_aside(rid, error, since)
+
+    def _recovery_of(self, op: r.Operation) -> Recovery | None:
+        case = self._case_of(op) if isinstance(op, r.Close | r.Commit) else None
+        if case is None:
+            return None
+        replaces = case.record.replaces
+        recovery = self._recoveries.get(replaces)
+        return recovery if recovery is not None and recovery.change == case.rid else None
+
+    def _end_recovery(self, recovery: Recovery, rid: str = "") -> None:
+        rid = rid or next(each.rid for each in recovery.reclaims.values())
+        self._stop_looking(recovery)
+        self._recoveries.pop(rid, None)
+
+    def _stop_looking(self, recovery: Recovery) -> None:
+        for query_id in recovery.queries:
+            self._recovering.pop(query_id, None)
+        recovery.queries = {}
+
+
+def _told(recovery: Recovery) -> str:
+    """``sdsc needs sdsc/sp2 from ... for 4h: a new pump``, for every owner who does."""
+    return "; ".join(
+        f"{site} needs {', '.join(each.resources)} from {format_time(each.start, 'UTC')}"
+        f" for {format_duration(each.end - each.start)}"
+        + (f": {each.reason}" if each.reason else "")
+        for site, each in sorted(recovery.reclaims.items())
+    )
+
+
+def _refusals(recovery: Recovery) -> tuple[Refusal, ...]:
+    return tuple(
+        Refusal(
+            where=name,
+            code=RefusalCode.BLACKOUT,
+            detail=each.reason or "its owner needs it then",
+            rule="reclaim",
+        )
+        for _, each in sorted(recovery.reclaims.items())
+        for name in each.resources
+    )

@@ -1,0 +1,35 @@
+"""What a broker has learned about one reservation that an owner reclaims: nothing that must not be lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kalends.broker.coordination.decision_record import Record
+from kalends.broker.coordination.hearing import Asked
+from kalends.broker.coordination.relocation import Replacing, Wants
+from kalends.broker.planning.start_ranges import Step
+from kalends.contract.messages import Reclaim
+
+
+@dataclass(slots=True)
+class Recovery:
+    """One reservation that is to go, by the `reclaims` of each site that has said so.
+
+    `record` is what stands, `moved` what it may become. `stamp`, where it is not 0, lets it look also
+    at room that younger requests wait for. `tried` are slots that were asked for already, and `change`
+    the request that asks now.
+    """
+
+    reclaims: dict[str, Reclaim]
+    began_ms: int
+    record: Record | None = None
+    moved: Replacing | None = None
+    stamp: int = 0
+    queries: dict[int, Asked] = field(default_factory=dict)
+    free: dict[str, tuple[Step, ...]] = field(default_factory=dict)
+    tried: set[Wants] = field(default_factory=set)
+    refused: int = 0
+    """Tries that failed by the rule of an owner, and not by bad luck."""
+    change: str = ""
+    taking_over: bool = False
+    """The register has been asked to let this replica look after it."""

@@ -1,0 +1,212 @@
+"""The steps of an attempt: ask for promises or holds, prepare, and ask for the decision.
+
+The first attempt at known slots asks for promises at once (one round trip); later ones hold first and
+then prepare, which is phase one of two-phase commit. An attempt ends by Commit, by Raise, which voids
+it for ever and begins the next, or by Close.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.decide_phase import Telling
+from kalends.broker.coordination.decision_record import Record
+from kalends.broker.coordination.effects import Send
+from kalends.broker.coordination.refusal_errors import error_of, site_down, site_unknown
+from kalends.broker.coordination.transaction import Case, SitePart, by_site, problem_of
+from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX, RESEND_AFTER_MS
+from kalends.contract import messages as m
+from kalends.contract import proofs
+from kalends.contract.calls import Waiting
+from kalends.contract.messages import Want
+from kalends.core.errors import KalendsError, Refusal
+from kalends.core.intervals import Moment
+from kalends.core.times import format_duration, format_time
+
+VOTE_MS_MAX: Final = 10_000
+HOLD_MS: Final = 30_000
+"""A site's hold lives so long without a Renew: longer than a vote and two round trips."""
+RENEW_EVERY_MS: Final = 10_000
+
+
+class Attempts(Telling):
+    """From the beginning of an attempt to the register operation that ends it."""
+
+    def adopt(self, record: Record, now: Moment) -> None:
+        """Take over a request whose owner is gone: a new attempt, or telling its sites."""
+        self.notice(record)
+        if record.rid in self.cases or record.done or self.left_alone(record.rid):
+            return
+        self.at_work_on = record.rid
+        case = self._open_case(record, now)
+        case.cancel_wanted = record.state == "cancelled"
+        if record.state == "open":
+            self._raise(case, "taken over from a broker that is gone", (), now)
+        else:
+            case.phase = "telling"
+            self._ask_register(case, r.Adopt(record.rid, record.state, self.identity.owner))
+
+    def _visit(
+        self, case: Case, wants: tuple[Want, ...], now: Moment, *, hopeful: bool = False
+    ) -> None:
+        """Ask every site for its slots: promised at once at attempt 1, held in later ones.
+
+        `hopeful`: others hold some of them still, so that promises at once would be refused.
+        """
+        record = case.record
+        grouped = by_site(wants)
+        down = [
+            site_down(site, self.directory.sites[site].detail or "not connected")
+            if site in self.directory.sites
+            else site_unknown(site)
+            for site in grouped
+            if not self.directory.is_up(site)
+        ]
+        if down:
+            self._no_way(case, error_of(down), now)
+            return
+        case.enter("holding" if record.spec.hold or record.att > 1 or hopeful else "voting")
+        self._in_flight.note(case.rid, record.stamp, wants)
+        self._under_way.note(case.rid, record.stamp, wants)
+        case.parts = {site: SitePart(site, of_site) for site, of_site in grouped.items()}
+        self._wait_for_votes(case, now)
+        for part in case.parts.values():
+            self._send_visit(case, part)
+
+    def _send_visit(self, case: Case, part: SitePart) -> None:
+        record = case.record
+        visit = m.Visit(
+            rid=record.rid,
+            att=record.att,
+            stamp=record.stamp,
+            mode="vote" if case.phase == "voting" else "hold",
+            principal=record.principal,
+            wants=part.wants,
+            parts=self._wire_parts(case, part.site),
+            need=len(case.parts),
+            coords=self.identity.coords,
+            secret=self._secret(record, part.site),
+            hold_ms=HOLD_MS,
+            replaces=record.replaces,
+            queue=case.phase == "holding" and record.spec.patience != "none",
+            considered=record.spec.hold,
+        )
+        self._effects.sends.append(Send(part.site, visit))
+
+    def _wire_parts(self, case: Case, asker: str) -> tuple[m.Part, ...]:
+        """The sites that take part; `asker` is told what proves itself to each of the others."""
+        sites = self.directory.sites
+        return tuple(
+            m.Part(
+                site,
+                sites[site].url,
+                proofs.of_peer(self._site_key(site), case.rid, asker) if site != asker else "",
+            )
+            for site in case.parts
+        )
+
+    def _all_held(self, case: Case, now: Moment) -> None:
+        record = case.record
+        if record.spec.hold and not case.lock_wanted:
+            case.enter("held")
+            case.noted = False
+            record.waiting = None
+            last_ms = now.wall_ms + record.spec.hold_s * 1_000
+            if not record.held_until_ms:
+                self._happened(case, "held", "", now)
+            # A clock that was set back prolongs nothing.
+            record.held_until_ms = min(record.held_until_ms or last_ms, last_ms)
+            left_ms = max(record.held_until_ms - now.wall_ms, 0)
+            case.phase_deadline_ms = now.monotonic_ms + left_ms
+            case.renew_at_ms = now.monotonic_ms + RENEW_EVERY_MS
+            self._schedule(case)
+            self._ask_register(case, r.Note(case.rid, record.att, r.encode_record(record)))
+        else:
+            self._prepare(case, now)
+
+    def _prepare(self, case: Case, now: Moment) -> None:
+        """Phase one of two-phase commit, for slots that are held."""
+        case.enter("preparing")
+        case.deadline_ms = max(case.deadline_ms, now.monotonic_ms + REQUEST_MS_MAX)
+        case.record.recalled_until = 0
+        self._wait_for_votes(case, now)
+        for part in case.parts.values():
+            self._send_prepare(case, part)
+
+    def _send_prepare(self, case: Case, part: SitePart) -> None:
+        prepare = m.Prepare(
+            rid=case.rid,
+            att=case.record.att,
+            secret=self._secret(case.record, part.site),
+            hold_ids=part.hold_ids,
+            parts=self._wire_parts(case, part.site),
+            need=len(case.parts),
+        )
+        self._effects.sends.append(Send(part.site, prepare))
+
+    def _commit(self, case: Case, now: Moment) -> None:
+        """Every chosen site has promised this attempt: ask the register to decide."""
+        case.enter("committing")
+        record = case.record
+        record.waiting = None
+        record.chosen = {part.site: part.hold_ids for part in case.parts.values()}
+        record.wants = tuple(want for part in case.parts.values() for want in part.wants)
+        record.held_until_ms = 0
+        if record.replaces:
+            self._happened(case, "changed", f"to {_described(record.wants)}", now)
+        else:
+            self._happened(case, "reserved", "", now)
+        op = r.Commit(case.rid, record.att, record.replaces, r.encode_record(record))
+        self._ask_register(case, op)
+
+    def _raise(self, case: Case, detail: str, refusals: tuple[Refusal, ...], now: Moment) -> None:
+        case.enter("raising")
+        case.record.recalled_until = 0
+        self._happened(case, "retrying", detail, now, refusals)
+        record = case.record
+        op = r.Raise(case.rid, record.att, self.identity.owner, r.encode_record(record))
+        self._ask_register(case, op)
+
+    def _no_way(self, case: Case, error: KalendsError, now: Moment) -> None:
+        """A site cannot be reached."""
+        self._close(case, error, "failed", now)
+
+    def _close(self, case: Case, error: KalendsError | None, kind: str, now: Moment) -> None:
+        """Give the request up; the attempt is dead once the register says so."""
+        case.enter("closing")
+        record = case.record
+        if error is not None:
+            record.problem = problem_of(error, record.reservation)
+            self._happened(case, kind, error.detail, now, error.refusals)
+        else:
+            self._happened(case, kind, "", now)
+        self._ask_register(case, r.Close(case.rid, record.att, r.encode_record(record)))
+
+    def _note_waiting(self, case: Case, waiting: Waiting | None) -> None:
+        """Write down what it waits for: others may look at it, and a take-over goes on with it."""
+        case.record.waiting = waiting
+        body = r.encode_record(case.record)
+        self._ask_register(case, r.Note(case.rid, case.record.att, body, "waiting"))
+
+    def _wait_for_votes(self, case: Case, now: Moment) -> None:
+        case.phase_deadline_ms = now.monotonic_ms + VOTE_MS_MAX
+        case.resend_every_ms = RESEND_AFTER_MS
+        case.resend_at_ms = self._later(now, RESEND_AFTER_MS)
+        case.renew_at_ms = now.monotonic_ms + RENEW_EVERY_MS
+        self._schedule(case)
+
+
+def _described(wants: tuple[Want, ...]) -> str:
+    """What a reservation has become, for its story: one time where all its parts have the same."""
+    amounts = ", ".join(f"{want.resource}:{want.units}" for want in wants)
+    times = {(want.start, want.end) for want in wants}
+    if len(times) == 1:
+        return f"{amounts} {_time(*times.pop())}"
+    return "; ".join(
+        f"{want.resource}:{want.units} {_time(want.start, want.end)}" for want in wants
+    )
+
+
+def _time(start: int, end: int) -> str:
+    return f"from {format_time(start, 'UTC')} for {format_duration(end - start)}"

@@ -1,0 +1,59 @@
+"""What a broker measures of itself, for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, get_args
+
+from kalends.broker.coordination.transaction import Case, Phase
+from kalends.broker.planning.directory import Directory
+from kalends.serving.metrics import Metrics
+from kalends.stores.sqlite.group_commit import Committed
+
+BATCH_BUCKETS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 20_000)
+
+
+class Measures:
+    """Registered on `metrics`; `cases` gives what is being worked on when the metrics are read."""
+
+    def __init__(
+        self, metrics: Metrics, directory: Directory, cases: Callable[[], Mapping[str, Case]]
+    ) -> None:
+        self.happened = metrics.counter(
+            "kalends_happened", "What happened to requests, by kind of event.", ("kind",)
+        )
+        self.booking_seconds = metrics.histogram(
+            "kalends_booking_seconds", "Seconds from a call to its reservation, hold or refusal."
+        )
+        self.agent_runs = metrics.counter(
+            "kalends_agent_visits", "Sites that agents were sent to, by how it ended.", ("code",)
+        )
+        self.agent_checks = metrics.counter(
+            "kalends_agent_checks", "Scripts that were checked, by what came of it.", ("code",)
+        )
+        self.alarms = metrics.counter("kalends_alarms", "Events that the protocol forbids.")
+        self._batch = metrics.histogram(
+            "kalends_register_batch", "Operations in one transaction.", buckets=BATCH_BUCKETS
+        )
+        self._commit = metrics.histogram(
+            "kalends_register_commit_seconds", "Seconds that one transaction took."
+        )
+        phases = metrics.gauge("kalends_cases", "Requests worked on, by phase.", ("phase",))
+        for phase in get_args(Phase):
+            phases.labels(phase).set_function(partial(_count, cases, phase))
+        up = metrics.gauge("kalends_site_up", "1 while the site is connected.", ("site",))
+        for site in directory.sites:
+            up.labels(site).set_function(partial(_is_up, directory, site))
+
+    def committed(self, committed: Committed) -> None:
+        self._batch.observe(committed.operations)
+        self._commit.observe(committed.seconds)
+
+
+def _count(cases: Callable[[], Mapping[str, Case]], phase: Phase) -> float:
+    return float(sum(case.phase == phase for case in cases().values()))
+
+
+def _is_up(directory: Directory, site: str) -> float:
+    return float(directory.is_up(site))

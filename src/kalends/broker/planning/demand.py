@@ -1,0 +1,197 @@
+"""One alternative of a request, sorted by how it is met: named resources, and picks by attributes.
+
+A start t suits when every stage lies in the window, on the grain of the resource that it uses, and
+where that resource has the units free. A named resource may appear in several terms; amounts add up
+where its stages overlap. Attribute terms pick different resources: terms whose stages overlap,
+directly or in a chain, share none, and none picks a resource that is named for an overlapping stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, reduce
+from typing import NamedTuple
+
+from kalends.broker.planning.search_budget import Work
+from kalends.broker.planning.start_ranges import (
+    EVERY_SECOND,
+    Range,
+    Stage,
+    Step,
+    added,
+    beat_of,
+    intersection,
+    ranges,
+)
+from kalends.broker.planning.sweep import Candidate, Picking
+from kalends.core import limits
+from kalends.core.attributes import described, matches
+from kalends.core.progressions import Beat
+from kalends.core.requests import Attribute, Request, Term, span_of, term_interval
+from kalends.core.resources import AttributeValue, ResourceInfo
+
+Infos = Mapping[str, ResourceInfo]
+Free = Mapping[str, Sequence[Step]]
+
+
+class Catalogue:
+    """What the resources have; each comparison is made once for all terms and alternatives.
+
+    Raises `TooMuchWork` when there is more to compare than `work` allows.
+    """
+
+    def __init__(self, infos: Infos, work: Work | None = None) -> None:
+        self._infos = infos
+        self._work = work or Work()
+        self._having: dict[tuple[str, str, str], frozenset[str]] = {}
+
+    def having(self, comparison: Attribute) -> frozenset[str]:
+        """The names of all resources that meet `comparison`."""
+        # By its text, for 1, 1.0 and true are equal to Python.
+        key = comparison.name, comparison.operator, repr(comparison.value)
+        if key not in self._having:
+            self._work.spend(8 * len(self._infos))
+            self._having[key] = frozenset(
+                name
+                for name, attributes in self._described.items()
+                if matches(attributes, (comparison,))
+            )
+        return self._having[key]
+
+    def meeting(self, term: Term) -> frozenset[str]:
+        """The resources that have the attributes of a term, however small they are."""
+        return frozenset.intersection(*(self.having(each) for each in term.attributes))
+
+    def serving(self, term: Term) -> list[str]:
+        """The resources that an attribute term could pick, in order of name."""
+        names = self.meeting(term)
+        self._work.spend(10 * len(names))
+        return sorted(name for name in names if self._infos[name].capacity >= term.units)
+
+    @cached_property
+    def _described(self) -> dict[str, dict[str, AttributeValue]]:
+        return {name: described(info) for name, info in self._infos.items()}
+
+
+class Pick(NamedTuple):
+    """An attribute term: its number and stage, the group that shares no resource, who could serve."""
+
+    number: int
+    stage: Stage
+    group: int
+    wanted: int
+    names: tuple[str, ...]
+
+    def beat(self, grain_s: int) -> Beat:
+        """The starts on such a grain; the stage's length is a multiple of that of each of `names`."""
+        return Beat(grain_s, -self.stage.offset_s % grain_s)
+
+
+class Demand(NamedTuple):
+    """What must be free at once; `beat` is None when named stages never meet their grains."""
+
+    named: dict[str, list[Stage]]
+    picks: list[Pick]
+    beat: Beat | None
+
+
+def demand_of(
+    request: Request, infos: Infos, number: int = 0, catalogue: Catalogue | None = None
+) -> Demand:
+    """The demand of alternative `number`; a `catalogue` of `infos` may be shared between several."""
+    terms = request.alternatives[number].terms
+    named: dict[str, list[Stage]] = {}
+    asked: list[tuple[int, Stage]] = []
+    for place, term in enumerate(terms):
+        stage = stage_of(request, term)
+        if term.resource:
+            named.setdefault(term.resource, []).append(stage)
+        else:
+            asked.append((place, stage))
+    names = candidates(request, infos, number, catalogue) if asked else {}
+    picks = []
+    group, end_s = -1, 0
+    for place, stage in sorted(asked, key=lambda each: (each[1].offset_s, each[0])):
+        group, end_s = (
+            (group, max(end_s, stage.end_s))
+            if group >= 0 and stage.offset_s < end_s
+            else (group + 1, stage.end_s)
+        )
+        allowed = tuple(
+            name
+            for name in names[place]
+            if not stage.length_s % infos[name].grain_s
+            and not any(stage.overlaps(other) for other in named.get(name, ()))
+        )
+        picks.append(Pick(place, stage, group, terms[place].count, allowed))
+    return Demand(named, picks, named_beat(named, infos))
+
+
+def candidates(
+    request: Request, infos: Infos, number: int = 0, catalogue: Catalogue | None = None
+) -> dict[int, list[str]]:
+    """For each term of alternative `number`, in order of name, what it names or could pick.
+
+    Those that have the attributes, and the capacity for its units.
+    """
+    catalogue = catalogue or Catalogue(infos)
+    return {
+        place: [term.resource] if term.resource else catalogue.serving(term)
+        for place, term in enumerate(request.alternatives[number].terms)
+    }
+
+
+def named_beat(named: Mapping[str, Sequence[Stage]], infos: Infos) -> Beat | None:
+    """The starts on the grain of every named stage; None when there are none or one is unknown."""
+    beat: Beat | None = EVERY_SECOND
+    for name, stages in named.items():
+        for stage in stages:
+            own = beat_of(stage, infos[name].grain_s) if name in infos else None
+            beat = beat.both(own) if beat is not None and own is not None else None
+    return beat
+
+
+def named_ranges(demand: Demand, free: Free, first: int, last: int) -> Iterator[Range]:
+    """The starts at which every named resource has its units, whatever the grains."""
+    return reduce(
+        intersection,
+        (
+            ranges(free.get(name, ()), stage, first, last)
+            for name, stages in demand.named.items()
+            for stage in added(stages)
+        ),
+        iter([(first, last)]),
+    )
+
+
+def picking_of(
+    pick: Pick, infos: Infos, free: Free, first: int, last: int, work: Work | None = None
+) -> Picking:
+    """`pick` with the ranges of starts of everyone who could serve it."""
+    offered = [
+        Candidate(
+            name, ranges(free[name], pick.stage, first, last, work), pick.beat(infos[name].grain_s)
+        )
+        for name in pick.names
+        if name in free
+    ]
+    return Picking(pick.group, pick.wanted, offered)
+
+
+def start_window(request: Request, number: int = 0) -> Range:
+    """The first and the last common start with all stages of an alternative in the window.
+
+    Empty if the last is less. Each alternative has its own: the window is about its own stages.
+    """
+    begin_s, end_s = span_of(request, request.alternatives[number])
+    return request.not_before - begin_s, (request.not_after or limits.TIME_S_MAX) - end_s
+
+
+def stage_of(request: Request, term: Term) -> Stage:
+    begin, end = term_interval(request, term, 0)
+    return Stage(begin, end - begin, term.units)
+
+
+def growing(term: Term) -> bool:
+    """Whether the term takes more than its least amount where that is free."""
+    return term.units_max > term.units and term.units_weight >= 0

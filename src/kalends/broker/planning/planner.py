@@ -1,0 +1,244 @@
+"""From a request and what is free: the best common starts of all its alternatives, proven best.
+
+Pure: the resources' descriptions and their free steps are handed in. Nothing here is a promise;
+others may book meanwhile, and each site decides for itself. What suits at all: `demand`; why the
+searches miss nothing: `sweep` where every start of an alternative is worth the same,
+`best_first_search` where starts differ.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection
+from typing import NamedTuple, Protocol
+
+from kalends.broker.planning.best_first_search import Weighted, named_levels
+from kalends.broker.planning.demand import (
+    Catalogue,
+    Demand,
+    Free,
+    Infos,
+    candidates,
+    demand_of,
+    growing,
+    stage_of,
+    start_window,
+)
+from kalends.broker.planning.earliest_search import Even
+from kalends.broker.planning.search_budget import Work
+from kalends.broker.planning.start_arrays import Calendars
+from kalends.broker.planning.start_ranges import levels
+from kalends.broker.planning.weights import Found, Scale, time_levels
+from kalends.contract.messages import Want
+from kalends.core.errors import InvalidInput
+from kalends.core.requests import Request, Term, span_of, term_interval
+
+__all__ = [
+    "Free",
+    "Infos",
+    "Key",
+    "Plan",
+    "candidates",
+    "executable",
+    "fixed_start",
+    "fixed_wants",
+    "plan",
+]
+
+Key = tuple[int, int]
+"""The number of an alternative, and a common start of it."""
+
+
+class Plan(NamedTuple):
+    """A common start, the end of the last stage, and one `Want` a stage, by resource, then start.
+
+    `weight` is the sum of all that the preferences are worth here: of the alternative, of the windows
+    that the start lies in, of the attributes of each picked resource, of each amount. It is added
+    exactly, and told as the nearest float.
+    """
+
+    start: int
+    end: int
+    wants: tuple[Want, ...]
+    alternative: int = 0
+    weight: float = 0.0
+
+    @property
+    def key(self) -> Key:
+        return self.alternative, self.start
+
+
+def executable(request: Request) -> None:
+    """Raise `InvalidInput` for what an agent cannot choose: it prefers by itself, among one alternative."""
+    if not request.agent:
+        return
+    remedy = "leave the agent out, or let its script prefer"
+    if len(request.alternatives) > 1:
+        raise _not_for_agents("alternatives", "several alternatives", "ask for them one by one")
+    if request.preferences:
+        raise _not_for_agents("preferences", "preferences among times", remedy)
+    for number, term in enumerate(request.alternatives[0].terms):
+        where = f"alternatives[0].terms[{number}]"
+        if term.units_max > term.units:
+            amount = f"the amount {term.units}..{term.units_max}"
+            raise _not_for_agents(
+                f"{where}.units_max", amount, f"ask for a fixed amount, such as {term.units}"
+            )
+        if term.preferred:
+            raise _not_for_agents(f"{where}.preferred", "preferred attributes", remedy)
+
+
+def plan(
+    request: Request,
+    infos: Infos,
+    free: Free,
+    *,
+    count: int = 1,
+    excluded: Collection[Key] = (),
+    work: Work | None = None,
+) -> list[Plan]:
+    """At most `count` plans, best first; none has its key in `excluded`.
+
+    The first is the best that there is: of the greatest weight, of those the earliest, of those the
+    first alternative. Each further one is the best of those that share no time with any plan of the
+    same alternative before it, so that the plans are real alternatives: other times, or other
+    resources. Without weights and alternatives they ascend.
+
+    Which resources are picked depends on nothing but the input; of equal worth, earlier names are
+    preferred. An amount that may grow is as large as it can be at that start, unless its weight is
+    negative. A resource without an entry in `free` counts as taken. Raises `InvalidInput` when grains
+    fit together in too many ways to be searched, and `TooMuchWork` when there is more to be weighed
+    than `work` (None: as much as one search may do) allows.
+    """
+    scale = Scale(request)
+    searches = _searches(request, infos, free, excluded, scale, work or Work())
+    waiting: list[tuple[int, int, int, Found | None]] = [
+        (-search.bound, search.earliest, number, None) for number, search in searches.items()
+    ]
+    heapq.heapify(waiting)
+    plans: list[Plan] = []
+    while waiting and len(plans) < count:
+        _, _, number, found = heapq.heappop(waiting)
+        search = searches[number]
+        if found is None:
+            if (best := search.best()) is not None:
+                heapq.heappush(waiting, (-best.worth, best.start, number, best))
+            continue
+        weight = scale.told(found.worth)
+        plans.append(_plan_at(request, number, search.demand, free, found, weight))
+        begin_s, end_s = span_of(request, request.alternatives[number])
+        search.exclude(found.start - (end_s - begin_s) + 1, found.start + (end_s - begin_s) - 1)
+        heapq.heappush(waiting, (-found.worth, search.earliest, number, None))
+    return plans
+
+
+class _Search(Protocol):
+    """The starts of one alternative that are left; nothing is searched before it is asked for."""
+
+    demand: Demand
+    bound: int
+    """What no start is worth more than."""
+
+    @property
+    def earliest(self) -> int:
+        """No start that is left is earlier."""
+        ...
+
+    def best(self) -> Found | None: ...
+
+    def exclude(self, first: int, last: int) -> None: ...
+
+
+def _searches(
+    request: Request,
+    infos: Infos,
+    free: Free,
+    excluded: Collection[Key],
+    scale: Scale,
+    work: Work,
+) -> dict[int, _Search]:
+    """By its number, a search for each alternative that could be met at some time."""
+    catalogue = Catalogue(infos, work)
+    calendars = Calendars(infos, free, work)
+    searches: dict[int, _Search] = {}
+    for number, alternative in enumerate(request.alternatives):
+        demand = demand_of(request, infos, number, catalogue)
+        beat, window = demand.beat, start_window(request, number)
+        short = any(len(pick.names) < pick.wanted for pick in demand.picks)
+        if beat is None or window[0] > window[1] or short:
+            continue
+        work.spend(20 * len(request.preferences) + 20 * sum(len(p.names) for p in demand.picks))
+        of_time = {worth for _, _, worth in time_levels(request.preferences, scale, *window)}
+        if len(of_time) == 1 and not any(_differing(term) for term in alternative.terms):
+            worth = scale.of(alternative.weight) + of_time.pop()
+            searches[number] = Even(demand, beat, window, infos, free, worth, work)
+        else:
+            searches[number] = Weighted(
+                request, number, demand, beat, window, infos, free, catalogue, scale, calendars,
+                work,
+            )  # fmt: skip
+        for start in sorted(start for of, start in excluded if of == number):
+            searches[number].exclude(start, start)
+    return searches
+
+
+def _differing(term: Term) -> bool:
+    """Whether the worth of the term depends on what is free."""
+    return bool(term.preferred) or (growing(term) and term.units_weight > 0)
+
+
+def fixed_start(request: Request) -> int | None:
+    """The common start, where the window leaves only one, the same for every alternative; else None."""
+    windows = {start_window(request, number) for number in range(len(request.alternatives))}
+    first, last = windows.pop()
+    return first if request.not_after and first == last and not windows else None
+
+
+def fixed_wants(request: Request) -> tuple[Want, ...] | None:
+    """What to claim without looking: where the start, the resources and the amounts are all given."""
+    start = fixed_start(request)
+    if start is None or len(request.alternatives) > 1:
+        return None
+    terms = request.alternatives[0].terms
+    if not all(term.resource and term.units_max <= term.units for term in terms):
+        return None
+    return _in_order([_want(request, term, term.resource, start, term.units) for term in terms])
+
+
+def _plan_at(
+    request: Request, number: int, demand: Demand, free: Free, found: Found, weight: float
+) -> Plan:
+    alternative, start = request.alternatives[number], found.start
+    wants = []
+    for place, term in enumerate(alternative.terms):
+        names = (term.resource,) if term.resource else found.picked[place]
+        for name in names:
+            units = _units(request, term, name, demand, free, start)
+            wants.append(_want(request, term, name, start, units))
+    _, end_s = span_of(request, alternative)
+    return Plan(start, start + end_s, _in_order(wants), number, weight)
+
+
+def _units(request: Request, term: Term, name: str, demand: Demand, free: Free, start: int) -> int:
+    """How many units of resource `name` the term takes: as many as are free, where more is better."""
+    if not growing(term):
+        return term.units
+    if term.resource:
+        ((_, _, units),) = named_levels(request, term, demand, free, (start, start))
+    else:
+        stage = stage_of(request, term)
+        ((_, _, units),) = levels(free[name], stage, term.units_max, start, start)
+    return units
+
+
+def _want(request: Request, term: Term, resource: str, start: int, units: int) -> Want:
+    stage = term_interval(request, term, start)
+    return Want(resource=resource, start=stage.start, end=stage.end, units=units)
+
+
+def _in_order(wants: list[Want]) -> tuple[Want, ...]:
+    return tuple(sorted(wants, key=lambda want: (want.resource, want.start, want.end, want.units)))
+
+
+def _not_for_agents(where: str, what: str, remedy: str) -> InvalidInput:
+    return InvalidInput(f"an agent does not choose among {what}", where=where, remedy=remedy)

@@ -1,0 +1,106 @@
+"""What a request wants to be polled for: its terms, each with the resources that could serve it.
+
+A resource counts as available when it is free for its stage of the earliest common start that the
+request allows: the slot whose chance of being taken the model is about. Where one term's candidates
+are another's too, both may end up with the same resources, so that each is polled for what all need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from kalends.broker.planning.demand import Catalogue
+from kalends.broker.planning.start_ranges import Stage, Step, ranges
+from kalends.core.identifiers import split_resource
+from kalends.core.requests import Request, term_interval
+from kalends.core.resources import ResourceInfo
+
+
+class Wanted(NamedTuple):
+    """`needed` of the resources in `grains` (with their grain in seconds) for one term.
+
+    The term is number `term` of the request, counted through all alternatives. `start` is where its
+    stage begins at the earliest.
+    """
+
+    term: int
+    needed: int
+    stage: Stage
+    start: int
+    grains: Mapping[str, int]
+    named: bool = False
+
+    def serves(self, name: str, steps: Sequence[Step]) -> bool:
+        """Whether `name`, free as `steps` say, has room for the stage where it may first begin."""
+        stage = Stage(0, self.stage.length_s, self.stage.units)
+        last = self.start + self.grains[name] - 1
+        return next(ranges(steps, stage, self.start, last), None) is not None
+
+
+def wanted_of(
+    request: Request,
+    infos: Mapping[str, ResourceInfo],
+    names: Collection[str],
+    now_s: int,
+) -> tuple[Wanted, ...]:
+    """For every term of all alternatives, those of `names` that it names or could pick.
+
+    A term that none could serve is left out: no poll helps it.
+    """
+    found: list[Wanted] = []
+    number = 0
+    known = sorted(name for name in names if name in infos)
+    catalogue = Catalogue({name: infos[name] for name in known})
+    for alternative in request.alternatives:
+        lead_s = min(term_interval(request, term, 0).start for term in alternative.terms)
+        first = max(request.not_before, now_s) - lead_s
+        of_one = []
+        for term in alternative.terms:
+            begin, end = term_interval(request, term, first)
+            serving = (
+                [name for name in known if name == term.resource]
+                if term.resource
+                else catalogue.serving(term)
+            )
+            grains = {
+                name: infos[name].grain_s for name in serving if infos[name].capacity >= term.units
+            }
+            if grains:
+                stage = Stage(begin - first, end - begin, term.units)
+                of_one.append(Wanted(number, term.count, stage, begin, grains, bool(term.resource)))
+            number += 1
+        found += [wanted._replace(needed=_needed(wanted, of_one)) for wanted in of_one]
+    return tuple(found)
+
+
+def hurried(request: Request) -> bool:
+    """Whether a plan at the earliest start cannot be bettered, so that nobody else need be heard."""
+    terms = [term for alternative in request.alternatives for term in alternative.terms]
+    return (
+        len(request.alternatives) == 1
+        and not request.preferences
+        and not any(term.preferred or term.units_max > term.units for term in terms)
+    )
+
+
+def sites_of(names: Collection[str]) -> dict[str, list[str]]:
+    """`names` by their sites, both in order."""
+    by_site: dict[str, list[str]] = {}
+    for name in sorted(names):
+        by_site.setdefault(split_resource(name)[0], []).append(name)
+    return by_site
+
+
+def _needed(wanted: Wanted, of_one: Sequence[Wanted]) -> int:
+    """What it and those that compete with it need together; never more than there are."""
+    if wanted.named:
+        return 1
+    rivals = [
+        other
+        for other in of_one
+        if not other.named
+        and other.stage.overlaps(wanted.stage)
+        and not other.grains.keys().isdisjoint(wanted.grains)
+    ]
+    return min(sum(other.needed for other in rivals), len(wanted.grains))

@@ -1,0 +1,98 @@
+"""Both sides of what is promised, compared for an auditor: as a comparison goes, but nothing is mended.
+
+What is on its way from one side to the other is no difference: only what the register has told to its end is
+looked at, and what is found must be found twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from kalends.broker.coordination.decision_record import Cancel
+from kalends.broker.reconciliation.comparison import Findings, Ours, compare
+from kalends.broker.reconciliation.reconciler import Rows, page_of
+from kalends.contract import messages as m
+
+
+@dataclass(slots=True)
+class _Look:
+    """Through all that one site keeps; `before` is what the first pass has found."""
+
+    after: str = ""
+    found: set[str] = field(default_factory=set)
+    before: set[str] | None = None
+
+
+class Auditing:
+    """All audits of one replica; `differences` are those of each site that was looked through."""
+
+    def __init__(self, rows: Rows, secret: Callable[[], str]) -> None:
+        self.sends: list[tuple[str, m.Message]] = []
+        self.differences: dict[str, tuple[str, ...]] = {}
+        self._rows = rows
+        self._secret = secret
+        self._running: dict[str, _Look] = {}
+
+    def begin(self, site: str) -> None:
+        """Look through `site`, unless that is under way."""
+        if site not in self._running:
+            self.differences.pop(site, None)
+            self._running[site] = _Look()
+            self.sends.append((site, m.Compare()))
+
+    def running(self, site: str) -> bool:
+        return site in self._running
+
+    def lost(self, site: str) -> None:
+        """The session is over, or what differs is being mended: nothing more is looked at."""
+        self._running.pop(site, None)
+
+    def take(self) -> list[tuple[str, m.Message]]:
+        """What is to be sent since the last call."""
+        sends, self.sends = self.sends, []
+        return sends
+
+    def receive(self, site: str, page: m.Compared, now_ms: int) -> None:
+        """Take the page that was asked for; any other, and one that leads nowhere, is let go."""
+        look = self._running.get(site)
+        if look is None or page.after != look.after or (page.until and page.until <= page.after):
+            return
+        page, rows = page_of(self._rows, page)
+        told = [row for row in rows if row.done]
+        untold = {row.rid for row in rows if not row.done}
+        kept = tuple(each for each in page.kept if each.rid not in untold)
+        page = m.Compared(after=page.after, until=page.until, horizon=page.horizon, kept=kept)
+        ours = Ours(self._secret(), {}, ())
+        look.found |= set(_in_words(site, compare(site, page, told, ours, now_ms)))
+        if page.until:
+            self._next(site, look, page.until)
+        elif look.found and look.before is None:
+            look.before, look.found = look.found, set()
+            self._next(site, look, "")
+        else:
+            del self._running[site]
+            twice = look.found & look.before if look.before is not None else set()
+            self.differences[site] = tuple(sorted(twice))
+
+    def _next(self, site: str, look: _Look, after: str) -> None:
+        look.after = after
+        self.sends.append((site, m.Compare(after=after)))
+
+
+def _in_words(site: str, findings: Findings) -> Iterator[str]:
+    for message in findings.messages:
+        lacks = isinstance(message, m.Relock)
+        what = (
+            "is reserved, and not locked" if lacks else "is not reserved any more, but still locked"
+        )
+        yield f"{message.rid} {what} at {site}"
+    for operation in findings.operations:
+        if isinstance(operation, Cancel):
+            yield f"{operation.rid} was cancelled at {site}, and the register has forgotten it"
+        else:
+            rid = operation.record.rid
+            what = "cancelled" if operation.record.state == "cancelled" else "locked"
+            yield f"{rid} is {what} at {site}, and the register has forgotten it"
+    for lost in findings.unproved:
+        yield f"{lost.id} at {site}: {', '.join(lost.blockers)}"

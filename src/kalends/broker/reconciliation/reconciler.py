@@ -1,0 +1,188 @@
+"""Comparisons with sites, from the first page to the last, until nothing differs that can be mended.
+
+A pass goes through all pages. When it has mended something, another follows, for the next may find what
+the first has changed; after one that has not, the site is told that all is settled. What the site
+has no room for any more is named, each pass anew, and settled all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec.structs import replace
+
+from kalends.broker.coordination.decision_record import Operation, Record, Unreadable
+from kalends.broker.reconciliation.comparison import Ours, compare, wants_at
+from kalends.contract import messages as m
+from kalends.contract.calls import LostReservation, SiteReconciled
+
+ROWS_MAX: Final = 500
+"""Rows of the register that are looked at in one go: a few milliseconds."""
+
+Rows = Callable[[str, str, Sequence[str], int], list[Record | Unreadable]]
+"""As `kalends.stores.sqlite.register.between`."""
+
+
+def page_of(rows: Rows, page: m.Compared) -> tuple[m.Compared, list[Record]]:
+    """As much of `page` as is looked at in one go, and the rows of the register that belong to it.
+
+    Of a row that cannot be read nobody knows what it says: it is left as it is.
+    """
+    found = rows(page.after, page.until, [each.rid for each in page.kept], ROWS_MAX)
+    until = page.until if len(found) < ROWS_MAX else found[-1].rid
+    unreadable = {row.rid for row in found if isinstance(row, Unreadable)}
+    kept = tuple(
+        each
+        for each in page.kept
+        if each.rid not in unreadable and (not until or each.rid <= until)
+    )
+    read = [row for row in found if isinstance(row, Record)]
+    return replace(page, until=until, kept=kept), read
+
+
+@dataclass(slots=True)
+class _Comparison:
+    """With one site. `after` is where the page begins that it was asked for, `asked` are locks that it was
+    asked for again; `over`: its last page was looked at.
+    """
+
+    compared: int = 0
+    relocked: int = 0
+    cancelled: int = 0
+    recovered: int = 0
+    lost: dict[str, LostReservation] = field(default_factory=dict)
+    asked: dict[str, Record] = field(default_factory=dict)
+    after: str = ""
+    mended: bool = False
+    over: bool = False
+    resting: bool = False
+
+
+class Reconciling:
+    """All comparisons of one replica; what is to be sent and stored waits in `sends` and `operations`."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        urls: Mapping[str, str],
+        coords: tuple[str, ...],
+        secret: Callable[[], str],
+    ) -> None:
+        self.sends: list[tuple[str, m.Message]] = []
+        self.operations: list[Operation] = []
+        self.reports: dict[str, SiteReconciled] = {}
+        """Of each site, how its last comparison ended."""
+        self._rows = rows
+        self._urls = urls
+        self._coords = coords
+        self._secret = secret
+        self._running: dict[str, _Comparison] = {}
+
+    def begin(self, site: str, *, again: bool = False) -> None:
+        """Compare with `site`, unless that is under way; `again`: in two passes at least.
+
+        What is on its way to the register when the first pass begins, the second one finds there.
+        """
+        running = self._running.get(site)
+        if running is not None:
+            running.mended |= again
+            return
+        self.reports.pop(site, None)
+        self._running[site] = _Comparison(mended=again)
+        self._send(site, m.Compare())
+
+    def running(self, site: str) -> bool:
+        return site in self._running
+
+    def lost(self, site: str) -> None:
+        """The session is over, and the comparison with it."""
+        self._running.pop(site, None)
+
+    def beat(self) -> None:
+        """Begin the passes that are due."""
+        for site, comparison in self._running.items():
+            if comparison.resting:
+                comparison.resting = comparison.over = comparison.mended = False
+                comparison.compared = 0
+                comparison.lost.clear()
+                comparison.after = ""
+                self._send(site, m.Compare())
+
+    def receive(self, site: str, message: m.Compared | m.Relocked, now_ms: int) -> None:
+        comparison = self._running.get(site)
+        if comparison is None:
+            return
+        if isinstance(message, m.Relocked):
+            self._relocked(site, comparison, message)
+        else:
+            self._compared(site, comparison, message, now_ms)
+        if comparison.over and not comparison.asked:
+            self._pass_over(site, comparison)
+
+    def take(self) -> tuple[list[tuple[str, m.Message]], list[Operation]]:
+        """What is to be sent and stored since the last call."""
+        sends, self.sends = self.sends, []
+        operations, self.operations = self.operations, []
+        return sends, operations
+
+    def _compared(self, site: str, comparison: _Comparison, page: m.Compared, now_ms: int) -> None:
+        """Take the page that was asked for; any other, and one that leads nowhere, is let go."""
+        if page.after != comparison.after or (page.until and page.until <= page.after):
+            return
+        page, rows = page_of(self._rows, page)
+        comparison.compared += len({*(each.rid for each in page.kept), *(row.rid for row in rows)})
+        ours = Ours(self._secret(), self._urls, self._coords)
+        findings = compare(site, page, rows, ours, now_ms)
+        by_rid = {row.rid: row for row in rows}
+        for message in findings.messages:
+            if isinstance(message, m.Relock):
+                comparison.asked[message.rid] = by_rid[message.rid]
+            else:
+                comparison.cancelled += 1
+                comparison.mended = True
+            self._send(site, message)
+        comparison.lost |= {each.id: each for each in findings.unproved}
+        comparison.recovered += len(findings.operations)
+        comparison.mended |= findings.waits or bool(findings.operations)
+        self.operations += findings.operations
+        if page.until:
+            comparison.after = page.until
+            self._send(site, m.Compare(after=page.until))
+        else:
+            comparison.over = True
+
+    def _relocked(self, site: str, comparison: _Comparison, relocked: m.Relocked) -> None:
+        row = comparison.asked.pop(relocked.rid, None)
+        if row is None:
+            return
+        if relocked.blockers and row.state == "commit":
+            comparison.lost[row.rid] = LostReservation(
+                id=row.reservation,
+                user=row.user,
+                wants=wants_at(site, row.wants),
+                blockers=relocked.blockers,
+            )
+        else:
+            comparison.lost.pop(row.rid, None)
+            comparison.relocked += 1
+            comparison.mended = True
+
+    def _pass_over(self, site: str, comparison: _Comparison) -> None:
+        if comparison.mended:
+            comparison.resting = True
+            return
+        self._send(site, m.Settled())
+        del self._running[site]
+        self.reports[site] = SiteReconciled(
+            site=site,
+            compared=comparison.compared,
+            relocked=comparison.relocked,
+            cancelled=comparison.cancelled,
+            recovered=comparison.recovered,
+            lost=tuple(comparison.lost.values()),
+        )
+
+    def _send(self, site: str, message: m.Message) -> None:
+        self.sends.append((site, message))

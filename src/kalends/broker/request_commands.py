@@ -1,0 +1,272 @@
+"""Book, change, lock, release and cancel: from a call to the coordinator, and back with its answer.
+
+Every call is idempotent: book and change by their key, the others by what they bring about. A call
+waits as long as it says; a request goes on without its caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import structs
+
+from kalends.broker.changes import changed_request, changed_wants
+from kalends.broker.coordination.decision_record import Record, Spec
+from kalends.broker.coordination.register_results import key_reused
+from kalends.broker.planning.planner import executable, fixed_wants
+from kalends.broker.priorities import Grant, granted_priority
+from kalends.broker.request_queries import Records
+from kalends.broker.scripts import Scripts
+from kalends.broker.service import BrokerService, moment
+from kalends.contract import calls
+from kalends.core.errors import (
+    Conflict,
+    InvalidInput,
+    KalendsError,
+    LostRace,
+    NotFound,
+    error_from_problem,
+)
+from kalends.core.intervals import Moment
+from kalends.core.language import format_alternatives
+from kalends.serving.auth.callers import Caller
+from kalends.stores.sqlite import register
+
+POLL_S_MIN: Final = 0.01
+POLL_S_MAX: Final = 0.2
+"""How often the register is looked at for what another replica, or a site, is about to settle."""
+
+_ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
+
+
+class Booking:
+    """The calls that change something."""
+
+    def __init__(
+        self,
+        service: BrokerService,
+        records: Records,
+        scripts: Scripts,
+        grants: Sequence[Grant] = (),
+    ) -> None:
+        self._service = service
+        self._records = records
+        self._scripts = scripts
+        self._grants = grants
+
+    async def book(self, caller: Caller, body: calls.Book) -> calls.RequestView:
+        request = body.request
+        request.check(from_wire=True)
+        executable(request)
+        priority = granted_priority(self._grants, caller.principal, request.priority)
+        spec = Spec(
+            request=structs.replace(request, priority=priority),
+            text=format_alternatives(request.alternatives),
+            hold=body.hold,
+            hold_s=body.hold_s if body.hold else 0,
+            wants=fixed_wants(request) or (),
+            patience=body.patience,
+            give_up_at=body.give_up_at,
+        )
+        user = caller.principal.user
+
+        async def asked() -> tuple[Spec, None]:
+            """A key that is known already finds its request, whatever became of the script since."""
+            if body.give_up_at and body.give_up_at <= moment().wall_s:
+                raise InvalidInput(
+                    "the time to give up has passed already",
+                    where="give_up_at",
+                    remedy="give a later time, or leave it out",
+                )
+            if not request.agent:
+                return spec, None
+            found = self._scripts.resolve(user, request.agent, "request.agent")
+            return structs.replace(spec, agent=found.agent, script=found.script), None
+
+        digest = _digest("book", request, body.hold, body.hold_s, body.patience, body.give_up_at)
+        return await self._decided(caller, body.key, digest, body.wait_ms, asked)
+
+    async def change(self, caller: Caller, body: calls.Change) -> calls.RequestView:
+        """The reservation after the change; raises what stood in the way, and the old stands.
+
+        A repeated call finds its key, also when the change has made it senseless meanwhile.
+        """
+        digest = _digest("change", body.id, body.start, body.duration_s, body.units)
+
+        async def changed() -> tuple[Spec, Record]:
+            old = await self._confirmed(self._records.of(caller, body.id), body.wait_ms / 1000)
+            if old.state != "commit":
+                raise Conflict(
+                    f"it is {old.public_state}, and only what is reserved can be changed",
+                    request_id=old.reservation,
+                )
+            wants = changed_wants(old, body)
+            request = changed_request(old, wants, body)
+            text = format_alternatives(request.alternatives)
+            return Spec(request=request, text=text, wants=wants), old
+
+        view = await self._decided(caller, body.key, digest, body.wait_ms, changed)
+        if view.state == "failed" and view.problem is not None:
+            raise error_from_problem(view.problem)
+        return view
+
+    async def lock(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
+        record = self._records.of(caller, body.id)
+        if record.public_state in ("cancelled", "replaced"):
+            raise Conflict(
+                f"it is {record.public_state} and holds nothing",
+                remedy="hold or book it again",
+                request_id=record.reservation,
+            )
+        return await self._finished(record, body, self._service.coordinator.lock)
+
+    async def release(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
+        record = self._records.of(caller, body.id)
+        if record.public_state == "reserved":
+            raise Conflict(
+                "it is reserved, not held",
+                remedy="cancel it to give it back",
+                request_id=record.reservation,
+            )
+        return await self._finished(record, body, self._service.coordinator.release)
+
+    async def cancel(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
+        """Answers once every site has freed its slots, or when the time to wait is over.
+
+        What is not decided yet, or only held, is given up; if it is reserved before that, cancelled.
+        """
+        record = self._records.of(caller, body.id)
+        if record.state == "open":
+            view = await self._finished(record, body, self._service.coordinator.release)
+            if view.state != "reserved":
+                return view
+            record = self._records.of(caller, body.id)
+        return await self._finished(record, body, self._service.coordinator.cancel)
+
+    async def _decided(
+        self,
+        caller: Caller,
+        key: str,
+        digest: str,
+        wait_ms: int,
+        asked: Callable[[], Awaitable[tuple[Spec, Record | None]]],
+    ) -> calls.RequestView:
+        """The answer to the request of this key, which is begun unless it is known already.
+
+        What is `asked` is looked at only where the key is not known: what was sound when it was asked
+        first may have no sense any more, just because it was carried out.
+        """
+        service = self._service
+        service.check()
+        user = caller.principal.user
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        known = await self._of_key(user, key, digest)
+        if known is None:
+            try:
+                spec, replaces = await asked()
+            except KalendsError:
+                # Meanwhile it may have been begun, and be itself what is in the way.
+                await service.settle()
+                known = await self._of_key(user, key, digest)
+                if known is None:
+                    raise
+        if known is not None:
+            return await self._elsewhere(known, max(began_s + wait_ms / 1000 - loop.time(), 0))
+        with service.tickets.new() as ticket:
+            service.asked(
+                lambda coordinator: coordinator.submit(
+                    caller.principal, key, digest, spec, ticket.number, moment(), replaces=replaces
+                )
+            )
+            view = await ticket.answer(wait_ms / 1000)
+        left_s = max(began_s + wait_ms / 1000 - loop.time(), 0)
+        if view is not None and view.state != "open":
+            service.measures.booking_seconds.observe(loop.time() - began_s)
+            return view
+        await service.settle()
+        record = service.store.read(register.by_key, user, key)
+        if record is None:
+            raise LostRace("it was given up before it began", remedy="try again")
+        return await self._elsewhere(record, left_s)
+
+    async def _of_key(self, user: str, key: str, digest: str) -> Record | None:
+        """What was asked with `key` already, whoever works on it; raises `KeyReused`."""
+        service = self._service
+        known = service.store.read(register.by_key, user, key)
+        if known is None and service.coordinator.working_on(user, key) is not None:
+            await service.settle()
+            known = service.store.read(register.by_key, user, key)
+        if known is None:
+            return None
+        if known.digest != digest:
+            raise key_reused(key)
+        service.coordinator.notice(known)
+        return known
+
+    async def _elsewhere(self, record: Record, wait_s: float) -> calls.RequestView:
+        """`record` once it is decided, or after `wait_s`; others, or nobody, may be working on it."""
+        service = self._service
+        if record.public_state == "open" and wait_s > 0:
+            with service.tickets.new() as ticket:
+                joined = service.coordinator.join(record.rid, ticket.number)
+                if joined:
+                    service.stir()
+                    view = await ticket.answer(wait_s)
+                    if view is not None:
+                        return view
+            if not joined:
+                record = await self._polled(
+                    record, wait_s, lambda record: record.public_state != "open"
+                )
+            record = service.store.read(register.read, record.rid) or record
+        return self._records.view(self._records.standing(record))
+
+    async def _confirmed(self, record: Record, wait_s: float) -> Record:
+        """`record` once all its sites have said Done: only then can it be replaced."""
+        if record.state != "commit" or record.done:
+            return record
+        return await self._polled(
+            record, wait_s, lambda record: record.done or record.state != "commit"
+        )
+
+    async def _polled(
+        self, record: Record, wait_s: float, enough: Callable[[Record], bool]
+    ) -> Record:
+        """`record` from the register once it is `enough`, or after `wait_s`."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + wait_s
+        step_s = POLL_S_MIN
+        while not enough(record) and (left_s := deadline_s - loop.time()) > 0:
+            await asyncio.sleep(min(step_s, left_s))
+            step_s = min(step_s * 2, POLL_S_MAX)
+            record = self._service.store.read(register.read, record.rid) or record
+        return record
+
+    async def _finished(
+        self,
+        record: Record,
+        body: calls.Finish,
+        finish: Callable[[Record, int, Moment], None],
+    ) -> calls.RequestView:
+        """The answer to `finish`, or the request as it is when the time to wait is over."""
+        service = self._service
+        with service.tickets.new() as ticket:
+            service.asked(lambda _: finish(record, ticket.number, moment()))
+            view = await ticket.answer(body.wait_ms / 1000)
+        if view is not None:
+            return view
+        await service.settle()
+        now = service.store.read(register.read, record.rid)
+        if now is None:
+            raise NotFound("there is no such request of yours", where="id")
+        return self._records.view(now)
+
+
+def _digest(*asked: object) -> str:
+    """The same for the same call, in any process and version of Python."""
+    return hashlib.blake2b(_ENCODER.encode(asked), digest_size=16).hexdigest()

@@ -1,0 +1,166 @@
+"""What the register knows, for those who may see it: show, list, why, by key, audit."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from msgspec import structs
+
+from kalends.broker.coordination.decision_record import Record, Unreadable
+from kalends.broker.coordination.transaction import view_of
+from kalends.broker.service import BrokerService, moment
+from kalends.contract import calls
+from kalends.core.errors import NotFound
+from kalends.core.identifiers import minted_ms
+from kalends.serving.auth.callers import Caller
+from kalends.serving.clocks import Clock
+from kalends.stores.sqlite import register
+
+AUDIT_PAGE: Final = 1_000
+
+COMPARE_S_MAX: Final = 20.0
+"""An audit waits so long for sites to be compared: shorter than the client waits for an answer."""
+
+_SEE_ALL: Final = frozenset({"audit", "admin"})
+
+
+class Records:
+    """Reads only; a request is visible to its owner, and to the scopes ``audit`` and ``admin``."""
+
+    def __init__(self, service: BrokerService, clock: Clock) -> None:
+        self._service = service
+        self._clock = clock
+
+    def of(self, caller: Caller, request_id: str) -> Record:
+        """The record that stands for `request_id`; raises `NotFound` for one that is not visible.
+
+        Raises `Unavailable` in its place while the register may have forgotten it.
+        """
+        store = self._service.store
+        record = store.read(register.current, request_id) or store.read(register.row, request_id)
+        if record is None or not may_see(caller, record.user):
+            self._service.check_whole()
+            raise NotFound(
+                "there is no such request of yours",
+                where="id",
+                remedy="see `kalends list` for your requests",
+                request_id=request_id,
+            )
+        return register.readable(record)
+
+    def standing(self, record: Record) -> Record:
+        """`record`, or what has replaced it."""
+        if record.state != "replaced":
+            return record
+        current = self._service.store.read(register.current, record.reservation)
+        return register.readable(current) if current is not None else record
+
+    def view(self, record: Record) -> calls.RequestView:
+        """`record` with what this replica knows of its sites, and with a change that is under way."""
+        case = self._service.cases.get(record.rid)
+        confirmed = None
+        if case is not None and case.phase == "telling" and record.state == "commit":
+            confirmed = frozenset(site for site, part in case.parts.items() if part.done)
+        changing = self._service.store.read(register.changing, record.reservation)
+        view = view_of(record, confirmed=confirmed, changing=changing)
+        if case is None or record.state != "open":
+            return view
+        waiting = self._service.coordinator.waiting_of(record.rid, moment())
+        return structs.replace(view, waiting=waiting)
+
+    def show(self, caller: Caller, body: calls.ById) -> calls.RequestView:
+        return self.view(self.of(caller, body.id))
+
+    def why(self, caller: Caller, body: calls.ById) -> calls.Story:
+        """The whole story, with that of every change that was made or refused, as far as it can be read."""
+        record = self.of(caller, body.id)
+        history = self._service.store.read(register.history, record.reservation)
+        events = [event for each in history if isinstance(each, Record) for event in each.trail]
+        return calls.Story(
+            request=self.view(record),
+            events=tuple(sorted(events, key=lambda event: event.number)),
+        )
+
+    def by_key(self, caller: Caller, body: calls.ByKey) -> calls.RequestView:
+        record = self._service.store.read(register.by_key, caller.principal.user, body.key)
+        if record is None:
+            self._service.check_whole()
+            raise NotFound(
+                "no request of yours was made with this key",
+                where="key",
+                remedy="it never arrived: it is safe to send it again with the same key",
+            )
+        return self.view(self.standing(record))
+
+    async def list(self, caller: Caller, body: calls.ListRequests) -> calls.Requests:
+        if body.everyone:
+            caller.require("audit", self._clock.wall_s())
+        found = await self._service.store.read_slowly(
+            lambda connection: _listed(connection, caller.principal.user, body)
+        )
+        views = (
+            self.view(row) if isinstance(row, Record) else view_of_unreadable(row) for row in found
+        )
+        # What agents have left is for whoever asks about one request.
+        return calls.Requests(requests=tuple(structs.replace(view, notes=()) for view in views))
+
+    async def audit(self, caller: Caller, body: calls.Audit) -> calls.Audited:
+        """A page of the register; problems are what the protocol forbids and has happened since the start,
+        and what cannot be read on this page. With the first page also in what the sites differ from it.
+        """
+        differences: tuple[str, ...] = ()
+        unreached: tuple[str, ...] = ()
+        if not body.after:
+            differences, unreached = await self._service.differences(COMPARE_S_MAX)
+        page = await self._service.store.read_slowly(
+            lambda connection: register.page(connection, body.after, AUDIT_PAGE)
+        )
+        return calls.Audited(
+            records=tuple(
+                calls.AuditRecord(
+                    id=row.rid,
+                    att=row.att,
+                    state=row.state,
+                    chosen=row.chosen if isinstance(row, Record) else {},
+                )
+                for row in page
+            ),
+            problems=(
+                *self._service.alarms,
+                *differences,
+                *(f"{row.rid}: {row.reason}" for row in page if isinstance(row, Unreadable)),
+            ),
+            unreached=unreached,
+            more=len(page) == AUDIT_PAGE,
+        )
+
+
+def may_see(caller: Caller, user: str) -> bool:
+    return caller.principal.user == user or bool(_SEE_ALL & caller.scopes)
+
+
+def view_of_unreadable(row: Unreadable) -> calls.RequestView:
+    """What the columns of `row` say, and that there is no more."""
+    return calls.RequestView(
+        id=row.reservation,
+        state=row.public_state,
+        user=row.user,
+        text="",
+        created_at=minted_ms(row.rid) // 1000,
+        attempts=row.att,
+        problem=row.error().to_problem(),
+    )
+
+
+def _listed(
+    connection: sqlite3.Connection, user: str, body: calls.ListRequests
+) -> list[register.Row]:
+    found: list[register.Row] = []
+    for first in register.of_user(connection, user, body.before, body.everyone):
+        row = register.current(connection, first.reservation) or first
+        if body.state in ("", row.public_state):
+            found.append(row)
+            if len(found) == body.count:
+                break
+    return found

@@ -1,0 +1,98 @@
+"""Looking into the sites' calendars for a caller, beside the requests that are being decided."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Final, Literal
+
+from kalends.broker.coordination.hearing import Asked, complaint_about_view, refused_view
+from kalends.broker.coordination.query_plan import batched
+from kalends.contract import messages as m
+from kalends.contract.messages import FreeSteps, View, Want
+from kalends.core.principals import Principal
+
+Counting = Literal["all", "locked", "none"]
+
+ASK_S_MAX: Final = 5.0
+"""As long as a request looks: who is silent longer is left out."""
+
+FIRST_QUERY_ID: Final = 1 << 40
+"""Query ids from here on are ours, those below the coordinator's."""
+
+
+class Asking:
+    """Queries on their way. `send` takes a site and a message; False means that it is not connected."""
+
+    def __init__(self, send: Callable[[str, m.Message], None]) -> None:
+        self._send = send
+        # An answer that was on its way before a restart is for none of these.
+        self._ids = itertools.count(FIRST_QUERY_ID + secrets.randbelow(FIRST_QUERY_ID))
+        self._waiting: dict[int, tuple[Asked, asyncio.Future[View | None]]] = {}
+
+    async def ask(
+        self,
+        principal: Principal,
+        wants_by_site: Mapping[str, tuple[Want, ...]],
+        *,
+        detail: bool = False,
+        counting: Counting = "all",
+        length_s: int = 0,
+    ) -> dict[str, list[FreeSteps]]:
+        """What each site shows `principal` of `wants`; sites that do not answer all are missing.
+
+        `detail`, `counting` and `length_s` are as in `Query`.
+        """
+        asked = [
+            (site, self._query(site, principal, part, detail, counting, length_s))
+            for site, wants in wants_by_site.items()
+            for part in batched(wants)
+        ]
+        if asked:
+            await asyncio.wait([future for _, (_, future) in asked], timeout=ASK_S_MAX)
+        seen: dict[str, list[FreeSteps]] = {}
+        silent = set()
+        for site, (query_id, future) in asked:
+            self._waiting.pop(query_id, None)
+            view = future.result() if future.done() else None
+            if view is None:
+                silent.add(site)
+            else:
+                seen.setdefault(site, []).extend(view.views)
+        return {site: views for site, views in seen.items() if site not in silent}
+
+    def answered(self, site: str, view: View) -> str:
+        """Take the answer of `site`; returns what is wrong with it ("" for nothing), and is then refused."""
+        asked, future = self._waiting.get(view.query_id, (None, None))
+        if asked is None or future is None or asked.site != site or future.done():
+            return ""
+        complaint = complaint_about_view(site, view, asked)
+        future.set_result(refused_view(view, asked) if complaint else view)
+        return complaint
+
+    def lost(self, site: str) -> None:
+        """Wait no longer for `site`."""
+        for asked, future in self._waiting.values():
+            if asked.site == site and not future.done():
+                future.set_result(None)
+
+    def _query(
+        self,
+        site: str,
+        principal: Principal,
+        wants: tuple[Want, ...],
+        detail: bool,
+        counting: Counting,
+        length_s: int,
+    ) -> tuple[int, asyncio.Future[View | None]]:
+        query_id = next(self._ids)
+        future: asyncio.Future[View | None] = asyncio.get_running_loop().create_future()
+        self._waiting[query_id] = (Asked(site, wants), future)
+        query = m.Query(
+            query_id=query_id, principal=principal, wants=wants, detail=detail, counting=counting,
+            length_s=length_s,
+        )  # fmt: skip
+        self._send(site, query)
+        return query_id, future

@@ -1,0 +1,1 @@
+"""What owners allow: access, closed times, limits."""

@@ -1,0 +1,221 @@
+"""Access lists: who may see, hold and lock a resource, when, and up to how much.
+
+A list is a set of rules; what a principal may do is the union of the rules that match them, and an
+empty list allows nobody anything. No permission implies another: who may lock but not hold can only
+lock what is held for them. A refusal names a rule that applies to the asker, never one of others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from kalends.calendars import profiles
+from kalends.calendars.profiles import Step
+from kalends.calendars.recurrence.recurrence import Recurrence
+from kalends.calendars.recurrence.windows import Windows
+from kalends.core import identifiers, limits
+from kalends.core.errors import InvalidInput, Refusal, RefusalCode
+from kalends.core.intervals import Interval
+from kalends.core.principals import Principal
+
+ACTIONS: Final = ("see", "hold", "lock", "detail")
+"""`detail` is to see who holds the slots; `see` shows only that they are taken."""
+
+PRINCIPALS_MAX: Final = 4_096
+"""Principals whose rules are remembered; beyond, the memory starts afresh."""
+
+NO_RULE: Final = "access-list"
+"""The rule that a refusal names when no rule of the list applies to the asker."""
+
+_WHO = re.compile(identifiers.WHO_PATTERN)
+_NAME = re.compile(identifiers.NAME_PATTERN)
+
+
+def check_who(who: str, where: str) -> None:
+    """Raises `InvalidInput` unless `who` is ``everyone``, ``user:NAME`` or ``group:NAME``."""
+    if type(who) is not str or not _WHO.fullmatch(who):
+        raise InvalidInput(
+            f"{who!r} is nobody", where=where, remedy="write everyone, user:NAME or group:NAME"
+        )
+
+
+def is_meant(who: str, principal: Principal) -> bool:
+    """Whether a rule for `who` (see `check_who`) is about `principal`."""
+    kind, _, name = who.partition(":")
+    if kind == "everyone":
+        return True
+    return name == principal.user if kind == "user" else name in principal.groups
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`who` (``everyone``, ``user:NAME``, ``group:NAME``) `may` do these actions.
+
+    At most `units_max` units in one booking (0: no limit), within `windows` (empty: always).
+    Raises `InvalidInput` for anything else.
+    """
+
+    name: str
+    who: str
+    may: frozenset[str] | tuple[str, ...]
+    units_max: int = 0
+    windows: tuple[Recurrence, ...] = ()
+
+    def __post_init__(self) -> None:
+        where = f"access.{self.name}"
+        if type(self.name) is not str or not _NAME.fullmatch(self.name):
+            raise InvalidInput(
+                f"{self.name!r} is not a rule's name",
+                where="access",
+                remedy="use lower-case letters, digits, dots, dashes and underscores",
+            )
+        check_who(self.who, f"{where}.who")
+        if isinstance(self.may, str) or not set(self.may) <= set(ACTIONS) or not self.may:
+            raise InvalidInput(
+                f"{self.may!r} are not actions",
+                where=f"{where}.may",
+                remedy=f"choose from {', '.join(ACTIONS)}",
+            )
+        if type(self.units_max) is not int or not 0 <= self.units_max <= limits.UNITS_MAX:
+            raise InvalidInput(
+                f"{self.units_max!r} is not an amount",
+                where=f"{where}.units_max",
+                remedy="give whole units, or 0 for no limit",
+            )
+        if not all(isinstance(window, Recurrence) for window in self.windows):
+            raise InvalidInput("windows are recurrences", where=f"{where}.windows")
+        object.__setattr__(self, "may", frozenset(self.may))
+        object.__setattr__(self, "windows", tuple(self.windows))
+
+    def matches(self, principal: Principal) -> bool:
+        return is_meant(self.who, principal)
+
+    @property
+    def units(self) -> int:
+        """The most units in one booking."""
+        return self.units_max or limits.UNITS_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class _Grant:
+    """The rules that let one principal do one action."""
+
+    always: int
+    """The most units that rules without windows allow; 0 when there is no such rule."""
+    rules: tuple[Rule, ...]
+
+
+class AccessList:
+    """The rules of one resource; raises `InvalidInput` when two have the same name.
+
+    Whoever one of `barred` matches (written as a rule's `who`) may do nothing, whatever rules say.
+    Immutable but for a cache of who matches what; not thread-safe.
+    """
+
+    def __init__(self, rules: Iterable[Rule] = (), barred: Iterable[str] = ()) -> None:
+        self.rules = tuple(rules)
+        self._barred = [Rule(f"barred-{n}", who, ("see",)) for n, who in enumerate(barred, 1)]
+        names = [rule.name for rule in self.rules]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidInput(
+                f"two rules are called {twice}",
+                where="access",
+                remedy="give every rule a name of its own: refusals name them",
+            )
+        self._windows = {rule.name: Windows(rule.windows) for rule in self.rules if rule.windows}
+        self._grants: dict[Principal, dict[str, _Grant]] = {}
+
+    def sees(self, principal: Principal) -> bool:
+        """Whether the resource exists for `principal`."""
+        return self.may_ever(principal, "see")
+
+    def sees_detail(self, principal: Principal) -> bool:
+        """Whether `principal` may see who holds slots."""
+        return self.may_ever(principal, "detail")
+
+    def may_ever(self, principal: Principal, action: str) -> bool:
+        """Whether some rule allows `action`, whenever and up to however much."""
+        return bool(self._grant(principal, action).rules)
+
+    def refusal(
+        self,
+        principal: Principal,
+        action: str,
+        resource_name: str,
+        start: int,
+        end: int,
+        units: int,
+    ) -> Refusal | None:
+        """Why `principal` may not do `action` with `units` during ``[start, end)``; None: they may.
+
+        Every moment must be allowed by some rule. Raises `InvalidInput` as `Windows.between`.
+        """
+        grant = self._grant(principal, action)
+        if units <= grant.always:
+            return None
+        if not grant.rules:
+            return _refusal(resource_name, NO_RULE, f"no rule of the owner lets you {action} here")
+        large = max(grant.rules, key=lambda rule: rule.units)
+        if units > large.units:
+            detail = f"rule {large.name} lets you {action} at most {large.units} units at once"
+            return _refusal(resource_name, large.name, detail)
+        allowed = profiles.at_least(self.permitted(principal, action, start, end), units)
+        if allowed == [(start, end)]:
+            return None
+        fitting = [rule for rule in grant.rules if rule.units >= units]
+        hours = " or ".join(self._windows[rule.name].describe() for rule in fitting)
+        amount = f" {units} units" if any(rule.units_max for rule in grant.rules) else ""
+        detail = f"rule {fitting[0].name} lets you {action}{amount} only {hours}"
+        return _refusal(resource_name, fitting[0].name, detail)
+
+    def windows(
+        self, principal: Principal, action: str, start: int, end: int, units: int
+    ) -> list[Interval] | None:
+        """When in ``[start, end)`` `principal` may do `action` with `units`; None means always.
+
+        Sorted, disjoint, not touching. Raises `InvalidInput` as `Windows.between`.
+        """
+        if units <= self._grant(principal, action).always:
+            return None
+        return profiles.at_least(self.permitted(principal, action, start, end), units)
+
+    def permitted(self, principal: Principal, action: str, start: int, end: int) -> Iterator[Step]:
+        """The most units with which `principal` may do `action`, as a profile of ``[start, end)``."""
+        grant = self._grant(principal, action)
+        profile: Iterator[Step] = iter([(start, end, grant.always)])
+        for rule in grant.rules:
+            if rule.units > grant.always:
+                open_at = self._windows[rule.name].between(start, end)
+                profile = profiles.combine(
+                    profile, profiles.from_windows(open_at, start, end, rule.units), max
+                )
+        return profiles.join(profile)
+
+    def _grant(self, principal: Principal, action: str) -> _Grant:
+        grants = self._grants.get(principal)
+        if grants is None:
+            if len(self._grants) >= PRINCIPALS_MAX:
+                self._grants.clear()
+            grants = self._grants[principal] = {
+                each: self._work_out(principal, each) for each in ACTIONS
+            }
+        return grants[action]
+
+    def _work_out(self, principal: Principal, action: str) -> _Grant:
+        if any(rule.matches(principal) for rule in self._barred):
+            return _Grant(0, ())
+        rules = tuple(rule for rule in self.rules if action in rule.may and rule.matches(principal))
+        return _Grant(max((rule.units for rule in rules if not rule.windows), default=0), rules)
+
+
+def open_access() -> AccessList:
+    """Everyone may see, hold and lock, always; nobody sees who holds."""
+    return AccessList([Rule("open", "everyone", ("see", "hold", "lock"))])
+
+
+def _refusal(where: str, rule: str, detail: str) -> Refusal:
+    return Refusal(where=where, code=RefusalCode.NOT_ALLOWED, detail=detail, rule=rule)

@@ -1,0 +1,68 @@
+"""All that an owner says about one resource besides its access list and opening hours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from kalends.calendars.rules.access import check_who, is_meant
+from kalends.calendars.rules.blackouts import Blackouts
+from kalends.calendars.rules.usage_limits import Limits
+from kalends.core.durations import format_duration
+from kalends.core.errors import InvalidInput
+from kalends.core.principals import Principal
+
+HEAD_START_MS_MAX: Final = 7 * 86_400_000
+"""A week: whoever waits longer than that is never overtaken."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadStart:
+    """In the resource's line `who` counts as having asked `head_start_ms` earlier than they did.
+
+    A finite head start delays others and never starves them. Raises `InvalidInput` for any other.
+    """
+
+    who: str
+    head_start_ms: int
+
+    def __post_init__(self) -> None:
+        check_who(self.who, "who")
+        if not 0 <= self.head_start_ms <= HEAD_START_MS_MAX:
+            raise InvalidInput(
+                "that is no head start", where="head_start", remedy="give from 0s to 7d"
+            )
+
+    def describe(self) -> str:
+        """In words: ``group:staff waits as if it had asked 10m earlier``."""
+        return f"{self.who} waits as if it had asked {format_duration(self.head_start_ms // 1000)} earlier"
+
+
+class OwnersRules:
+    """Limits, blackouts and head starts of one resource."""
+
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        blackouts: Blackouts | None = None,
+        head_starts: Iterable[HeadStart] = (),
+    ) -> None:
+        self.limits = limits or Limits()
+        self.blackouts = blackouts or Blackouts()
+        self.head_starts = tuple(head_starts)
+
+    def head_start_ms(self, principal: Principal) -> int:
+        """By the first rule that means `principal`; 0 where none does."""
+        for each in self.head_starts:
+            if is_meant(each.who, principal):
+                return each.head_start_ms
+        return 0
+
+    def describe(self) -> tuple[str, ...]:
+        """Every rule in words, for those who may see the resource."""
+        return (
+            *(rule.describe() for rule in self.limits.rules),
+            *(blackout.describe() for blackout in self.blackouts.planned),
+            *(each.describe() for each in self.head_starts),
+        )

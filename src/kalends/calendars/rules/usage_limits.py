@@ -1,0 +1,147 @@
+"""An owner's limits: how early, how late, how long and how much one user, or a group together, may book.
+
+Of the rules that name a limit of one kind and that match a principal, the first decides; so rules for
+few stand before rules for many. A rule says nothing about the kinds that it leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+from kalends.calendars.rules.access import check_who, is_meant
+from kalends.core import limits
+from kalends.core.durations import format_duration
+from kalends.core.errors import InvalidInput
+from kalends.core.principals import Principal
+
+HELD_MAX: Final = 1_000_000
+"""More claims at once than any store has seen."""
+
+Kind = Literal["ahead_s", "lead_s", "longest_s", "held_max", "share"]
+
+
+class Share(NamedTuple):
+    """What may be used of a calendar week: a fraction of all there is, or unit-seconds (the other is 0)."""
+
+    fraction: float = 0.0
+    unit_s: int = 0
+
+    def of(self, capacity: int, week_s: int) -> int:
+        """In unit-seconds, of a week of `week_s`, which a clock change makes longer or shorter."""
+        return self.unit_s or int(self.fraction * capacity * week_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What `who` may do at most; 0 (or None) where the rule says nothing.
+
+    A booking ends at most `ahead_s` from now, starts at least `lead_s` from now, and is at most
+    `longest_s` long. At most `held_max` claims are held or promised at once. At most `share` of a
+    calendar week is held, promised or locked. The last two hold for each user, or with `together` for
+    all whom `who` means in one. Raises `InvalidInput` for anything else.
+    """
+
+    name: str
+    who: str
+    together: bool = False
+    ahead_s: int = 0
+    lead_s: int = 0
+    longest_s: int = 0
+    held_max: int = 0
+    share: Share | None = None
+
+    def __post_init__(self) -> None:
+        check_who(self.who, "who")
+        for where, value, most in (
+            ("ahead", self.ahead_s, limits.WINDOW_S_MAX),
+            ("lead", self.lead_s, limits.WINDOW_S_MAX),
+            ("longest", self.longest_s, limits.DURATION_S_MAX),
+            ("held_max", self.held_max, HELD_MAX),
+        ):
+            if type(value) is not int or not 0 <= value <= most:
+                raise InvalidInput(
+                    f"{value!r} is not a limit", where=where, remedy=f"give at most {most}"
+                )
+        if self.ahead_s and self.lead_s >= self.ahead_s:
+            raise InvalidInput(
+                f"whoever must book {format_duration(self.lead_s)} before and at most"
+                f" {format_duration(self.ahead_s)} ahead can book nothing",
+                where="lead",
+                remedy="let ahead be longer than lead, or bar them by the access list",
+            )
+        if self.share is not None and not (
+            (0 < self.share.fraction <= 1 and not self.share.unit_s)
+            or (not self.share.fraction and self.share.unit_s > 0)
+        ):
+            raise InvalidInput(
+                "a share is a fraction of the week above 0, up to 1, or a number of hours",
+                where="week_share",
+                remedy="give week_share = 0.25, or week_hours = 40, and not both",
+            )
+        if not any((self.ahead_s, self.lead_s, self.longest_s, self.held_max, self.share)):
+            raise InvalidInput(
+                "the rule limits nothing",
+                where="name",
+                remedy="give ahead, lead, longest, held_max, week_share or week_hours",
+            )
+        if self.together and not (self.held_max or self.share):
+            raise InvalidInput(
+                "only held_max, week_share and week_hours can be shared",
+                where="together",
+                remedy="leave it out: the other limits hold for every booking by itself",
+            )
+
+    def describe(self) -> str:
+        """In words: ``guests (group:guests): at most 2h long, at least 1d before``."""
+        each = "together" if self.together else "each"
+        words = []
+        if self.longest_s:
+            words.append(f"at most {format_duration(self.longest_s)} long")
+        if self.lead_s:
+            words.append(f"at least {format_duration(self.lead_s)} before")
+        if self.ahead_s:
+            words.append(f"at most {format_duration(self.ahead_s)} ahead")
+        if self.held_max:
+            words.append(f"{each} at most {self.held_max} held at once")
+        if self.share is not None:
+            words.append(f"{each} at most {self.describe_share()} of a week")
+        return f"{self.name} ({self.who}): {', '.join(words)}"
+
+    def describe_share(self) -> str:
+        """``25 %``, or ``40 unit-hours``."""
+        if self.share is None:
+            return "all"
+        if self.share.unit_s:
+            return f"{self.share.unit_s / 3_600:g} unit-hours"
+        return f"{100 * self.share.fraction:g} %"
+
+
+class Limits:
+    """The limits of one resource, in order of precedence; raises `InvalidInput` for a name given twice."""
+
+    def __init__(self, rules: Iterable[Limit] = ()) -> None:
+        self.rules = tuple(rules)
+        names = [rule.name for rule in self.rules]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidInput(
+                f"two limits are called {twice}",
+                where="limits",
+                remedy="give every limit a name of its own: refusals name them",
+            )
+        self.counts = any(rule.held_max or rule.share for rule in self.rules)
+        """Whether any rule is about what is booked already."""
+
+    def deciding(self, principal: Principal, kind: Kind, *, together: bool = False) -> Limit | None:
+        """The rule that limits `kind` for `principal`: for their own bookings, or for all `together`."""
+        counted = kind in ("held_max", "share")
+        for rule in self.rules:
+            if (
+                getattr(rule, kind)
+                and (not counted or rule.together == together)
+                and is_meant(rule.who, principal)
+            ):
+                return rule
+        return None

@@ -1,0 +1,65 @@
+"""What `move`, `extend` and `shrink` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import click
+
+from kalends.cli import _output, _request_options
+from kalends.cli._identify import full_id
+from kalends.cli._settings import Settings
+from kalends.client.sync import SyncClient
+from kalends.contract.calls import RequestView
+from kalends.core.durations import format_duration, parse_duration
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def change_options(function: F) -> F:
+    """``--key`` and ``--wait``."""
+    key = click.option(
+        "--key",
+        default="",
+        metavar="KEY",
+        help="Your own key for this call: repeating it with the same key changes once.",
+    )
+    return key(_request_options.wait_option(function))
+
+
+def send(
+    settings: Settings,
+    client: SyncClient,
+    id: str,
+    key: str,
+    asked: str,
+    change: Callable[[str, str], RequestView],
+) -> None:
+    """Say what is asked for and under which key, then `change` the request of this id, and print it."""
+    full, key = full_id(client, id), key or client.new_key()
+    _output.say(f"{'change':8} {full} {asked}", error=True)
+    _output.say(f"{'key':8} {key}", error=True)
+    _request_options.answer(settings, change(full, key))
+
+
+def length_words(comparative: str, by: str | None, duration: str | None) -> str:
+    """What ``--by`` and ``--for`` were understood as; exactly one of them must be given."""
+    if (by is None) == (duration is None):
+        raise click.UsageError("Give one of --by and --for.")
+    if by is not None:
+        return f"{comparative} by {format_duration(parse_duration(by, where='--by'))}"
+    return f"{comparative}: {format_duration(parse_duration(str(duration), where='--for'))} in all"
+
+
+def units_kept(pairs: Iterable[str]) -> dict[str, int]:
+    """``site/name=N`` as a map."""
+    kept = {}
+    for pair in pairs:
+        resource, _, count = pair.rpartition("=")
+        if not resource or not count.isdecimal() or int(count) < 1:
+            raise click.BadParameter(
+                f"{pair!r} is not RES=N, as sdsc/sp2=32.", param_hint="--units"
+            )
+        kept[resource] = int(count)
+    return kept

@@ -1,0 +1,43 @@
+"""``kalends book --copies``: several independent bookings of one request."""
+
+from __future__ import annotations
+
+from kalends.cli import _booking_options, _output, _wait_options, _words
+from kalends.cli._settings import Settings
+from kalends.client.request_calls import PROMPT_S
+from kalends.client.sync import SyncClient
+from kalends.contract.calls import RequestView
+from kalends.core.errors import KalendsError, error_from_problem
+
+
+def run(settings: Settings, text: str, options: _booking_options.Options, copies: int) -> int:
+    """Book them all, print each, and return the exit code of the first that failed, or 0."""
+    with settings.connect() as client:
+        asked = _booking_options.Asked(settings, client, text, options, copies)
+        views = client.book_copies(
+            asked.wanted, copies, agent=asked.agent, patience=asked.patience,
+            give_up_at=asked.give_up_at, key=asked.key, wait_s=PROMPT_S,
+        )  # fmt: skip
+        views = [_settled(settings, client, asked, view) for view in views]
+    zone = settings.time_zone()
+    _output.answer(
+        settings, "requests", views,
+        lambda: [line for view in views for line in _words.request_lines(view, zone)],
+    )  # fmt: skip
+    for view in views:
+        for line in _words.what_next(view, zone):
+            _output.say(line, error=True)
+    failed = [view.problem for view in views if view.problem is not None]
+    return error_from_problem(failed[0]).exit_code if failed else 0
+
+
+def _settled(
+    settings: Settings, client: SyncClient, asked: _booking_options.Asked, view: RequestView
+) -> RequestView:
+    """A copy once it is settled; one that fails is shown as it is, for the others stand."""
+    if view.state != "open":
+        return view
+    try:
+        return _wait_options.settled(settings, client, asked.waits, asked.key, lambda _: view)
+    except KalendsError:
+        return client.show(view.id)

@@ -1,0 +1,33 @@
+"""Files with all jobs of a schedule, by the suffix of their name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kalends.cli._new_files import new_file
+from kalends.simulation.experiment import Watcher
+from kalends.simulation.source import Workload
+
+
+@contextmanager
+def job_file(path: Path, workload: Workload, nodes: int, machine: str) -> Iterator[Watcher]:
+    """What is to be called with each job that has ended; the file is whole after the block."""
+    with new_file(path) as stream:
+        if path.suffix == ".swf":
+            from kalends.simulation.workloads.swf import ResultWriter, open_log
+
+            header = open_log(workload, nodes=nodes).header if isinstance(workload, Path) else {}
+            writer = ResultWriter(stream, {**header, "MaxProcs": str(nodes)})
+            yield writer.add
+            writer.close()
+        else:
+            from kalends.simulation.job_table import write_jobs
+            from kalends.simulation.machine_text import parts_of
+            from kalends.simulation.schedule import Schedule
+
+            name = workload.name if isinstance(workload, Path) else "generated"
+            schedule = Schedule(name, parts_of(machine))
+            yield schedule.add
+            write_jobs(stream, schedule, nodes)

@@ -1,0 +1,103 @@
+"""How answers are printed: a versioned JSON envelope, or aligned rows of plain text."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+
+import click
+import msgspec
+
+from kalends.cli._settings import Settings
+
+JSON_VERSION = 1
+
+
+def answer(settings: Settings, kind: str, data: object, lines: Callable[[], Iterable[str]]) -> None:
+    """Print `data` as JSON of this `kind` where that was asked for, otherwise the `lines`."""
+    if settings.json:
+        print_json(kind, data)
+        return
+    for line in lines():
+        say(line)
+
+
+def say(line: str, *, error: bool = False) -> None:
+    """Print one line of text; what others wrote into it cannot steer the terminal."""
+    if error:
+        click.echo(plain_line(line), err=True)
+    else:
+        _echo(plain_line(line))
+
+
+def _echo(text: str) -> None:
+    """Print on standard output; where that fails, as on a full disk, say so and end the program."""
+    try:
+        click.echo(text)
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        # What is left in the buffer would fail again when the program ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        say(f"kalends: the answer cannot be written: {error.strerror}", error=True)
+        raise SystemExit(1) from error
+
+
+def say_loudly(line: str) -> None:
+    """As `say`, in bold where standard output is a terminal: what needs an answer soon."""
+    click.secho(plain_line(line), bold=True)
+
+
+def plain_line(line: str) -> str:
+    """`line` without what could steer a terminal."""
+    return "".join(sign if sign.isprintable() else " " for sign in line)
+
+
+def say_script(source: str) -> None:
+    """Print a script as it is, to be kept in a file; on a terminal it cannot steer that either."""
+    if not sys.stdout.isatty():
+        click.echo(source, nl=False)
+        return
+    for line in source.expandtabs().splitlines():
+        say(line)
+
+
+def print_json(kind: str, data: object, *, one_line: bool = False) -> None:
+    """``{"version": 1, "kind": ..., "data": ...}``; every field of `data` is there, defaults too."""
+    _echo(json_text(kind, data, one_line=one_line))
+
+
+def json_text(kind: str, data: object, *, one_line: bool = False) -> str:
+    """What `print_json` prints, for a file."""
+    envelope = {"version": JSON_VERSION, "kind": kind, "data": plain(data)}
+    text = msgspec.json.format(msgspec.json.encode(envelope), indent=-1 if one_line else 2)
+    return text.decode()
+
+
+def plain(value: object) -> object:
+    """`value` in maps, lists and scalars, with the fields that wire types leave out at their default."""
+    if isinstance(value, msgspec.Struct):
+        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def rows(
+    header: Sequence[str], body: Iterable[Sequence[object]], *, right: Iterable[str] = ()
+) -> list[str]:
+    """Aligned columns, two blanks apart; those named in `right` hold numbers."""
+    table = [tuple(header), *(tuple(str(cell) for cell in line) for line in body)]
+    widths = [max(len(line[column]) for line in table) for column in range(len(header))]
+    to_right = {column for column, name in enumerate(header) if name in set(right)}
+    return [
+        "  ".join(
+            cell.rjust(width) if column in to_right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in table
+    ]

@@ -1,0 +1,167 @@
+"""The replays of one ``kalends simulate``: a policy after the other, and what is written of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from kalends.cli import _new_files, _output
+from kalends.cli._progress_bar import Bar
+from kalends.core.errors import InvalidInput
+from kalends.scheduling.registry import BY_NAME, policy_maker
+from kalends.simulation.experiment import Result, Watcher, simulate
+from kalends.simulation.source import Workload
+
+if TYPE_CHECKING:
+    from kalends.simulation.prediction_accuracy import Accounts
+    from kalends.simulation.schedule import Schedule
+
+POLICIES_MAX: Final = 64
+
+OUT_SUFFIXES: Final = (".swf", ".csv", ".json")
+
+
+def policy_names(text: str) -> list[str]:
+    """The policies of ``P[,P...]``, each once. Raises `InvalidInput` unless all can be loaded.
+
+    A class of the user's is looked for in the current directory too.
+    """
+    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
+    if len(names) > POLICIES_MAX:
+        raise InvalidInput(
+            f"{len(names)} policies", where="--policy", remedy=f"give at most {POLICIES_MAX}"
+        )
+    if any(":" in name and name.partition(":")[0] not in BY_NAME for name in names):
+        sys.path.append(str(Path.cwd()))
+    for name in names:
+        policy_maker(name)
+    return names
+
+
+def kinds(text: str | None) -> list[str]:
+    """What tells jobs apart, of ``KIND[,KIND...]``, each once. Raises `InvalidInput` for others."""
+    if text is None:
+        return []
+    from kalends.simulation.classes import check_kinds
+
+    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
+    check_kinds(names)
+    return names
+
+
+class Files:
+    """What is written beside the answer: jobs or metrics in `out`, a picture in `plot`; None for neither.
+
+    Raises `InvalidInput` where it is clear from the start that one cannot be written.
+    """
+
+    def __init__(self, names: Sequence[str], out: Path | None, plot: Path | None) -> None:
+        self.out = out
+        self.plot = plot
+        self._several = len(names) > 1
+        if out is not None and out.suffix not in OUT_SUFFIXES:
+            raise InvalidInput(
+                f"nothing is written as {out.suffix or 'a file without a suffix'}",
+                where="--out",
+                remedy=f"name a file that ends in {', '.join(OUT_SUFFIXES)}",
+            )
+        jobs = [path for name in names if (path := self.of_jobs(name))]
+        metrics = [out] if out is not None and not jobs else []
+        for path in (*jobs, *metrics):
+            _new_files.check_new(path)
+        if plot is not None:
+            from kalends.simulation.plots import check_suffix, need_matplotlib
+
+            check_suffix(plot)
+            need_matplotlib()
+            _new_files.check_new(plot)
+
+    def of_jobs(self, name: str) -> Path | None:
+        """Where the jobs under the policy `name` go."""
+        if self.out is None or self.out.suffix == ".json":
+            return None
+        return _new_files.beside(self.out, name) if self._several else self.out
+
+    def write(
+        self,
+        results: Sequence[Result],
+        schedules: Sequence[Schedule],
+        accounts: Accounts | None,
+    ) -> None:
+        """The metrics and the picture, now that all is known; `accounts` are of the last policy."""
+        if self.out is not None and self.out.suffix == ".json":
+            with _new_files.new_file(self.out) as stream:
+                stream.write(_output.json_text("simulated", as_data(results)) + "\n")
+        if self.plot is not None:
+            from kalends.simulation import plots
+
+            figure = (
+                plots.comparison(schedules, results)
+                if len(results) > 1
+                else plots.overview(
+                    schedules[0], results[0], accounts.errors_s if accounts else None
+                )
+            )
+            plots.save(figure, self.plot)
+
+
+def run(
+    names: Sequence[str],
+    workload: Workload,
+    files: Files,
+    nodes: int,
+    options: dict[str, Any],
+    *,
+    predict: bool = False,
+) -> list[Result]:
+    """Replay the workload under each policy, on `nodes` nodes, and write the files."""
+    results: list[Result] = []
+    schedules: list[Schedule] = []
+    machine = options.get("machine", "")
+    accounts: Accounts | None = None
+    with Bar(len(names)) as bar:
+        for name in names:
+            bar.begin(name)
+            if predict:
+                from kalends.simulation.prediction_accuracy import Accounts
+
+                accounts = Accounts()
+            with ExitStack() as stack:
+                watchers: list[Watcher] = []
+                if path := files.of_jobs(name):
+                    from kalends.cli._job_files import job_file
+
+                    watchers.append(stack.enter_context(job_file(path, workload, nodes, machine)))
+                if files.plot is not None:
+                    from kalends.simulation.machine_text import parts_of
+                    from kalends.simulation.schedule import Schedule
+
+                    schedules.append(Schedule(name, parts_of(machine)))
+                    watchers.append(schedules[-1].add)
+                results.append(
+                    simulate(
+                        workload,
+                        policy=name,
+                        watchers=watchers,
+                        keep_lines=path is not None and path.suffix == ".swf",
+                        accounts=accounts,
+                        progress=bar,
+                        **options,
+                    )
+                )
+            bar.finish()
+    files.write(results, schedules, accounts)
+    return results
+
+
+def as_data(results: Sequence[Result]) -> list[dict[str, object]]:
+    """The results as they are printed with ``--json``, the policy first."""
+    return [
+        {"policy": each.policy, "nodes": each.nodes, **msgspec.structs.asdict(each)}
+        for each in results
+    ]

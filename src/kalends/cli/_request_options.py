@@ -1,0 +1,124 @@
+"""The options and steps that `find`, `book` and `hold` share: a request, its length, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypedDict, TypeVar
+
+import click
+
+from kalends.cli import _output, _words
+from kalends.cli._settings import Settings
+from kalends.client.request_builder import Window
+from kalends.client.sync import SyncClient
+from kalends.contract.calls import RequestView
+from kalends.core.durations import parse_duration
+from kalends.core.errors import InvalidInput, KalendsError
+from kalends.core.language.preferences import Preference, parse_preference
+from kalends.core.requests import Request
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+WAIT_S_MAX = 120
+WAIT_DEFAULT = "30s"
+
+
+class When(TypedDict):
+    """The options that say when; passed on as they were typed."""
+
+    duration: str
+    at: str | None
+    after: str | None
+    before: str | None
+
+
+def when_options(function: F) -> F:
+    """``--for``, and ``--at`` or ``--after`` and ``--before``."""
+    for decorate in (
+        click.option("--before", metavar="TIME", help="End no later than this."),
+        click.option("--after", metavar="TIME", help="Start no earlier than this.  [default: now]"),
+        click.option("--at", metavar="TIME", help="Start exactly then."),
+        click.option(
+            "--for", "duration", metavar="DURATION", required=True, help="How long, as 2h or 45m."
+        ),
+    ):
+        function = decorate(function)
+    return function
+
+
+prefer_option = click.option(
+    "--prefer",
+    multiple=True,
+    metavar="'WHEN [+-WEIGHT]'",
+    help="Rather start then, as mornings, 'mon-thu 09:00-12:00' or 'fri -2'; may be repeated.",
+)
+
+wait_option = click.option(
+    "--wait",
+    default=WAIT_DEFAULT,
+    show_default=True,
+    metavar="DURATION",
+    help="How long to wait for the outcome; at most 2m. It goes on without you.",
+)
+
+
+def wait_s(text: str) -> int:
+    """``--wait`` in seconds; raises `InvalidInput`."""
+    return parse_duration(text, where="--wait", longest_s=WAIT_S_MAX)
+
+
+def understand(
+    client: SyncClient, text: str, when: When, preferences: Sequence[Preference] = ()
+) -> Request:
+    """The request as it will be sent; raises `InvalidInput`."""
+    return client.request(
+        text, duration=when["duration"], at=when["at"], window=window(when), prefer=preferences
+    )
+
+
+def preferred(settings: Settings, client: SyncClient, said: Iterable[str]) -> list[Preference]:
+    """What each ``--prefer`` means; raises `InvalidInput`."""
+    now_s, zone = client.time_s("now"), settings.time_zone()
+    return [parse_preference(each, now_s=now_s, zone=zone, where="--prefer") for each in said]
+
+
+def window(when: When) -> Window:
+    """``--after`` and ``--before``; raises `InvalidInput` where ``--at`` leaves no room for them."""
+    if when["at"] and (when["after"] or when["before"]):
+        raise InvalidInput(
+            "--at fixes the start: there is no room for --after or --before",
+            where="--at",
+            remedy="use --at alone, or --after and --before",
+        )
+    return when["after"], when["before"]
+
+
+def echo(
+    settings: Settings, request: Request, when: When, said: _words.Said = _words.NOTHING_SAID
+) -> None:
+    """Say on standard error what was understood, before anything is sent."""
+    exact = when["at"] is not None
+    for line in _words.understood(request, settings.time_zone(), said, exact=exact):
+        _output.say(line, error=True)
+
+
+def answer(settings: Settings, view: RequestView, visits: Iterable[str] = ()) -> None:
+    """Print the request as it is after a call, its agent's `visits`, and what may come next."""
+    zone = settings.time_zone()
+    _output.answer(
+        settings, "request", view,
+        lambda: [*_words.request_lines(view, zone), *(f"  {'visit':8} {line}" for line in visits)],
+    )  # fmt: skip
+    for line in _words.what_next(view, zone):
+        _output.say(line, error=True)
+
+
+def visits(settings: Settings, client: SyncClient, view: RequestView) -> list[str]:
+    """What became of the agent's visits, for people; the request is what it is even if nobody knows."""
+    if settings.json or not view.agent:
+        return []
+    try:
+        events = client.why(view.id).events
+    except KalendsError:
+        return []
+    return [event.detail for event in events if event.kind == "agent"]

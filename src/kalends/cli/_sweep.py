@@ -1,0 +1,116 @@
+"""The sweep of one ``kalends simulate``: policies x loads x shaken repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kalends.cli import _new_files, _output
+from kalends.cli._output import rows
+from kalends.cli._progress_bar import Bar
+from kalends.cli._replays import as_data
+from kalends.cli._simulated import Simulated, shake_s
+from kalends.core.errors import InvalidInput
+from kalends.simulation.confidence import Estimate
+from kalends.simulation.source import Workload
+from kalends.simulation.sweeps import ESTIMATED, Cell, sweep
+
+COLUMNS = {
+    "WAIT": ("mean_wait_s", ",.0f"),
+    "P95": ("p95_wait_s", ",.0f"),
+    "SLOWDOWN": ("mean_bounded_slowdown", ",.2f"),
+    "UTIL": ("utilization", ".2%"),
+    "QUEUE": ("mean_queue_depth", ",.1f"),
+}
+
+
+def run(
+    workload: Workload,
+    names: Sequence[str],
+    out: Path | None,
+    plot: Path | None,
+    options: Simulated,
+    given: dict[str, Any],
+) -> list[Cell]:
+    """All cells, written to `out` too, a file of JSON; `given` is for every replay."""
+    if plot is not None:
+        raise InvalidInput(
+            "a sweep has no single schedule",
+            where="--plot",
+            remedy="leave it out, or --loads and --repeat",
+        )
+    if out is not None:
+        if out.suffix != ".json":
+            raise InvalidInput(
+                "a sweep has no single schedule",
+                where="--out",
+                remedy="name a file that ends in .json",
+            )
+        _new_files.check_new(out)
+    with Bar() as bar:
+        bar.begin("sweep")
+        cells = sweep(
+            workload,
+            policies=names,
+            loads=_loads("1" if options["loads"] is None else options["loads"]),
+            repeats=options["repeat"],
+            shake_s=shake_s(options),
+            seed=options["seed"],
+            cores=options["cores"],
+            dask=options["dask"],
+            progress=bar,
+            **given,
+        )
+    if out is not None:
+        with _new_files.new_file(out) as stream:
+            stream.write(_output.json_text("swept", as_cells(cells)) + "\n")
+    return cells
+
+
+def _loads(text: str) -> list[float]:
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError as error:
+        raise InvalidInput(
+            f"{text[:60]!r} is no list of numbers",
+            where="--loads",
+            remedy="write such as 0.9,1,1.1",
+        ) from error
+
+
+def as_cells(cells: Sequence[Cell]) -> list[dict[str, object]]:
+    """The cells as they are printed with ``--json``."""
+    return [
+        {
+            "policy": cell.policy,
+            "load": cell.load,
+            "estimates": {name: cell.estimate(name) for name in ESTIMATED},
+            "results": as_data(cell.results),
+        }
+        for cell in cells
+    ]
+
+
+def lines(cells: Sequence[Cell]) -> Iterator[str]:
+    """A row for each cell: means, and where there are several replays how sure they are."""
+    repeats = len(cells[0].results)
+    if repeats > 1:
+        yield f"means of {repeats} shaken replays, with 95 % confidence intervals; times in seconds"
+    else:
+        yield "times in seconds"
+    body = [
+        (
+            cell.policy,
+            f"{cell.load:g}",
+            *(_shown(cell.estimate(field), form) for field, form in COLUMNS.values()),
+        )
+        for cell in cells
+    ]
+    yield from rows(("POLICY", "LOAD", *COLUMNS), body, right=("LOAD", *COLUMNS))
+
+
+def _shown(value: Estimate, form: str) -> str:
+    if value.half_width is None:
+        return format(value.mean, form)
+    return f"{format(value.mean, form)} +-{format(value.half_width, form)}"

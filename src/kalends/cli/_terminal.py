@@ -1,0 +1,47 @@
+"""Drawn calendars on this terminal: its width, its colours, and the signs that it can show."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kalends.cli import _timeline
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+STYLES = {
+    "locked": "red", "held": "yellow", "available": "green", "closed": "bright_black",
+    "unknown": "bright_black", "": "",
+}  # fmt: skip
+
+
+def console() -> Console:
+    """rich knows about terminals, their width, and when colours are not wanted."""
+    from rich.console import Console
+
+    return Console(highlight=False, file=sys.stdout)
+
+
+def glyphs() -> dict[_timeline.State, str]:
+    """The signs to draw with: plain ones where standard output cannot show the others."""
+    return _timeline.UNICODE if can_print("█▒·") else _timeline.ASCII
+
+
+def print_lines(lines: Iterable[_timeline.Line], terminal: Console) -> None:
+    """Print what `_timeline.draw` drew, in colours where the terminal has them."""
+    from rich.text import Text
+
+    for line in lines:
+        drawn = Text.assemble(*((text, STYLES[state]) for text, state in line))
+        terminal.print(drawn, soft_wrap=True)
+
+
+def can_print(text: str) -> bool:
+    """Whether standard output can show every sign of `text`."""
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

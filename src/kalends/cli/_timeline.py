@@ -1,0 +1,207 @@
+"""A calendar drawn as text: columns are time, height is units. Pure: lines of styled pieces come out.
+
+A resource of one unit is one row of states; one of many is a bar of what is taken, from below. A
+column shows its fullest moment, so that nothing taken disappears in a long column.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Literal, NamedTuple
+from zoneinfo import ZoneInfo
+
+from kalends.contract.calls import CalendarView
+from kalends.core.durations import format_duration
+
+State = Literal["locked", "held", "available", "closed", "unknown"]
+
+Piece = tuple[str, State | Literal[""]]
+"""A text and the state that it is drawn in; "" for plain text."""
+
+Line = list[Piece]
+
+UNICODE: dict[State, str] = {
+    "locked": "█", "held": "▒", "available": "·", "closed": "-", "unknown": "?",
+}  # fmt: skip
+ASCII: dict[State, str] = {
+    "locked": "#", "held": "+", "available": ".", "closed": "-", "unknown": "?",
+}  # fmt: skip
+
+_MEANING: dict[State, str] = {
+    "locked": "locked", "held": "held", "available": "available",
+    "closed": "closed, or not open to you", "unknown": "not known",
+}  # fmt: skip
+
+ROWS_MAX = 6
+LABEL_WIDTH_MIN = 7
+"""Columns from one time label to the next: ``08:00`` or ``14 Jul`` and a blank."""
+
+_COLUMN_LENGTHS_S = [
+    *(minutes * 60 for minutes in (1, 2, 5, 10, 15, 20, 30)),
+    *(hours * 3_600 for hours in (1, 2, 3, 4, 6, 8, 12)),
+    *(days * 86_400 for days in (1, 2, 7, 14, 28, 56)),
+]
+"""Lengths of a column and of the step between labels: people can reckon with these."""
+
+
+class Moment(NamedTuple):
+    """What is so during ``[start, end)``: units locked, held and free for the caller."""
+
+    start: int
+    end: int
+    locked: int
+    held: int
+    free: int
+    known: bool
+
+    @property
+    def taken(self) -> int:
+        return self.locked + self.held
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Columns of `column_s` seconds from `start` on; each with its fullest moment."""
+
+    start: int
+    column_s: int
+    columns: tuple[Moment, ...]
+
+
+def moments(view: CalendarView) -> list[Moment]:
+    """The calendar as steps: what is locked, held and free between one change and the next."""
+    deltas: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
+    pieces = [(slot.start, slot.end, slot.units, slot.state) for slot in view.slots]
+    pieces += [(start, end, units, "available") for start, end, units in view.free]
+    for start, end, units, state in pieces:
+        place = ("locked", "held", "available").index(state)
+        start, end = max(start, view.start), min(end, view.end)
+        if start < end:
+            deltas[start][place] += units
+            deltas[end][place] -= units
+    edges = sorted({view.start, view.end, min(max(view.until, view.start), view.end), *deltas})
+    steps = []
+    locked = held = free = 0
+    for start, end in pairwise(edges):
+        locked, held, free = (
+            sum(pair) for pair in zip((locked, held, free), deltas[start], strict=True)
+        )
+        steps.append(Moment(start, end, locked, held, free, start < view.until))
+    return steps
+
+
+def grid(view: CalendarView, width: int) -> Grid:
+    """The calendar in at most `width` columns of a length that people can reckon with."""
+    length_s = view.end - view.start
+    column_s = _at_least(-(-length_s // width))
+    steps, first = moments(view), 0
+    columns = []
+    for start in range(view.start, view.end, column_s):
+        while steps[first].end <= start:
+            first += 1
+        last = first
+        while last + 1 < len(steps) and steps[last + 1].start < start + column_s:
+            last += 1
+        columns.append(max(steps[first : last + 1], key=lambda step: (step.taken, -step.free)))
+    return Grid(view.start, column_s, tuple(columns))
+
+
+def stack(moment: Moment, capacity: int, rows: int) -> list[State]:
+    """One column as `rows` states from below; whatever is taken shows in at least one of them."""
+    locked = _share(moment.locked, capacity, rows)
+    taken = max(_share(moment.taken, capacity, rows), min(rows, locked + (moment.held > 0)))
+    if moment.held and taken == locked > 1:
+        locked -= 1
+    reachable = max(_share(moment.taken + moment.free, capacity, rows), taken)
+    heights: list[tuple[State, int]] = [
+        ("locked", locked),
+        ("held", taken - locked),
+        ("available", reachable - taken),
+        ("closed" if moment.known else "unknown", rows - reachable),
+    ]
+    return [state for state, height in heights for _ in range(height)]
+
+
+def draw(view: CalendarView, zone: ZoneInfo, *, width: int, glyphs: dict[State, str]) -> list[Line]:
+    """The drawing, its time axis and its legend, within `width` characters."""
+    capacity = view.resource.capacity
+    rows = min(capacity, ROWS_MAX)
+    margin = len(str(capacity)) + 1
+    drawn = grid(view, max(width - margin - 1, 10))
+    stacks = [stack(moment, capacity, rows) for moment in drawn.columns]
+    lines: list[Line] = []
+    for row in reversed(range(rows)):
+        units = capacity * (row + 1) // rows
+        lines.append([(f"{units:>{margin - 1}} ", ""), *_merged([s[row] for s in stacks], glyphs)])
+    marks, labels = _axis(drawn, zone)
+    blank = " " * margin
+    lines += [[(blank + marks, "")], [((blank + labels)[:width].rstrip(), "")]]
+    shown = {state for column in stacks for state in column}
+    legend: Line = [(f"one column is {format_duration(drawn.column_s)}", "")]
+    for state, meaning in _MEANING.items():
+        if state in shown:
+            legend += [("  ", ""), (glyphs[state], state), (f" {meaning}", "")]
+    return [*lines, *_wrapped(legend, width)]
+
+
+def _at_least(length_s: int) -> int:
+    for candidate in _COLUMN_LENGTHS_S:
+        if candidate >= length_s:
+            return candidate
+    return -(-length_s // _COLUMN_LENGTHS_S[-1]) * _COLUMN_LENGTHS_S[-1]
+
+
+def _share(units: int, capacity: int, rows: int) -> int:
+    """How many of `rows` stand for `units`; more than none for more than no units."""
+    return min(rows, -(-units * rows // capacity))
+
+
+def _merged(states: Sequence[State], glyphs: dict[State, str]) -> Line:
+    """Neighbours in the same state as one piece."""
+    line: list[tuple[str, State]] = []
+    for state in states:
+        if line and line[-1][1] == state:
+            line[-1] = (line[-1][0] + glyphs[state], state)
+        else:
+            line.append((glyphs[state], state))
+    return [*line]
+
+
+def _axis(drawn: Grid, zone: ZoneInfo) -> tuple[str, str]:
+    """The marks and the labels under the columns, where the zone's clocks show round times."""
+    step_s = _at_least(drawn.column_s * LABEL_WIDTH_MIN)
+    marks, labels = "", ""
+    before = None
+    for column in range(len(drawn.columns)):
+        local = datetime.fromtimestamp(drawn.start + column * drawn.column_s, zone)
+        wall_s = local.toordinal() * 86_400 + local.hour * 3_600 + local.minute * 60 + local.second
+        on_mark = wall_s % step_s == 0 or (before is not None and before != wall_s // step_s)
+        before = wall_s // step_s
+        marks += "|" if on_mark else " "
+        if on_mark and (column == 0 or len(labels) < column):
+            labels = labels.ljust(column) + _label(local, step_s)
+    return marks.rstrip(), labels
+
+
+def _label(local: datetime, step_s: int) -> str:
+    if step_s >= 86_400:
+        return f"{local:%d %b}"
+    return f"{local:%a %d}" if local.hour == local.minute == 0 else f"{local:%H:%M}"
+
+
+def _wrapped(pieces: Line, width: int) -> list[Line]:
+    """The legend in lines of at most `width`, broken between its entries."""
+    lines: list[Line] = [[pieces[0]]]
+    used = len(pieces[0][0])
+    for gap, glyph, meaning in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
+        length = len(gap[0] + glyph[0] + meaning[0])
+        if used + length > width:
+            lines.append([])
+            used = 0
+        lines[-1] += [gap, glyph, meaning]
+        used += length
+    return lines

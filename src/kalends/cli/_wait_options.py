@@ -1,0 +1,171 @@
+"""Waiting for an outcome at the terminal: how long, what is told meanwhile, and how it is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypedDict, TypeVar
+
+import click
+
+from kalends.cli import _output, _words
+from kalends.cli._groups import EXIT_INTERRUPTED
+from kalends.cli._settings import Settings
+from kalends.client.request_calls import PROMPT_S
+from kalends.client.sync import SyncClient
+from kalends.contract.calls import Patience, RequestView
+from kalends.core import limits
+from kalends.core.durations import parse_duration
+from kalends.core.identifiers import short_id
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+LEFT: Final = "it goes on without you"
+
+
+class Options(TypedDict):
+    """The options that say how long; passed on as they were typed."""
+
+    wait: str | None
+    no_wait: bool
+    when_free: bool
+    until: str | None
+
+
+class Waits(NamedTuple):
+    """How long to wait: `wait_s` None until it is settled, or with `until_listed` until it is listed."""
+
+    patience: Patience = "held"
+    wait_s: float | None = None
+    until_listed: bool = False
+
+
+def options(function: F) -> F:
+    """``--no-wait``, ``--when-free``, ``--until``, ``--wait``."""
+    for decorate in (
+        click.option(
+            "--wait",
+            metavar="DURATION",
+            help="How long to wait here for the outcome. It goes on without you.  "
+            "[default: until it is settled; with --when-free, until it is on waiting lists]",
+        ),
+        click.option("--until", metavar="TIME", help="Give it up then, if it still waits."),
+        click.option(
+            "--when-free",
+            is_flag=True,
+            help="Wait also for what is taken, on waiting lists, until somebody cancels.",
+        ),
+        click.option(
+            "--no-wait",
+            is_flag=True,
+            help="Wait for nobody: book it now, or show what else is free.",
+        ),
+    ):
+        function = decorate(function)
+    return function
+
+
+def waits(options: Options) -> Waits:
+    """What the options mean together; a usage error where they contradict one another."""
+    if options["no_wait"] and (options["when_free"] or options["until"] or options["wait"]):
+        raise click.UsageError(
+            "--no-wait leaves nothing for --when-free, --until or --wait to say."
+        )
+    wait_s = None
+    if options["wait"] is not None:
+        wait_s = parse_duration(options["wait"], where="--wait", longest_s=limits.WINDOW_S_MAX)
+    if options["no_wait"]:
+        return Waits("none")
+    if options["when_free"]:
+        return Waits("taken", wait_s, until_listed=wait_s is None)
+    return Waits("held", wait_s)
+
+
+def settled(
+    settings: Settings,
+    client: SyncClient,
+    waits: Waits,
+    key: str,
+    ask: Callable[[float], RequestView],
+) -> RequestView:
+    """What `ask`, given the time to wait for its first answer, comes to, as far as `waits` says.
+
+    Progress is told on standard error. Ctrl-C leaves what was asked waiting, says how to find it (by
+    `key`, where it has no id yet), and ends the program.
+    """
+    first_s = PROMPT_S if waits.wait_s is None else min(waits.wait_s, PROMPT_S)
+    left_s = None if waits.wait_s is None else waits.wait_s - first_s
+    view = None
+    try:
+        view = ask(first_s)
+        if view.state != "open" or left_s == 0:
+            return view
+        with Progress(settings) as progress:
+            return client.wait(
+                view.id, wait_s=left_s, until_listed=waits.until_listed, on_progress=progress
+            )
+    except KeyboardInterrupt as interrupt:
+        for line in _left_lines(view, key):
+            _output.say(line, error=True)
+        raise click.exceptions.Exit(EXIT_INTERRUPTED) from interrupt
+
+
+def _left_lines(view: RequestView | None, key: str) -> list[str]:
+    if view is None:
+        return [f"kalends: interrupted; {LEFT}", f"  look: kalends show --key {key}"]
+    named = short_id(view.id)
+    return [
+        f"kalends: interrupted; {LEFT}",
+        f"  look:      kalends show {named}",
+        f"  wait on:   kalends show {named} --follow",
+        f"  give up:   kalends cancel {named}",
+    ]
+
+
+class Progress:
+    """Tells what a request waits for: in one line that changes on a terminal, else a line a change.
+
+    With ``--json`` nothing. `terminal` is where it is told; None for standard error.
+    """
+
+    def __init__(self, settings: Settings, terminal: Console | None = None) -> None:
+        self._silent = settings.json
+        self._zone = settings.time_zone()
+        self._terminal = terminal
+        self._status: Status | None = None
+        self._said = ""
+
+    def __enter__(self) -> Self:
+        if not self._silent:
+            from rich.console import Console
+
+            terminal = self._terminal or Console(stderr=True, highlight=False)
+            if terminal.is_terminal and not terminal.is_dumb_terminal:
+                self._status = terminal.status("waiting")
+                self._status.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def __call__(self, view: RequestView) -> None:
+        words = _words.waiting_words(view, self._zone)
+        if self._silent or words == self._said:
+            return
+        self._said = words
+        if self._status is None:
+            _output.say(words, error=True)
+            return
+        from rich.text import Text
+
+        self._status.update(Text(_output.plain_line(words)))

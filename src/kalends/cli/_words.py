@@ -1,0 +1,297 @@
+"""Requests, times and claims in lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from kalends.cli._agent_options import argument_text
+from kalends.cli._output import rows
+from kalends.cli._polls import poll_lines
+from kalends.cli._problems import lines as problem_lines
+from kalends.contract.calls import (
+    AgentNote,
+    Candidate,
+    ClaimView,
+    Found,
+    Patience,
+    Price,
+    RequestView,
+)
+from kalends.core.durations import format_duration
+from kalends.core.errors import error_from_problem
+from kalends.core.identifiers import short_id
+from kalends.core.language import format_alternatives, preferences
+from kalends.core.language.preferences import Preference
+from kalends.core.requests import Request, span
+from kalends.core.times import format_time
+
+HASH_SHOWN = 12
+"""Digits of a script's hash that people are shown."""
+
+
+def short_time(time_s: int, zone: ZoneInfo) -> str:
+    """``Tue 2026-07-14 08:00``, with seconds only where there are any; the zone is said once, above."""
+    local = datetime.fromtimestamp(time_s, zone)
+    return f"{local:%a %Y-%m-%d %H:%M:%S}" if local.second else f"{local:%a %Y-%m-%d %H:%M}"
+
+
+class Said(NamedTuple):
+    """What a call says beside its request."""
+
+    key: str = ""
+    preferences: Sequence[Preference] = ()
+    patience: Patience = "held"
+    give_up_at: int | None = None
+    copies: int = 1
+
+
+NOTHING_SAID: Final = Said()
+
+
+def understood(
+    request: Request, zone: ZoneInfo, said: Said = NOTHING_SAID, *, exact: bool
+) -> list[str]:
+    """What will be asked for, in full; `exact` when the start is fixed."""
+    lead_s, _ = span(request)
+    facts = [
+        ("request", format_alternatives(request.alternatives)),
+        ("copies", f"{said.copies}, each by itself" if said.copies > 1 else ""),
+        ("for", format_duration(request.duration_s)),
+        ("at", format_time(request.not_before - lead_s, zone))
+        if exact
+        else ("after", format_time(request.not_before, zone)),
+        (
+            "before",
+            format_time(request.not_after, zone) if request.not_after and not exact else "",
+        ),
+        *(("prefer", preferences.understood(each, request)) for each in said.preferences),
+        ("waits", _patience_words(said, zone)),
+        ("priority", f"{request.priority:+d}" if request.priority else ""),
+        ("agent", request.agent),
+        ("with", argument_text(request.arguments)),
+        ("note", request.note),
+        ("key", said.key),
+    ]
+    return [f"{name:8} {text}" for name, text in facts if text]
+
+
+def _patience_words(said: Said, zone: ZoneInfo) -> str:
+    """Empty for what is usual."""
+    until = format_time(said.give_up_at, zone) if said.give_up_at else ""
+    if said.patience == "none":
+        return "for nobody"
+    if said.patience == "taken":
+        last = until or "the last possible start"
+        return f"also for what is taken, on waiting lists; at most until {last}"
+    return f"at most until {until}" if until else ""
+
+
+def waiting_words(view: RequestView, zone: ZoneInfo) -> str:
+    """What an open request waits for, who is ahead, what is tried, and when it gives up."""
+    waiting = view.waiting
+    if waiting is None:
+        return "being decided"
+    awaited = " and ".join(waiting.awaited) or "its turn"
+    told = f"on the waiting list of {awaited}" if waiting.listed else f"waiting for {awaited}"
+    ahead = f"{waiting.ahead} ahead" if waiting.ahead else "next in line"
+    tried = f"; trying {short_time(waiting.earliest, zone)}" if waiting.earliest else ""
+    until = f"; gives up {short_time(waiting.until, zone)}" if waiting.until else ""
+    return f"{told}, {ahead}{tried}{until} ({zone.key})"
+
+
+def recalled_words(view: RequestView, zone: ZoneInfo) -> str:
+    """What the holder of a recalled request must do, and by when, where that is known already."""
+    by = "it now"
+    if view.recalled_until:
+        by = f"by {datetime.fromtimestamp(view.recalled_until, zone):%H:%M:%S}"
+    return f"an older request wants it: lock {by} or lose it: kalends lock {short_id(view.id)}"
+
+
+def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
+    """One request in full: its state, when, what on which resource, and why it failed."""
+    facts = [("id", view.id), ("user", view.user), ("request", view.text), ("note", view.note)]
+    if view.start < view.end:
+        length = format_duration(view.end - view.start)
+        facts.append(("start", format_time(view.start, zone)))
+        facts.append(("end", f"{format_time(view.end, zone)}, {length} later"))
+    if view.expires_at:
+        facts.append(("expires", format_time(view.expires_at, zone)))
+    if view.state == "open" and view.waiting is not None:
+        facts.append(("waiting", waiting_words(view, zone)))
+        facts.append(("since", format_time(view.waiting.since, zone)))
+    if view.recalled_until:
+        facts.append(("recalled", f"until {format_time(view.recalled_until, zone)}"))
+    if view.agent:
+        facts.append(("agent", f"{view.agent} (script {view.script[:HASH_SHOWN]})"))
+    if view.changing:
+        facts.append(("changing", f"{view.changing} is under way"))
+    problem = problem_lines(error_from_problem(view.problem)) if view.problem else []
+    return [
+        f"{view.state} {short_id(view.id)}",
+        *(f"  {name:8} {text}" for name, text in facts if text),
+        *(f"  {line}" for line in claim_lines(view.claims, zone)),
+        *(f"  {line}" for line in note_lines(view.notes)),
+        *problem,
+    ]
+
+
+def claim_lines(claims: Iterable[ClaimView], zone: ZoneInfo) -> list[str]:
+    claims = tuple(claims)
+    if not claims:
+        return []
+    return rows(
+        ("RESOURCE", "UNITS", f"START ({zone.key})", "END", "SITE SAYS"),
+        [
+            (
+                claim.resource,
+                claim.units,
+                short_time(claim.start, zone),
+                short_time(claim.end, zone),
+                "confirmed" if claim.confirmed else "-",
+            )
+            for claim in claims
+        ],
+        right=("UNITS",),
+    )
+
+
+def note_lines(notes: Iterable[AgentNote]) -> list[str]:
+    """What an agent has left for its client, oldest first, one row for each."""
+    notes = tuple(notes)
+    if not notes:
+        return []
+    return rows(
+        ("AT SITE", "THE AGENT LEFT"),
+        [(note.site, msgspec.json.encode(note.value).decode()) for note in notes],
+    )
+
+
+def listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
+    """One row for each request."""
+    return rows(
+        ("ID", "STATE", f"START ({zone.key})", "LENGTH", "USER", "REQUEST"),
+        [
+            (
+                short_id(view.id),
+                view.state,
+                short_time(view.start, zone) if view.start else "-",
+                format_duration(view.end - view.start) if view.start < view.end else "-",
+                view.user,
+                view.text,
+            )
+            for view in views
+        ],
+    )
+
+
+def found_lines(found: Found, zone: ZoneInfo) -> list[str]:
+    """What `kalends find` has found: starts, and where it was explained what is in their way."""
+    polls = (line for poll in found.polls for line in poll_lines(poll))
+    return [*candidate_lines(found.candidates, zone), *obstacle_lines(found, zone), *polls]
+
+
+def candidate_lines(candidates: Iterable[Candidate], zone: ZoneInfo) -> list[str]:
+    """One row for each start that is possible now; weights and prices where they say something.
+
+    IDLE is the time, of one unit, that a start leaves in gaps too short for another like it; DELAYS
+    counts requests in line.
+    """
+    shown = tuple(candidates)
+    prices = [candidate.price or Price() for candidate in shown]
+    columns: list[tuple[str, Sequence[object]]] = [
+        (f"START ({zone.key})", [short_time(candidate.start, zone) for candidate in shown]),
+        ("END", [short_time(candidate.end, zone) for candidate in shown]),
+    ]
+    if any(candidate.weight for candidate in shown):
+        columns.append(("WEIGHT", [f"{candidate.weight:g}" for candidate in shown]))
+    if any(price.idle_unit_s for price in prices):
+        columns.append(("IDLE", [_idle(price) for price in prices]))
+    if any(price.delays for price in prices):
+        columns.append(("DELAYS", [price.delays or "-" for price in prices]))
+    columns.append(("ON", [_on(candidate.claims) for candidate in shown]))
+    return rows(
+        [name for name, _ in columns],
+        list(zip(*(cells for _, cells in columns), strict=True)),
+        right=("WEIGHT", "IDLE", "DELAYS"),
+    )
+
+
+def obstacle_lines(found: Found, zone: ZoneInfo) -> list[str]:
+    """The bookings that would have to move, one row for each, under what they are in the way of."""
+    if not found.obstacles:
+        return []
+    when = short_time(found.obstacles[0].start, zone)
+    number = len(found.obstacles)
+    few = "" if found.fewest else " (fewer might do)"
+    what = f"{number} booking{'' if number == 1 else 's'} would have to move{few}"
+    better = "a better start" if found.candidates else "a start"
+    return [
+        f"for {better} at {when} {what}:",
+        *rows(
+            ("RESOURCE", "UNITS", f"START ({zone.key})", "END", "STATE", "HOLDER"),
+            [
+                (
+                    each.resource,
+                    each.slot.units,
+                    short_time(each.slot.start, zone),
+                    short_time(each.slot.end, zone),
+                    each.slot.state,
+                    each.slot.holder or "-",
+                )
+                for each in found.obstacles
+            ],
+            right=("UNITS",),
+        ),
+    ]
+
+
+def _idle(price: Price) -> str:
+    return format_duration(price.idle_unit_s) if price.idle_unit_s > 0 else "-"
+
+
+def _on(claims: Iterable[ClaimView]) -> str:
+    return " + ".join(
+        claim.resource + (f":{claim.units}" if claim.units > 1 else "") for claim in claims
+    )
+
+
+def waiting_listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
+    """One row for each request that is in line or on a waiting list."""
+    return rows(
+        ("ID", "AHEAD", "WAITS FOR", "REQUEST", f"TRYING ({zone.key})", "GIVES UP"),
+        [
+            (
+                short_id(view.id),
+                view.waiting.ahead,
+                ", ".join(view.waiting.awaited) + (" (listed)" if view.waiting.listed else ""),
+                view.text,
+                short_time(view.waiting.earliest, zone) if view.waiting.earliest else "-",
+                short_time(view.waiting.until, zone) if view.waiting.until else "-",
+            )
+            for view in views
+            if view.waiting is not None
+        ],
+        right=("AHEAD",),
+    )
+
+
+def what_next(view: RequestView, zone: ZoneInfo) -> list[str]:
+    """What a person may want to do after a booking, a hold or a change."""
+    named = short_id(view.id)
+    if view.state == "open" and view.waiting is not None:
+        how = "on waiting lists" if view.waiting.listed else "still waiting"
+        return [
+            f"{how}: kalends show {named} --follow to wait on, kalends cancel {named} to give it up"
+        ]
+    if view.state == "open":
+        return [f"still being decided: kalends show {named}, or kalends watch {named}"]
+    if view.state == "held" and view.recalled_until:
+        return [recalled_words(view, zone)]
+    if view.state == "held":
+        return [f"held: kalends lock {named} to keep it, kalends release {named} to give it up"]
+    return []

@@ -1,0 +1,62 @@
+"""``kalends admin audit``: do all invariants hold?"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import click
+
+from kalends.cli import _output
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.client.sync import SyncClient
+from kalends.contract.calls import AuditClaim, Audited, AuditRecord
+
+
+@click.command("audit", cls=ServerCommand)
+@pass_settings
+def command(settings: Settings) -> int:
+    """Check all claims or decisions of a server.
+
+    Asks the site or broker at --broker; needs the scope audit. Ends with exit code 1 when an
+    invariant does not hold. A broker also compares its decisions with what every site has locked;
+    `kalends admin reconcile` mends what differs. With --json every claim and decision is printed.
+    """
+    with settings.connect() as client:
+        audited = _everything(client)
+    _output.answer(settings, "audited", audited, lambda: _lines(audited))
+    return 1 if audited.problems else 0
+
+
+def _everything(client: SyncClient) -> Audited:
+    claims: list[AuditClaim] = []
+    records: list[AuditRecord] = []
+    problems: list[str] = []
+    unreached: tuple[str, ...] = ()
+    after = ""
+    while True:
+        page = client.audit(after)
+        unreached = unreached or page.unreached
+        claims += page.claims
+        records += page.records
+        problems += [problem for problem in page.problems if problem not in problems]
+        ids = [*(claim.id for claim in page.claims), *(record.id for record in page.records)]
+        if not page.more or not ids:
+            break
+        after = max(ids)
+    return Audited(
+        claims=tuple(claims),
+        records=tuple(records),
+        problems=tuple(problems),
+        unreached=unreached,
+    )
+
+
+def _lines(audited: Audited) -> list[str]:
+    counts = Counter(f"claims {claim.state}" for claim in audited.claims)
+    counts.update(f"decisions {record.state}" for record in audited.records)
+    return [
+        *(f"{name}: {count}" for name, count in sorted(counts.items())),
+        *(f"problem: {problem}" for problem in audited.problems),
+        *(f"{site}: not reached, and not compared" for site in audited.unreached),
+        f"{len(audited.problems)} problems" if audited.problems else "all invariants hold",
+    ]

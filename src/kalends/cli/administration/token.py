@@ -1,0 +1,85 @@
+"""``kalends admin token``: a signed token for a user."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from kalends.cli import _output
+from kalends.cli._server_parts import server_parts
+from kalends.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.core.durations import parse_duration
+from kalends.core.times import format_time
+
+
+@click.command("token", cls=LocalCommand)
+@click.option(
+    "--key",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    required=True,
+    help="The private key, from `kalends admin key`.",
+)
+@click.option("--user", metavar="NAME", required=True, help="Whom the token is for.")
+@click.option(
+    "--group",
+    "groups",
+    metavar="NAME",
+    multiple=True,
+    help="A group of the user's; may be repeated.",
+)
+@click.option(
+    "--audience",
+    "audiences",
+    metavar="NAME",
+    multiple=True,
+    required=True,
+    help="The server that it is good for; may be repeated.",
+)
+@click.option(
+    "--scope",
+    "scopes",
+    metavar="SCOPE",
+    multiple=True,
+    default=("use",),
+    show_default=True,
+    help="use, audit, admin or broker; may be repeated.",
+)
+@click.option(
+    "--issuer",
+    metavar="NAME",
+    default="kalends",
+    show_default=True,
+    help="In whose name it is signed.",
+)
+@click.option(
+    "--for",
+    "lifetime",
+    metavar="DURATION",
+    default="8h",
+    show_default=True,
+    help="How long it is good for.",
+)
+@pass_settings
+def command(
+    settings: Settings, key: Path, user: str, groups: tuple[str, ...], audiences: tuple[str, ...],
+    scopes: tuple[str, ...], issuer: str, lifetime: str,
+) -> None:  # fmt: skip
+    """Sign a token for a user.
+
+    Prints the token alone on standard output, to be written to a file that only the user can read;
+    `kalends --token-file FILE` uses it.
+    """
+    with server_parts():
+        from kalends.serving.auth.keys import load_private_key
+        from kalends.serving.auth.tokens import mint
+    now_s = int(time.time())
+    lifetime_s = parse_duration(lifetime, where="--for")
+    token = mint(
+        load_private_key(key), user=user, groups=groups, audience=audiences, scopes=scopes,
+        issuer=issuer, lifetime_s=lifetime_s, now_s=now_s,
+    )  # fmt: skip
+    expires_at = now_s + lifetime_s
+    _output.answer(settings, "token", {"token": token, "expires_at": expires_at}, lambda: [token])
+    _output.say(f"good until {format_time(expires_at, settings.time_zone())}", error=True)

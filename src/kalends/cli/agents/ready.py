@@ -1,0 +1,38 @@
+"""``kalends agent ready``: the agents that come with kalends."""
+
+from __future__ import annotations
+
+import click
+
+from kalends.cli import _output
+from kalends.cli._server_parts import agent_parts
+from kalends.cli._settings import LocalCommand, Settings, pass_settings
+
+
+@click.command("ready", cls=LocalCommand)
+@click.argument("name", required=False)
+@pass_settings
+def command(settings: Settings, name: str | None) -> None:
+    """List the ready-made agents, or print one.
+
+    `kalends book --agent ready:NAME` uses one; a printed one is a script to begin your own with.
+    """
+    with agent_parts():
+        from kalends.agents import ready
+    if name is None:
+        listed = [{"name": known, "summary": ready.summary(known)} for known in ready.names()]
+        _output.answer(settings, "ready", listed, lambda: _listing(listed))
+        return
+    plain = name.removeprefix("ready:")
+    source = ready.source(plain)
+    if settings.json:
+        found = {"name": plain, "summary": ready.summary(plain), "source": source}
+        _output.print_json("ready", found)
+    else:
+        _output.say_script(source)
+
+
+def _listing(listed: list[dict[str, str]]) -> list[str]:
+    return _output.rows(
+        ("NAME", "WHAT IT PREFERS"), [(each["name"], each["summary"]) for each in listed]
+    )

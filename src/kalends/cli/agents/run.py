@@ -1,0 +1,171 @@
+"""``kalends agent run``: a script on calendars from files, before it meets real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+from zoneinfo import ZoneInfo
+
+import click
+import msgspec
+
+from kalends.cli import _agent_options, _agent_words, _output, _request_options, _words
+from kalends.cli._server_parts import agent_parts
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.client.request_builder import request_from
+from kalends.client.scripts import read_script
+from kalends.core.errors import InvalidInput
+from kalends.core.times import parse_time
+
+if TYPE_CHECKING:
+    from kalends.agents.world.visible_calendar import Shown
+    from kalends.client.trials.trial_run import LocalRun, SiteRun
+
+EXIT_FAILED = 1
+
+
+@click.command("run", cls=ServerCommand)
+@click.argument("file", metavar="FILE|ready:NAME")
+@click.argument("request")
+@_request_options.when_options
+@click.option("--calendar", "calendars", type=click.Path(path_type=Path), multiple=True, required=True,
+              metavar="FILE", help="What `kalends calendar --json` printed; may be repeated.")  # fmt: skip
+@_agent_options.argument_option
+@click.option("--message", "messages", multiple=True, metavar="JSON",
+              help="What it was told and may receive; may be repeated.")  # fmt: skip
+@click.option("--recall", is_flag=True, help="Ask each slot that would be held back, too.")
+@click.option("--now", metavar="TIME", help="When it runs.  [default: now]")
+@pass_settings
+def command(
+    settings: Settings,
+    file: str,
+    request: str,
+    calendars: tuple[Path, ...],
+    argument: tuple[str, ...],
+    messages: tuple[str, ...],
+    recall: bool,
+    now: str | None,
+    **when: Unpack[_request_options.When],
+) -> int:
+    """Run a script here, on calendars from files.
+
+    It is run once for each site that the request asks, and shown what you could book there. Prints
+    the slots that it chooses, in order of preference, and what it leaves for you. Ends with exit
+    code 1 when a run fails, and 2 for a script that breaks rules.
+    """
+    zone = settings.time_zone()
+    wall_s = int(time.time())
+    if now is not None:
+        wall_s = parse_time(now, wall_s, zone, where="--now")
+    with agent_parts():
+        source = _source(file)
+    wanted = request_from(
+        request, duration=when["duration"], at=when["at"], window=_request_options.window(when), note="",
+        priority=0, prefer=(), agent="mine", arguments=_agent_options.argument_values(argument),
+        now_s=wall_s, zone=zone,
+    )  # fmt: skip
+    inbox = tuple(_agent_options.plain_data(message, "--message") for message in messages)
+    with agent_parts():
+        from kalends.client.trials.trial_run import Trial, run
+    trial = Trial(
+        source=source, request=wanted, user=settings.user_name(), inbox=inbox, wall_s=wall_s,
+        recall=recall,
+    )  # fmt: skip
+    ran = asyncio.run(run(trial, _calendars(calendars)))
+    _output.answer(settings, "run", ran, lambda: _lines(file, source, ran, zone))
+    codes = {site.code for site in ran.sites}
+    if "rejected" in codes:
+        return InvalidInput.exit_code
+    return 0 if codes == {"ok"} else EXIT_FAILED
+
+
+def _source(file: str) -> str:
+    """The script; raises what `read_script` raises, and `NotFound` for no ready-made one."""
+    from kalends.agents import ready
+
+    if file.startswith("ready:"):
+        return ready.source(file.removeprefix("ready:"))
+    return read_script(Path(file))
+
+
+def _calendars(paths: Iterable[Path]) -> dict[str, Shown]:
+    """The calendars in all files; raises `InvalidInput`, which names the file."""
+    from kalends.agents.local import load_calendars
+
+    shown: dict[str, Shown] = {}
+    for path in paths:
+        try:
+            found = load_calendars(path.read_text("utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", "") or "it is not UTF-8"
+            raise _no_calendar(path, f"this calendar cannot be read: {reason}") from error
+        except InvalidInput as error:
+            raise _no_calendar(path, f"{error.where}: {error.detail}") from error
+        if twice := sorted(shown.keys() & found.keys()):
+            raise _no_calendar(path, f"{twice[0]} is in another file, too")
+        shown |= found
+    return shown
+
+
+def _no_calendar(path: Path, detail: str) -> InvalidInput:
+    return InvalidInput(
+        detail, where=str(path), remedy="give what kalends calendar RESOURCE --json has printed"
+    )
+
+
+def _lines(file: str, source: str, ran: LocalRun, zone: ZoneInfo) -> Iterable[str]:
+    rejected = next((site for site in ran.sites if site.violations), None)
+    if rejected is not None:
+        return _agent_words.violation_lines(file, source, rejected.violations)
+    lines = [line for site in ran.sites for line in _site_lines(site, zone)]
+    return [*lines, f"run in {ran.place}"]
+
+
+def _site_lines(site: SiteRun, zone: ZoneInfo) -> list[str]:
+    if site.code == "ok":
+        told = [f"{site.site}: {len(site.chosen)} of {site.slots} slots chosen"]
+    else:
+        where = f"line {site.line}: " if site.line else ""
+        told = [
+            f"{site.site}: {site.code}: {where}{site.detail}".rstrip(": "),
+            "  the site would choose for it: the earliest",
+        ]
+    told += [f"  {line}" for line in _choice_rows(site, zone)]
+    if len(site.chosen) > site.held_max:
+        told.append(
+            f"  and {len(site.chosen) - site.held_max} more, for when some of these are gone"
+        )
+    told += [f"  it left for you: {msgspec.json.encode(value).decode()}" for value in site.sent]
+    cpu_ms, wall_ms = site.cpu_us / 1000, site.wall_us / 1000
+    return [
+        *told,
+        f"  {site.steps} steps, {cpu_ms:.1f} ms of processor time, {wall_ms:.1f} ms in all",
+    ]
+
+
+def _choice_rows(site: SiteRun, zone: ZoneInfo) -> list[str]:
+    """The slots that would be held, if the owner allows so many."""
+    held = site.chosen[: site.held_max]
+    if not held:
+        return []
+    asked_back = any(choice.recall for choice in held)
+    return _output.rows(
+        ("SLOT", "RESOURCE", "UNITS", "FREE", f"START ({zone.key})", "END",
+         *(("ASKED BACK",) if asked_back else ())),
+        [
+            (
+                choice.id,
+                choice.resource,
+                choice.units,
+                choice.free,
+                _words.short_time(choice.start, zone),
+                _words.short_time(choice.end, zone),
+                *((choice.recall,) if asked_back else ()),
+            )
+            for choice in held
+        ],
+        right=("SLOT", "UNITS", "FREE"),
+    )  # fmt: skip

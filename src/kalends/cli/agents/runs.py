@@ -1,0 +1,32 @@
+"""``kalends agent runs``: what the caller's scripts did at a site."""
+
+from __future__ import annotations
+
+import click
+
+from kalends.cli import _agent_words, _output
+from kalends.cli._identify import full_id
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli._sites import SITE_HELP, site_settings
+
+
+@click.command("runs", cls=ServerCommand)
+@click.argument("id", required=False)
+@click.option("--site", required=True, metavar="SITE", help=SITE_HELP)
+@click.option("--count", default=50, show_default=True, type=click.IntRange(1, 1_000),
+              help="At most so many.")  # fmt: skip
+@pass_settings
+def command(settings: Settings, id: str | None, site: str, count: int) -> None:
+    """List what your scripts did at a site.
+
+    Newest first; with an ID only for that request. `kalends agent replay NUMBER --site SITE` runs
+    one again.
+    """
+    zone = settings.time_zone()
+    full = ""
+    if id:
+        with settings.connect() as client:
+            full = full_id(client, id)
+    with site_settings(settings, site).connect() as client:
+        runs = client.agent_runs(full, count=count)
+    _output.answer(settings, "runs", runs, lambda: _agent_words.run_listing(runs, zone))

@@ -1,0 +1,33 @@
+"""``kalends agent tell``: a message for the agent of an open request, or another agent."""
+
+from __future__ import annotations
+
+import click
+
+from kalends.cli import _agent_options, _output, _request_options
+from kalends.cli._identify import full_id
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+
+
+@click.command("tell", cls=ServerCommand)
+@click.argument("id")
+@click.argument("message", required=False)
+@click.option("--agent", metavar="AGENT",
+              help="Let this one go on: a FILE, a NAME, or ready:NAME.")  # fmt: skip
+@click.option("--key", default="", metavar="KEY",
+              help="Your own key for this call: repeating it with the same key tells once.")  # fmt: skip
+@pass_settings
+def command(settings: Settings, id: str, message: str | None, agent: str | None, key: str) -> None:
+    """Tell the agent of an open request something.
+
+    MESSAGE is plain data as JSON, or a word. The agent reads it on its next visit to each site.
+    """
+    value = None if message is None else _agent_options.plain_data(message, "MESSAGE")
+    if value is None and agent is None:
+        raise click.UsageError("Give a MESSAGE, or --agent AGENT.")
+    other = _agent_options.agent_named(agent)
+    with settings.connect() as client:
+        full, key = full_id(client, id), key or client.new_key()
+        _output.say(f"{'key':8} {key}", error=True)
+        view = client.tell_agent(full, message=value, agent=other, key=key)
+    _request_options.answer(settings, view)

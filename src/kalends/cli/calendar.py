@@ -1,0 +1,92 @@
+"""``kalends calendar``: one resource's calendar, drawn."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo
+
+import click
+
+from kalends.cli import _output, _terminal, _timeline, _words
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.contract.calls import CalendarView
+from kalends.core.durations import format_duration, parse_duration
+from kalends.core.errors import InvalidInput
+from kalends.core.identifiers import short_id
+from kalends.core.limits import WINDOW_S_MAX
+from kalends.core.times import format_time
+
+
+@click.command("calendar", cls=ServerCommand)
+@click.argument("resource")
+@click.option("--from", "start", metavar="TIME", help="Where it begins.  [default: this hour]")
+@click.option("--for", "duration", metavar="DURATION", help="How long it is.  [default: 1d]")
+@click.option("--to", "end", metavar="TIME", help="Where it ends.")
+@pass_settings
+def command(
+    settings: Settings, resource: str, start: str | None, duration: str | None, end: str | None
+) -> None:
+    """Draw one resource's calendar.
+
+    Below the drawing each slot has a row. Whose slots they are is told where you may see it.
+    """
+    zone = settings.time_zone()
+    with settings.connect() as client:
+        start_s = client.time_s("now") // 3_600 * 3_600 if start is None else client.time_s(start)
+        end_s = _end(start_s, duration, None if end is None else client.time_s(end))
+        view = client.calendar(resource, start=start_s, end=end_s)
+    if settings.json:
+        _output.print_json("calendar", view)
+        return
+    _draw(view, zone)
+    _output.say("")
+    for line in _slot_rows(view, zone):
+        _output.say(line)
+
+
+def _end(start_s: int, duration: str | None, end_s: int | None) -> int:
+    if duration is not None and end_s is not None:
+        raise InvalidInput("--for and --to both say where it ends", where="--to", remedy="give one")
+    if end_s is None:
+        return start_s + parse_duration(duration or "1d", where="--for", longest_s=WINDOW_S_MAX)
+    if end_s <= start_s:
+        raise InvalidInput("it ends before it begins", where="--to", remedy="give a later time")
+    return end_s
+
+
+def _draw(view: CalendarView, zone: ZoneInfo) -> None:
+    plural = "" if view.resource.capacity == 1 else "s"
+    _output.say(f"{view.resource.name}  {view.resource.capacity} unit{plural}")
+    _output.say(f"from {format_time(view.start, zone)}")
+    _output.say(f"to   {format_time(view.end, zone)}")
+    if view.resource.hours:
+        _output.say(f"open {view.resource.hours}")
+    if view.until < view.end:
+        _output.say(f"known only until {format_time(view.until, zone)}")
+    _output.say("")
+    terminal, glyphs = _terminal.console(), _terminal.glyphs()
+    lines = _timeline.draw(view, zone, width=terminal.width, glyphs=glyphs)
+    _terminal.print_lines(lines, terminal)
+
+
+def _slot_rows(view: CalendarView, zone: ZoneInfo) -> list[str]:
+    slots = [
+        (slot.start, slot.end, slot.units, slot.state, slot.holder, slot.reservation)
+        for slot in view.slots
+    ]
+    slots += [(start, end, units, "available", "", "") for start, end, units in view.free]
+    return _output.rows(
+        (f"START ({zone.key})", "END", "LENGTH", "UNITS", "STATE", "HOLDER", "RESERVATION"),
+        [
+            (
+                _words.short_time(start, zone),
+                _words.short_time(end, zone),
+                format_duration(end - start),
+                units,
+                state,
+                holder or "-",
+                short_id(reservation) or "-",
+            )
+            for start, end, units, state, holder, reservation in sorted(slots)
+        ],
+        right=("LENGTH", "UNITS"),
+    )

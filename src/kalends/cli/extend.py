@@ -1,0 +1,30 @@
+"""``kalends extend``: a reservation longer."""
+
+from __future__ import annotations
+
+import click
+
+from kalends.cli import _request_options
+from kalends.cli._change import change_options, length_words, send
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+
+
+@click.command("extend", cls=ServerCommand)
+@click.argument("id")
+@click.option("--by", metavar="DURATION", help="How much longer.")
+@click.option("--for", "duration", metavar="DURATION", help="How long in all.")
+@change_options
+@pass_settings
+def command(
+    settings: Settings, id: str, by: str | None, duration: str | None, key: str, wait: str
+) -> None:
+    """Make a reservation longer.
+
+    It keeps its start, and stays as it was when that is refused anywhere.
+    """
+    wait_s = _request_options.wait_s(wait)
+    with settings.connect() as client:
+        send(
+            settings, client, id, key, length_words("longer", by, duration),
+            lambda full, key: client.extend(full, by=by, duration=duration, key=key, wait_s=wait_s),
+        )  # fmt: skip

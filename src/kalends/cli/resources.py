@@ -1,0 +1,59 @@
+"""``kalends resources``: what can be booked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import click
+
+from kalends.cli import _output
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.contract.calls import Resources
+from kalends.core.durations import format_duration
+
+
+@click.command("resources", cls=ServerCommand)
+@pass_settings
+def command(settings: Settings) -> None:
+    """List what can be booked.
+
+    Below the list are the owners' rules: limits, blackouts, priority in line. Sites that do not answer
+    are named: what is theirs is missing.
+    """
+    with settings.connect() as client:
+        answer = client.resources()
+    _output.answer(settings, "resources", answer, lambda: _lines(answer))
+    if not settings.json:
+        for line in _rules(answer):
+            _output.say(line)
+    for site in answer.sites:
+        if site.state == "down":
+            _output.say(f"kalends: site {site.site} does not answer: {site.detail}", error=True)
+
+
+def _lines(answer: Resources) -> Iterable[str]:
+    return _output.rows(
+        ("RESOURCE", "UNITS", "GRAIN", "HOURS", "ATTRIBUTES", "DESCRIPTION"),
+        [
+            (
+                resource.name,
+                resource.capacity,
+                format_duration(resource.grain_s),
+                resource.hours or "always",
+                " ".join(f"{name}={value}" for name, value in sorted(resource.attributes.items())),
+                resource.description,
+            )
+            for resource in answer.resources
+        ],
+        right=("UNITS", "GRAIN"),
+    )
+
+
+def _rules(answer: Resources) -> Iterator[str]:
+    """Every rule once, with the resources that it is for: those of a site mostly share theirs."""
+    resources_of: dict[str, list[str]] = {}
+    for resource in answer.resources:
+        for rule in resource.rules:
+            resources_of.setdefault(rule, []).append(resource.name)
+    for rule, names in resources_of.items():
+        yield f"{', '.join(names)}: {rule}"

@@ -1,0 +1,135 @@
+"""``kalends simulate``: replay a workload under one or several policies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+import click
+
+from kalends.cli import _output, _simulated, _standard_input
+from kalends.cli._settings import LocalCommand, Settings, pass_settings
+from kalends.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from kalends.simulation.experiment import Result
+
+
+@click.command("simulate", cls=LocalCommand)
+@click.argument("log", type=_simulated.FILE, required=False)
+@click.option(
+    "--policy",
+    "policies",
+    default="easy",
+    show_default=True,
+    metavar="P[,P...]",
+    help="Names, see kalends policies, or your own module:Class.",
+)
+@_simulated.machine_options
+@_simulated.workload_options
+@_simulated.sweep_options
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=_simulated.FILE,
+    help="Also write there: all jobs as .swf or .csv, or the metrics as .json. Where there are "
+    "several policies, the jobs of each go to a file of their own, its name put in.",
+)
+@click.option(
+    "--plot",
+    metavar="FILE",
+    type=_simulated.FILE,
+    help="Draw the schedule there, or a comparison of several policies: .png, .svg or .pdf.",
+)
+@click.option(
+    "--predict",
+    is_flag=True,
+    help="Also predict the start of every job that must wait, and say how good that was.",
+)
+@click.option(
+    "--by",
+    metavar="KIND[,KIND...]",
+    help="Also the metrics by class of job: nodes, run_time, requested_time, priority, user, or the "
+    "log's group, queue or partition.",
+)
+@pass_settings
+def command(
+    settings: Settings,
+    log: Path | None,
+    policies: str,
+    out: Path | None,
+    plot: Path | None,
+    predict: bool,
+    by: str | None,
+    **options: Unpack[_simulated.Simulated],
+) -> None:
+    """Replay a workload under policies, and measure the schedules.
+
+    LOG is in the Standard Workload Format, plain or gzip; - is standard input. The jobs run under each
+    policy in turn; the best value of each column is marked with *. With --loads or --repeat it becomes
+    a sweep: many replays on all cores, and their means.
+    """
+    from kalends.cli import _replays
+
+    names = _replays.policy_names(policies)
+    kinds = _replays.kinds(by)
+    _simulated.check_pairs(log, options)
+    with ExitStack() as stack:
+        file = stack.enter_context(_standard_input.kept(log)) if log is not None else None
+        _simulate(settings, file, names, out, plot, options, predict=predict, by=kinds)
+
+
+def _simulate(
+    settings: Settings,
+    log: Path | None,
+    names: Sequence[str],
+    out: Path | None,
+    plot: Path | None,
+    options: _simulated.Simulated,
+    *,
+    predict: bool,
+    by: Sequence[str],
+) -> None:
+    from kalends.cli import _class_tables, _metrics_table, _replays
+
+    nodes = _simulated.nodes_of(log, options)
+    workload = _simulated.workload_of(log, nodes, options)
+    given = _simulated.replay_options(log, nodes, options)
+    if options["loads"] is not None or options["repeat"] > 1:
+        from kalends.cli import _sweep
+
+        for name, given_there, said in (
+            ("--predict", predict, "predicts no starts"),
+            ("--by", by, "tells no jobs apart"),
+        ):
+            if given_there:
+                raise InvalidInput(
+                    f"a sweep {said}", where=name, remedy="leave it out, or --loads and --repeat"
+                )
+        cells = _sweep.run(workload, names, out, plot, options, given)
+        _say_left_out(cells[0].results[0])
+        _output.answer(settings, "swept", _sweep.as_cells(cells), lambda: _sweep.lines(cells))
+        return
+    _simulated.check_single(options)
+    given |= {"shake_s": _simulated.shake_s(options), "seed": options["seed"], "by": by}
+    files = _replays.Files(names, out, plot)
+    results = _replays.run(names, workload, files, nodes, given, predict=predict)
+    _say_left_out(results[0])
+    _output.answer(
+        settings,
+        "simulated",
+        _replays.as_data(results),
+        lambda: [
+            *_metrics_table.lines(results, _simulated.conditions(options)),
+            *_class_tables.lines(results),
+        ],
+    )
+
+
+def _say_left_out(result: Result) -> None:
+    from kalends.cli import _metrics_table
+
+    for line in _metrics_table.left_out(result):
+        _output.say(line, error=True)

@@ -1,0 +1,49 @@
+"""``kalends watch``: what happens, as it happens."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo
+
+import click
+
+from kalends.cli import _output, _problems, _words
+from kalends.cli._identify import full_id
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.client.sync import SyncClient
+from kalends.contract.calls import Event
+from kalends.core.identifiers import short_id
+
+
+@click.command("watch", cls=ServerCommand)
+@click.argument("id", required=False)
+@click.option("--after", type=click.IntRange(-1), default=-1,
+              help="Go on after the event of this number; the default is from now on.")  # fmt: skip
+@click.option("--count", type=click.IntRange(1), help="Stop after so many events.")
+@pass_settings
+def command(settings: Settings, id: str | None, after: int, count: int | None) -> None:
+    """Print what happens to your requests, as it happens.
+
+    With an ID only what happens to that one. Where an older request wants what you hold, it says by
+    when to lock it. Stop it with Ctrl-C. With --json one document a line.
+    """
+    zone = settings.time_zone()
+    with settings.connect() as client:
+        events = client.watch(full_id(client, id) if id else "", after=after)
+        for seen, event in enumerate(events, start=1):
+            if settings.json:
+                _output.print_json("event", event, one_line=True)
+            else:
+                _tell(client, event, zone)
+            if seen == count:
+                return
+
+
+def _tell(client: SyncClient, event: Event, zone: ZoneInfo) -> None:
+    at = _words.short_time(event.at_ms // 1000, zone)
+    _output.say(f"{at}  {short_id(event.id)}  {event.kind}  {event.detail}".rstrip())
+    for line in _problems.refusal_lines(event.refusals):
+        _output.say(line)
+    if event.kind == "recalled":
+        view = client.show(event.id)
+        if view.state == "held":
+            _output.say_loudly(f"  ! {_words.recalled_words(view, zone)}")

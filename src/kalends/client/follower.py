@@ -1,0 +1,103 @@
+"""Waiting for a request that is still open: its events are followed, and what changes is told.
+
+A wait may take days, so a broker that is away for a while ends it only after `AWAY_S_MAX`; the request
+itself goes on in any case.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from kalends.contract import calls
+from kalends.core.errors import LimitExceeded, Unavailable
+
+Progress = Callable[[calls.RequestView], object]
+"""Told what a request is like while it waits; may be a coroutine function."""
+
+LOOK_AGAIN_S: Final = 5.0
+"""The longest without a look: another replica's events may not reach us, and places in line move on."""
+
+AWAY_S_MAX: Final = 300.0
+
+
+class Looks(Protocol):
+    """The calls that waiting needs."""
+
+    async def show(self, id: str) -> calls.RequestView: ...
+
+    async def events(
+        self, after: int = -1, *, id: str = "", wait_s: float = ...
+    ) -> calls.Events: ...
+
+
+class Follower:
+    """Follows requests with the calls of `looks`; `clock` gives seconds that never go back."""
+
+    def __init__(
+        self,
+        looks: Looks,
+        *,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._looks = looks
+        self._clock = clock
+        self._sleep = sleep
+
+    async def settled(
+        self,
+        id: str,
+        *,
+        wait_s: float | None,
+        on_progress: Progress | None,
+        until_listed: bool = False,
+    ) -> calls.RequestView:
+        """Request `id` once it is no longer open, or as it is after `wait_s` (None: however long).
+
+        With `until_listed` also once it is on waiting lists. `on_progress` is told each view of it
+        that differs from the one before, while it is open. Raises what the calls raise, but
+        `Unavailable` and `LimitExceeded` only after `AWAY_S_MAX` without an answer.
+        """
+        deadline_s = None if wait_s is None else self._clock() + wait_s
+        told, after = None, -1
+        heard_s = self._clock()
+        while True:
+            try:
+                after = await self._next_event(id, after, told, deadline_s)
+                view = await self._looks.show(id)
+            except (Unavailable, LimitExceeded):
+                if self._over(heard_s + AWAY_S_MAX) or self._over(deadline_s):
+                    raise
+                await self._sleep(LOOK_AGAIN_S)
+                continue
+            heard_s = self._clock()
+            listed = view.waiting is not None and view.waiting.listed
+            if view.state != "open" or (until_listed and listed) or self._over(deadline_s):
+                return view
+            if view != told:
+                await tell(on_progress, view)
+                told = view
+
+    async def _next_event(
+        self, id: str, after: int, told: calls.RequestView | None, deadline_s: float | None
+    ) -> int:
+        """Where to go on, after the next event; at first only where the events are now.
+
+        The place is known before the first look, so that nothing between the two is missed.
+        """
+        wait_s = 0.0
+        if told is not None:
+            left_s = LOOK_AGAIN_S if deadline_s is None else deadline_s - self._clock()
+            wait_s = min(max(left_s, 0.0), LOOK_AGAIN_S)
+        return (await self._looks.events(after, id=id, wait_s=wait_s)).next
+
+    def _over(self, deadline_s: float | None) -> bool:
+        return deadline_s is not None and self._clock() >= deadline_s
+
+
+async def tell(on_progress: Progress | None, view: calls.RequestView) -> None:
+    """Call `on_progress`, if there is one, and wait for it where it is a coroutine function."""
+    if on_progress is not None and inspect.isawaitable(answer := on_progress(view)):
+        await answer

@@ -1,0 +1,153 @@
+"""What people write becomes what is sent: times, durations and requests from text or Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from kalends.core import limits
+from kalends.core.durations import parse_duration
+from kalends.core.errors import InvalidInput
+from kalends.core.language import parse_request
+from kalends.core.language.preferences import Preference, expand, parse_preference
+from kalends.core.requests import Request, TimePreference
+from kalends.core.scripts import ArgumentValue
+from kalends.core.times import check_time, parse_time
+
+Time = int | str | datetime
+"""Seconds UTC, text such as ``tomorrow 08:00`` (see `kalends.core.times`), or an aware datetime."""
+
+Duration = int | str | timedelta
+"""Seconds, text with a unit such as ``1h30m``, or a timedelta."""
+
+Window = tuple[Time | None, Time | None]
+"""Earliest start and latest end; None leaves that end open."""
+
+ArgumentValues = Mapping[str, ArgumentValue]
+"""What an agent is given along: plain values by name."""
+
+Preferred = str | Sequence[str | Preference | TimePreference]
+"""Phrases as ``mornings`` and ``fri -2``, what they were understood as, or windows."""
+
+
+def time_s(when: Time, *, now_s: int, zone: ZoneInfo, where: str = "time") -> int:
+    """`when` as seconds UTC; raises `InvalidInput` for what is no time, a naive datetime included."""
+    if isinstance(when, str):
+        return parse_time(when, now_s, zone, where=where)
+    if isinstance(when, datetime):
+        if when.tzinfo is None:
+            raise InvalidInput(
+                f"{when.isoformat()} does not say in which zone",
+                where=where,
+                remedy="give an aware datetime, as datetime(..., tzinfo=ZoneInfo('Europe/Berlin'))",
+            )
+        return check_time(when.timestamp(), where=where)
+    return check_time(when, where=where)
+
+
+def length_s(
+    length: Duration, *, where: str = "duration", longest_s: int = limits.DURATION_S_MAX
+) -> int:
+    """`length` as seconds; raises `InvalidInput` for what is not a positive whole number of them."""
+    if isinstance(length, str):
+        return parse_duration(length, where=where, longest_s=longest_s)
+    seconds = length.total_seconds() if isinstance(length, timedelta) else length
+    if seconds < 1 or seconds != int(seconds):
+        raise InvalidInput(
+            f"{seconds} s is not a duration",
+            where=where,
+            remedy="give at least one second, in whole seconds",
+        )
+    return int(seconds)
+
+
+def request_from(
+    request: Request | str,
+    *,
+    duration: Duration | None,
+    at: Time | None,
+    window: Window,
+    note: str,
+    priority: int,
+    prefer: Preferred,
+    agent: str,
+    arguments: ArgumentValues | None,
+    now_s: int,
+    zone: ZoneInfo,
+) -> Request:
+    """The request that is sent; `request` in Python form already says when, and is taken as it is.
+
+    Raises `InvalidInput` for anything that cannot be understood or can never be right.
+    """
+    if isinstance(request, str):
+        made = _from_text(request, duration, at, window, now_s, zone)
+    elif duration is not None or at is not None or window != (None, None):
+        raise InvalidInput(
+            "this request says when and how long itself",
+            where="request",
+            remedy="leave out duration, at and window, or give the terms as text",
+        )
+    else:
+        made = request
+    changes = {
+        name: value
+        for name, value in (
+            ("note", note),
+            ("priority", priority),
+            ("preferences", _windows(prefer, made, now_s, zone)),
+            ("agent", agent),
+            ("arguments", dict(arguments or {})),
+        )
+        if value
+    }
+    if not changes:
+        return made
+    changed = msgspec.structs.replace(made, **changes)
+    changed.check()
+    return changed
+
+
+def _windows(
+    prefer: Preferred, request: Request, now_s: int, zone: ZoneInfo
+) -> tuple[TimePreference, ...]:
+    """What `request` prefers already, and `prefer`, in absolute windows; empty where nothing is new."""
+    each = [prefer] if isinstance(prefer, str) else prefer
+    phrases = [
+        parse_preference(said, now_s=now_s, zone=zone) if isinstance(said, str) else said
+        for said in each
+        if not isinstance(said, TimePreference)
+    ]
+    windows = tuple(window for window in each if isinstance(window, TimePreference))
+    added = windows + expand(phrases, request)
+    return request.preferences + added if added else ()
+
+
+def _from_text(
+    text: str,
+    duration: Duration | None,
+    at: Time | None,
+    window: Window,
+    now_s: int,
+    zone: ZoneInfo,
+) -> Request:
+    if duration is None:
+        raise InvalidInput(
+            "nothing says for how long", where="duration", remedy="give a duration, as 2h or 45m"
+        )
+    after, before = window
+    return parse_request(
+        text,
+        duration=f"{length_s(duration)}s",
+        at=_seconds(at, "at", now_s, zone),
+        not_before=_seconds(after, "window[0]", now_s, zone),
+        not_after=_seconds(before, "window[1]", now_s, zone),
+        now_s=now_s,
+        zone=zone,
+    )
+
+
+def _seconds(when: Time | None, where: str, now_s: int, zone: ZoneInfo) -> int | None:
+    return None if when is None else time_s(when, now_s=now_s, zone=zone, where=where)

@@ -1,0 +1,675 @@
+"""The calls that people and programs make of a broker and of a site: bodies and the one table of them.
+
+`OPERATIONS` is the single source of the HTTP routes, of the session calls, of the OpenAPI document
+and of the client: name, method, path, body and answer types, who may call. A field of the body that
+appears in the path as ``{field}`` is taken from the path.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kalends.contract.messages import RequestId, ResourceName, TimeS, Units, Want
+from kalends.core import identifiers as ids
+from kalends.core import limits
+from kalends.core.errors import Problem, Refusal
+from kalends.core.requests import Request
+from kalends.core.resources import ResourceInfo, Slot
+from kalends.core.scripts import (
+    AgentMessage,
+    RunCode,
+    ScriptHash,
+    ScriptName,
+    ScriptSource,
+)
+
+API_VERSION = 1
+
+Key = Annotated[str, Meta(pattern=ids.whole(ids.KEY_PATTERN))]
+RequestState = Literal["open", "held", "reserved", "failed", "cancelled", "replaced"]
+WaitMs = Annotated[int, Meta(ge=0, le=120_000)]
+Patience = Literal["none", "held", "taken"]
+"""What a request waits for: nothing; what others hold and may give up; also what is taken, until it
+is cancelled (a waiting list)."""
+
+
+class Body(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """Base of call bodies: unknown fields are refused."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of answers: clients ignore fields that they do not know yet."""
+
+
+# Resources and calendars (sites answer for their own; a broker asks the sites that it knows).
+
+
+class ListResources(Body, frozen=True, kw_only=True):
+    pass
+
+
+class SiteStatus(Answer, frozen=True, kw_only=True):
+    site: str
+    url: str
+    state: Literal["up", "down"]
+    detail: str = ""
+
+
+class Resources(Answer, frozen=True, kw_only=True):
+    resources: tuple[ResourceInfo, ...]
+    sites: tuple[SiteStatus, ...] = ()
+
+
+class ShowCalendar(Body, frozen=True, kw_only=True):
+    """Slots of `resource` that touch ``[start, end)``, as the caller may see them."""
+
+    resource: ResourceName
+    start: TimeS
+    end: TimeS
+
+
+class CalendarView(Answer, frozen=True, kw_only=True):
+    """`free` lists what the caller could book now: ``(start, end, units)``; `slots` what is taken.
+
+    Complete up to `until`. Not a promise: others may book meanwhile.
+    """
+
+    resource: ResourceInfo
+    start: int
+    end: int
+    until: int
+    free: tuple[tuple[int, int, int], ...]
+    slots: tuple[Slot, ...]
+
+
+# Booking (brokers).
+
+
+class ClaimView(Answer, frozen=True, kw_only=True):
+    """One resource's part of a reservation; `confirmed` once its site has durably said so."""
+
+    resource: str
+    start: int
+    end: int
+    units: int
+    confirmed: bool = False
+
+
+class AgentNote(Answer, frozen=True, kw_only=True):
+    """What an agent has left for its client at a site: `value` is plain data."""
+
+    at_ms: int
+    site: str
+    value: Any
+
+
+class Waiting(Answer, frozen=True, kw_only=True):
+    """What an open request waits for, as it was when it was last heard of.
+
+    `since` and `until` (when it gives up) are seconds UTC; `ahead` is the greatest number of requests
+    before it in any line; `awaited` are the resources, or sites, that it waits for, and `earliest`
+    the start that is tried now (0: any). `listed`: it waits for what is taken, on waiting lists, and
+    holds nothing meanwhile.
+    """
+
+    since: int
+    until: int
+    ahead: int = 0
+    awaited: tuple[str, ...] = ()
+    earliest: int = 0
+    listed: bool = False
+
+
+class RequestView(Answer, frozen=True, kw_only=True):
+    """A request and what became of it.
+
+    `id` stays the same over move, extend and shrink. For ``failed`` the `problem` says why; for
+    ``held`` `expires_at` (seconds UTC) says until when.
+    """
+
+    id: str
+    state: RequestState
+    user: str
+    text: str
+    created_at: int
+    start: int = 0
+    end: int = 0
+    claims: tuple[ClaimView, ...] = ()
+    attempts: int = 1
+    expires_at: int = 0
+    note: str = ""
+    agent: str = ""
+    """The agent that chose, or is to choose: as it was named, and the hash of its script."""
+    script: str = ""
+    notes: tuple[AgentNote, ...] = ()
+    """What the agent has left for its client, oldest first."""
+    changing: str = ""
+    """The id of a move, extend or shrink that is under way."""
+    waiting: Waiting | None = None
+    """Set while it is ``open`` and in line somewhere."""
+    recalled_until: int = 0
+    """An older request wants what is held: lock or release it by then (seconds UTC), or it is lost."""
+    problem: Problem | None = None
+
+
+class Book(Body, frozen=True, kw_only=True):
+    """Book `request`: all of it or nothing. With `hold` the slots are only held, for `hold_s`.
+
+    `key` makes the call repeatable: the same key and body give the same reservation, whoever of the
+    broker's replicas is asked; the same key with another body is refused (`KeyReused`). Answers
+    after at most `wait_ms`: a request still ``open`` then goes on and can be asked for by id or key.
+
+    `patience` says what it may wait for, and `give_up_at` until when (seconds UTC; 0: a minute for
+    what is held, the last possible start for what is taken). With `hold` and patience "taken" the
+    slots are held for `hold_s` from the moment they are free.
+    """
+
+    key: Key
+    request: Request
+    hold: bool = False
+    hold_s: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX // 1000)] = 900
+    patience: Patience = "held"
+    give_up_at: TimeS = 0
+    wait_ms: WaitMs = 30_000
+
+
+class Find(Body, frozen=True, kw_only=True):
+    """Where `request` could start now, the best `count` starts; touches nothing.
+
+    With `explain` the answer also prices each start, tells what stands in the way of better ones, and
+    shows how candidates would be polled.
+    """
+
+    request: Request
+    count: Annotated[int, Meta(ge=1, le=100)] = 5
+    explain: bool = False
+
+
+class Price(Answer, frozen=True, kw_only=True):
+    """What a start would cost others, as far as the asker may see.
+
+    `idle_unit_s`: units x seconds left in gaps too short for another booking like it, more than
+    without it; `delays`: requests in line whose next possible start it would take away.
+    """
+
+    idle_unit_s: int = 0
+    delays: int = 0
+
+
+class Candidate(Answer, frozen=True, kw_only=True):
+    """`weight` is what the preferences are worth at this start; `alternative` counts from 0."""
+
+    start: int
+    end: int
+    claims: tuple[ClaimView, ...]
+    alternative: int = 0
+    weight: float = 0.0
+    price: Price | None = None
+
+
+class Obstacle(Answer, frozen=True, kw_only=True):
+    """A booking that would have to move, with the others of its list, for a start at `start`."""
+
+    start: int
+    resource: str
+    slot: Slot
+
+
+class PollPoint(Answer, frozen=True, kw_only=True):
+    """Polling `polled` of the candidates: the expected delay, and the chance that it is enough."""
+
+    polled: int
+    delay_ms: float
+    chance: float
+
+
+class PollView(Answer, frozen=True, kw_only=True):
+    """How one ``N of {...}`` term would be polled: `chosen` of `candidates`, `needed` of them to be found.
+
+    `busy` is the learned probability that a candidate is taken; `curve` the cost over the number polled.
+    """
+
+    term: int
+    needed: int
+    candidates: int
+    chosen: int
+    busy: float
+    curve: tuple[PollPoint, ...] = ()
+
+
+class Found(Answer, frozen=True, kw_only=True):
+    """`candidates` best first; when there is none, `refusals` say which resource stands in the way.
+
+    With `explain`, `obstacles` are the fewest bookings, as far as the asker may see them, that would
+    have to move: for any start at all, or for the best one that the owners' rules allow, where that is
+    better than all candidates. Not `fewest`: so few are enough, but fewer might be; with no obstacles,
+    nothing was found within the work that one call may cost.
+    """
+
+    candidates: tuple[Candidate, ...]
+    refusals: tuple[Refusal, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
+    fewest: bool = True
+    polls: tuple[PollView, ...] = ()
+
+
+class ByKey(Body, frozen=True, kw_only=True):
+    """Settle an unknown outcome: the request that was made with `key`, or `NotFound` (never arrived)."""
+
+    key: Key
+
+
+class ById(Body, frozen=True, kw_only=True):
+    id: RequestId
+
+
+class Finish(Body, frozen=True, kw_only=True):
+    """Lock, release or cancel; repeating one that has happened answers the same again."""
+
+    id: RequestId
+    wait_ms: WaitMs = 30_000
+
+
+class Change(Body, frozen=True, kw_only=True):
+    """Replace a reservation by the same resources at another time: the old stands until it is decided.
+
+    `start` 0 keeps the start (extend, shrink); `duration_s` 0 keeps every stage's length (move);
+    `units` names the new amounts of resources that change theirs.
+    """
+
+    id: RequestId
+    key: Key
+    start: TimeS = 0
+    duration_s: Annotated[int, Meta(ge=0, le=limits.DURATION_S_MAX)] = 0
+    units: Annotated[dict[ResourceName, Units], Meta(max_length=limits.TERMS_MAX)] = {}
+    wait_ms: WaitMs = 30_000
+
+
+class ListRequests(Body, frozen=True, kw_only=True):
+    """The caller's requests, newest first; `everyone` needs the scope ``audit``."""
+
+    state: Literal["", "open", "held", "reserved", "failed", "cancelled"] = ""
+    everyone: bool = False
+    count: Annotated[int, Meta(ge=1, le=limits.LISTING_MAX)] = 100
+    before: str = ""
+    """Only requests older than this id: for the next page."""
+
+
+class Requests(Answer, frozen=True, kw_only=True):
+    requests: tuple[RequestView, ...]
+
+
+class Event(Answer, frozen=True, kw_only=True):
+    """One thing that happened to a request: for `why` and `watch`. `at_ms` is the broker's wall clock."""
+
+    number: int
+    at_ms: int
+    id: str
+    kind: str
+    detail: str = ""
+    refusals: tuple[Refusal, ...] = ()
+
+
+class Story(Answer, frozen=True, kw_only=True):
+    request: RequestView
+    events: tuple[Event, ...]
+
+
+class Watch(Body, frozen=True, kw_only=True):
+    """Events of the caller's requests after number `after`; waits up to `wait_ms` for the first."""
+
+    after: Annotated[int, Meta(ge=-1)] = -1
+    """-1: from now on."""
+    id: str = ""
+    wait_ms: WaitMs = 30_000
+
+
+class Events(Answer, frozen=True, kw_only=True):
+    """`next` is what to pass as `after` in the following call."""
+
+    events: tuple[Event, ...]
+    next: int
+
+
+# Agents (brokers keep a user's scripts; sites keep records of their runs).
+
+
+class UploadAgent(Body, frozen=True, kw_only=True):
+    """Keep `source` under `name`, for the caller alone; repeating is harmless, a new source replaces.
+
+    Raises `InvalidInput` for a script that breaks rules of the language: `refusals` has all of them.
+    """
+
+    name: ScriptName
+    source: ScriptSource
+
+
+class AgentRef(Body, frozen=True, kw_only=True):
+    """A script of the caller by its name, or by its whole hash."""
+
+    name: Annotated[str, Meta(pattern=ids.whole(ids.SCRIPT_PATTERN))]
+
+
+class ListAgents(Body, frozen=True, kw_only=True):
+    pass
+
+
+class AgentView(Answer, frozen=True, kw_only=True):
+    """A script as its owner sees it; `source` only where one script is asked for."""
+
+    name: str
+    script: ScriptHash
+    size_bytes: int
+    uploaded_at: int
+    functions: tuple[str, ...] = ()
+    """Which of ``choose`` and ``recall`` it defines."""
+    source: str = ""
+
+
+class Agents(Answer, frozen=True, kw_only=True):
+    agents: tuple[AgentView, ...]
+
+
+class TellAgent(Body, frozen=True, kw_only=True):
+    """Leave `value` for the agent of an open request, or let another `agent` go on from its next round.
+
+    `key` makes the call repeatable.
+    """
+
+    id: RequestId
+    key: Key
+    message: AgentMessage = ""
+    """Plain data as JSON text; "" leaves none."""
+    agent: Annotated[str, Meta(max_length=128)] = ""
+
+
+class ListRuns(Body, frozen=True, kw_only=True):
+    """Records of the caller's runs at this site, newest first; of one request where `id` is given."""
+
+    id: RequestId | Literal[""] = ""
+    count: Annotated[int, Meta(ge=1, le=1_000)] = 50
+
+
+class RunRef(Body, frozen=True, kw_only=True):
+    run: Annotated[str, Meta(pattern=ids.whole(ids.RUN_PATTERN))]
+
+
+class RunView(Answer, frozen=True, kw_only=True):
+    """One run of a script at a site. `record` is what `kalends agent replay` needs: MessagePack."""
+
+    run: str
+    at_ms: int
+    id: str
+    user: str
+    script: ScriptHash
+    function: str
+    code: RunCode
+    detail: str = ""
+    line: int = 0
+    steps: int = 0
+    cpu_us: int = 0
+    wall_us: int = 0
+    engine: str = ""
+    view_hash: str = ""
+    chosen: int = 0
+    """Slots that the script chose."""
+    record: bytes = b""
+
+
+class Runs(Answer, frozen=True, kw_only=True):
+    runs: tuple[RunView, ...]
+
+
+# For owners and their operators, and for auditors.
+
+
+class Reclaim(Body, frozen=True, kw_only=True):
+    """The owner needs `resource` during ``[start, end)``: no new claims there, and what is locked is moved.
+
+    The broker of each reservation moves all its parts together to the best other time, or cancels it,
+    and tells its user the `reason`. A reservation that begins within `notice_s` from now is left
+    alone. `key` makes the call repeatable.
+    """
+
+    key: Key
+    resource: ResourceName
+    start: TimeS
+    end: TimeS
+    notice_s: Annotated[int, Meta(ge=0, le=limits.DURATION_S_MAX)] = 0
+    reason: Annotated[str, Meta(max_length=200)] = ""
+
+
+class ReclaimRef(Body, frozen=True, kw_only=True):
+    key: Key
+
+
+class ListReclaims(Body, frozen=True, kw_only=True):
+    pass
+
+
+class ReclaimView(Answer, frozen=True, kw_only=True):
+    """`waiting` reservations still stand there, `gone` have been moved or cancelled."""
+
+    key: str
+    resource: str
+    start: int
+    end: int
+    reason: str = ""
+    waiting: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    spared: tuple[str, ...] = ()
+    """They begin within the notice, and stay."""
+
+
+class Reclaims(Answer, frozen=True, kw_only=True):
+    reclaims: tuple[ReclaimView, ...]
+
+
+class Audit(Body, frozen=True, kw_only=True):
+    after: str = ""
+    """Page: only request ids after this one."""
+
+
+class AuditClaim(Answer, frozen=True, kw_only=True):
+    """A claim as a site has it; `state` here tells prepared from held."""
+
+    id: str
+    att: int
+    resource: str
+    start: int
+    end: int
+    units: int
+    state: Literal["held", "prepared", "locked", "cancelled"]
+
+
+class AuditRecord(Answer, frozen=True, kw_only=True):
+    """A decision as a broker's register has it."""
+
+    id: str
+    att: int
+    state: str
+    chosen: dict[str, tuple[int, ...]] = {}
+
+
+class Audited(Answer, frozen=True, kw_only=True):
+    """`problems` is empty when all invariants that can be seen here hold.
+
+    A broker's first page also tells where a site has other claims than the register has decided; sites that
+    were not compared are `unreached`.
+    """
+
+    claims: tuple[AuditClaim, ...] = ()
+    records: tuple[AuditRecord, ...] = ()
+    problems: tuple[str, ...] = ()
+    unreached: tuple[str, ...] = ()
+    more: bool = False
+
+
+class Reconcile(Body, frozen=True, kw_only=True):
+    """A broker compares its register with every site, mends what can be mended, and names the rest.
+
+    A site is asked what it has not compared yet. With `go_on` a site, or a broker whose register was put
+    back, takes new bookings though not all have been compared.
+    """
+
+    wait_ms: WaitMs = 30_000
+    go_on: bool = False
+
+
+class LostReservation(Answer, frozen=True, kw_only=True):
+    """A reservation that its site has forgotten, and has no room for any more: `blockers` have it."""
+
+    id: str
+    user: str
+    wants: tuple[Want, ...]
+    blockers: tuple[str, ...]
+
+
+class SiteReconciled(Answer, frozen=True, kw_only=True):
+    """How the comparison with one site ended.
+
+    `relocked` were forgotten by the site, `cancelled` were ghosts there, `recovered` were forgotten by
+    the register; `lost` could not be made good.
+    """
+
+    site: str
+    compared: int = 0
+    relocked: int = 0
+    cancelled: int = 0
+    recovered: int = 0
+    lost: tuple[LostReservation, ...] = ()
+
+
+class Reconciled(Answer, frozen=True, kw_only=True):
+    """Of a broker: `sites`, and those that were `unreached`. Of a site: `at_risk`, the number of reservations
+    of each register that has not compared in this life of it. `recovering`: its store was put back to an
+    earlier state, and it takes nothing new yet.
+    """
+
+    sites: tuple[SiteReconciled, ...] = ()
+    unreached: tuple[str, ...] = ()
+    recovering: bool = False
+    at_risk: dict[str, int] = {}
+
+
+class Drain(Body, frozen=True, kw_only=True):
+    """Take no new claims (`on`), or take them again; what is promised is kept."""
+
+    on: bool
+
+
+class Health(Answer, frozen=True, kw_only=True):
+    status: Literal["ok", "starting", "draining", "failing"]
+    role: Literal["site", "broker"]
+    name: str
+    version: str
+    detail: str = ""
+
+
+Scope = Literal["", "use", "audit", "admin", "broker"]
+"""What a token must allow: "" is open to everyone, "use" any user, "broker" vouches for users."""
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """One call: `name` on sessions and in the client, `method` and `path` over HTTP."""
+
+    name: str
+    method: Literal["GET", "POST"]
+    path: str
+    body: type[Body]
+    answer: type[Answer]
+    scope: Scope
+    roles: tuple[Literal["site", "broker"], ...]
+    summary: str
+
+
+class Nothing(Body, frozen=True, kw_only=True):
+    pass
+
+
+_BROKER: tuple[Literal["site", "broker"], ...] = ("broker",)
+_SITE: tuple[Literal["site", "broker"], ...] = ("site",)
+_BOTH: tuple[Literal["site", "broker"], ...] = ("site", "broker")
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("health", "GET", "/healthz", Nothing, Health, "", _BOTH, "Is it up and able to work"),
+    Operation("resources", "GET", "/v1/resources", ListResources, Resources, "use", _BOTH,
+              "Resources that the caller may see"),
+    Operation("calendar", "POST", "/v1/calendar", ShowCalendar, CalendarView, "use", _BOTH,
+              "One resource's slots, and what is free for the caller"),
+    Operation("find", "POST", "/v1/find", Find, Found, "use", _BROKER,
+              "Where a request could start; touches nothing"),
+    Operation("book", "POST", "/v1/requests", Book, RequestView, "use", _BROKER,
+              "Book or hold: all of it or nothing"),
+    Operation("by_key", "POST", "/v1/requests/by-key", ByKey, RequestView, "use", _BROKER,
+              "The request made with a key: settles an unknown outcome"),
+    Operation("list", "POST", "/v1/requests/list", ListRequests, Requests, "use", _BROKER,
+              "The caller's requests, newest first"),
+    Operation("show", "GET", "/v1/requests/{id}", ById, RequestView, "use", _BROKER,
+              "One request"),
+    Operation("why", "GET", "/v1/requests/{id}/why", ById, Story, "use", _BROKER,
+              "What happened to a request, and who refused it by which rule"),
+    Operation("lock", "POST", "/v1/requests/{id}/lock", Finish, RequestView, "use", _BROKER,
+              "Lock what is held: all of it or nothing"),
+    Operation("release", "POST", "/v1/requests/{id}/release", Finish, RequestView, "use", _BROKER,
+              "Give up what is held"),
+    Operation("cancel", "POST", "/v1/requests/{id}/cancel", Finish, RequestView, "use", _BROKER,
+              "Cancel a reservation on all its sites"),
+    Operation("change", "POST", "/v1/requests/{id}/change", Change, RequestView, "use", _BROKER,
+              "Move, extend or shrink: the old stands until the new is decided"),
+    Operation("watch", "POST", "/v1/watch", Watch, Events, "use", _BROKER,
+              "What happens to the caller's requests, as it happens"),
+    Operation("agent_upload", "POST", "/v1/agents", UploadAgent, AgentView, "use", _BROKER,
+              "Keep a script under a name, once it keeps the rules of the language"),
+    Operation("agent_list", "GET", "/v1/agents", ListAgents, Agents, "use", _BROKER,
+              "The caller's scripts"),
+    Operation("agent_show", "GET", "/v1/agents/{name}", AgentRef, AgentView, "use", _BROKER,
+              "One script of the caller, with its source"),
+    Operation("agent_delete", "POST", "/v1/agents/{name}/delete", AgentRef, AgentView, "use", _BROKER,
+              "Forget a script; requests under way keep it"),
+    Operation("agent_tell", "POST", "/v1/requests/{id}/agent", TellAgent, RequestView, "use", _BROKER,
+              "Leave a message for a request's agent, or let another agent go on"),
+    Operation("agent_runs", "POST", "/v1/runs", ListRuns, Runs, "use", _SITE,
+              "Records of what the caller's scripts did here, newest first"),
+    Operation("agent_run", "GET", "/v1/runs/{run}", RunRef, RunView, "use", _SITE,
+              "One run with its record, to be replayed"),
+    Operation("audit", "POST", "/v1/audit", Audit, Audited, "audit", _BOTH,
+              "All claims or decisions, and any invariant that does not hold"),
+    Operation("drain", "POST", "/v1/drain", Drain, Health, "admin", _BOTH,
+              "Take no new claims, or take them again"),
+    Operation("reconcile", "POST", "/v1/reconcile", Reconcile, Reconciled, "admin", _BOTH,
+              "Compare what broker and sites have of each other, and mend what differs"),
+    Operation("reclaim", "POST", "/v1/reclaims", Reclaim, ReclaimView, "admin", _SITE,
+              "Take a time back: nothing new there, and what is locked is moved or cancelled"),
+    Operation("reclaims", "GET", "/v1/reclaims", ListReclaims, Reclaims, "admin", _SITE,
+              "Times that were taken back, and the reservations still there"),
+    Operation("reclaim_end", "POST", "/v1/reclaims/{key}/end", ReclaimRef, ReclaimView, "admin",
+              _SITE, "Withdraw a reclaim: the time can be booked again"),
+)  # fmt: skip
+
+OPERATION: dict[str, Operation] = {operation.name: operation for operation in OPERATIONS}
+
+
+class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One call on a client's session (WebSocket ``/v1/calls``): `number` pairs it with its reply."""
+
+    number: Annotated[int, Meta(ge=0, le=(1 << 53))]
+    name: Annotated[str, Meta(max_length=32)]
+    body: dict[str, object] = {}
+
+
+class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Exactly one of `answer` and `problem`."""
+
+    number: int
+    answer: object = None
+    problem: Problem | None = None
+
+
+CallFrame = Annotated[list[Call], Meta(max_length=limits.FRAME_MESSAGES_MAX)]
+"""A client's session frame: MessagePack of several calls in flight."""

@@ -1,0 +1,694 @@
+"""The protocol's messages between brokers and sites, as validated types.
+
+A session carries `Frame`s; a frame carries many messages, all from one sender. Every message is
+idempotent on ``(rid, att, kind)``: a receiver recomputes its answer from its state, so losing,
+repeating and reordering are harmless. ``att`` is the attempt: ballot, fencing token and tag of every
+vote at once. Unknown fields and wrong types are errors that name the path.
+
+======== ============= ==========================================================================
+message  direction     meaning
+======== ============= ==========================================================================
+Hello    site->broker  first on a session: who I am, my epoch, my resources
+Welcome  broker->site  first on a session: which register I work for, what it remembers of you
+Known    site->broker  the answer to Welcome: this life of mine, and whether I have forgotten something
+Compare  broker->site  what do you keep for my register? A page of it
+Compared site->broker  the answer to Compare
+Relock   broker->site  this was committed with you, and you have forgotten it: lock it again
+Relocked site->broker  it is locked; or what stands in the way
+Settled  broker->site  all has been compared, and made good or named
+Query    broker->site  what is free, as this principal may see it; touches nothing
+View     site->broker  the answer to Query
+Visit    broker->site  hold these slots, or promise them at once (``mode="vote"``), or wait in line
+Visited  site->broker  what is held or promised, the place in line, or why not
+Dispatch broker->site  let an agent choose here (and at sites near), and hold what it chooses
+Report   site->broker  what is held for the agent's choice, and what else there would have been
+Prepare  broker->site  promise what is held (phase one of two-phase commit)
+Voted    site->broker  yes: durably promised; no; locked; stale
+Decide   broker->site  the outcome of an attempt (phase two)
+Done     site->broker  Decide or Cancel is durably applied
+Forget   broker->site  all chosen sites have said Done: the commit record may go
+Cancel   broker->site  a locked reservation is cancelled
+Release  broker->site  holds are given up
+Renew    broker->site  keep these holds alive; carries what pushes may have lost
+Renewed  site->broker  which holds live, which are gone; recalls, repeated
+Stale    site->broker  your attempt is over: re-read your register
+Recall   site->broker  an older request wants what you hold: prepare it, or give it back
+Give     broker->site  the answer to Recall: given back, still in line
+Grant    site->broker  what you waited for is held for you
+Locked   site->broker  what you waited for is locked by another: no waiting helps
+Await    broker->site  tell me when something frees in these windows (a waiting list)
+Awaited  site->broker  the place in that list; ``offered``: something has freed, you are asked first
+Reclaim  site->broker  the owner takes a locked slot back: move the reservation, or cancel it
+Inquire  site->broker  a promise has waited long: what was decided?
+Outcome  broker->site  the answer to Inquire, from the register
+PeerAsk  site->site    no broker answers: what do you know of this attempt?
+PeerSays site->site    locked, prepared, or never (a durable refusal, written before it is said)
+======== ============= ==========================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kalends.core import identifiers as ids
+from kalends.core import limits
+from kalends.core.errors import Refusal
+from kalends.core.principals import Principal
+from kalends.core.resources import ResourceInfo, Slot
+from kalends.core.scripts import (
+    AgentMessages,
+    Arguments,
+    Asks,
+    HeldChoice,
+    Offered,
+    RunCode,
+    ScriptHash,
+    ScriptSource,
+    Starts,
+    Stop,
+)
+
+WIRE_VERSION = 2
+
+RequestId = Annotated[str, Meta(pattern=ids.whole(ids.REQUEST_ID_PATTERN))]
+Attempt = Annotated[int, Meta(ge=1, le=1_000_000)]
+HoldId = Annotated[int, Meta(ge=1, le=(1 << 62))]
+"""A claim's number at its site: store epoch << 40 | sequence; strictly increasing there."""
+Count = Annotated[int, Meta(ge=0, le=(1 << 62))]
+"""A whole number that every store and codec on the way can carry: clocks, epochs, positions."""
+SiteName = Annotated[str, Meta(pattern=ids.whole(ids.NAME_PATTERN))]
+ResourceName = Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
+TimeS = Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
+Units = Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)]
+HoldIds = Annotated[tuple[HoldId, ...], Meta(max_length=limits.CLAIMS_MAX)]
+LifeId = Annotated[str, Meta(pattern=ids.whole(ids.REGISTER_PATTERN))]
+RegisterId = Annotated[str, Meta(pattern=ids.whole(ids.REGISTER_PATTERN))]
+Secret = Annotated[str, Meta(min_length=16, max_length=64)]
+Proof = Annotated[str, Meta(max_length=64)]
+"""A secret that proves the right to say something (`kalends.contract.proofs`), or "" for none."""
+Warrant = Annotated[str, Meta(max_length=96)]
+"""The register's own proof of what it tells a site: kept there, and shown to it should it ever forget."""
+
+Proofs = Annotated[dict[SiteName, Proof], Meta(max_length=limits.CLAIMS_MAX)]
+"""Of a commit: for each other site of the request what proves it there, for a peer that asks."""
+Url = Annotated[str, Meta(max_length=512)]
+
+
+Refusals = Annotated[tuple[Refusal, ...], Meta(max_length=limits.REFUSALS_MAX)]
+
+Chosen = dict[SiteName, HoldIds]
+"""Site to the hold ids that the decision chose there."""
+
+
+class Want(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`units` of `resource` during ``[start, end)``."""
+
+    resource: ResourceName
+    start: TimeS
+    end: TimeS
+    units: Units
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A polled site, and where its peers reach it when no broker answers.
+
+    `secret` proves there that the site to which this is said takes part, and is for nobody else.
+    """
+
+    site: SiteName
+    url: Url
+    secret: Proof = ""
+
+
+class HeldSlot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A claim that the site made for `want` number `index` of the visit."""
+
+    index: Count
+    hold_id: HoldId
+
+
+class Message(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True,
+    tag_field="kind", tag=str.lower,
+):  # fmt: skip
+    """Base of all messages; the tag on the wire is the class name in lower case."""
+
+
+class Hello(Message, frozen=True, kw_only=True):
+    """`near` are the sites that this one passes an agent's visit on to."""
+
+    site: SiteName
+    epoch: Count
+    resources: Annotated[tuple[ResourceInfo, ...], Meta(max_length=limits.RESOURCES_MAX)]
+    near: Annotated[tuple[SiteName, ...], Meta(max_length=64)] = ()
+
+
+class Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How far a store was: a life of it, and its position then. A site, or a register, tells it to others.
+
+    `proof` is of whose store it is (`kalends.contract.proofs`): others can show it, and make none up.
+    """
+
+    life: LifeId
+    position: Count
+    proof: Proof
+
+
+class Welcome(Message, frozen=True, kw_only=True):
+    """The answer to `Hello`, before anything else on the session.
+
+    `register` is the identity of the broker's register: all its replicas have the same, and no other
+    broker has. Reservations belong to the register that made them. `secret` is the site's key: what
+    proves at this site whatever is said for the register (`kalends.contract.proofs`). `remembered` is
+    what the register, and this replica of the broker, last heard of the site.
+    """
+
+    register: RegisterId
+    secret: Proof = ""
+    remembered: Annotated[tuple[Mark, ...], Meta(max_length=4)] = ()
+
+
+class Known(Message, frozen=True, kw_only=True):
+    """`behind`: the site's past is not the one that was remembered, or another register has found that:
+    compare before anything new is asked for. `forgotten`: what the register, or this replica, was told
+    before may be gone. `marks` are what the site remembers of the register.
+    """
+
+    behind: bool = False
+    forgotten: bool = False
+    marks: Annotated[tuple[Mark, ...], Meta(max_length=limits.MARKS_MAX)] = ()
+
+
+class Compare(Message, frozen=True, kw_only=True):
+    """`after` is the last request of the page before; "" begins anew."""
+
+    after: RequestId | Literal[""] = ""
+
+
+class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a site keeps of one request: a promise, a reservation, or what became of it."""
+
+    rid: RequestId
+    att: Attempt
+    state: Literal["promised", "locked", "cancelled", "replaced"]
+    principal: Principal
+    secret: Secret
+    stamp: Count
+    wants: Annotated[tuple[Want, ...], Meta(max_length=limits.CLAIMS_MAX)]
+    chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)] = {}
+    replaces: RequestId | Literal[""] = ""
+    warrant: Warrant = ""
+
+
+class Compared(Message, frozen=True, kw_only=True):
+    """All that is kept of requests after `after`, up to `until` ("": to the last).
+
+    What ended before `horizon` may have been dropped.
+    """
+
+    after: RequestId | Literal[""] = ""
+    until: RequestId | Literal[""] = ""
+    horizon: TimeS = 0
+    kept: Annotated[tuple[Kept, ...], Meta(max_length=limits.COMPARED_MAX)] = ()
+
+
+class Relock(Message, frozen=True, kw_only=True):
+    """`wants` are what `chosen` chose at this site. The rest is as in `Visit`."""
+
+    rid: RequestId
+    att: Attempt
+    stamp: Count
+    principal: Principal
+    secret: Secret
+    wants: Annotated[tuple[Want, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)]
+    parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    need: Annotated[int, Meta(ge=1)]
+    coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
+    proofs: Proofs = {}
+    warrant: Warrant = ""
+    replaces: RequestId | Literal[""] = ""
+
+
+class Relocked(Message, frozen=True, kw_only=True):
+    """`blockers` are requests that have what is needed, or say why there is no room; empty: it is locked."""
+
+    rid: RequestId
+    blockers: Annotated[tuple[Annotated[str, Meta(max_length=256)], ...], Meta(max_length=256)] = ()
+
+
+class Settled(Message, frozen=True, kw_only=True):
+    """The register of this broker has nothing left to compare with the site."""
+
+
+class Query(Message, frozen=True, kw_only=True):
+    """`units` only bound the search to places that matter; 1 asks for everything.
+
+    `counting` says which claims of others count as taken: all of them; those that are locked, for
+    what is held may come free; or none, which shows the owners' rules alone. Room that is kept for
+    requests older than `stamp` (0: for all that wait) counts as taken with "all".
+    """
+
+    query_id: Count
+    stamp: Count = 0
+    counting: Literal["all", "locked", "none"] = "all"
+    principal: Principal
+    wants: Annotated[tuple[Want, ...], Meta(max_length=limits.CLAIMS_MAX)]
+    detail: bool = False
+    """Also list the slots themselves, with states, for `kalends calendar`."""
+    length_s: Annotated[int, Meta(ge=0, le=limits.DURATION_S_MAX)] = 0
+    """The shortest that is wanted; where the owner lets nobody book so long, nothing is shown as free."""
+    replaces: RequestId | Literal[""] = ""
+    """Count this request's locked claims as free: the view of a move, extend or shrink."""
+
+
+class FreeSteps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Free capacity of one resource as this principal may use it: ``(start, end, units)``, in order.
+
+    Gaps between steps are not free. Complete up to `until`.
+    """
+
+    resource: ResourceName
+    until: TimeS
+    steps: Annotated[
+        tuple[tuple[TimeS, TimeS, Units], ...], Meta(max_length=limits.VIEW_STEPS_MAX)
+    ] = ()
+    slots: Annotated[tuple[Slot, ...], Meta(max_length=limits.LISTING_MAX)] = ()
+    waiting: Annotated[
+        tuple[tuple[TimeS, TimeS, Units], ...], Meta(max_length=limits.LISTING_MAX)
+    ] = ()
+    """With ``detail``: what requests on waiting lists hope for, of those that want it at one time only."""
+    held: bool = False
+    """Others hold some of it, or wait for it: looking with ``counting="locked"`` may show more."""
+    refusal: Refusal | None = None
+
+
+class View(Message, frozen=True, kw_only=True):
+    query_id: Count
+    epoch: Count
+    views: Annotated[tuple[FreeSteps, ...], Meta(max_length=limits.CLAIMS_MAX)]
+
+
+class Visit(Message, frozen=True, kw_only=True):
+    """Hold or promise every slot of `wants`, or none of them.
+
+    `need` of the `parts` must say yes for a commit; `coords` are where an Inquire may be posted;
+    `secret` proves the request to this site, in every message about it, and this site to the broker.
+    """
+
+    rid: RequestId
+    att: Attempt
+    stamp: Count
+    mode: Literal["hold", "vote"]
+    principal: Principal
+    wants: Annotated[tuple[Want, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    need: Annotated[int, Meta(ge=1, le=limits.CLAIMS_MAX)]
+    coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
+    secret: Secret
+    hold_ms: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX)]
+    replaces: RequestId | Literal[""] = ""
+    queue: bool = False
+    """With ``mode="hold"``: where others hold it, wait in line; repeating the visit keeps the place."""
+    considered: bool = False
+    """A person considers the hold: when it is recalled they have longer to answer."""
+
+
+class Visited(Message, frozen=True, kw_only=True):
+    """`vote` is "none" for a hold; refusals are given when nothing is held.
+
+    `ahead` is the number of requests before this one in line, or -1: it does not wait. The refusals
+    then say what it waits for.
+    """
+
+    rid: RequestId
+    att: Attempt
+    epoch: Count
+    vote: Literal["yes", "no", "none"]
+    held: Annotated[tuple[HeldSlot, ...], Meta(max_length=limits.CLAIMS_MAX)] = ()
+    refusals: Refusals = ()
+    ahead: Annotated[int, Meta(ge=-1, le=(1 << 31))] = -1
+
+
+class Dispatch(Message, frozen=True, kw_only=True):
+    """Run the script `script` on the offers of `asks`, and hold what it chooses.
+
+    `source` is left out where the site has seen it. `round` counts the visits of this request from 1;
+    `inbox` is what its client has left for the agent. Visits named in `near` are passed on. The rest
+    is as in `Visit`.
+    """
+
+    rid: RequestId
+    att: Attempt
+    stamp: Count
+    round: Annotated[int, Meta(ge=1, le=1_000)] = 1
+    principal: Principal
+    script: ScriptHash
+    source: ScriptSource = ""
+    text: Annotated[str, Meta(max_length=limits.REQUEST_TEXT_MAX)] = ""
+    arguments: Arguments = {}
+    inbox: AgentMessages = ()
+    starts: Starts
+    asks: Asks
+    near: Annotated[tuple[Stop, ...], Meta(max_length=64)] = ()
+    parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    need: Annotated[int, Meta(ge=1, le=limits.CLAIMS_MAX)]
+    coords: Annotated[tuple[Url, ...], Meta(max_length=16)] = ()
+    secret: Secret
+    hold_ms: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX)]
+    register: RegisterId | Literal[""] = ""
+    """Where the visit is passed on: the register of the broker that it comes from."""
+    way: SiteName | Literal[""] = ""
+    """Where the visit is passed on: by which site. `secret` then proves that it was sent this way."""
+
+
+class SiteReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What came of an agent's visit at one site.
+
+    `held` is in order of preference. `code` is "ok" when the script chose; any other says why the
+    site's default chose instead (`detail`, and the `line` of the script where that is known).
+    `wished` are the common starts that were preferred, best first, held or not; `offered` what there
+    was to choose from. `refusals` say why nothing was on offer, or nothing could be held.
+    """
+
+    site: SiteName
+    epoch: Count = 0
+    code: RunCode = "ok"
+    detail: Annotated[str, Meta(max_length=1_000)] = ""
+    line: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+    held: Annotated[tuple[HeldChoice, ...], Meta(max_length=limits.CLAIMS_MAX)] = ()
+    wished: Annotated[tuple[TimeS, ...], Meta(max_length=limits.OFFERS_MAX)] = ()
+    offered: Annotated[tuple[Offered, ...], Meta(max_length=limits.CLAIMS_MAX)] = ()
+    refusals: Refusals = ()
+    sent: AgentMessages = ()
+    run: Annotated[str, Meta(max_length=64)] = ""
+    """The number of the run's record at the site, for `kalends agent replay`."""
+
+
+class Report(Message, frozen=True, kw_only=True):
+    """The answer to `Dispatch`: first of the site itself, then of each site it was passed on to."""
+
+    rid: RequestId
+    att: Attempt
+    sites: Annotated[tuple[SiteReport, ...], Meta(min_length=1, max_length=65)]
+
+
+class Prepare(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    secret: Proof = ""
+    hold_ids: Annotated[tuple[HoldId, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    parts: Annotated[tuple[Part, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    need: Annotated[int, Meta(ge=1, le=limits.CLAIMS_MAX)]
+
+
+class Voted(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    epoch: Count
+    vote: Literal["yes", "no", "locked", "stale"]
+    refusals: Refusals = ()
+
+
+class Decide(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    secret: Proof = ""
+    outcome: Literal["commit", "abort"]
+    proofs: Proofs = {}
+    warrant: Warrant = ""
+    chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)] = {}
+
+
+class Done(Message, frozen=True, kw_only=True):
+    """`of` says which: a reservation's Decide and its Cancel are both answered Done."""
+
+    rid: RequestId
+    att: Attempt
+    of: Literal["commit", "abort", "cancel"]
+
+
+class Forget(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    secret: Proof = ""
+
+
+class Cancel(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    secret: Proof = ""
+    warrant: Warrant = ""
+
+
+class Release(Message, frozen=True, kw_only=True):
+    """Empty `hold_ids`: all holds of the request, and its places in line and in waiting lists."""
+
+    rid: RequestId
+    att: Attempt
+    secret: Proof = ""
+    hold_ids: HoldIds = ()
+
+
+class Renew(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    secret: Proof = ""
+    hold_ids: HoldIds
+    hold_ms: Annotated[int, Meta(ge=1, le=limits.HOLD_MS_MAX)]
+    considered: bool = False
+    """As in `Visit`."""
+
+
+class Renewed(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    epoch: Count
+    kept: HoldIds = ()
+    lost: HoldIds = ()
+    recall_ms: Annotated[int, Meta(ge=0, le=limits.RECALL_MS_MAX)] = 0
+    """An older request wants what is held here: what is left of the time to answer; 0: nobody does."""
+
+
+class Stale(Message, frozen=True, kw_only=True):
+    """`att` is the attempt of the message that came too late; `seen` is the highest known here."""
+
+    rid: RequestId
+    att: Attempt
+    seen: Count
+
+
+class Recall(Message, frozen=True, kw_only=True):
+    """Prepare, or give back, all that is held here, within `left_ms`; then the site takes it back."""
+
+    rid: RequestId
+    att: Attempt
+    left_ms: Annotated[int, Meta(ge=0, le=limits.RECALL_MS_MAX)]
+
+
+class Give(Message, frozen=True, kw_only=True):
+    """What was held goes to the older request; this one stays in line, by its own stamp."""
+
+    rid: RequestId
+    att: Attempt
+    secret: Proof = ""
+    hold_ids: HoldIds
+
+
+class Grant(Message, frozen=True, kw_only=True):
+    """As `Visited` for a visit that has waited; `held` numbers its wants."""
+
+    rid: RequestId
+    att: Attempt
+    epoch: Count
+    held: Annotated[tuple[HeldSlot, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+
+
+class Locked(Message, frozen=True, kw_only=True):
+    """The request is not in line any more; `refusals` say what is taken."""
+
+    rid: RequestId
+    att: Attempt
+    refusals: Refusals = ()
+
+
+class Freed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Something on `resource` has come free during ``[start, end)``: how much, a look tells."""
+
+    resource: ResourceName
+    start: TimeS
+    end: TimeS
+
+
+class Await(Message, frozen=True, kw_only=True):
+    """Be told when room frees in the windows `wants`: of at least so many units, for at least `length_s`.
+
+    Room that frees is offered in order of stamp, one request at a time: until it answers by an Await
+    that has `seen` the offer, or by a visit, or a few seconds have passed, nobody younger gets that room.
+    Repeating it keeps the place in the list; without that it is lost after a minute.
+    `seen` is the number of the last news of this list (see `Awaited`) that the asker has looked into; 0:
+    none, for it is new there, or the site has not answered its look.
+    """
+
+    rid: RequestId
+    att: Attempt
+    secret: Proof = ""
+    stamp: Count
+    principal: Principal
+    wants: Annotated[tuple[Want, ...], Meta(min_length=1, max_length=limits.LISTING_MAX)]
+    length_s: Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
+    seen: Count = 0
+
+
+class Awaited(Message, frozen=True, kw_only=True):
+    """`ahead`: how many older requests wait for something in the same windows.
+
+    `offered` has come free, and is kept for this request for some seconds. All that comes free in its
+    windows is offered to it at some time, unless somebody before takes it.
+    `news` is the number of the last thing that the asker should look into; it is told, and told again,
+    until the asker has `seen` it. `fresh`: besides what is offered here something may have freed unseen,
+    before it waited for all of this, or while what it was told was lost: look once more.
+    """
+
+    rid: RequestId
+    att: Attempt
+    ahead: Annotated[int, Meta(ge=0, le=(1 << 31))] = 0
+    offered: Annotated[tuple[Freed, ...], Meta(max_length=limits.LISTING_MAX)] = ()
+    fresh: bool = False
+    news: Count = 0
+
+
+class Reclaim(Message, frozen=True, kw_only=True):
+    """The owner needs `resources` during ``[start, end)``, which are locked for `rid` there.
+
+    Repeated until the reservation is moved or cancelled: the site never breaks a lock by itself.
+    `reason` is for the reservation's user.
+    """
+
+    rid: RequestId
+    att: Attempt
+    resources: Annotated[tuple[ResourceName, ...], Meta(min_length=1, max_length=limits.CLAIMS_MAX)]
+    start: TimeS
+    end: TimeS
+    reason: Annotated[str, Meta(max_length=200)] = ""
+
+
+class Inquire(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    site: SiteName
+    secret: Secret
+
+
+class Outcome(Message, frozen=True, kw_only=True):
+    """`done`: every chosen site has locked what is committed, or freed what was cancelled since."""
+
+    rid: RequestId
+    att: Attempt
+    secret: Proof = ""
+    outcome: Literal["commit", "abort", "pending"]
+    proofs: Proofs = {}
+    warrant: Warrant = ""
+    chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)] = {}
+    done: bool = False
+
+
+class PeerAsk(Message, frozen=True, kw_only=True):
+    """`until` is the latest end of the asker's slots: how long a refusal must be remembered.
+
+    `secret` proves that `site` takes part; `register` says whose request it is, and so by which key.
+    """
+
+    rid: RequestId
+    att: Attempt
+    site: SiteName
+    register: RegisterId | Literal[""] = ""
+    secret: Secret
+    until: TimeS
+
+
+class PeerSays(Message, frozen=True, kw_only=True):
+    rid: RequestId
+    att: Attempt
+    site: SiteName
+    says: Literal["locked", "prepared", "never"]
+    proofs: Proofs = {}
+    """With "locked": what proves the commit to the asker, and by the asker to others who ask it."""
+    chosen: Annotated[Chosen, Meta(max_length=limits.CLAIMS_MAX)] = {}
+
+
+ToSite = (
+    Welcome
+    | Compare
+    | Relock
+    | Settled
+    | Query
+    | Visit
+    | Dispatch
+    | Prepare
+    | Decide
+    | Forget
+    | Cancel
+    | Release
+    | Renew
+    | Give
+    | Await
+    | Outcome
+)
+"""What a broker may send to a site on a session."""
+
+ToBroker = (
+    Hello
+    | Known
+    | Compared
+    | Relocked
+    | View
+    | Visited
+    | Report
+    | Voted
+    | Done
+    | Renewed
+    | Stale
+    | Recall
+    | Grant
+    | Locked
+    | Awaited
+    | Reclaim
+    | Inquire
+)
+"""What a site may send to a broker on a session."""
+
+BetweenSites = PeerAsk | PeerSays
+
+
+class FrameToSite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`lc` is the sender's logical clock at sending; receivers merge it.
+
+    `wall_ms` is what its wall clock shows then (UTC), so that clocks that disagree are noticed; 0: not
+    said.
+    `proof` is a fresh token now and then: the session is believed for longer
+    (`kalends.serving.auth.session_proof`).
+    `mark` is how far the register is, where that has changed since the frame before.
+    """
+
+    v: Literal[2]
+    source: SiteName
+    lc: Count
+    messages: Annotated[list[ToSite], Meta(max_length=limits.FRAME_MESSAGES_MAX)]
+    wall_ms: Count = 0
+    proof: Annotated[str, Meta(max_length=limits.TOKEN_CHARACTERS_MAX)] = ""
+    mark: Mark | None = None
+
+
+class FrameToBroker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """As `FrameToSite`, the other way; `mark` is said once a register has been welcomed."""
+
+    v: Literal[2]
+    source: SiteName
+    lc: Count
+    messages: Annotated[list[ToBroker], Meta(max_length=limits.FRAME_MESSAGES_MAX)]
+    wall_ms: Count = 0
+    mark: Mark | None = None

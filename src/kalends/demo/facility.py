@@ -1,0 +1,177 @@
+"""Three sites and a broker on loopback, as in examples/facility: configurations, keys, all running.
+
+The configurations are the files of that example, with ports that are free; keys and tokens are real.
+Tokens are in ``tokens/USER``, and the file ``environment`` makes a shell use the facility as `ada`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+import kalends
+from kalends.core.errors import Conflict
+from kalends.demo import processes
+from kalends.demo.processes import Server
+from kalends.demo.together import all_of, until
+from kalends.serving.auth.keys import load_private_key, write_key_pair
+from kalends.serving.auth.tokens import mint
+
+BROKER: Final = "npaci"
+SITES: Final = ("sdsc", "caltech", "ncsa")
+USER: Final = "ada"
+OPERATOR: Final = "operator"
+TOKEN_LIFETIME_S: Final = 10 * 3_600
+
+_LISTEN = re.compile(r'^listen = "127\.0\.0\.1:[0-9]+"$', re.MULTILINE)
+_PEER = re.compile(r'^name = "([a-z]+)"\nurl = "[^"]*"$', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Facility:
+    """The servers, by name, and the directory of all their files."""
+
+    directory: Path
+    servers: Mapping[str, Server]
+
+    @property
+    def broker_url(self) -> str:
+        return self.servers[BROKER].url
+
+    def token_file(self, user: str) -> Path:
+        return self.directory / "tokens" / user
+
+    def token(self, user: str) -> str:
+        return self.token_file(user).read_text("ascii").strip()
+
+    def environment(self) -> dict[str, str]:
+        """What the program `kalends` and the examples read, to call this broker as `USER`."""
+        return {
+            "KALENDS_BROKER": self.broker_url,
+            "KALENDS_TOKEN_FILE": str(self.token_file(USER)),
+            "KALENDS_FACILITY": str(self.directory),
+        }
+
+
+@contextlib.asynccontextmanager
+async def facility(
+    directory: Path, now_s: int, said: Callable[[str], None] = lambda line: None
+) -> AsyncIterator[Facility]:
+    """A facility in `directory`, which is made or must be empty, until this context ends.
+
+    `said` is told what goes on. Raises `Conflict` for a directory with something in it, and what
+    `servers` and `all_sites_up` raise. However the context ends, no server is left running; the files stay.
+    """
+    make_directory(directory)
+    said("writing configurations, making keys and tokens")
+    write_configurations(directory)
+    make_keys(directory, now_s)
+    async with servers(directory, said) as running:
+        made = Facility(directory, running)
+        (directory / "environment").write_text(
+            "".join(f"export {name}={shlex.quote(v)}\n" for name, v in made.environment().items())
+        )
+        await all_sites_up(made)
+        yield made
+
+
+async def all_sites_up(running: Facility) -> None:
+    """Wait until the broker hears all of its sites; raises `Unavailable` when it does not."""
+    url, token = running.broker_url, running.token(OPERATOR)
+    async with kalends.connect(url, token=token) as client:
+        await until(
+            client.resources,
+            lambda answer: all(site.state == "up" for site in answer.sites),
+            "the broker does not hear all of its sites",
+        )
+
+
+def make_directory(directory: Path) -> None:
+    """Make `directory`, for its owner only; raises `Conflict` when there is something in it."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        empty = not any(directory.iterdir())
+    except OSError as error:
+        raise Conflict(
+            f"this cannot be a directory for the demo: {error.strerror}", where=str(directory)
+        ) from error
+    if not empty:
+        raise Conflict(
+            "there is something in this directory already",
+            where=str(directory),
+            remedy="name a new directory, or remove this one",
+        )
+
+
+def write_configurations(directory: Path) -> None:
+    """The files of examples/facility, as they are."""
+    packaged = resources.files("kalends.demo") / "data"
+    for name in [*(f"site-{site}.toml" for site in SITES), "broker.toml"]:
+        (directory / name).write_text((packaged / name).read_text("utf-8"), "utf-8")
+
+
+def make_keys(directory: Path, now_s: int) -> None:
+    """What examples/facility/make-keys.sh makes: a key for people, one for the broker, and tokens."""
+    keys, tokens = directory / "keys", directory / "tokens"
+    for made in (keys, tokens):
+        made.mkdir(mode=0o700)
+    write_key_pair(keys / "people")
+    write_key_pair(keys / BROKER)
+    people = load_private_key(keys / "people")
+    for user, group, audience, scopes in (
+        (USER, "crystallography", [BROKER], ["use"]),
+        (OPERATOR, "operators", [BROKER, *SITES], ["use", "audit", "admin"]),
+    ):
+        token = mint(
+            people, user=user, groups=[group], audience=audience, scopes=scopes,
+            issuer="people", lifetime_s=TOKEN_LIFETIME_S, now_s=now_s,
+        )  # fmt: skip
+        (tokens / user).touch(mode=0o600)
+        (tokens / user).write_text(f"{token}\n", "ascii")
+
+
+@contextlib.asynccontextmanager
+async def servers(
+    directory: Path, said: Callable[[str], None] = lambda line: None
+) -> AsyncIterator[Mapping[str, Server]]:
+    """The servers configured in `directory`, on free ports, until this context ends.
+
+    Raises `Unavailable` when one does not come up. However the context ends, all have ended too.
+    """
+    running: dict[str, Server] = {}
+
+    async def begin(name: str, configuration: Path) -> None:
+        running[name] = await processes.start(name, configuration)
+        said(f"{name} listens at {running[name].url}")
+
+    try:
+        said(f"starting the sites {', '.join(SITES)}")
+        await all_of(begin(name, _on_free_port(directory, name)) for name in SITES)
+        said(f"starting the broker {BROKER}")
+        await begin(BROKER, _with_sites(directory, running))
+        yield running
+    finally:
+        await processes.stop(running.values())
+
+
+def _on_free_port(directory: Path, site: str) -> Path:
+    text = (directory / f"site-{site}.toml").read_text("utf-8")
+    return _write(directory / f"running-{site}.toml", _LISTEN.sub('listen = "127.0.0.1:0"', text))
+
+
+def _with_sites(directory: Path, sites: Mapping[str, Server]) -> Path:
+    text = (directory / "broker.toml").read_text("utf-8")
+    text = _LISTEN.sub('listen = "127.0.0.1:0"', text)
+    text = _PEER.sub(lambda peer: f'name = "{peer[1]}"\nurl = "{sites[peer[1]].url}"', text)
+    return _write(directory / "running-broker.toml", text)
+
+
+def _write(path: Path, text: str) -> Path:
+    path.write_text(text, "utf-8")
+    return path

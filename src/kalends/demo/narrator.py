@@ -1,0 +1,144 @@
+"""The demo told in text: every step with the command that does the same, and what came out."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from kalends.cli import _output, _terminal, _words
+from kalends.cli.why import story_lines
+from kalends.contract.calls import CalendarView, Candidate, RequestView, Story
+from kalends.core.identifiers import short_id
+from kalends.core.intervals import Interval
+from kalends.demo.calendar_drawing import draw_all
+from kalends.demo.facility import Facility
+from kalends.demo.story import DURATION, MACHINE, TEXT, UNITS
+
+
+class TextTeller:
+    """Prints the steps on standard output, with times in `zone`."""
+
+    def __init__(self, zone: ZoneInfo) -> None:
+        self._zone = zone
+
+    def filled(self, jobs: int, seconds: float) -> None:
+        _output.say(f"{jobs} jobs of a real IBM SP2 are booked on {MACHINE}, in {seconds:.1f} s.")
+
+    def found(self, candidate: Candidate) -> None:
+        self._step("When could all three start?", f"kalends find '{TEXT}' --for {DURATION}")
+        for line in _words.candidate_lines([candidate], self._zone):
+            _output.say(line)
+
+    def before(self, views: Sequence[CalendarView]) -> None:
+        self._step("Their calendars now", *(f"kalends calendar {name}" for name in UNITS))
+        self._draw(views, None)
+
+    def booked(self, view: RequestView) -> None:
+        self._step("Book all three, or none", f"kalends book '{TEXT}' --for {DURATION}")
+        for line in _words.request_lines(view, self._zone):
+            _output.say(line)
+
+    def after(self, views: Sequence[CalendarView], reserved: Interval) -> None:
+        self._step("Their calendars with the reservation")
+        self._draw(views, reserved)
+
+    def why(self, story: Story) -> None:
+        self._step("What happened to it", f"kalends why {short_id(story.request.id)}")
+        for line in story_lines(story, self._zone):
+            _output.say(line)
+
+    def cancelled(self, view: RequestView, free: dict[str, int]) -> None:
+        self._step("Cancel it", f"kalends cancel {short_id(view.id)}")
+        _output.say(f"{view.state} {short_id(view.id)}; free again at that time:")
+        body = [(name, units, UNITS[name]) for name, units in free.items()]
+        for line in _output.rows(
+            ("RESOURCE", "FREE FOR YOU", "HAD TAKEN"), body, right=("FREE FOR YOU", "HAD TAKEN")
+        ):
+            _output.say(line)
+
+    def _step(self, title: str, *commands: str) -> None:
+        _output.say("")
+        _output.say(f"== {title}")
+        for command in commands:
+            _output.say(f"   $ {command}")
+        _output.say("")
+
+    def _draw(self, views: Sequence[CalendarView], mark: Interval | None) -> None:
+        terminal = _terminal.console()
+        lines = draw_all(
+            views,
+            self._zone,
+            width=terminal.width,
+            glyphs=_terminal.glyphs(),
+            mark=mark,
+            pointer="▲" if _terminal.can_print("▲") else "^",
+        )
+        _terminal.print_lines(lines, terminal)
+
+
+class SilentTeller:
+    """Prints nothing: the report says it all."""
+
+    def filled(self, jobs: int, seconds: float) -> None:
+        """Nothing."""
+
+    def found(self, candidate: Candidate) -> None:
+        """Nothing."""
+
+    def before(self, views: Sequence[CalendarView]) -> None:
+        """Nothing."""
+
+    def booked(self, view: RequestView) -> None:
+        """Nothing."""
+
+    def after(self, views: Sequence[CalendarView], reserved: Interval) -> None:
+        """Nothing."""
+
+    def why(self, story: Story) -> None:
+        """Nothing."""
+
+    def cancelled(self, view: RequestView, free: dict[str, int]) -> None:
+        """Nothing."""
+
+
+def try_now(facility: Facility) -> Iterator[str]:
+    """What to do while the facility runs, as commands to copy."""
+    kalends = program()
+    yield ""
+    yield "The servers keep running. In a second terminal:"
+    yield ""
+    for name, value in facility.environment().items():
+        yield f"    export {name}={shlex.quote(value)}"
+    yield ""
+    yield f"    {kalends} resources"
+    yield f"    {kalends} calendar {MACHINE}"
+    yield f"    {kalends} find '{TEXT}' --for {DURATION}"
+    yield f"    {kalends} book '{TEXT}' --for {DURATION}"
+    yield f"    {kalends} list"
+    yield ""
+    yield f"Configurations, tokens, stores and logs are in {facility.directory}"
+    yield "Ctrl-C stops everything."
+
+
+def try_later() -> Iterator[str]:
+    """What to do when everything has stopped."""
+    yield ""
+    yield "Everything is stopped again. To try the commands above yourself, start it with"
+    yield ""
+    yield f"    {program()} demo --keep"
+    yield ""
+    yield "which prints what to enter in a second terminal."
+
+
+def program() -> str:
+    """How to call this program from a shell: by name where the shell finds it, else by its path."""
+    beside = Path(sys.executable).with_name("kalends")
+    found = shutil.which("kalends")
+    if found is not None and (not beside.exists() or Path(found).samefile(beside)):
+        return "kalends"
+    return shlex.quote(os.path.relpath(beside) if beside.exists() else sys.argv[0])

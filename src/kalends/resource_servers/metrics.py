@@ -1,0 +1,72 @@
+"""A site's own metrics, beside those that every server has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Literal
+
+from kalends.agents.runs import Function, Outcome
+from kalends.serving.clock_watch import watch_clock
+from kalends.serving.metrics import Metrics
+from kalends.stores.sqlite.group_commit import Committed
+
+BATCH_BUCKETS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000, 20_000)
+
+State = Literal["held", "prepared", "locked"]
+STATES: Final[tuple[State, ...]] = ("held", "prepared", "locked")
+
+
+class SiteMeasures:
+    """`sessions`, `claims` and `in_doubt` (of the clock) are asked whenever the metrics are read."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        sessions: Callable[[], int],
+        claims: Callable[[State], int],
+        in_doubt: Callable[[], bool],
+    ) -> None:
+        self._facts = metrics.counter("kalends_facts", "Facts stored.")
+        self._messages = metrics.counter("kalends_messages", "Messages of brokers taken.")
+        self._alarms = metrics.counter("kalends_alarms", "What the protocol forbids, seen.")
+        self._batch_sizes = metrics.histogram(
+            "kalends_commit_facts", "Facts in one transaction.", buckets=BATCH_BUCKETS
+        )
+        self._seconds = metrics.histogram("kalends_commit_seconds", "Seconds to a commit.")
+        metrics.gauge("kalends_broker_sessions", "Brokers' sessions.", value=sessions)
+        watch_clock(metrics, in_doubt)
+        bookings = metrics.gauge("kalends_claims", "Bookings on the calendars.", ("state",))
+        for state in STATES:
+            bookings.labels(state).set_function(partial(claims, state))
+
+    def committed(self, committed: Committed) -> None:
+        self._facts.inc(committed.operations)
+        self._batch_sizes.observe(committed.operations)
+        self._seconds.observe(committed.seconds)
+
+    def messages(self, count: int) -> None:
+        self._messages.inc(count)
+
+    def alarm(self) -> None:
+        self._alarms.inc()
+
+
+class RunMeasures:
+    """Runs of agents, by function and by how they ended: never by user or script."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._runs = metrics.counter(
+            "kalends_agent_runs", "Runs of agents by how they ended.", ("function", "code")
+        )
+        self._seconds = metrics.histogram(
+            "kalends_agent_run_seconds", "Seconds of a run, with its wait for a turn."
+        )
+        self._cpu_seconds = metrics.counter(
+            "kalends_agent_cpu_seconds", "Processor time of agents' runs."
+        )
+
+    def ended(self, function: Function, outcome: Outcome) -> None:
+        self._runs.labels(function, outcome.code).inc()
+        self._seconds.observe(outcome.cost.wall_us / 1_000_000)
+        self._cpu_seconds.inc(outcome.cost.cpu_us / 1_000_000)

@@ -1,0 +1,332 @@
+"""Asking a holder's agent to give back what an older request needs, and waiting for its answer.
+
+Only holds are asked for, never promises; only of younger requests, so that no two wait for each
+other; only where everything that stands in the way might be given back. The agent answers for its
+holder (Ramamoorthi et al. 1997, section 3); whatever it does but say yes means that it keeps.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from kalends.agents.runs import Job, Outcome
+from kalends.agents.world.answers import BadResult, recalled
+from kalends.agents.world.views import Asker, recall_arguments
+from kalends.agents.world.visible_calendar import Shown, look, steps_each
+from kalends.agents.world.zones import zones_of
+from kalends.calendars import Booking, Calendar
+from kalends.contract import messages as m
+from kalends.core.errors import Conflict
+from kalends.core.intervals import Moment
+from kalends.core.limits import TIME_S_MAX
+from kalends.core.principals import Principal
+from kalends.core.scripts import HeldChoice
+from kalends.resource_servers.participation.agent_visits import Blocker, Waiting, received
+from kalends.resource_servers.participation.claim_sets import Stake
+from kalends.resource_servers.participation.earmarks import Order
+from kalends.resource_servers.participation.effects import Errand
+from kalends.resource_servers.participation.occupancy import Piece
+from kalends.resource_servers.participation.reclaim_reminders import Reclaiming
+from kalends.resource_servers.participation.transitions import ClaimEvent
+
+RECALL_MS_MAX: Final = 2_000
+"""An older request waits so long for the agents of younger ones; runs take milliseconds."""
+
+ASK_AGAIN_MS: Final = 10_000
+"""An agent that keeps its slots is not asked again for so long: its user pays for every answer."""
+
+BLOCKERS_MAX: Final = 4
+"""Held slots that one request asks back: more of them are never all given back."""
+
+
+class Recalling(Reclaiming):
+    """Runs that are under way, and requests that wait for them."""
+
+    # Runs
+
+    def errand_done(self, number: int, outcome: Outcome, now: Moment) -> None:
+        """Take the outcome of a run; one that nobody waits for any more changes nothing."""
+        then = self._errands.pop(number, None)
+        if then is not None:
+            then(outcome, now)
+
+    def _set_out(
+        self, rid: str, job: Job, now: Moment, ms_max: int,
+        then: Callable[[int, Outcome, Moment], None],
+    ) -> int:  # fmt: skip
+        """Have `job` run for `rid`; its end, or that of its time, goes to `then` with its number."""
+        number = self._new_id()
+        self._errands[number] = lambda outcome, now: then(number, outcome, now)
+        self._remind(number, now, ms_max)
+        self._effects.errands.append(Errand(number, rid, job))
+        return number
+
+    def _remind(self, number: int, now: Moment, ms_max: int) -> None:
+        heapq.heappush(self._deadlines, (now.monotonic_ms + ms_max, number))
+
+    def _look_at(
+        self, principal: Principal, resources: Sequence[str], start: int, end: int, wall_s: int,
+        order: Order | None = None,
+    ) -> dict[str, Shown]:  # fmt: skip
+        """Those of `resources` that `principal` may see, as they may see them.
+
+        With an `order`, what is kept for those before it is not free.
+        """
+        found = {}
+        steps_max = steps_each(len(resources))
+        for name in sorted(set(resources)):
+            calendar = self.book.calendars.get(name)
+            shown = calendar and look(
+                calendar, principal, max(start, 0), min(end, TIME_S_MAX), wall_s, steps_max,
+                self._kept_before(order, name) if order is not None else (),
+            )  # fmt: skip
+            if shown:
+                found[name] = shown
+        return found
+
+    # Requests that wait
+
+    def _att_under_way(self, rid: str) -> int:
+        """The attempt of `rid` whose agent runs here, or that waits for others' agents; 0: none."""
+        visit, waiting = self._visits.get(rid), self._waiting.get(rid)
+        return max(visit.att if visit else 0, waiting.att if waiting else 0)
+
+    def _stale(self, source: str, rid: str, att: int) -> bool:
+        """Whether a visit of this attempt comes too late; then its sender is told so."""
+        stake = self.book.stakes.get(rid)
+        seen = self._att_under_way(rid)
+        over = att < seen
+        if stake is not None:
+            seen = max(seen, stake.att, stake.refused)
+            over = over or att <= stake.refused or att < stake.att or stake.decided
+        if over:
+            self._send(source, m.Stale(rid=rid, att=att, seen=seen))
+        return over
+
+    def _end_visits(self, rid: str, att: int) -> None:
+        """Attempts of `rid` up to `att` are over: nobody waits for their runs and relays any more."""
+        waiting = self._waiting.get(rid)
+        if waiting is not None and waiting.att <= att:
+            self._stop_waiting(rid)
+        visit = self._visits.get(rid)
+        if visit is not None and visit.att <= att:
+            del self._visits[rid]
+            self._errands.pop(visit.errand, None)
+            for number in visit.relays:
+                self._relays.pop(number, None)
+
+    def _decide(self, source: str, decide: m.Decide) -> None:
+        if decide.outcome == "abort":
+            self._end_visits(decide.rid, decide.att)
+        super()._decide(source, decide)
+
+    def _commit(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
+        applied = super()._commit(stake, rid, att, chosen)
+        if applied:
+            self._end_visits(rid, att)
+        return applied
+
+    def _refuse_attempt(self, stake: Stake, att: int, event: ClaimEvent) -> None:
+        self._end_visits(stake.rid, att)
+        super()._refuse_attempt(stake, att, event)
+
+    def _clear(self, stake: Stake) -> None:
+        """As below; a visit that is answered and holds nothing may be made again."""
+        super()._clear(stake)
+        visit = self._visits.get(stake.rid)
+        if visit is not None and visit.answered:
+            del self._visits[stake.rid]
+
+    def _stop_waiting(self, rid: str) -> None:
+        for number in self._waiting.pop(rid).asked:
+            self._errands.pop(number, None)
+
+    # Recalls
+
+    def _recall(
+        self, wanted: m.Visit | m.Dispatch, needs: Sequence[Piece], now: Moment,
+        resume: Callable[[Moment], None],
+    ) -> bool:  # fmt: skip
+        """Ask for what stands in the way of `needs`; then `resume` is called, once, later.
+
+        False when that is hopeless: nobody is asked, and `resume` is not called.
+        """
+        blockers = self._blockers(wanted, needs, now) if self._visits else []
+        if not blockers:
+            return False
+        waiting = Waiting(wanted.att, {}, [], resume)
+        self._waiting[wanted.rid] = waiting
+
+        def then(number: int, outcome: Outcome, now: Moment) -> None:
+            self._recall_answered(wanted.rid, waiting, number, outcome, now)
+
+        for blocker in blockers:
+            job = self._recall_job(blocker, now)
+            number = self._set_out(blocker.rid, job, now, RECALL_MS_MAX, then)
+            waiting.asked[number] = blocker
+        return True
+
+    def _recall_answered(
+        self, rid: str, waiting: Waiting, number: int, outcome: Outcome, now: Moment
+    ) -> None:
+        blocker = waiting.asked.pop(number)
+        if not _gives_back(outcome):
+            if (visit := self._visits.get(blocker.rid)) is not None:
+                visit.keeps_until_ms = now.monotonic_ms + ASK_AGAIN_MS
+            self._stop_waiting(rid)
+            waiting.resume(now)
+            return
+        waiting.given.append(blocker)
+        if not waiting.asked:
+            del self._waiting[rid]
+            self._give_back(waiting.given)
+            waiting.resume(now)
+
+    def _blockers(
+        self, wanted: m.Visit | m.Dispatch, needs: Sequence[Piece], now: Moment
+    ) -> list[Blocker]:
+        """The fewest of the youngest holds that make room for `needs` when they go; none: no such."""
+        rid = wanted.rid
+        calendars = {name: self.book.calendars[name].calendar.copy() for name, _, _, _ in needs}
+        asked = {blocker.rid for each in self._waiting.values() for blocker in each.asked.values()}
+        booked: dict[str, list[tuple[str, int]]] = {}
+        for resource, start, end, _ in needs:
+            for booking in calendars[resource].listing(start, end):
+                holder = booking.reservation
+                if booking.state == "held" and holder not in (rid, *asked):
+                    booked.setdefault(holder, []).append((resource, booking.id))
+        found: list[Blocker] = []
+        for holder in sorted(booked, key=self._seniority, reverse=True):
+            if self._seniority(holder) <= (wanted.stamp, rid):
+                break
+            visit = self._visits[holder]
+            if not visit.answers_recalls or visit.keeps_until_ms > now.monotonic_ms:
+                continue
+            for resource, booking_id in set(booked[holder]):
+                calendars[resource].release(booking_id)
+            found += self._in_the_way(holder, needs)
+            if len(found) > BLOCKERS_MAX:
+                break
+            if have_room(calendars, needs):
+                return found
+        return []
+
+    def _seniority(self, rid: str) -> tuple[int, str]:
+        visit = self._visits.get(rid)
+        return (visit.dispatch.stamp if visit else -1, rid)
+
+    def _in_the_way(self, holder: str, needs: Sequence[Piece]) -> list[Blocker]:
+        found = []
+        for claim in self.book.stakes[holder].claims:
+            for piece in needs:
+                resource, start, end, _ = piece
+                if claim.resource == resource and claim.start < end and start < claim.end:
+                    found.append(Blocker(holder, claim, piece))
+                    break
+        return found
+
+    def _recall_job(self, blocker: Blocker, now: Moment) -> Job:
+        visit = self._visits[blocker.rid]
+        dispatch = visit.dispatch
+        held = visit.report(self.book.stakes[blocker.rid].claims).sites[0].held
+        _, first, last, units = blocker.piece
+        start = min(first, *(slot.start for slot in held))
+        end = max(last, *(slot.end for slot in held))
+        shown = self._look_at(
+            dispatch.principal, [slot.resource for slot in held], start, end, now.wall_s
+        )
+        asker = Asker(start=first, end=last, units=units)
+        return Job(
+            dispatch.principal.user,
+            dispatch.source,
+            "recall",
+            recall_arguments(
+                self.site, shown, held, blocker.claim.hold_id, asker, self._agents.held_max,
+                now.wall_s,
+            ),
+            received(dispatch.inbox),
+            zones_of(shown, start, end, dispatch.arguments),
+        )  # fmt: skip
+
+    def _give_back(self, given: Sequence[Blocker]) -> None:
+        """Take the holds that were given back off the calendars, and tell the holders' brokers.
+
+        Those that were released, renewed or promised meanwhile stay as they are.
+        """
+        by_rid: dict[str, set[int]] = {}
+        for blocker in given:
+            by_rid.setdefault(blocker.rid, set()).add(blocker.claim.hold_id)
+        for rid, hold_ids in by_rid.items():
+            stake, visit = self.book.stakes.get(rid), self._visits.get(rid)
+            if stake is None or visit is None or not stake.has("held"):
+                continue
+            if not visit.answers_recalls:
+                continue
+            before = {claim.hold_id for claim in stake.claims}
+            if not before & hold_ids:
+                continue
+            held = visit.report(stake.claims).sites[0].held
+            kept = _useful(held, [slot for slot in held if slot.hold_id not in hold_ids])
+            renewed = m.Renewed(
+                rid=rid,
+                att=stake.att,
+                epoch=self.epoch,
+                kept=tuple(sorted(kept)),
+                lost=tuple(sorted(before - kept)),
+            )
+            self._give_up(stake, kept)
+            self._send(visit.asker, renewed)
+
+    def _give_up(self, stake: Stake, kept: set[int]) -> None:
+        """Only the holds `kept` go on; without any the stake claims nothing any more."""
+        if kept:
+            self.book.keep_only(stake, kept)
+            return
+        self.book.vacate(stake)
+        self._move(stake, "release")
+        self._clear(stake)
+
+
+def _gives_back(outcome: Outcome) -> bool:
+    if outcome.code != "ok":
+        return False
+    try:
+        return recalled(outcome.answer)
+    except BadResult:
+        return False
+
+
+def _useful(held: Sequence[HeldChoice], left: Sequence[HeldChoice]) -> set[int]:
+    """The ids of `left`, if some common start there serves as many terms as the best one of `held`."""
+    if not left or _terms_served(left) < _terms_served(held):
+        return set()
+    return {slot.hold_id for slot in left}
+
+
+def _terms_served(held: Sequence[HeldChoice]) -> int:
+    terms: dict[int, set[int]] = {}
+    for slot in held:
+        terms.setdefault(slot.common, set()).add(slot.term)
+    return max(map(len, terms.values()))
+
+
+def have_room(calendars: Mapping[str, Calendar], needs: Sequence[Piece]) -> bool:
+    """Whether all of `needs` fit on `calendars` together, which are left as they were."""
+    booked: list[tuple[str, int]] = []
+    try:
+        for number, (resource, start, end, units) in enumerate(needs):
+            calendars[resource].book(
+                Booking(
+                    id=-1 - number, start=start, end=end, units=units, state="held", holder="",
+                    reservation="", expires_ms=None,
+                )
+            )  # fmt: skip
+            booked.append((resource, -1 - number))
+    except Conflict:
+        return False
+    finally:
+        for resource, booking_id in booked:
+            calendars[resource].release(booking_id)
+    return True

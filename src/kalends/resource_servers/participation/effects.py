@@ -1,0 +1,54 @@
+"""What a step of the participant asks its shell to do, and the order that must be kept.
+
+**Persist before send**: the facts of a step, and of every step before it, are durable before any
+message of that step leaves. A shell may collect the effects of many steps and store them together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kalends.agents.runs import Job
+from kalends.contract.messages import Dispatch, Message
+from kalends.resource_servers.participation.claim_sets import Fact
+
+
+class Send(NamedTuple):
+    """`message` to a broker's session (by the name it came with) or to a URL."""
+
+    to: str
+    message: Message
+
+
+class Errand(NamedTuple):
+    """Run `job`, and hand its outcome to `Participant.errand_done` with this `number`."""
+
+    number: int
+    rid: str
+    job: Job
+
+
+class Relay(NamedTuple):
+    """Pass `dispatch` on to the near `site`, and hand its report to `Participant.relayed`."""
+
+    number: int
+    site: str
+    dispatch: Dispatch
+
+
+@dataclass(slots=True)
+class Effects:
+    """`alarms` are for the operator: something happened that the protocol forbids.
+
+    `errands` and `relays` wait for nothing to be stored: what they bring is checked anew.
+    """
+
+    facts: list[Fact] = field(default_factory=list)
+    sends: list[Send] = field(default_factory=list)
+    alarms: list[str] = field(default_factory=list)
+    errands: list[Errand] = field(default_factory=list)
+    relays: list[Relay] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.facts or self.sends or self.alarms or self.errands or self.relays)

@@ -1,0 +1,142 @@
+"""Promises that wait long: asking brokers, and when they are silent the peers.
+
+Cooperative termination after Bernstein, Hadzilacos and Goodman 1987, section 7.4.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from kalends.contract import messages as m
+from kalends.contract import proofs
+from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
+from kalends.resource_servers.participation.claim_sets import Stake
+from kalends.resource_servers.participation.outcome_handler import Deciding
+
+PEERS_AFTER_INQUIRIES: Final = 3
+"""Peers are asked once brokers have been silent for about 5 + 10 + 20 s."""
+
+
+class InDoubt(Deciding):
+    """A promise ends only by the outcome, or by proof of it."""
+
+    def _inquire(self, rid: str, att: int, count: int, now: Moment) -> None:
+        stake = self.book.stakes.get(rid)
+        if stake is None or stake.att != att or not stake.has("prepared"):
+            return
+        if stake.coords:
+            to = stake.coords[count % len(stake.coords)]
+            inquire = m.Inquire(rid=rid, att=att, site=self.site, secret=stake.secret)
+            self._send(to, inquire)
+        if count >= PEERS_AFTER_INQUIRIES or not stake.coords:
+            for part in stake.parts:
+                if part.site != self.site:
+                    ask = m.PeerAsk(
+                        rid=rid, att=att, site=self.site, register=stake.register,
+                        secret=part.secret or stake.secret, until=stake.ends_at,
+                    )  # fmt: skip
+                    self._send(part.url, ask)
+        self._inquire_later(stake, now, min(count + 1, 30))
+
+    def _outcome(self, outcome: m.Outcome) -> None:
+        stake = self.book.stakes.get(outcome.rid)
+        if stake is None or outcome.outcome == "pending":
+            return
+        if outcome.outcome == "commit":
+            self._keep_proofs(stake, outcome)
+            self._commit(stake, outcome.rid, outcome.att, outcome.chosen)
+            if outcome.done:
+                self._forget(outcome.rid)
+        elif not stake.decided:
+            self._abort(stake, outcome.att)
+
+    def _peer_ask(self, source: str, ask: m.PeerAsk) -> None:
+        """What this site knows of the attempt; where it has not promised it, it refuses it for ever.
+
+        A promise of a lower attempt is not given up for it: only its broker's word ends that.
+        """
+        stake = self.book.stakes.get(ask.rid)
+        if not self._takes_part(ask, stake):
+            return
+        if not self._may_refuse_for_ever(ask.register) and not (stake and stake.claims):
+            return  # What it may have promised is forgotten.
+        if stake is None:
+            stake = self._stake_of_refusal(ask)
+            self.book.stakes[ask.rid] = stake
+        if stake.has("prepared") and stake.att < ask.att:
+            return
+        says: Literal["locked", "prepared", "never"] = "never"
+        if stake.decided and stake.att == ask.att:
+            says = "locked"
+        elif stake.has("prepared") and stake.att == ask.att:
+            says = "prepared"
+        elif stake.att <= ask.att and stake.refused < ask.att and not stake.decided:
+            self._refuse_attempt(stake, ask.att, "abort")
+        answer = m.PeerSays(
+            rid=ask.rid,
+            att=ask.att,
+            site=self.site,
+            says=says,
+            proofs=stake.proofs if says == "locked" else {},
+            chosen=(stake.chosen or {}) if says == "locked" else {},
+        )
+        self._send(source, answer)
+
+    def _proves_commit(self, stake: Stake, says: m.PeerSays) -> bool:
+        if not stake.register:
+            return True
+        key = self._registers.secret(stake.register)
+        mine = says.chosen.get(self.site, ())
+        true = proofs.of_commit(key, says.rid, says.att, mine)
+        return proofs.same(says.proofs.get(self.site, ""), true)
+
+    def _takes_part(self, ask: m.PeerAsk, stake: Stake | None) -> bool:
+        """Whether the asker proves that it takes part: then something may be told, and written down."""
+        if stake is not None and not stake.register:
+            return proofs.same(ask.secret, stake.secret)
+        key = self._registers.secret(ask.register)
+        if not key or (stake is not None and stake.register != ask.register):
+            return False
+        return proofs.same(ask.secret, proofs.of_peer(key, ask.rid, ask.site))
+
+    def _may_refuse_for_ever(self, register: str) -> bool:
+        """Whether "never promised" is certain: in this life the register has found nothing forgotten."""
+        return not self.recovering and (not register or register in self._registers.welcomed())
+
+    def _stake_of_refusal(self, ask: m.PeerAsk) -> Stake:
+        return Stake(
+            rid=ask.rid,
+            att=ask.att,
+            principal=Principal(""),
+            secret=proofs.of_request(self._registers.secret(ask.register), ask.rid),
+            register=ask.register,
+            need=1,
+            parts=(),
+            coords=(),
+            claims=[],
+            ends_at=ask.until,
+        )
+
+    def _peer_says(self, source: str, says: m.PeerSays) -> None:
+        """A locked peer proves the commit; more than p - need refusals prove that there is none.
+
+        A peer speaks for itself only: from where its broker has said that it lives.
+        """
+        stake = self.book.stakes.get(says.rid)
+        if stake is None or stake.att != says.att or not stake.has("prepared"):
+            return
+        if (says.site, source) not in {(part.site, part.url) for part in stake.parts}:
+            self._alarm(f"{says.rid}: {source} speaks for {says.site}, which does not live there")
+            return
+        if says.says == "locked":
+            if not self._proves_commit(stake, says):
+                self._alarm(f"{says.rid}: {says.site} says that it was committed, without proof")
+                return
+            stake.proofs = {site: of for site, of in says.proofs.items() if site != self.site}
+            self._commit(stake, says.rid, says.att, says.chosen)
+        elif says.says == "never":
+            refusing = self._refusing_peers.setdefault(says.rid, set())
+            refusing.add(says.site)
+            if len(refusing) > len(stake.parts) - stake.need:
+                self._refuse_attempt(stake, says.att, "abort")

@@ -1,0 +1,122 @@
+"""Whose a request is at a site, and whether a message about it is its owner's.
+
+A claim, a place in line or on a list, and an agent's visit belong to the register that made them. Every
+message about one proves that it is of that register: by the session that it comes on, and by the secret
+that only this site and that broker know. What proves neither changes nothing and is told nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from kalends.calendars import unknown_resource
+from kalends.contract import messages as m
+from kalends.contract import proofs
+from kalends.core.errors import RefusalCode
+from kalends.core.scripts import asked_for
+from kalends.resource_servers.participation.participant_state import Records
+from kalends.resource_servers.participation.registers import NO_BADGE, Badge, stored_register
+
+ABOUT_A_REQUEST: Final = (
+    m.Visit, m.Dispatch, m.Prepare, m.Decide, m.Forget, m.Cancel, m.Release, m.Renew, m.Give, m.Await,
+    m.Outcome,
+)  # fmt: skip
+"""Messages that only the request's own register may send."""
+
+
+class Belonging(Records):
+    """Who has said what they speak for, and what each of them may speak about."""
+
+    def welcome(
+        self, source: str, welcome: m.Welcome, badge: Badge = NO_BADGE, name: str = ""
+    ) -> None:
+        """From now on `source` speaks for a register; raises `NotAllowed` as `Registers.admit` does."""
+        changed = self._registers.admit(source, welcome, badge, name)
+        if changed is not None:
+            self._effects.facts.append(stored_register(changed))
+
+    def heard_mark(self, source: str, mark: m.Mark) -> None:
+        """The register of `source` says how far it is; it will want to hear that again."""
+        self._registers.mark(source, mark)
+
+    def _is_its_owners(self, source: str, message: m.Message) -> bool:
+        """Whether `message`, if it is about a request that is known here, is of whom that belongs to."""
+        if not isinstance(message, ABOUT_A_REQUEST):
+            return True
+        register = self._registers.of(source)
+        stake = self.book.stakes.get(message.rid)
+        if stake is not None:
+            strange = register and stake.register and register != stake.register
+            if strange or not proofs.same(message.secret, stake.secret):
+                return self._turned_down(source, message)
+            stake.register = stake.register or register
+            return True
+        true = self._secret_of_soft(message.rid)
+        return not true or proofs.same(message.secret, true) or self._turned_down(source, message)
+
+    def _may_vouch(self, source: str, message: m.Message) -> bool:
+        """Whether the key behind `source` may speak for the user; if not, all that was asked is refused."""
+        if not isinstance(message, m.Query | m.Visit | m.Dispatch | m.Await):
+            return True
+        register = message.register if isinstance(message, m.Dispatch) and message.way else ""
+        badge = self._registers.badge(register or self._registers.of(source))
+        beyond = badge.beyond(message.principal)
+        if not beyond:
+            return True
+        detail = f"its key may not vouch here for {beyond}"
+        refusals = (self._refuse(RefusalCode.NOT_ALLOWED, detail),)
+        match message:
+            case m.Query():
+                views = tuple(
+                    m.FreeSteps(
+                        resource=want.resource,
+                        until=want.end,
+                        refusal=unknown_resource(want.resource),
+                    )
+                    for want in message.wants
+                )
+                view = m.View(query_id=message.query_id, epoch=self.epoch, views=views)
+                self._send(source, view)
+            case m.Visit():
+                vote: Literal["no", "none"] = "no" if message.mode == "vote" else "none"
+                visited = m.Visited(
+                    rid=message.rid, att=message.att, epoch=self.epoch, vote=vote,
+                    refusals=refusals,
+                )  # fmt: skip
+                self._send(source, visited)
+            case m.Dispatch():
+                own = m.SiteReport(self.site, self.epoch, detail=detail, refusals=refusals)
+                self._send(source, m.Report(rid=message.rid, att=message.att, sites=(own,)))
+            case m.Await():
+                locked = m.Locked(rid=message.rid, att=message.att, refusals=refusals)
+                self._send(source, locked)
+        return False
+
+    def _secret_of_soft(self, rid: str) -> str:
+        """The secret of a request that claims nothing here yet; "" for one of which nothing is known."""
+        visit, place, listed = self._visits.get(rid), self._line.get(rid), self._listed.get(rid)
+        if visit is not None:
+            return visit.dispatch.secret
+        if place is not None:
+            return place.visit.secret
+        return listed.wish.secret if listed is not None else ""
+
+    def _turned_down(self, source: str, message: m.Message) -> bool:
+        self._alarm(
+            f"{type(message).__name__} from {source} is about what belongs to another broker"
+        )
+        return False
+
+    def _as_passed_on(self, dispatch: m.Dispatch) -> m.Dispatch | None:
+        """A visit that a near site passes on, as its broker would have sent it; None: it has not."""
+        key = self._registers.secret(dispatch.register)
+        principal = dispatch.principal
+        true = proofs.of_visit(
+            key, dispatch.rid, dispatch.att, dispatch.way,
+            asked_for(dispatch.starts, dispatch.asks), str(dispatch.stamp), principal.user, *principal.groups,
+        )  # fmt: skip
+        if not key or not proofs.same(dispatch.secret, true):
+            return None
+        return msgspec.structs.replace(dispatch, secret=proofs.of_request(key, dispatch.rid))

@@ -1,0 +1,280 @@
+"""A site's stakes, and what is stored of them and for how long: what every part of the participant uses."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from kalends.agents.runs import Outcome
+from kalends.calendars import ResourceCalendar
+from kalends.calendars.profiles import Change, total
+from kalends.contract import messages as m
+from kalends.core.errors import Refusal
+from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
+from kalends.core.scripts import Ask
+from kalends.resource_servers.participation.agent_visits import (
+    DEFAULT_AGENT_LIMITS,
+    AgentLimits,
+    AgentVisit,
+    ScriptCache,
+    Waiting,
+)
+from kalends.resource_servers.participation.claim_sets import (
+    Claim,
+    Stake,
+    StakeDropped,
+    StakeStored,
+    stored,
+)
+from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.earmarks import Keeping, Order, Stretch
+from kalends.resource_servers.participation.effects import Effects, Send
+from kalends.resource_servers.participation.occupancy import Piece
+from kalends.resource_servers.participation.past import Past
+from kalends.resource_servers.participation.reclaims import Reclaimed
+from kalends.resource_servers.participation.registers import KnownRegister, Registers
+from kalends.resource_servers.participation.sure_time import WINDOW_MS, SureTime, TimePassed
+from kalends.resource_servers.participation.transitions import ClaimEvent
+from kalends.resource_servers.participation.unreadable import SetAside
+from kalends.resource_servers.participation.wait_queue import Holder, Line
+from kalends.resource_servers.participation.waiting_list import WaitingList
+
+SEQUENCE_BITS: Final = 40
+"""Of a hold id: 10^12 claims between two restarts; the epoch is above."""
+
+INQUIRE_AFTER_MS: Final = 5_000
+INQUIRE_EVERY_MS_MAX: Final = 60_000
+
+RECOVERY_MS_MIN: Final = 10_000
+"""So long at least all brokers have to come: each tries to connect every five seconds."""
+
+COLLECT_EVERY_MS: Final = 60_000
+
+
+class ParticipantLimits(NamedTuple):
+    """Per principal at this site; a client that votes and never decides is bounded by the second."""
+
+    held_per_principal_max: int = 64
+    promised_per_principal_max: int = 64
+    hold_ms_max: int = 3_600_000
+
+
+DEFAULT_LIMITS: Final = ParticipantLimits()
+NOTHING_PASSED: Final = TimePassed()
+
+
+class Records:
+    """What a site knows, in memory, and the facts that make it durable.
+
+    `epoch` must be higher than at any earlier start of this site; `jitter` gives numbers in [0, 1).
+    `stakes`, `forgotten`, `horizon_s` and `passed` are what was stored.
+    """
+
+    sure_window_ms = WINDOW_MS
+
+    def __init__(
+        self,
+        site: str,
+        url: str,
+        calendars: Mapping[str, ResourceCalendar],
+        *,
+        epoch: int,
+        jitter: Callable[[], float],
+        limits: ParticipantLimits = DEFAULT_LIMITS,
+        agents: AgentLimits = DEFAULT_AGENT_LIMITS,
+        stakes: Iterable[Stake] = (),
+        forgotten: Iterable[str] = (),
+        registers: Iterable[KnownRegister] = (),
+        horizon_s: int = 0,
+        passed: TimePassed = NOTHING_PASSED,
+        past: Past = Past(),  # noqa: B008  immutable
+        recovering: bool = False,
+        now: Moment,
+    ) -> None:
+        self.site = site
+        self.url = url
+        self.epoch = epoch
+        self.draining = False
+        self.horizon_s = horizon_s
+        self.past = past
+        self.position = past.position
+        """As many facts about stakes have been given out, and will be durable."""
+        self.recovering = recovering
+        """Promises may be forgotten: nothing new is taken."""
+        self._recovers_at_ms: int | None = now.monotonic_ms + RECOVERY_MS_MIN
+        """Not before all brokers may have come (monotonic); None once that is over."""
+        self._settled: set[str] = set()
+        self._accusers: set[str] = set()
+        self._pages: dict[str, list[str]] = {}
+        self._told_forgotten: set[tuple[str, str]] = set()
+        """Sources, and the requests of which each of them was told in its session that they are forgotten."""
+        self._limits = limits
+        self._agents = agents
+        self._jitter = jitter
+        self._sequence = 0
+        self._registers = Registers(registers)
+        self._effects = Effects()
+        self._inquiries: list[tuple[int, str, int, int]] = []
+        self._refusing_peers: dict[str, set[str]] = {}
+        self.sure_time = SureTime(passed, now, window_ms=self.sure_window_ms)
+        self._forgettable = set(forgotten)
+        """Commits that nobody will ask about any more."""
+        self._asked: dict[str, tuple[int, int]] = {}
+        """For commits that may be asked about: when their brokers are asked next, and how often they were."""
+        self._clocks_heard: dict[str, int] = {}
+        """For each register what its brokers' clocks are ahead of our monotonic one (milliseconds)."""
+        self._scripts = ScriptCache()
+        self._visits: dict[str, AgentVisit] = {}
+        self._errands: dict[int, Callable[[Outcome, Moment], None]] = {}
+        self._relays: dict[int, tuple[AgentVisit, str]] = {}
+        self._waiting: dict[str, Waiting] = {}
+        self._deadlines: list[tuple[int, int]] = []
+        self._line = Line()
+        self._holders: dict[str, Holder] = {}
+        self._recalls: list[tuple[int, str]] = []
+        """Heap of ``(until_ms, rid)``: holds that have been asked back; stale entries do no harm."""
+        self._listed = WaitingList()
+        self._offers = Keeping()
+        self._news = epoch << 32
+        """The number of the last thing that somebody on the list was told to look into."""
+        self._declined: list[tuple[Stretch, Order]] = []
+        """Offers that have ended, and whose they were: those behind are next."""
+        self._reclaims: dict[str, Reclaimed] = {}
+        self._reminders: dict[str, tuple[int, int]] = {}
+        """For each reclaim, when its brokers are asked next (monotonic), and how often they were."""
+        self._collect_at_ms = self._round_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
+        """When the site goes on collecting, and when it next begins anew (monotonic)."""
+        self._lingering: dict[str, None] = {}
+        """Over, and still needed when they were last looked at."""
+        self._unlooked: list[str] = []
+        """Those of them that this round of collecting has still to look at."""
+        self._asked_now = 0
+        self.set_aside = SetAside()
+        self.left_alone: set[str] = set()
+        """Requests that a step has broken at: with the next message it might break again."""
+        self.book = SiteBook(calendars, self._new_id)
+        self.book.restore(stakes)
+        for stake in self.book.stakes.awake():
+            if stake.has("prepared"):
+                self._inquire_later(stake, now, 0, after_ms=0)
+
+    def keep_aside(self, set_aside: SetAside) -> None:
+        """Keep safe what cannot be read; said as alarms."""
+        self.set_aside = set_aside
+        for told in set_aside.told():
+            self._alarm(told)
+
+    def leave_alone(self, rids: set[str]) -> None:
+        """From now on nothing is taken about these requests; the caller may add to them."""
+        self.left_alone = rids
+
+    def take_effects(self) -> Effects:
+        """All effects since the last call, in order."""
+        taken, self._effects = self._effects, Effects()
+        if any(isinstance(fact, StakeStored) for fact in taken.facts):
+            taken.facts.extend(self._registers.take_marked())
+        self.position += sum(isinstance(f, StakeStored | StakeDropped) for f in taken.facts)
+        return taken
+
+    def check(self) -> None:
+        """Raises `AssertionError` when an invariant of stakes, calendars or lines does not hold."""
+        self.book.check()
+        self._line.check()
+        self._listed.check()
+        self._offers.check()
+        for rid in self._holders:
+            assert self.book.stakes[rid].has("held"), rid
+        for place in self._line:
+            stake = self.book.stakes.get(place.rid)
+            assert stake is None or not stake.claims, f"{place.rid} waits for what it has"
+
+    def _inquire_later(
+        self, stake: Stake, now: Moment, count: int, *, after_ms: int | None = None
+    ) -> None:
+        if after_ms is None:
+            after_ms = min(INQUIRE_AFTER_MS << count, INQUIRE_EVERY_MS_MAX)
+        due_ms = now.monotonic_ms + int(after_ms * (1 + 0.2 * self._jitter()))
+        heapq.heappush(self._inquiries, (due_ms, stake.rid, stake.att, count))
+
+    def _supersede(self, stake: Stake, att: int) -> None:
+        """Attempt `att` exists, so the one before can never be committed: its promise is void."""
+        self._forget_doubt(stake)
+        stake.refused = max(stake.refused, stake.att)
+        stake.att = att
+        if stake.claims:
+            self.book.vacate(stake)
+            if stake.has("prepared"):
+                self._move(stake, "visit-newer")
+                self._store(stake, "visit-newer")
+
+    def _clear(self, stake: Stake) -> None:
+        """Nothing is claimed any more; remember the stake only when it refused an attempt."""
+        stake.claims = []
+        if not stake.refused:
+            del self.book.stakes[stake.rid]
+
+    def _forget_doubt(self, stake: Stake) -> None:
+        self._refusing_peers.pop(stake.rid, None)
+
+    def _move(self, stake: Stake, event: ClaimEvent) -> None:
+        for claim in stake.claims:
+            claim.move(event)
+
+    def _store(self, stake: Stake, event: str) -> None:
+        self._effects.facts.append(stored(stake, event))
+
+    def _order_of(
+        self, principal: Principal, stamp: int, rid: str, wanted: Iterable[Claim | m.Want | Ask]
+    ) -> Order:
+        """Where a request stands among those that wait.
+
+        Owners may give it a head start; of several resources the one that gives least decides.
+        """
+        calendars = (self.book.calendars.get(each.resource) for each in wanted)
+        head_start_ms = min(
+            (each.head_start_ms(principal) for each in calendars if each is not None), default=0
+        )
+        return stamp - head_start_ms, rid
+
+    def _has_room(self, order: Order, piece: Piece) -> bool:
+        """Whether `piece` is free, and not kept for those before `order`: in line, or to be asked first."""
+        resource, start, end, units = piece
+        calendar = self.book.calendars[resource]
+        return all(
+            calendar.free(begin, finish) - taken >= units
+            for begin, finish, taken in total(self._kept_before(order, resource), start, end)
+        )
+
+    def _kept_before(self, order: Order, resource: str) -> list[Change]:
+        """Start, end and units of all that is kept there for those before `order`."""
+        return [
+            (start, end, units)
+            for keeping in (self._line.keeping, self._offers)
+            for _, start, end, units in keeping.before(order, resource)
+        ]
+
+    def _register_of(self, source: str, dispatch: m.Dispatch | None = None) -> str:
+        """The register of whoever sends from `source`, or has a near site pass `dispatch` on; or ""."""
+        return self._registers.of(source) or (dispatch.register if dispatch is not None else "")
+
+    def _belongs_to(
+        self, before: Stake | None, source: str, dispatch: m.Dispatch | None = None
+    ) -> str:
+        """The register of a new stake: once known, it stays, also for what comes before a Welcome."""
+        known = before.register if before is not None else ""
+        return known or self._register_of(source, dispatch)
+
+    def _send(self, to: str, message: m.Message) -> None:
+        self._effects.sends.append(Send(to, message))
+
+    def _alarm(self, text: str) -> None:
+        self._effects.alarms.append(text)
+
+    def _refuse(self, code: str, detail: str) -> Refusal:
+        return Refusal(where=self.site, code=code, detail=detail)
+
+    def _new_id(self) -> int:
+        self._sequence += 1
+        return self.epoch << SEQUENCE_BITS | self._sequence

@@ -1,0 +1,334 @@
+"""Agents' visits: a script is shown what is free, and what it chooses is checked anew and held.
+
+A Dispatch is answered late: when the run, and every near site that it was passed on to, have
+answered or their time is over. Until then nothing is held for it, so nothing needs undoing. A run is
+never believed: of its answer only slots that were on offer count, and each must still be allowed and
+free. A failed run counts for nothing; the site's default chooses instead, and the booking goes on.
+"""
+
+from __future__ import annotations
+
+import heapq
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from kalends.agents.runs import Job, Outcome
+from kalends.agents.world import default
+from kalends.agents.world.answers import BadResult, chosen
+from kalends.agents.world.offers import Offer, offered, offers
+from kalends.agents.world.views import choose_arguments
+from kalends.agents.world.visible_calendar import Shown
+from kalends.agents.world.zones import zones_of
+from kalends.contract import messages as m
+from kalends.core import limits
+from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.intervals import Moment
+from kalends.core.scripts import HeldChoice, RunCode, Stop
+from kalends.resource_servers.participation.agent_holds import Holding
+from kalends.resource_servers.participation.agent_visits import (
+    AgentVisit,
+    Choice,
+    received,
+    sent_texts,
+    silent,
+)
+from kalends.resource_servers.participation.claim_sets import Stake
+from kalends.resource_servers.participation.effects import Relay
+from kalends.resource_servers.participation.offer_refusals import why_unoffered
+
+RUN_MS_MAX: Final = 12_000
+"""An engine ends every run long before; a visit does not depend on that."""
+
+RELAY_MS_MAX: Final = 8_000
+"""A near site that is silent for so long counts as down; its holds end by themselves."""
+
+ERRANDS_MAX: Final = 256
+"""Runs of all users at once, each with up to a megabyte: beyond it a visit gets the default choice."""
+
+EXPLAINED_MAX: Final = 16
+"""Asks of one visit for which a site looks up why it has nothing on offer."""
+
+
+NO_CHOICE: Final = Choice("ok", ())
+
+
+class Visiting(Holding):
+    """What agents choose is held; see `Participant` for what may happen to it then."""
+
+    def _dispatch(self, source: str, dispatch: m.Dispatch, now: Moment) -> None:
+        if self._stale(source, dispatch.rid, dispatch.att):
+            return
+        stake = self.book.stakes.get(dispatch.rid)
+        visit = self._visits.get(dispatch.rid)
+        if visit is not None and visit.att == dispatch.att:
+            visit.asker = source
+            if visit.answered:
+                self._send(source, visit.report(stake.claims if stake is not None else ()))
+            return
+        if stake is not None and stake.att == dispatch.att and stake.claims:
+            self._send(source, self._report_anew(stake, dispatch))
+            return
+        self._end_visits(dispatch.rid, dispatch.att)
+        if stake is not None and stake.att < dispatch.att:
+            self._supersede(stake, dispatch.att)
+            self._clear(stake)
+        self._begin(source, dispatch, now)
+
+    def relayed(self, number: int, report: m.SiteReport | None, now: Moment) -> None:
+        """Take what a near site has answered to a visit that was passed on; None: nothing."""
+        visit, site = self._relays.pop(number, (None, ""))
+        if visit is None:
+            return
+        visit.relays.discard(number)
+        if report is None or report.site != site:
+            report = silent(site, f"it did not answer {self.site}")
+        visit.near[site] = report
+        self._answer_when_whole(visit)
+
+    def _end_overdue(self, now: Moment) -> None:
+        """Runs and near sites whose time is over have failed."""
+        while self._deadlines and self._deadlines[0][0] <= now.monotonic_ms:
+            _, number = heapq.heappop(self._deadlines)
+            self.errand_done(number, Outcome("killed", detail="the run did not end in time"), now)
+            self.relayed(number, None, now)
+
+    def _next_deadline_ms(self) -> int | None:
+        waited = self._deadlines
+        while waited and waited[0][1] not in self._errands and waited[0][1] not in self._relays:
+            heapq.heappop(waited)
+        return waited[0][0] if waited else None
+
+    # Beginning: is it welcome, what is the script, who else is to be visited
+
+    def _begin(self, source: str, dispatch: m.Dispatch, now: Moment) -> None:
+        refusal = self._not_now(dispatch)
+        if refusal is not None:
+            self._turn_away(source, dispatch, "ok", refusal.detail, (refusal,))
+            return
+        try:
+            script = self._scripts.take(dispatch.script, dispatch.source)
+        except ValueError as error:
+            self._turn_away(source, dispatch, "rejected", str(error))
+            return
+        if script is None:
+            self._turn_away(source, dispatch, "unknown-script", "send the source along")
+            return
+        stops = tuple({stop.site: stop for stop in dispatch.near}.values())
+        visit = AgentVisit(msgspec.structs.replace(dispatch, source=script, near=stops), source)
+        self._visits[dispatch.rid] = visit
+        for stop in visit.dispatch.near:
+            self._pass_on(visit, stop, now)
+        self._send_agent(visit, now)
+
+    def _not_now(self, dispatch: m.Dispatch) -> Refusal | None:
+        if closed := self._closed():
+            return closed
+        if self._room_of(dispatch.principal.user) <= 0:
+            return self._refuse_more_holds()
+        return None
+
+    def _turn_away(
+        self, source: str, dispatch: m.Dispatch, code: RunCode, detail: str,
+        refusals: tuple[Refusal, ...] = (),
+    ) -> None:  # fmt: skip
+        """Answer at once; nothing is held, run, passed on or remembered."""
+        own = m.SiteReport(self.site, self.epoch, code, detail, refusals=refusals)
+        near = (
+            msgspec.structs.replace(silent(stop.site, f"not visited: {detail}"), code=code)
+            for stop in dispatch.near
+        )
+        self._send(source, m.Report(rid=dispatch.rid, att=dispatch.att, sites=(own, *near)))
+
+    def _pass_on(self, visit: AgentVisit, stop: Stop, now: Moment) -> None:
+        if stop.site not in self._agents.near:
+            visit.near[stop.site] = silent(stop.site, f"{self.site} passes no visits on to it")
+            return
+        number = self._new_id()
+        register = self._register_of(visit.asker)
+        # What proves us to other sites is not for this one: its broker tells it its own.
+        parts = tuple(m.Part(part.site, part.url) for part in visit.dispatch.parts)
+        dispatch = msgspec.structs.replace(
+            visit.dispatch, asks=stop.asks, near=(), register=register, way=self.site,
+            secret=stop.secret or visit.dispatch.secret, parts=parts,
+        )  # fmt: skip
+        visit.relays.add(number)
+        self._relays[number] = (visit, stop.site)
+        self._remind(number, now, RELAY_MS_MAX)
+        self._effects.relays.append(Relay(number, stop.site, dispatch))
+
+    # The run
+
+    def _send_agent(self, visit: AgentVisit, now: Moment) -> None:
+        """Show the script what is free now."""
+        shown = self._look(visit, now)
+        if not visit.offers:
+            self._conclude(visit, self._nothing_offered(visit, now))
+        elif not self._agents.enabled:
+            detail = "the owner of this site runs no agents"
+            self._settle(visit, self._by_default(visit, "sandbox-unavailable", detail), now)
+        elif len(self._errands) >= ERRANDS_MAX:
+            self._settle(visit, self._by_default(visit, "busy", "too many runs are under way"), now)
+        else:
+            job = self._choose_job(visit, shown, now)
+            visit.errand = self._set_out(
+                visit.dispatch.rid, job, now, RUN_MS_MAX, partial(self._ran, visit)
+            )
+            visit.run = str(visit.errand)
+
+    def _look(self, visit: AgentVisit, now: Moment) -> dict[str, Shown]:
+        """Renew the offers of `visit`; what they were made of."""
+        asks, starts = visit.dispatch.asks, visit.dispatch.starts
+        first = min(starts.first + ask.offset_s for ask in asks)
+        last = max(starts.last + ask.offset_s + ask.length_s for ask in asks)
+        shown = self._look_at(
+            visit.dispatch.principal, [ask.resource for ask in asks], first, last, now.wall_s,
+            self._order_of(visit.dispatch.principal, visit.dispatch.stamp, visit.dispatch.rid, asks),
+        )  # fmt: skip
+        visit.offers = offers(shown, asks, starts, limits.OFFERS_MAX)
+        return shown
+
+    def _choose_job(self, visit: AgentVisit, shown: dict[str, Shown], now: Moment) -> Job:
+        dispatch = visit.dispatch
+        user = dispatch.principal.user
+        arguments = choose_arguments(
+            self.site, user, shown, visit.offers, dispatch.asks, dispatch.starts, dispatch.text,
+            dispatch.arguments, dispatch.round, min(self._agents.held_max, self._room_of(user)),
+            now.wall_s,
+        )  # fmt: skip
+        first = min(offer.start for offer in visit.offers)
+        last = max(offer.end for offer in visit.offers)
+        zones = zones_of(shown, first, last, dispatch.arguments)
+        return Job(user, dispatch.source, "choose", arguments, received(dispatch.inbox), zones)
+
+    def _ran(self, visit: AgentVisit, number: int, outcome: Outcome, now: Moment) -> None:
+        visit.errand = 0
+        code, detail, line = outcome.code, outcome.detail, outcome.line
+        if code == "ok":
+            try:
+                slots = chosen(outcome.answer, visit.offers)
+                choice = Choice("ok", slots, sent=sent_texts(outcome.sent))
+            except BadResult as error:
+                code, detail = "bad-result", error.detail
+        if code != "ok":
+            choice = self._by_default(visit, code, detail, line)
+        self._settle(visit, choice, now)
+
+    def _by_default(self, visit: AgentVisit, code: RunCode, detail: str, line: int = 0) -> Choice:
+        return Choice(code, default.choice(visit.offers), detail, line)
+
+    # Holding what was chosen
+
+    def _settle(
+        self, visit: AgentVisit, choice: Choice, now: Moment, *, may_recall: bool = True
+    ) -> None:
+        """Hold what is still allowed and free, best first; try again where all of it was taken."""
+        if closed := self._closed():
+            self._conclude(visit, self._told(visit, choice, (), (closed,)))
+            return
+        held, refusals, taken = self._hold(visit, choice, now)
+        lost = None if held else taken
+        if lost is not None and self._try_again(visit, choice, lost, may_recall, now):
+            return
+        self._conclude(visit, self._told(visit, choice, held, refusals))
+
+    def _try_again(
+        self, visit: AgentVisit, choice: Choice, taken: Offer, may_recall: bool, now: Moment
+    ) -> bool:
+        """Everything was taken while the agent ran: ask for it, look again, or choose by default."""
+        needs = [(taken.resource, taken.start, taken.end, taken.units)]
+        resume = partial(self._settle, visit, choice, may_recall=False)
+        if may_recall and self._recall(visit.dispatch, needs, now, resume):
+            return True
+        if choice.code == "ok" and not visit.ran_again:
+            visit.ran_again = True
+            self._send_agent(visit, now)
+            return True
+        if visit.fell_back:
+            return False
+        visit.fell_back = True
+        if choice.code == "ok":
+            detail = "what the agent chose was taken while it ran, twice"
+            choice = Choice("busy", (), detail)
+        self._look(visit, now)
+        if visit.offers:
+            choice = self._by_default(visit, choice.code, choice.detail, choice.line)
+            self._settle(visit, choice, now)
+        else:
+            self._conclude(visit, self._nothing_offered(visit, now, choice))
+        return True
+
+    # The report
+
+    def _conclude(self, visit: AgentVisit, own: m.SiteReport) -> None:
+        visit.own = own
+        self._answer_when_whole(visit)
+
+    def _answer_when_whole(self, visit: AgentVisit) -> None:
+        if visit.own is None or visit.relays:
+            return
+        stake = self.book.stakes.get(visit.dispatch.rid)
+        claims = stake.claims if stake is not None else []
+        self._send(visit.asker, visit.report(claims))
+        visit.answered = True
+        visit.offers = []
+        if not claims:
+            del self._visits[visit.dispatch.rid]
+
+    def _told(
+        self, visit: AgentVisit, choice: Choice, held: tuple[HeldChoice, ...],
+        refusals: tuple[Refusal, ...],
+    ) -> m.SiteReport:  # fmt: skip
+        """The site's own report."""
+        if not held and not refusals:
+            refusals = (self._refuse(RefusalCode.BUSY, _why_nothing(visit, choice)),)
+        return m.SiteReport(
+            self.site,
+            self.epoch,
+            choice.code,
+            choice.detail,
+            choice.line,
+            held,
+            wished=tuple(dict.fromkeys(offer.common for offer in choice.slots)),
+            offered=offered(visit.offers, visit.dispatch.starts.step_s),
+            refusals=refusals,
+            sent=choice.sent,
+            run=visit.run,
+        )
+
+    def _nothing_offered(
+        self, visit: AgentVisit, now: Moment, choice: Choice = NO_CHOICE
+    ) -> m.SiteReport:
+        dispatch = visit.dispatch
+        refusals = tuple(
+            why_unoffered(self.book.calendars, dispatch.principal, ask, dispatch.starts, now.wall_s)
+            for ask in dispatch.asks[:EXPLAINED_MAX]
+        )
+        return m.SiteReport(
+            self.site, self.epoch, choice.code, choice.detail, choice.line, refusals=refusals,
+            run=visit.run,
+        )  # fmt: skip
+
+    def _report_anew(self, stake: Stake, dispatch: m.Dispatch) -> m.Report:
+        """What is claimed for this attempt, as far as it answers the visit: its report is lost."""
+        held = tuple(
+            HeldChoice(
+                claim.hold_id, ask.term, claim.resource, claim.start, claim.end, claim.units,
+                claim.common,
+            )
+            for claim in stake.claims
+            for ask in dispatch.asks
+            if (ask.resource, ask.units, ask.length_s, claim.common + ask.offset_s)
+            == (claim.resource, claim.units, claim.end - claim.start, claim.start)
+        )  # fmt: skip
+        other = self._refuse(RefusalCode.BUSY, "this attempt has claimed other slots here already")
+        own = m.SiteReport(self.site, self.epoch, held=held, refusals=() if held else (other,))
+        near = (silent(stop.site, "not visited again") for stop in dispatch.near)
+        return m.Report(rid=dispatch.rid, att=dispatch.att, sites=(own, *near))
+
+
+def _why_nothing(visit: AgentVisit, choice: Choice) -> str:
+    if choice.slots:
+        return "all that was chosen has been taken meanwhile"
+    return f"the agent chose none of {len(visit.offers)} slots on offer"

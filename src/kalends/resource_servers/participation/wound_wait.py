@@ -1,0 +1,278 @@
+"""Waiting in line for what others hold, and the recall of what younger requests hold.
+
+Wound-wait with time to answer (Rosenkrantz, Stearns and Lewis 1978; the recall of Ramamoorthi et al.
+1997, section 4): who is older has what younger ones hold asked back; they promise it, give it back, or
+lose it at the deadline, and stay in line by their own stamps. Who is younger waits. Promises wait for
+nothing but their own decision, and are never recalled, so that nobody waits in a circle.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Sequence
+from typing import Final, Literal
+
+from kalends.calendars import Booking, Calendar
+from kalends.contract import messages as m
+from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.admission import Taking
+from kalends.resource_servers.participation.agent_recalls import have_room
+from kalends.resource_servers.participation.claim_sets import Stake
+from kalends.resource_servers.participation.earmarks import Stretch
+from kalends.resource_servers.participation.occupancy import Piece
+from kalends.resource_servers.participation.transitions import ClaimEvent
+from kalends.resource_servers.participation.wait_queue import Holder, Place, Seniority
+
+RECALL_MS: Final = 3_000
+"""A broker answers a recall within a round trip; this is several of the longest."""
+
+RECALL_CONSIDERED_MS: Final = 60_000
+"""A person who considers a hold has so long to lock it."""
+
+LEASE_MS: Final = 60_000
+"""Brokers repeat a visit that waits every few seconds; one that is silent for so long is gone."""
+
+
+class Lining(Taking):
+    """The line, from the visit that finds no room to its grant."""
+
+    def _why_not_wait(self, visit: m.Visit) -> Refusal | None:
+        """Why this visit may not stand in line; as many claims may wait as may be held."""
+        count_max = self._limits.held_per_principal_max
+        if self._line.get(visit.rid) is None and (
+            self._line.count(visit.principal.user) + len(visit.wants) > count_max
+        ):
+            detail = f"more than {count_max} claims of one user would wait in line at once"
+            return self._refuse(RefusalCode.LIMIT, detail)
+        return None
+
+    def _stand_in_line(
+        self,
+        source: str,
+        visit: m.Visit,
+        needs: tuple[Piece, ...],
+        refusals: tuple[Refusal, ...],
+        now: Moment,
+        *,
+        yielded: bool,
+    ) -> None:
+        """Give `visit` its place in line, and have asked back what younger ones hold."""
+        too_many = self._why_not_wait(visit)
+        if too_many is not None:
+            self._answer_visit(source, visit, "none", (), (too_many,))
+            return
+        place = self._place(source, visit, needs, refusals, now, yielded=yielded)
+        self._line.put(place)
+        self._recall_for(place, now)
+        ahead = self._line.ahead(visit.rid)
+        self._answer_visit(source, visit, "none", (), refusals, ahead=ahead)
+
+    def _place(
+        self,
+        asker: str,
+        visit: m.Visit,
+        needs: tuple[Piece, ...],
+        refusals: tuple[Refusal, ...],
+        now: Moment,
+        *,
+        yielded: bool,
+    ) -> Place:
+        order = (
+            (visit.stamp, visit.rid)
+            if yielded
+            else self._order_of(visit.principal, visit.stamp, visit.rid, visit.wants)
+        )
+        lease_ms = now.monotonic_ms + LEASE_MS
+        return Place(visit, asker, order, needs, refusals, lease_ms, yielded)
+
+    def _repeat_wait(self, source: str, place: Place, now: Moment) -> None:
+        self._line.renew(place, source, now.monotonic_ms + LEASE_MS)
+        ahead = self._line.ahead(place.rid)
+        self._answer_visit(source, place.visit, "none", (), place.refusals, ahead=ahead)
+
+    def _serve(self, now: Moment, times: Collection[Stretch]) -> None:
+        """Grant what has room now, in order; tell those who wait in vain; recall for the others."""
+        for rid in self._line.touching(times):
+            place = self._line.get(rid)
+            if place is not None:
+                self._try(place, now)
+
+    def _try(self, place: Place, now: Moment) -> None:
+        visit = place.visit
+        refusals = self._why_not(place.asker, visit, now)
+        if not refusals:
+            before = self.book.stakes.get(visit.rid)
+            lack = self._take(place.asker, before, visit, now, "queue", "grant")
+            if lack is None:
+                self._granted(place)
+                return
+            if lack.held:
+                self._recall_for(place, now)
+                return
+            refusals = self._no_room(lack, now)
+        self._quit_line(visit.rid)
+        self._send(place.asker, m.Locked(rid=visit.rid, att=visit.att, refusals=refusals))
+
+    def _granted(self, place: Place) -> None:
+        visit = place.visit
+        self._line.leave(visit.rid)
+        self._holders[visit.rid] = Holder(place.asker, visit, visit.considered)
+        claims = self.book.stakes[visit.rid].claims
+        held = tuple(m.HeldSlot(i, claim.hold_id) for i, claim in enumerate(claims))
+        grant = m.Grant(rid=visit.rid, att=visit.att, epoch=self.epoch, held=held)
+        self._send(place.asker, grant)
+
+    def _quit_line(self, rid: str) -> None:
+        """What was kept for it may suit those behind."""
+        place = self._line.leave(rid)
+        if place is not None:
+            self.book.note_freed(place.pieces)
+
+    # What ends a wait
+
+    def _att_under_way(self, rid: str) -> int:
+        place = self._line.get(rid)
+        return max(super()._att_under_way(rid), place.visit.att if place else 0)
+
+    def _end_visits(self, rid: str, att: int) -> None:
+        super()._end_visits(rid, att)
+        place = self._line.get(rid)
+        if place is not None and place.visit.att <= att:
+            self._quit_line(rid)
+
+    def _supersede(self, stake: Stake, att: int) -> None:
+        """What was held for the older attempt is gone, and with it whatever was asked back."""
+        self._holders.pop(stake.rid, None)
+        super()._supersede(stake, att)
+
+    def _refuse_attempt(self, stake: Stake, att: int, event: ClaimEvent) -> None:
+        self._holders.pop(stake.rid, None)
+        super()._refuse_attempt(stake, att, event)
+
+    def _commit(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
+        applied = super()._commit(stake, rid, att, chosen)
+        if applied and stake is not None and not stake.has("held"):
+            self._holders.pop(rid, None)
+            self._end_changes(stake.replaces)
+        return applied
+
+    def _cancel(self, source: str, cancel: m.Cancel) -> None:
+        super()._cancel(source, cancel)
+        self._end_changes(cancel.rid)
+
+    def _end_changes(self, old: str) -> None:
+        """Who waits to change what may be gone is looked at again, though nothing came free for it."""
+        for place in self._line:
+            if old and place.visit.replaces == old:
+                self.book.note_freed(place.pieces)
+
+    def _clear(self, stake: Stake) -> None:
+        self._holders.pop(stake.rid, None)
+        super()._clear(stake)
+
+    # Recalls
+
+    def _recall_for(self, place: Place, now: Moment) -> None:
+        """Ask back the fewest of the youngest holds that make room for it, and for those older."""
+        needs = [*self._line.senior_pieces(place), *place.pieces]
+        for rid in self._youngest_in_the_way(place.seniority, needs):
+            holder = self._holders[rid]
+            if holder.recall_until_ms:
+                continue
+            left_ms = RECALL_CONSIDERED_MS if holder.considered else RECALL_MS
+            holder.recall_until_ms = now.monotonic_ms + left_ms
+            heapq.heappush(self._recalls, (holder.recall_until_ms, rid))
+            recall = m.Recall(rid=rid, att=self.book.stakes[rid].att, left_ms=left_ms)
+            self._send(holder.asker, recall)
+
+    def _youngest_in_the_way(self, seniority: Seniority, needs: Sequence[Piece]) -> list[str]:
+        """Of those younger than `seniority`, the youngest whose holds must go; none: that is too few."""
+        booked: dict[str, set[tuple[str, int]]] = {}
+        for resource, start, end, _ in needs:
+            for booking in self.book.calendars[resource].calendar.listing(start, end):
+                rid = booking.reservation
+                recallable = booking.state == "held" and rid in self._holders
+                if recallable and self._stake_seniority(rid) > seniority:
+                    booked.setdefault(rid, set()).add((resource, booking.id))
+        if not booked:
+            return []
+        calendars = {name: self.book.calendars[name].calendar.copy() for name, _, _, _ in needs}
+        gone: dict[str, list[tuple[Calendar, Booking]]] = {}
+        for rid in sorted(booked, key=self._recall_order, reverse=True):
+            gone[rid] = [
+                (calendars[resource], calendars[resource].release(booking_id))
+                for resource, booking_id in sorted(booked[rid])
+            ]
+            if have_room(calendars, needs):
+                return _needed(gone, calendars, needs)
+        return []
+
+    def _recall_order(self, rid: str) -> tuple[bool, Seniority]:
+        """Those asked already first, then the youngest."""
+        return bool(self._holders[rid].recall_until_ms), self._stake_seniority(rid)
+
+    def _stake_seniority(self, rid: str) -> Seniority:
+        return self.book.stakes[rid].stamp, rid
+
+    def _end_recalls(self, now: Moment) -> None:
+        """Take back what has been asked for in vain; its broker is told, and it waits in line."""
+        while self._recalls and self._recalls[0][0] <= now.monotonic_ms:
+            until_ms, rid = heapq.heappop(self._recalls)
+            holder = self._holders.get(rid)
+            if holder is None or holder.recall_until_ms != until_ms:
+                continue
+            stake = self.book.stakes[rid]
+            lost = tuple(claim.hold_id for claim in stake.claims)
+            renewed = m.Renewed(rid=rid, att=stake.att, epoch=self.epoch, lost=lost)
+            self._take_back(stake, "recall-timeout", now)
+            self._send(holder.asker, renewed)
+
+    def _give(self, give: m.Give, now: Moment) -> None:
+        """What was given back goes to those before; the giver stays in line."""
+        stake = self.book.stakes.get(give.rid)
+        if stake is None or stake.att != give.att or not stake.has("held"):
+            return
+        if {claim.hold_id for claim in stake.claims} <= set(give.hold_ids):
+            self._take_back(stake, "give", now)
+
+    def _take_back(
+        self, stake: Stake, event: Literal["give", "recall-timeout"], now: Moment
+    ) -> None:
+        holder = self._holders.pop(stake.rid, None)
+        self.book.vacate(stake)
+        self._move(stake, event)
+        self._clear(stake)
+        if holder is None or holder.visit is None or not holder.visit.queue:
+            return
+        needs = tuple(self.book.needs(self._stake_for(holder.asker, None, holder.visit)))
+        refusal = self._refuse(RefusalCode.HELD, "an older request has asked for it")
+        place = self._place(holder.asker, holder.visit, needs, (refusal,), now, yielded=True)
+        self._line.put(place)
+
+    def _next_line_deadline_ms(self) -> int | None:
+        times = [self._recalls[0][0]] if self._recalls else []
+        lease_ms = self._line.next_lease_ms()
+        return min(times + ([lease_ms] if lease_ms is not None else []), default=None)
+
+    def _end_leases(self, now: Moment) -> None:
+        for place in self._line.overdue(now.monotonic_ms):
+            self._quit_line(place.rid)
+
+
+def _needed(
+    gone: dict[str, list[tuple[Calendar, Booking]]],
+    calendars: dict[str, Calendar],
+    needs: Sequence[Piece],
+) -> list[str]:
+    """Those of `gone` without whose bookings there is room for `needs`: who went last is spared first."""
+    found = list(gone)
+    for rid in reversed(gone):
+        for calendar, booking in gone[rid]:
+            calendar.book(booking)
+        if have_room(calendars, needs):
+            found.remove(rid)
+        else:
+            for calendar, booking in gone[rid]:
+                calendar.release(booking.id)
+    return found

@@ -1,0 +1,97 @@
+"""Running agents at a site: the engine, the records of runs, and what the operator should know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from kalends.agents.runs import Engine, Outcome
+from kalends.agents.sandbox import Unavailable, engine_for
+from kalends.agents.world.answers import judged
+from kalends.core.intervals import Moment
+from kalends.core.scripts import BLAME, script_hash
+from kalends.resource_servers.metrics import RunMeasures
+from kalends.resource_servers.participation.effects import Errand
+from kalends.serving.configuration import SiteConfiguration
+from kalends.serving.logs import Logger
+from kalends.stores.sqlite.runs import RunsStore
+
+NOT_RUN: Final = "scripts of users are not run"
+LANGUAGE_ONLY: Final = (
+    "scripts of users run inside this server, without the sandbox: for development"
+)
+
+
+class Running:
+    """`detail` says what users should know of how their scripts are run here; "" when all is well.
+
+    `alarm` hears of scripts that attack the host.
+    """
+
+    def __init__(
+        self,
+        configuration: SiteConfiguration,
+        moment: Callable[[], Moment],
+        measures: RunMeasures,
+        logger: Logger,
+        alarm: Callable[[str], None],
+    ) -> None:
+        settings = configuration.agents
+        self.detail = ""
+        self.records = RunsStore(
+            runs_path(configuration.store), configuration.name, settings.runs_kept_max, logger
+        )
+        self._settings = settings
+        self._moment = moment
+        self._measures = measures
+        self._logger = logger
+        self._alarm = alarm
+        self._engine: Engine = Unavailable("the site is starting")
+
+    async def start(self) -> None:
+        """Start whatever runs scripts here; where nothing can, every run says so."""
+        if not self._settings.enabled:
+            return
+        self._engine = await engine_for(self._settings, alerted=self._alerted)
+        if isinstance(self._engine, Unavailable):
+            self.detail = f"{NOT_RUN}: {self._engine.detail}"
+            self._logger.warning("scripts_not_run", reason=self._engine.detail)
+        elif self._settings.language_only:
+            self.detail = LANGUAGE_ONLY
+            self._logger.warning("scripts_run_without_sandbox")
+        await self.records.open()
+
+    async def stop(self) -> None:
+        """Runs under way end as killed; no further ones begin. A second call does nothing."""
+        engine, self._engine = self._engine, Unavailable("the site is stopping")
+        await engine.close()
+
+    async def run(self, errand: Errand) -> Outcome:
+        """Run it to its end, count it, and write it down."""
+        outcome = judged(errand.job, await self._engine.run(errand.job))
+        self._measures.ended(errand.job.function, outcome)
+        self.records.keep(errand.number, self._moment().wall_ms, errand.rid, errand.job, outcome)
+        if outcome.code != "ok":
+            self._logger.info(
+                "run_failed",
+                run=errand.number,
+                rid=errand.rid,
+                user=errand.job.user,
+                script=script_hash(errand.job.source),
+                function=errand.job.function,
+                code=outcome.code,
+                blame=BLAME[outcome.code],
+                line=outcome.line,
+                steps=outcome.cost.steps,
+                wall_us=outcome.cost.wall_us,
+            )
+        return outcome
+
+    def _alerted(self, user: str, detail: str) -> None:
+        self._alarm(f"a script of {user} did what no script can do by the language: {detail}")
+
+
+def runs_path(store: Path) -> Path:
+    """Where the records of runs are: beside the site's store."""
+    return store.with_name(store.name + ".runs")

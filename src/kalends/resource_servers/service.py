@@ -1,0 +1,275 @@
+"""A participant that runs: its effects are carried out, its deadlines kept, its facts stored first.
+
+The order of effects is the whole point. The facts of a step go to the group commit, and the step's
+messages leave when these facts, and those of all steps before, are durable. A step without facts
+waits too, unless nothing is on its way to the disk; then its messages leave at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+from kalends.agents.runs import Outcome
+from kalends.contract import messages as m
+from kalends.core.errors import Unavailable
+from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.claim_sets import Fact
+from kalends.resource_servers.participation.effects import Errand, Relay, Send
+from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.registers import Badge
+from kalends.stores.sqlite.group_commit import Committed, GroupCommit, StoreFailed
+from kalends.stores.sqlite.journal import Prune, Setting, SiteStore
+
+T = TypeVar("T")
+
+JOURNAL_KEEP_MS: Final = 7 * 86_400_000
+"""What is true no more stays in the journal for a week, for people who ask what happened."""
+
+PRUNE_EVERY_S: Final = 3_600.0
+
+
+class SiteEngine:
+    """One life of a site, from the opening of its store to its failure or the stop of the server.
+
+    `deliver` sends messages that may leave now; `set_out` begins runs of agents, and visits to near
+    sites, whose ends come back by `errand_done` and `relayed`; `alarmed` hears what the protocol
+    forbids; `failed` is called once, when the store has failed: then nothing leaves any more, and
+    the engine is to be closed. All on the event loop.
+    """
+
+    def __init__(
+        self,
+        store: SiteStore,
+        participant: Participant,
+        *,
+        moment: Callable[[], Moment],
+        deliver: Callable[[Sequence[Send]], None],
+        set_out: Callable[[Sequence[Errand], Sequence[Relay]], None],
+        alarmed: Callable[[str], None],
+        failed: Callable[[StoreFailed], None],
+        observe: Callable[[Committed], None],
+    ) -> None:
+        self.participant = participant
+        self.store = store
+        self._moment = moment
+        self._wall_ms = moment().wall_ms
+        """Of the last step: the clock belongs to the event loop, and is not read by the writer's thread."""
+        self._deliver = deliver
+        self._set_out = set_out
+        self._alarmed = alarmed
+        self._on_failed = failed
+        self._failure: StoreFailed | None = None
+        self._loop = asyncio.get_running_loop()
+        self._committer: GroupCommit[Fact | Setting | Prune, int | None] = GroupCommit(
+            store.file.connection,
+            lambda connection, operations: store.carry_out(connection, operations, self._wall_ms),
+            observe=observe,
+        )
+        self.position = participant.position
+        """How many facts about stakes are durable."""
+        self._marks: dict[str, m.Mark] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms = 0
+        self._pruning = asyncio.create_task(self._prune_regularly())
+        self._carry_out()
+
+    def mark(self, register: str) -> m.Mark:
+        """How far this site is, as far as that is durable: to be told to the broker of `register`."""
+        known = self._marks.get(register)
+        if known is None or known.position != self.position:
+            known = self._marks[register] = self.participant.past.mark(register, self.position)
+        return known
+
+    def _now(self) -> Moment:
+        now = self._moment()
+        self._wall_ms = now.wall_ms
+        return now
+
+    @property
+    def behind(self) -> int:
+        """Steps whose facts, or whose turn, wait for the disk."""
+        return self._committer.unreported
+
+    @property
+    def stuck_s(self) -> float:
+        """For how long what is being stored has been on its way to the disk."""
+        return self._committer.stuck_s
+
+    def receive(self, source: str, messages: Sequence[m.Message]) -> Sequence[Send]:
+        """Take messages of one source in one step; returns what will be sent, once it may be.
+
+        Raises `Unavailable` when the store has failed; then none of them was taken. A message that breaks
+        the step ends this life of the site; its request is left alone in the next, so that the same
+        message cannot end one life after the other.
+        """
+        if self._failure is not None:
+            raise unavailable()
+        now = self._now()
+        receive = self.participant.receive
+        rid = ""
+        try:
+            for message in messages:
+                rid = getattr(message, "rid", "")
+                receive(source, message, now)
+        except Exception as error:
+            if rid:
+                self.participant.left_alone.add(rid)
+                self._alarmed(
+                    f"{rid} is left alone until the next start: {source} broke a step with it"
+                )
+            raise self._give_up(error) from error
+        return self._carry_out()
+
+    def welcome(self, source: str, welcome: m.Welcome, badge: Badge) -> None:
+        """From now on `source` speaks for a register.
+
+        Raises `NotAllowed` where its key may not: then nothing has happened; and `Unavailable`.
+        """
+        if self._failure is not None:
+            raise unavailable()
+        self.participant.welcome(source, welcome, badge)
+        self._carry_out()
+
+    def meet(self, source: str, welcome: m.Welcome) -> None:
+        """Answer who was welcomed, now that there is a session to answer on."""
+        self._step(partial(self.participant.meet, source, welcome))
+
+    def errand_done(self, number: int, outcome: Outcome) -> None:
+        """Take the end of a run; one that began in an earlier life of the site changes nothing."""
+        self._step(partial(self.participant.errand_done, number, outcome))
+
+    def relayed(self, number: int, report: m.SiteReport | None) -> None:
+        """Take what a near site has answered; None for nothing."""
+        self._step(partial(self.participant.relayed, number, report))
+
+    async def called(self, step: Callable[[Participant, Moment], T]) -> T:
+        """The result of an operator's call, once all it has changed is durable.
+
+        Raises what `step` raises by `KalendsError`: then nothing has happened. Raises `Unavailable`
+        and `StoreFailed` as the others do.
+        """
+        if self._failure is not None:
+            raise unavailable()
+        result = step(self.participant, self._now())
+        self._carry_out()
+        await self.settle()
+        return result
+
+    def heard_clock(self, source: str, wall_ms: int) -> None:
+        """A broker has said what its wall clock shows."""
+        self.participant.heard_clock(source, wall_ms, self._now())
+
+    def heard_mark(self, source: str, mark: m.Mark) -> None:
+        """A broker has said how far its register is."""
+        self.participant.heard_mark(source, mark)
+
+    def broker_came(self) -> None:
+        """A broker has opened a session: what it was asked for in vain is said again."""
+        self._step(self.participant.remind_all)
+
+    async def settle(self) -> None:
+        """Return when everything that was stored up to now is durable; raises `StoreFailed`."""
+        await self._committer.run(())
+
+    async def set(self, name: str, value: int) -> None:
+        """Store a setting, durably; raises `StoreFailed`."""
+        await self._committer.run((Setting(name, value),))
+
+    async def close(self) -> None:
+        """Store everything that is on its way, and close the store."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._pruning.cancel()
+        await asyncio.gather(self._pruning, return_exceptions=True)
+        await self._committer.close()
+        await asyncio.to_thread(self.store.close)
+
+    def _carry_out(self) -> Sequence[Send]:
+        effects = self.participant.take_effects()
+        for alarm in effects.alarms:
+            self._alarmed(alarm)
+        if effects.facts or (effects.sends and not self._committer.idle):
+            durable = partial(self._durable, effects.sends, self.participant.position)
+            self._committer.submit(effects.facts, durable, self._fail)
+        elif effects.sends:
+            self._deliver(effects.sends)
+        if effects.errands or effects.relays:
+            self._set_out(effects.errands, effects.relays)
+        self._keep_time()
+        return effects.sends
+
+    def _durable(self, sends: Sequence[Send], position: int, results: Sequence[int | None]) -> None:
+        self.position = position
+        if sends:
+            self._deliver(sends)
+
+    def _fail(self, failure: StoreFailed) -> None:
+        """The participant knows things that are not stored: its life ends here."""
+        if self._failure is not None:
+            return
+        self._failure = failure
+        if self._timer is not None:
+            self._timer.cancel()
+        self._on_failed(failure)
+
+    def _keep_time(self) -> None:
+        """One timer, for the next deadline of the participant."""
+        if self._failure is not None:
+            return
+        due_ms = self.participant.next_deadline_ms()
+        if self._timer is not None:
+            if self._timer_due_ms <= due_ms:
+                return
+            self._timer.cancel()
+        self._timer_due_ms = due_ms
+        in_s = max(due_ms - self._now().monotonic_ms, 0) / 1000
+        self._timer = self._loop.call_later(in_s, self._advance)
+
+    def _advance(self) -> None:
+        self._timer = None
+        self._step(self.participant.advance)
+
+    def _step(self, step: Callable[[Moment], None]) -> None:
+        """A step that nobody waits for."""
+        if self._failure is not None:
+            return
+        try:
+            step(self._now())
+        except Exception as error:
+            self._give_up(error)
+            return
+        self._carry_out()
+
+    def _give_up(self, error: Exception) -> Unavailable:
+        """The boundary of the pure part: a participant that has raised is not believed any more.
+
+        What is in its memory may be half a step; what is in its store is whole.
+        """
+        failure = StoreFailed(f"the site begins anew from its store: {error!r}")
+        failure.__cause__ = error
+        self._fail(failure)
+        return unavailable()
+
+    async def _prune_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(PRUNE_EVERY_S)
+            # Not by the clock alone: were it ahead, the history of weeks would go at once.
+            now_ms = min(self._now().wall_ms, self.participant.sure_time.sure_s * 1000)
+            before_ms = now_ms - JOURNAL_KEEP_MS
+            removed: int | None = 0
+            while removed is not None:
+                try:
+                    (removed,) = await self._committer.run((Prune(before_ms),))
+                except StoreFailed:
+                    return
+
+
+def unavailable() -> Unavailable:
+    return Unavailable(
+        "the site's store does not take writes now",
+        remedy="try again in a moment; the operator of the site sees why in its log",
+        retry_after_s=1.0,
+    )

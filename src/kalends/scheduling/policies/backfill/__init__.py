@@ -1,0 +1,1 @@
+"""Policies that let later jobs start without delaying earlier ones."""

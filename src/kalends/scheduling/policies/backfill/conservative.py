@@ -1,0 +1,175 @@
+"""Conservative backfilling: every job has a reserved start from its submission on, which never gets later.
+
+Mu'alem and Feitelson 2001. A job is reserved the earliest time that leaves all earlier reservations
+standing. After every end, each waiting job, in order of submission, moves to the earliest time that the
+others, where they stand by then, leave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kalends.scheduling.cluster import NEVER, Cluster
+from kalends.scheduling.indexed_profile import IndexedProfile
+from kalends.scheduling.job import Job
+from kalends.scheduling.policy import Policy
+from kalends.scheduling.profile import Profile
+
+STEPS_MANY: Final = 200
+"""A plan of more steps is worth an index when all who wait are looked at."""
+
+
+def conservative(cluster: Cluster) -> Policy:
+    """The policy for what `cluster` has: nodes to be counted, parts of a grid, or nodes with names."""
+    if cluster.counts:
+        return Conservative(cluster)
+    # Imported here: most replays only count nodes.
+    from kalends.scheduling.grid import Grid
+    from kalends.scheduling.mapped import MappedCluster
+
+    if isinstance(cluster, Grid):
+        from kalends.scheduling.policies.backfill.conservative_grid import GridConservative
+
+        return GridConservative(cluster)
+    if isinstance(cluster, MappedCluster) and not cluster.as_counted:
+        from kalends.scheduling.policies.backfill.conservative_mapped import MappedConservative
+
+        return MappedConservative(cluster)
+    return Conservative(cluster)
+
+
+class Conservative:
+    """Nobody is ever delayed by anybody who came later. `promised` tells each waiting job's start.
+
+    The plan counts nodes. When nodes leave service or come back, all are promised anew, in their order;
+    who needs nodes that are out of service holds nothing back. `conservative` never puts it over a cluster
+    that may refuse enough free nodes, but a user's own may be one: a job that is refused there moves to the
+    next time at which the plan changes.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.wakes = cluster.reserved or not cluster.counts
+        self._plan: Profile | None = None
+        """What is free beside all that runs, waits and is reserved; from the last event on."""
+        self._starts: dict[Job, int] = {}
+        """The reserved start of each waiting job, in order of submission."""
+        self._next_s = NEVER
+        """The first of them."""
+        self._freed_until_s = 0
+        """Nothing has become free after this since each waiting job was last looked at."""
+        self._out_of_service = cluster.out_of_service
+        """Nodes out of service that the plan knows of."""
+        self._fresh: Job | None = None
+
+    def submitted(self, job: Job, now: int) -> None:
+        self._fresh = job
+
+    def ended(self, job: Job, now: int) -> None:
+        self._give_back(job, now, job.until_s, now)
+
+    def withdrawn(self, job: Job, now: int) -> None:
+        start_s = self._starts.pop(job)
+        if start_s < NEVER:
+            self._give_back(job, start_s, start_s + job.requested_s, now)
+
+    def schedule(self, now: int) -> None:
+        plan = self._planned(now)
+        fresh, self._fresh = self._fresh, None
+        if self._out_of_service != self.cluster.out_of_service:
+            self._out_of_service = self.cluster.out_of_service
+            self._plan = plan = self.cluster.plan(now)
+            for job in self._starts if fresh is None else (*self._starts, fresh):
+                self._reserve(job, plan, now)
+            self._next_s = self._freed_until_s = now
+            fresh = None
+        if fresh is None:
+            self._move_all(plan, now)
+            return
+        self._reserve(fresh, plan, now)
+        if self._starts[fresh] == now:
+            self._start(fresh, plan, now)
+        start_s = self._starts.get(fresh, NEVER)
+        if start_s < self._next_s:
+            self._next_s = start_s
+
+    def waiting(self) -> Iterator[Job]:
+        return iter(self._starts)
+
+    def wake_at(self, now: int) -> int | None:
+        return self._next_s if self._next_s < NEVER else None
+
+    def promised(self, job: Job) -> int:
+        """The start reserved for a waiting job; it only gets later where a promise is broken, see above.
+
+        `NEVER` while it needs nodes that are out of service. Raises `KeyError` of jobs that do not wait.
+        """
+        return self._starts[job]
+
+    def _reserve(self, job: Job, plan: Profile, not_before: int) -> None:
+        width = self.cluster.width(job)
+        start_s = NEVER
+        if width <= plan.free[-1]:
+            start_s = plan.earliest(width, job.requested_s, not_before)
+            plan.take(width, start_s, start_s + job.requested_s)
+        self._starts[job] = start_s
+
+    def _move_all(self, plan: Profile, now: int) -> None:
+        """Look at each waiting job, in order of submission; start those that are due."""
+        starts, freed_until_s = self._starts, self._freed_until_s
+        if not starts:
+            self._freed_until_s, self._next_s = now, NEVER
+            return
+        if not self.cluster.counts:
+            # Who was refused is not where the plan has room for it.
+            freed_until_s = NEVER
+        if freed_until_s <= now < self._next_s:
+            return
+        if len(plan.times) > STEPS_MANY:
+            plan = IndexedProfile(plan)
+        width_of, moved_until_s = self.cluster.width, now
+        # Until somebody has moved, nobody can who needs more than that.
+        roof = plan.most(freed_until_s) if freed_until_s > now else 0
+        for job, start_s in list(starts.items()):
+            if job.nodes > roof and start_s > now:
+                continue
+            width, length_s = width_of(job), job.requested_s
+            if width > plan.free[-1]:
+                continue
+            earlier_s = plan.earlier(width, length_s, start_s, freed_until_s)
+            if earlier_s < start_s:
+                roof = self.cluster.nodes
+                starts[job] = earlier_s
+                if start_s == NEVER:
+                    plan.take(width, earlier_s, earlier_s + length_s)
+                else:
+                    plan.move(width, length_s, start_s, earlier_s)
+                    moved_until_s = max(moved_until_s, start_s + length_s)
+                    freed_until_s = max(freed_until_s, moved_until_s)
+            if earlier_s <= now:
+                self._start(job, plan, now)
+        self._freed_until_s = moved_until_s
+        self._next_s = min(starts.values(), default=NEVER)
+
+    def _start(self, job: Job, plan: Profile, now: int) -> None:
+        if self.cluster.start(job, now):
+            del self._starts[job]
+            return
+        plan.take(-self.cluster.width(job), now, now + job.requested_s)
+        if plan.times[-1] > now:
+            self._reserve(job, plan, plan.next_border(now))
+        else:
+            # All is free that is in service, and that does not do: only other nodes would help.
+            self._starts[job] = NEVER
+
+    def _give_back(self, job: Job, start_s: int, end_s: int, now: int) -> None:
+        if end_s > now:
+            self._planned(now).take(-self.cluster.width(job), start_s, end_s)
+            self._freed_until_s = max(self._freed_until_s, end_s)
+
+    def _planned(self, now: int) -> Profile:
+        if self._plan is None:
+            self._plan = self.cluster.plan(now)
+        self._plan.forget_before(now)
+        return self._plan

@@ -1,0 +1,88 @@
+"""Conservative backfilling over a grid: the reserved start of a job is one of all its components.
+
+The rules are those of `conservative`: reserve at submission; after every end move each waiting job, in
+order of submission, to the earliest time that the others leave it, never to a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kalends.scheduling.cluster import NEVER, Cluster
+from kalends.scheduling.grid import Grid
+from kalends.scheduling.job import Job
+from kalends.scheduling.placement import Placed
+
+
+class GridConservative:
+    """Nobody is ever delayed by anybody who came later. `promised` tells each waiting job's start."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.cluster: Cluster = grid
+        self.grid = grid
+        self.wakes = grid.reserved
+        self._plan = grid.plan_of_parts(0)
+        """What is free beside all that runs, waits and is reserved; from the last event on."""
+        self._out_of_parts = grid.out_of_parts
+        """The nodes out of service that the plan knows of."""
+        self._booked: dict[Job, tuple[int, Placed] | None] = {}
+        """The reserved start and place of each waiting job, in order of submission; None: nodes that it
+        needs are out of service."""
+        self._fresh: Job | None = None
+
+    def submitted(self, job: Job, now: int) -> None:
+        self._booked[job] = None
+        self._fresh = job
+
+    def ended(self, job: Job, now: int) -> None:
+        self._plan.forget_before(now)
+        self._plan.give_back(job.placed, now, job.until_s)
+
+    def withdrawn(self, job: Job, now: int) -> None:
+        self._give_back(job, self._booked.pop(job), now)
+
+    def schedule(self, now: int) -> None:
+        fresh, self._fresh = self._fresh, None
+        self._plan.forget_before(now)
+        if self._out_of_parts != self.grid.out_of_parts:
+            # What was promised cannot be kept, or more can: all are promised anew, in their order.
+            self._out_of_parts, fresh = self.grid.out_of_parts, None
+            self._plan = self.grid.plan_of_parts(now)
+            self._booked = dict.fromkeys(self._booked)
+        for job in list(self._booked) if fresh is None else [fresh]:
+            booked = self._book(job, now)
+            if booked and booked[0] == now and self.grid.start(job, now, booked[1]):
+                del self._booked[job]
+
+    def waiting(self) -> Iterator[Job]:
+        return iter(self._booked)
+
+    def wake_at(self, now: int) -> int | None:
+        return min((booked[0] for booked in self._booked.values() if booked), default=None)
+
+    def promised(self, job: Job) -> int:
+        """The start reserved for a waiting job; it only gets later when nodes leave service.
+
+        `NEVER` while there are too few in service. Raises `KeyError` of jobs that do not wait.
+        """
+        booked = self._booked[job]
+        return booked[0] if booked else NEVER
+
+    def _book(self, job: Job, now: int) -> tuple[int, Placed] | None:
+        """Reserve the earliest start; the place that was reserved stays unless it gets earlier."""
+        before = self._booked[job]
+        self._give_back(job, before, now)
+        found = self._plan.earliest(job, now)
+        if found is None or (before is not None and found[0] >= before[0]):
+            found = before
+        if found is not None:
+            start_s, placed = found
+            self._plan.take(placed, start_s, self._plan.end_of(job, placed, start_s))
+        self._booked[job] = found
+        return found
+
+    def _give_back(self, job: Job, booked: tuple[int, Placed] | None, now: int) -> None:
+        if booked is not None:
+            start_s, placed = booked
+            end_s = self._plan.end_of(job, placed, start_s)
+            self._plan.give_back(placed, max(start_s, now), end_s)

@@ -1,0 +1,137 @@
+"""EASY backfilling: jobs may go before the head of the queue if they do not delay it.
+
+Lifka 1995; called FCFS_SCANBackfill by Jones and Pang 2003 (section 4.10). The order of events and ties
+is that of the published results of Gaussier et al., SC'15: one pass after every single event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kalends.scheduling.cluster import Cluster, Promise
+from kalends.scheduling.indexed_queue import Line, by_requested_time
+from kalends.scheduling.job import Job
+
+
+class Easy:
+    """Start heads while they fit; then promise the head its time, and start whoever leaves it standing.
+
+    Between two ends, nothing that was refused before can be allowed: less is free, and it is later. So
+    after a submission only the new job is looked at. The head's promise is worked out when somebody asks.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.wakes = cluster.reserved
+        self.line = Line()
+        self.startable = self.line.startable
+        """Who could go before the head, in the order in which they are asked."""
+        self._first: Job | None = None
+        """The head of the line."""
+        self._blocked = False
+        """Whether the head was refused, and nothing has become free since."""
+        self._promise: Promise | None = None
+        """The head's; None: not worked out."""
+        self._fresh: Job | None = None
+        """Just submitted, and not in line yet: most jobs need never stand in it."""
+
+    def submitted(self, job: Job, now: int) -> None:
+        assert self._fresh is None, "a pass follows every submission"
+        self._fresh = job
+
+    def ended(self, job: Job, now: int) -> None:
+        self._blocked = False
+
+    def withdrawn(self, job: Job, now: int) -> None:
+        self.leave(job)
+        self._blocked = False
+
+    def schedule(self, now: int) -> None:
+        fresh, head = self._fresh, self._first
+        if fresh is None:
+            if head is not None:
+                self._pass(head, now)
+            return
+        self._fresh = None
+        if head is None:
+            if not self.cluster.start(fresh, now):
+                self.enter(fresh)
+        elif not self._blocked or not self.cluster.settled(now):
+            self.enter(fresh)
+            self._pass(head, now)
+        elif fresh.nodes > self.cluster.free or not self._start_before(head, fresh, now):
+            self.enter(fresh)
+
+    def waiting(self) -> Iterator[Job]:
+        return iter(self.line)
+
+    def wake_at(self, now: int) -> int | None:
+        return self.cluster.next_change(now)
+
+    def enter(self, job: Job) -> None:
+        """A job must wait."""
+        self.line.append(job)
+        if self._first is None:
+            self._first = job
+
+    def leave(self, job: Job) -> None:
+        """A job waits no more."""
+        self.line.remove(job)
+        if job is self._first:
+            self._first = self.line.head()
+
+    def _pass(self, head: Job, now: int) -> None:
+        """Look at everybody who waits, the head first."""
+        cluster = self.cluster
+        free = cluster.room(now)
+        self._promise = None
+        while head.nodes <= free and cluster.start(head, now):
+            free -= head.granted
+            self.leave(head)
+            if self._first is None:
+                return
+            head = self._first
+        self._blocked = True
+        self._backfill(head, free, now)
+
+    def _backfill(self, head: Job, free: int, now: int) -> None:
+        """Start who may go before the head, on at most so many free nodes."""
+        if self.line.least_nodes > free:
+            return
+        self._promise = promise = self.cluster.promise(head, now)
+        started = []
+        for job in self.startable(free, promise.shadow_s - now, promise.extra):
+            if job.nodes <= free and job is not head and self._start_before(head, job, now):
+                started.append(job)
+                free -= job.granted
+                if free <= 0:
+                    break
+        for job in started:
+            self.leave(job)
+
+    def _start_before(self, head: Job, job: Job, now: int) -> bool:
+        """Start a job that leaves the head its promise; says whether it did."""
+        promise = self._promise
+        if promise is None:
+            self._promise = promise = self.cluster.promise(head, now)
+        if promise.allows(job, now) and self.cluster.start(job, now):
+            promise.started(job, now)
+            return True
+        return False
+
+
+class EasySjbf(Easy):
+    """EASY with the shortest requested time first among those who backfill (Tsafrir et al. 2007)."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self.shortest = Line(by_requested_time)
+        self.startable = self.shortest.startable
+
+    def enter(self, job: Job) -> None:
+        super().enter(job)
+        self.shortest.add(job)
+
+    def leave(self, job: Job) -> None:
+        super().leave(job)
+        self.shortest.remove(job)

@@ -1,0 +1,60 @@
+"""EASY that may delay the head of the queue a little."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kalends.scheduling.cluster import NEVER, Cluster
+from kalends.scheduling.job import Components, Job
+from kalends.scheduling.policies.backfill.easy import Easy
+
+
+class EasySlack(Easy):
+    """FCFS_SCANBackfill_Var (Jones and Pang 2003, section 4.11): the head may be delayed, in all, by at
+    most `percent` of its requested time.
+
+    A job that is started before the head and moves its promised start takes that delay off what is left
+    of the allowance, which never grows again. With 0 percent this is `Easy`.
+    """
+
+    def __init__(self, cluster: Cluster, percent: int) -> None:
+        super().__init__(cluster)
+        self.percent = percent
+        self.startable = self._startable
+        self._head: Job | None = None
+        self._allowance_s = 0
+        """By how much that head may still be delayed."""
+        self._too_late: set[tuple[int, int, tuple[int, ...], Components | None]] = set()
+        """What delays it by more: nodes, time and kind of jobs that need not be tried again."""
+
+    def _backfill(self, head: Job, free: int, now: int) -> None:
+        if head is not self._head:
+            self._head = head
+            self._allowance_s = head.requested_s * self.percent // 100
+        self._too_late.clear()
+        super()._backfill(head, free, now)
+
+    def _startable(self, nodes: int, time_s: int, extra: int) -> Iterable[Job]:
+        if self._allowance_s:
+            return self.line.startable(nodes, NEVER, NEVER)
+        return self.line.startable(nodes, time_s, extra)
+
+    def _start_before(self, head: Job, job: Job, now: int) -> bool:
+        if super()._start_before(head, job, now):
+            return True
+        alike = (job.nodes, job.requested_s, job.shape, job.components)
+        if not self._allowance_s or alike in self._too_late:
+            return False
+        promise, cluster = self._promise, self.cluster
+        assert promise is not None, "the rule of EASY has just asked for it"
+        if not cluster.start(job, now):
+            return False
+        later = cluster.promise(head, now)
+        delay_s = later.shadow_s - promise.shadow_s
+        if delay_s > self._allowance_s:
+            cluster.undo(job)
+            self._too_late.add(alike)
+            return False
+        self._allowance_s -= delay_s
+        self._promise = later
+        return True

@@ -1,0 +1,1 @@
+"""Policies that pack jobs into levels."""

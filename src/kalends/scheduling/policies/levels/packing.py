@@ -1,0 +1,291 @@
+"""The policies of Gehring and Ramme 1996: a waiting room, and behind it a scheduler that packs levels.
+
+A job waits in the waiting room (section 3.1) until the scheduler runs out of work and takes the next
+block, which it packs behind all that it has planned before (section 3.2). On a machine with a topology
+the mapper verifies what is planned (section 4.2), unless the scheduler is autonomous (section 4.1):
+then it learns of an impossible partition when the job should start.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar
+
+from kalends.scheduling.cluster import Cluster
+from kalends.scheduling.job import Job
+from kalends.scheduling.levels import (
+    FCFS_STAR,
+    FFDH,
+    FFDH_STAR,
+    FFIH,
+    FFIH_STAR,
+    Packing,
+    Rule,
+)
+from kalends.scheduling.mapped import MappedCluster
+from kalends.scheduling.plan import Booking, Plan
+from kalends.scheduling.verification_loop import Verification, fixed_on
+from kalends.scheduling.waiting_room import EXTRACTION_ORDERS, WaitingRoom
+
+
+class LevelPolicy:
+    """One packing rule behind a waiting room.
+
+    `orders` are the extraction orders of its queues. The next block is extracted when what is planned
+    is started within `threshold_s`: with 0, when the scheduler is out of work. `verified` asks the
+    mapper, where the cluster has one.
+
+    While nothing is pending, a job that can be configured at once is: that is the FCFS mode of section
+    3.2. Under a stacking rule, a job that fits into a gap of the plan goes there when it is submitted,
+    past those in the waiting room, and delays nobody who is planned.
+    """
+
+    rule: ClassVar[Rule]
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        orders: Sequence[int] = EXTRACTION_ORDERS,
+        threshold_s: int = 0,
+        verified: bool = True,
+    ) -> None:
+        self.cluster = cluster
+        self.wakes = True
+        self.room = WaitingRoom(orders)
+        self.plan = Plan(cluster)
+        self.threshold_s = threshold_s
+        self.mapped = cluster if verified and isinstance(cluster, MappedCluster) else None
+        self.entered: Callable[[Job, int], None] | None = None
+        """Told of every job that leaves the waiting room or passes it by, with its planned start."""
+        self.blocks: Counter[str] = Counter()
+        """How many blocks each rule has packed, by its name."""
+        self.switches = 0
+        """How often a block was packed by another rule than the one before."""
+        self._packed_by: Rule | None = None
+        self._held: list[Job] = []
+        """Jobs that cannot run before nodes come back into service; they wait outside the waiting room."""
+        self._services = cluster.services
+        self._fewer = False
+        """Whether something ended early or was withdrawn since the last pass."""
+
+    def submitted(self, job: Job, now: int) -> None:
+        booking = self._at_once(job, now)
+        if booking is None:
+            self.room.put(job)
+        else:
+            self._enter([booking])
+
+    def ended(self, job: Job, now: int) -> None:
+        self._fewer = self._fewer or job.until_s > now
+
+    def withdrawn(self, job: Job, now: int) -> None:
+        if self.plan.withdraw(job):
+            self._fewer = True
+        elif job in self._held:
+            self._held.remove(job)
+        else:
+            self.room.remove(job)
+
+    def schedule(self, now: int) -> None:
+        if self._services != self.cluster.services:
+            self._plan_anew(now)
+        elif self._fewer:
+            self._fewer = False
+            self._close_gaps(now)
+        self._start_due(now)
+        while len(self.room) and self._wants_block(now):
+            self._plan_block(self.room.extract(), now)
+            self._start_due(now)
+
+    def waiting(self) -> Iterator[Job]:
+        jobs = [*self.room, *self._held, *(booking.job for booking in self.plan.bookings)]
+        return iter(sorted(jobs, key=lambda job: job.order))
+
+    def wake_at(self, now: int) -> int | None:
+        start_s = self.plan.next_start_s(now)
+        times = [self.cluster.next_change(now), start_s]
+        if len(self.room) and start_s is not None:
+            times.append(max(now + self.plan.preplanned_s(now) - self.threshold_s, now) + 1)
+        return min((time_s for time_s in times if time_s is not None), default=None)
+
+    def predictions(self, now: int) -> list[tuple[Job, int]]:
+        """Every waiting job with its start, if nothing more is submitted and all take what they asked.
+
+        Those inside the scheduler have their planned start. For the others the waiting room is frozen
+        and virtually emptied, block by block, by counting nodes (section 4.1). Nothing is said of those
+        who need nodes that are out of service.
+        """
+        found = [(booking.job, max(booking.start_s, now)) for booking in self.plan.bookings]
+        if len(self.room):
+            packing = self.plan.packing(now, copied=True)
+            room = self.room.copy()
+            while len(room):
+                block = [job for job in room.extract() if self._in_service(job)]
+                rule = self.choose(block, packing, now)
+                found += [
+                    (booking.job, booking.start_s) for booking in self._pack(rule, block, packing)
+                ]
+        return found
+
+    def predicted_start(self, job: Job, now: int) -> int | None:
+        """When a waiting job will start, as things stand; None if it does not wait."""
+        for booking in self.plan.bookings:
+            if booking.job is job:
+                return max(booking.start_s, now)
+        return next((start_s for each, start_s in self.predictions(now) if each is job), None)
+
+    def choose(self, block: Sequence[Job], packing: Packing, now: int) -> Rule:
+        """The rule that packs the next block."""
+        return self.rule
+
+    def _fills_gaps(self) -> bool:
+        """Whether a submitted job may pass the waiting room by, into a gap."""
+        return self.rule.stacked
+
+    def _nodes(self, job: Job) -> int:
+        """How many it takes, by counting: on a machine with a topology, whole units."""
+        cluster = self.cluster
+        if isinstance(cluster, MappedCluster):
+            return cluster.machine.granted(job.nodes, job.shape)
+        return job.nodes
+
+    def _wants_block(self, now: int) -> bool:
+        return not self.plan.bookings or self.plan.preplanned_s(now) < self.threshold_s
+
+    def _at_once(self, job: Job, now: int) -> Booking | None:
+        """A booking for a job that need not enter the waiting room."""
+        plan = self.plan
+        if not plan.bookings and not len(self.room) and self._fits_now(job, now):
+            return Booking(job, self._nodes(job), now, plan.level_now(now))
+        if not self._fills_gaps() or not plan.levels or not self._in_service(job):
+            return None
+        packing = plan.packing(now)
+        nodes = self._nodes(job)
+        found = packing.gap(nodes, job.requested_s, now)
+        if found is None:
+            return None
+        booking = Booking(job, nodes, *found)
+        if self.mapped is not None and not self._verification(packing).fit(booking):
+            return None
+        return booking
+
+    def _fits_now(self, job: Job, now: int) -> bool:
+        """Whether it could be configured at once; an autonomous scheduler only counts."""
+        if self.mapped is not None:
+            return self.mapped.can_start(job, now)
+        return self.cluster.plan(now).fits(self._nodes(job), now, now + job.requested_s)
+
+    def _in_service(self, job: Job) -> bool:
+        return not self.cluster.out_of_service or self.cluster.fits_in_service(job)
+
+    def _plan_anew(self, now: int) -> None:
+        """Nodes left service or came back: what was planned is packed again, before all others."""
+        self._services, self._fewer = self.cluster.services, False
+        block = [*self.plan.empty(), *self._held]
+        self._held = []
+        self._plan_block(block, now)
+
+    def _plan_block(self, block: list[Job], now: int) -> None:
+        """Jobs enter the scheduler; but those that cannot run, with the nodes in service, are held."""
+        self._held += [job for job in block if not self._in_service(job)]
+        block = [job for job in block if self._in_service(job)]
+        if not block:
+            return
+        self.plan.clear(now)
+        packing = self.plan.packing(now)
+        rule = self.choose(block, packing, now)
+        self._count(rule)
+        first = packing.first_for_block(rule)
+        bookings = self._pack(rule, block, packing)
+        if self.mapped is not None:
+            self._verification(packing).settle(rule, bookings, first)
+        self._enter(bookings)
+
+    def _count(self, rule: Rule) -> None:
+        self.blocks[rule.name] += 1
+        self.switches += self._packed_by not in (None, rule)
+        self._packed_by = rule
+
+    def _enter(self, bookings: Sequence[Booking]) -> None:
+        self.plan.add(bookings)
+        if self.entered is not None:
+            for booking in bookings:
+                self.entered(booking.job, booking.start_s)
+
+    def _pack(self, rule: Rule, block: Sequence[Job], packing: Packing) -> list[Booking]:
+        first = packing.first_for_block(rule)
+        bookings = []
+        for index in rule.ordered([job.requested_s for job in block]):
+            job = block[index]
+            nodes = self._nodes(job)
+            bookings.append(
+                Booking(job, nodes, *packing.place(rule, nodes, job.requested_s, first))
+            )
+        return bookings
+
+    def _verification(self, packing: Packing) -> Verification:
+        assert self.mapped is not None
+        verified = [
+            booking.wish() for booking in self.plan.bookings if booking.partition is not None
+        ]
+        return Verification(self.mapped.machine, fixed_on(self.mapped), verified, packing)
+
+    def _start_due(self, now: int) -> None:
+        """Start what is due. What the cluster refuses goes to the next scheduling point."""
+        refused = []
+        for booking in self.plan.due(now):
+            if self._start(booking, now):
+                self.plan.started(booking, now)
+            else:
+                refused.append(booking)
+        for booking in refused:
+            self.plan.shift(booking, now, alone=self.mapped is not None)
+
+    def _start(self, booking: Booking, now: int) -> bool:
+        if self.mapped is not None and booking.partition is not None:
+            return self.mapped.start_on(booking.job, booking.partition, now)
+        return self.cluster.start(booking.job, now)
+
+    def _close_gaps(self, now: int) -> None:
+        """There is more room than was planned for: jobs may start earlier, never later."""
+        if self._fills_gaps() and self.plan.bookings:
+            packing = self.plan.packing(now)
+            self.plan.compress(packing, now, self._accepts(packing))
+        self.plan.pull_forward(now)
+
+    def _accepts(self, packing: Packing) -> Callable[[Booking], bool]:
+        if self.mapped is None:
+            return lambda booking: True
+        return self._verification(packing).accepts
+
+
+class Ffdh(LevelPolicy):
+    """Longest first: First-Fit-Decreasing-Height."""
+
+    rule = FFDH
+
+
+class Ffih(LevelPolicy):
+    """Shortest first: First-Fit-Increasing-Height."""
+
+    rule = FFIH
+
+
+class FfdhStar(LevelPolicy):
+    """Longest first, and on top of one another inside a level."""
+
+    rule = FFDH_STAR
+
+
+class FfihStar(LevelPolicy):
+    """Shortest first; jobs submitted later fill the gaps."""
+
+    rule = FFIH_STAR
+
+
+class FcfsStar(LevelPolicy):
+    """In order of submission, each at the earliest time with room; a scheduling point only when refused."""
+
+    rule = FCFS_STAR

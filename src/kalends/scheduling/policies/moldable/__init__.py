@@ -1,0 +1,1 @@
+"""Policies that choose, or change, how many nodes a job has."""

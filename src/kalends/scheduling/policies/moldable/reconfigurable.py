@@ -1,0 +1,117 @@
+"""RS: running jobs give nodes to those that wait, and take them when none does.
+
+Konuru, Moreira and Naik 1996, section 3.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kalends.scheduling.cluster import Cluster
+from kalends.scheduling.job import Job, Moldability
+from kalends.scheduling.policies.moldable.moldable import Adaptive
+
+INTERVAL: Final = 10
+"""Between two changes of a job, in times of what a change costs it."""
+
+
+class Reconfigurable(Adaptive):
+    """Starts jobs as AS does; then shrinks malleable jobs for those that wait, or expands them if none does.
+
+    A job is not asked to change within `interval` times its reconfiguration time after it was asked
+    before. The paper leaves open which jobs are changed. Here, waiting jobs are looked at in order of
+    submission; for each that could then start on its smallest size, nodes are taken from the jobs with
+    the largest excess over their minimum, and as few as their sizes allow. Expanded is the job that
+    gains most time by it, as far as it can, if it gains any.
+    """
+
+    def __init__(self, cluster: Cluster, interval: int = INTERVAL) -> None:
+        super().__init__(cluster)
+        self.wakes = True
+        self.interval = interval
+        self._rests_until_s: dict[int, int] = {}
+        """Until when each running job that was asked to change must not be asked again, by its order."""
+
+    def ended(self, job: Job, now: int) -> None:
+        self._rests_until_s.pop(job.order, None)
+
+    def schedule(self, now: int) -> None:
+        super().schedule(now)
+        if self.queue:
+            self._shrink(now)
+        else:
+            self._expand(now)
+
+    def wake_at(self, now: int) -> int | None:
+        """When the next job may be changed again that is wanted for it."""
+        wake_s = super().wake_at(now)
+        for allowed_s, _, _ in self._wanted(now):
+            if allowed_s > now and (wake_s is None or allowed_s < wake_s):
+                wake_s = allowed_s
+        return wake_s
+
+    def _shrink(self, now: int) -> None:
+        givers = self._changeable(now)
+        if not givers:
+            return
+        givers.sort(key=lambda each: (each[1].sizes[0] - each[0].granted, -each[0].order))
+        excess = sum(job.granted - molds.sizes[0] for job, molds in givers)
+        coming = sum(job.granted - job.target for _, _, job in self.cluster.ends if job.target)
+        room = self.cluster.room(now) + coming
+        for waiting in self.queue:
+            if not givers:
+                return
+            needed = waiting.molds.sizes[0] if waiting.molds is not None else waiting.nodes
+            if needed > room + excess:
+                continue
+            while needed > room and givers:
+                job, molds = givers.pop(0)
+                before = job.granted
+                excess -= before - molds.sizes[0]
+                enough = [nodes for nodes in molds.sizes if nodes <= before - (needed - room)]
+                smaller = enough[-1] if enough else molds.sizes[0]
+                if self._ask(job, smaller, now):
+                    room += before - smaller
+            room = max(room - needed, 0)
+
+    def _expand(self, now: int) -> None:
+        while self.cluster.free > 0:
+            best_s, best = 0, None
+            for job, molds in self._changeable(now):
+                left_s, on_now_s = job.until_s - now, molds.requested_on(job.granted)
+                for nodes, requested_s in zip(molds.sizes, molds.requested_s, strict=True):
+                    if job.granted < nodes <= job.granted + self.cluster.free:
+                        gain_s = left_s - left_s * requested_s // on_now_s - molds.reconfiguration_s
+                        if gain_s > best_s:
+                            best_s, best = gain_s, (job, nodes)
+            if best is None or not self._ask(*best, now):
+                return
+
+    def _changeable(self, now: int) -> list[tuple[Job, Moldability]]:
+        """The running jobs that may be asked now to change as it is wanted."""
+        return [(job, molds) for allowed_s, job, molds in self._wanted(now) if allowed_s <= now]
+
+    def _wanted(self, now: int) -> list[tuple[int, Job, Moldability]]:
+        """From when on each running job may be asked that could shrink, if any wait, or expand, if none.
+
+        Left out is who is changing or over. Nobody is asked in the second in which he began.
+        """
+        shrink, wanted = bool(self.queue), []
+        if shrink or self.cluster.free > 0:
+            rests_until_s = self._rests_until_s
+            for until_s, order, job in self.cluster.ends:
+                molds = job.molds
+                if molds is None or not molds.malleable or job.target or until_s <= now:
+                    continue
+                sizes = molds.sizes
+                if job.granted > sizes[0] if shrink else job.granted < sizes[-1]:
+                    wanted.append((rests_until_s.get(order, job.start_s + 1), job, molds))
+        return wanted
+
+    def _ask(self, job: Job, nodes: int, now: int) -> bool:
+        assert job.molds is not None
+        asked = self.cluster.resize(job, nodes, now)
+        if asked:
+            rest_s = max(self.interval * job.molds.reconfiguration_s, 1)
+            self._rests_until_s[job.order] = now + rest_s
+        return asked

@@ -1,0 +1,53 @@
+"""FCFS with a scan in which nobody is overtaken more than so many times."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from kalends.scheduling.cluster import Cluster
+from kalends.scheduling.job import Job
+from kalends.scheduling.policies.ordered.scan import FcfsScan
+
+
+class NoStarvation(FcfsScan):
+    """FCFS_SCANNoStarvation (Jones and Pang 2003, section 4.12): who was overtaken `hops` times holds
+    back all behind it.
+
+    Whoever overtakes a job overtakes all before it too: the head of the queue has always been overtaken
+    most. How often, is the number of jobs submitted after it that were started.
+    """
+
+    def __init__(self, cluster: Cluster, hops: int) -> None:
+        super().__init__(cluster)
+        self.hops = hops
+        self._overtakers: list[int] = []
+        """The orders of submission of those that were started before the head, sorted."""
+
+    def schedule(self, now: int) -> None:
+        fresh, self._fresh = self._fresh, None
+        cluster, line = self.cluster, self.line
+        head = line.head()
+        if fresh is not None and fresh is not head and cluster.settled(now):
+            if self._overtakes(fresh, now):
+                line.remove(fresh)
+            return
+        while head is not None and cluster.start(head, now):
+            line.remove(head)
+            head = line.head()
+        self._forget_before(head)
+        if head is not None and len(self._overtakers) < self.hops:
+            line.first_fit(
+                cluster.room(now), lambda job: job is not head and self._overtakes(job, now)
+            )
+
+    def _overtakes(self, job: Job, now: int) -> bool:
+        """Start a job before the head, if that may still be overtaken."""
+        if len(self._overtakers) >= self.hops or not self.cluster.start(job, now):
+            return False
+        insort(self._overtakers, job.order)
+        return True
+
+    def _forget_before(self, head: Job | None) -> None:
+        """Who was submitted before the head has not overtaken it."""
+        end = len(self._overtakers) if head is None else bisect_left(self._overtakers, head.order)
+        del self._overtakers[:end]

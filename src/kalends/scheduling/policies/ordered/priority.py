@@ -1,0 +1,69 @@
+"""By priority, with or without ageing; scanning, strict, or preemptive."""
+
+from __future__ import annotations
+
+from kalends.scheduling.cluster import Cluster
+from kalends.scheduling.job import Job
+from kalends.scheduling.policies.ordered.ranked import Ranked
+from kalends.scheduling.policies.ordered.scan import Scan
+
+
+class MostUrgentFirst:
+    """The highest priority first. With `age_s` above 0, a job rises one level for every `age_s` since
+    its submission (ageing: Jones and Pang 2003, section 3.1.4).
+
+    All rise alike, so that the order of two jobs never changes: a level is worth `age_s` of waiting.
+    """
+
+    age_s: int
+
+    def rank(self, job: Job) -> int:
+        return job.submit_s - job.priority * self.age_s if self.age_s else -job.priority
+
+
+class Priority(MostUrgentFirst, Ranked):
+    """Priority (section 4.8)."""
+
+    def __init__(self, cluster: Cluster, age_s: int = 0) -> None:
+        self.age_s = age_s
+        super().__init__(cluster)
+
+
+class PriorityScan(MostUrgentFirst, Scan):
+    """Priority_SCAN (section 4.9)."""
+
+    def __init__(self, cluster: Cluster, age_s: int = 0) -> None:
+        self.age_s = age_s
+        super().__init__(cluster)
+
+
+class Preemptive(Priority):
+    """Pre_Emptive (section 5.1, which says no more than the name): `Priority`, and a first job that does
+    not fit stops less urgent ones that run, if that makes room for it.
+
+    Who is stopped keeps what it has done, waits again in its old place, and later runs for the rest of
+    its time. Stopped are, the least urgent first and of equals the youngest, as many as make room, but
+    nobody without whom there is room. Only a strictly less urgent job is ever stopped, so that two never
+    stop each other in turns.
+    """
+
+    def schedule(self, now: int) -> None:
+        line, cluster = self.line, self.cluster
+        while (head := line.head()) is not None:
+            if not cluster.start(head, now):
+                stopped = cluster.stops_for(head, now, self._less_urgent(head, now))
+                if not stopped:
+                    return
+                for job in stopped:
+                    cluster.stop(job, now)
+                    line.add(job)
+                started = cluster.start(head, now)
+                assert started, f"there is room for job {head.id}"
+            line.remove(head)
+
+    def _less_urgent(self, head: Job, now: int) -> list[Job]:
+        """Who runs and may be stopped for `head`, in that order; who is as good as over stays."""
+        rank = self.rank(head)
+        running = [job for until_s, _, job in self.cluster.ends if until_s > now]
+        less_urgent = [job for job in running if self.rank(job) > rank]
+        return sorted(less_urgent, key=self.key, reverse=True)

@@ -1,0 +1,74 @@
+"""Policies that always start the first of some order, and wait while it does not fit (no scan)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kalends.scheduling.cluster import Cluster
+from kalends.scheduling.indexed_queue import Line, by_order
+from kalends.scheduling.job import Job
+from kalends.scheduling.policies.ordered.ranks import (
+    FewestNodesFirst,
+    LeastWorkFirst,
+    LongestFirst,
+    MostNodesFirst,
+    ShortestFirst,
+)
+
+
+class Ranked:
+    """Keeps the waiting jobs in `line`, sorted by rank. A rank never changes while a job waits."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.wakes = cluster.reserved
+        self.line = Line(self.key)
+
+    def rank(self, job: Job) -> int:
+        """Smaller goes first."""
+        raise NotImplementedError
+
+    def key(self, job: Job) -> tuple[int, int]:
+        """The rank, and for equal ones the order of submission."""
+        return (self.rank(job), job.order)
+
+    def submitted(self, job: Job, now: int) -> None:
+        self.line.add(job)
+
+    def ended(self, job: Job, now: int) -> None:
+        """Nothing to note."""
+
+    def withdrawn(self, job: Job, now: int) -> None:
+        self.line.remove(job)
+
+    def schedule(self, now: int) -> None:
+        line, start = self.line, self.cluster.start
+        while (head := line.head()) is not None and start(head, now):
+            line.remove(head)
+
+    def waiting(self) -> Iterator[Job]:
+        return iter(sorted(self.line, key=by_order))
+
+    def wake_at(self, now: int) -> int | None:
+        return self.cluster.next_change(now)
+
+
+class Sjf(ShortestFirst, Ranked):
+    """SJF (section 4.4)."""
+
+
+class Ljf(LongestFirst, Ranked):
+    """LJF (section 5.1)."""
+
+
+class Smjf(FewestNodesFirst, Ranked):
+    """SMJF (section 4.3). Where nodes are merely counted and nothing is reserved, a scan adds nothing:
+    if the smallest does not fit, nobody does."""
+
+
+class Swjf(LeastWorkFirst, Ranked):
+    """SWJF (section 4.6)."""
+
+
+class Bjf(MostNodesFirst, Ranked):
+    """BJF (section 5.1): the biggest is the one with the most nodes."""

@@ -1,0 +1,1 @@
+"""Keys, tokens, and for whom a caller may speak."""

@@ -1,0 +1,194 @@
+"""Who is calling and what they may do.
+
+Two ways in. With keys configured, a signed token says who it is (`kalends.serving.auth.tokens`). Without
+any, access is open: whoever reaches the server is believed, so it may be reached from its own
+machine only (`require_loopback`), and not from a web page that a user of that machine looks at
+(`OpenAccess` asks for a header that pages of other origins cannot send, and for a loopback host).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Final, Protocol
+
+import msgspec
+
+from kalends.core.conversion import convert
+from kalends.core.errors import InvalidInput, NotAllowed, NotAuthenticated
+from kalends.core.principals import Principal
+
+SCOPES: Final = frozenset({"use", "audit", "admin", "broker", "near"})
+"""All that a token can allow (`kalends.contract.calls.Scope`)."""
+
+USER_HEADER: Final = "Kalends-User"
+GROUPS_HEADER: Final = "Kalends-Groups"
+
+
+class Vouching(msgspec.Struct, frozen=True):
+    """Whom tokens of a key may name: `users` and `groups` by patterns, as of a shell.
+
+    `brokers` are the brokers that may use it; without any, those that come with it first.
+    """
+
+    users: tuple[str, ...] = ("*",)
+    groups: tuple[str, ...] = ("*",)
+    brokers: tuple[str, ...] = ()
+
+    def check(self, principal: Principal) -> None:
+        """Raises `NotAuthenticated` for a user or group that the key may not name."""
+        named = [("user", principal.user, self.users)]
+        named += [("group", group, self.groups) for group in principal.groups]
+        for kind, name, patterns in named:
+            if not any(fnmatchcase(name, pattern) for pattern in patterns):
+                raise NotAuthenticated(
+                    f"the token was refused: its key may not vouch for the {kind} {name!a}",
+                    where="token",
+                    remedy=f"ask the owner of this server to add it to `{kind}s` of that key",
+                )
+
+
+ANYBODY: Final = Vouching()
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """An authenticated principal; `expires_at` (seconds UTC) is 0 when the right does not run out.
+
+    `key` is the id of the key that vouches, "open" where access is open.
+    """
+
+    principal: Principal
+    scopes: frozenset[str]
+    token_id: str
+    expires_at: int = 0
+    key: str = "open"
+    vouching: Vouching = ANYBODY
+
+    def require(self, scope: str, now_s: int) -> None:
+        """Raises `NotAuthenticated` once the token has expired, `NotAllowed` without `scope`.
+
+        "" asks for nothing. A session keeps its caller for hours: that is why the expiry is looked
+        at on every call.
+        """
+        if not scope:
+            return
+        if self.expires_at and now_s >= self.expires_at:
+            raise NotAuthenticated(
+                "the token has expired during this session",
+                where="token",
+                remedy="connect again with a new token",
+            )
+        if scope not in self.scopes:
+            raise NotAllowed(
+                f"this call needs the scope {scope!r}, which the token does not carry",
+                where="token",
+                remedy=f"ask the owner for a token with the scope {scope!r}",
+            )
+
+
+ANYONE: Final = Caller(Principal(user=""), frozenset(), "")
+"""The caller of operations that are open to everyone."""
+
+
+class Authenticator(Protocol):
+    """Turns the headers of a request, or of a session's upgrade, into a caller."""
+
+    def authenticate(self, headers: Mapping[str, str], now_s: int) -> Caller:
+        """Raises `NotAuthenticated` with the reason."""
+
+    def security_scheme(self) -> tuple[str, dict[str, object]]:
+        """Name and OpenAPI security scheme object of this way in."""
+
+
+class OpenAccess:
+    """No keys are configured: the caller is whoever the header says, with every scope."""
+
+    def authenticate(self, headers: Mapping[str, str], now_s: int) -> Caller:
+        """The caller named by ``Kalends-User`` (and comma-separated ``Kalends-Groups``).
+
+        Raises `NotAuthenticated` without the header, for a name that cannot be one, and when the
+        request was addressed to another host than a loopback one (a name that somebody pointed at
+        this machine from outside: DNS rebinding).
+        """
+        host = headers.get("Host", "")
+        if not _is_loopback(_host_of(host)):
+            raise NotAuthenticated(
+                "this server takes calls without tokens, and only at a loopback address",
+                where="Host",
+                remedy="call http://127.0.0.1 and its port, or configure keys and use tokens",
+            )
+        user = headers.get(USER_HEADER, "")
+        if not user:
+            raise NotAuthenticated(
+                f"the header {USER_HEADER} is missing",
+                where=USER_HEADER,
+                remedy=f"say who you are: {USER_HEADER}: NAME",
+            )
+        groups = [text.strip() for text in headers.get(GROUPS_HEADER, "").split(",")]
+        return Caller(principal_of(user, [text for text in groups if text]), SCOPES, "open")
+
+    def security_scheme(self) -> tuple[str, dict[str, object]]:
+        return "user", {
+            "type": "apiKey",
+            "in": "header",
+            "name": USER_HEADER,
+            "description": "Access is open on loopback: the header says who is calling.",
+        }
+
+
+def principal_of(user: str, groups: list[str]) -> Principal:
+    """A validated principal; raises `NotAuthenticated` for names that are empty or not printable."""
+    try:
+        principal = convert({"user": user, "groups": groups}, Principal)
+    except InvalidInput as error:
+        raise NotAuthenticated(error.detail, where=error.where) from error
+    for name in (user, *groups):
+        if not name or not name.isprintable():
+            raise NotAuthenticated(
+                f"{name!a} cannot be the name of a user or group",
+                where="user",
+                remedy="names are printable and not empty",
+            )
+    return principal
+
+
+def require_loopback(listen: str) -> None:
+    """Raises `InvalidInput` unless `listen` (``host:port``) is reached from this machine only."""
+    if not _is_loopback(_host_of(listen)):
+        raise InvalidInput(
+            f"{listen!r} can be reached from other machines, and no keys are configured",
+            where="listen",
+            remedy="listen on 127.0.0.1, or list at least one key under `keys`",
+        )
+
+
+def split_listen(listen: str) -> tuple[str, int]:
+    """``"127.0.0.1:7101"`` or ``"[::1]:7101"`` as host and port; raises `InvalidInput`."""
+    host, colon, port = listen.rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]")
+    bracketed = host.startswith("[") and host.endswith("]")
+    valid_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65_535
+    if not colon or not bare or not valid_port or (":" in bare) is not bracketed:
+        raise InvalidInput(
+            f"{listen!r} is not an address to listen on",
+            where="listen",
+            remedy="write host:port, as 127.0.0.1:7101 or [::1]:7101; port 0 takes any free one",
+        )
+    return bare, int(port)
+
+
+def _host_of(address: str) -> str:
+    """The host of ``host:port``, ``[v6]:port`` or ``host``."""
+    if address.startswith("["):
+        return address[1:].partition("]")[0]
+    return address.partition(":")[0]
+
+
+def _is_loopback(host: str) -> bool:
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,233 @@
+"""Ed25519 key files: made, loaded, and listed as trusted.
+
+A private key is one PEM file (PKCS 8) that only its owner may read; its public half lies beside it
+as ``<file>.pub``. An owner trusts keys by listing such public files, or a JWKS file (RFC 7517) from
+an identity provider. A key is known by its id: the ``kid`` of a JWKS, else its RFC 7638 thumbprint.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from kalends.core.errors import Conflict, InvalidInput
+from kalends.serving.auth.callers import ANYBODY, Vouching
+
+KEY_FILE_BYTES_MAX: Final = 256 * 1024
+"""A JWKS of a large identity provider is a few kilobytes."""
+
+_MODE_PRIVATE: Final = 0o600
+_MODE_PUBLIC: Final = 0o644
+
+
+class TrustedKey(msgspec.Struct, frozen=True):
+    """A public key whose tokens an owner believes, for `issuer` ("" for any) and these scopes only.
+
+    `vouching`: whom its tokens may name.
+    """
+
+    public_key: Ed25519PublicKey
+    key_id: str
+    issuer: str
+    scopes_allowed: frozenset[str]
+    vouching: Vouching = ANYBODY
+
+
+class _JsonWebKey(msgspec.Struct):
+    kty: str
+    crv: str = ""
+    x: str = ""
+    kid: str = ""
+    use: str = "sig"
+
+
+class _JsonWebKeySet(msgspec.Struct):
+    keys: list[_JsonWebKey]
+
+
+def generate_key() -> Ed25519PrivateKey:
+    """A new private key from the system's randomness."""
+    return Ed25519PrivateKey.generate()
+
+
+def key_id(public_key: Ed25519PublicKey) -> str:
+    """The key's RFC 7638 thumbprint: the same on every machine, whatever the file is called."""
+    canonical = f'{{"crv":"Ed25519","kty":"OKP","x":"{_base64url(public_key.public_bytes_raw())}"}}'
+    return _base64url(hashlib.sha256(canonical.encode()).digest())
+
+
+def write_key_pair(path: Path) -> Path:
+    """Make a key: private half to `path` (mode 0600), public half to the returned ``<path>.pub``.
+
+    Raises `Conflict` when either file exists: a key is never overwritten, for every token it signed
+    would be lost with it. On failure neither file is left behind.
+    """
+    key = generate_key()
+    public_path = path.with_name(path.name + ".pub")
+    private_pem = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    public_pem = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    _write_new(public_path, public_pem, _MODE_PUBLIC)
+    try:
+        _write_new(path, private_pem, _MODE_PRIVATE)
+    except BaseException:
+        public_path.unlink()
+        raise
+    return public_path
+
+
+def load_private_key(path: Path) -> Ed25519PrivateKey:
+    """The private key in `path`.
+
+    Raises `InvalidInput` when it cannot be read, is not an unencrypted Ed25519 key, or may be read
+    by every user of the machine.
+    """
+    content = _read(path)
+    if path.stat().st_mode & 0o007:
+        raise InvalidInput(
+            "every user of this machine may open this private key",
+            where=str(path),
+            remedy=f"chmod 600 {path}, and make a new key if others had the chance to read it",
+        )
+    try:
+        key = serialization.load_pem_private_key(content, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise InvalidInput(
+            "this is not a private key in PEM form without a passphrase",
+            where=str(path),
+            remedy="make one with `kalends admin key FILE`",
+        ) from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InvalidInput(
+            "this is a private key of another kind than Ed25519",
+            where=str(path),
+            remedy="make one with `kalends admin key FILE`",
+        )
+    return key
+
+
+def load_trusted_keys(
+    path: Path, *, issuer: str, scopes: frozenset[str], vouching: Vouching = ANYBODY
+) -> tuple[TrustedKey, ...]:
+    """The Ed25519 keys in `path`, a public PEM file or a JWKS file.
+
+    Keys of other kinds in a JWKS are passed over: identity providers list several. Raises
+    `InvalidInput` when the file cannot be read, holds no usable key, or holds a private key.
+    """
+    content = _read(path)
+    if b"PRIVATE KEY-----" in content:
+        raise InvalidInput(
+            "this is a private key: only its owner may have it",
+            where=str(path),
+            remedy="list the public half, the file that ends in .pub",
+        )
+    if content.lstrip().startswith(b"-----BEGIN"):
+        public = _from_pem(content, path)
+        return (TrustedKey(public, key_id(public), issuer, scopes, vouching),)
+    return tuple(
+        TrustedKey(public, name or key_id(public), issuer, scopes, vouching)
+        for name, public in _from_jwks(content, path)
+    )
+
+
+def _from_pem(content: bytes, path: Path) -> Ed25519PublicKey:
+    try:
+        key = serialization.load_pem_public_key(content)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise InvalidInput(
+            "this is not a public key in PEM form",
+            where=str(path),
+            remedy="list the file ending in .pub that `kalends admin key FILE` wrote",
+        ) from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise InvalidInput(
+            "this is a public key of another kind than Ed25519",
+            where=str(path),
+            remedy="tokens are signed with EdDSA: make a key with `kalends admin key FILE`",
+        )
+    return key
+
+
+def _from_jwks(content: bytes, path: Path) -> list[tuple[str, Ed25519PublicKey]]:
+    try:
+        listed = msgspec.json.decode(content, type=_JsonWebKeySet).keys
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(
+            "this is neither a public key in PEM form nor a JWKS",
+            where=str(path),
+            remedy="list a .pub file, or a JSON file of the form {'keys': [...]}",
+        ) from error
+    found = []
+    for index, key in enumerate(listed):
+        if key.kty != "OKP" or key.crv != "Ed25519" or key.use != "sig":
+            continue
+        try:
+            raw = base64.b64decode(key.x + "=" * (-len(key.x) % 4), altchars=b"-_", validate=True)
+            found.append((key.kid, Ed25519PublicKey.from_public_bytes(raw)))
+        except ValueError as error:
+            raise InvalidInput(
+                f"keys[{index}].x is not an Ed25519 public key", where=str(path)
+            ) from error
+    if not found:
+        raise InvalidInput(
+            "this JWKS lists no Ed25519 key for signatures",
+            where=str(path),
+            remedy="let the identity provider sign with EdDSA (Ed25519)",
+        )
+    return found
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(KEY_FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise InvalidInput(
+            f"the key file cannot be read: {error.strerror}",
+            where=str(path),
+            remedy="correct the path, or make a key with `kalends admin key FILE`",
+        ) from error
+    if len(content) > KEY_FILE_BYTES_MAX:
+        raise InvalidInput("the file is far too large for a key file", where=str(path))
+    return content
+
+
+def _write_new(path: Path, content: bytes, mode: int) -> None:
+    """Write `path`, which must not exist; nothing is left behind when it fails."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except FileExistsError as error:
+        raise Conflict(
+            "the file exists, and a key is never overwritten",
+            where=str(path),
+            remedy="choose another name, or move the old key away",
+        ) from error
+    except OSError as error:
+        raise InvalidInput(f"the file cannot be made: {error.strerror}", where=str(path)) from error
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise
+
+
+def _base64url(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()

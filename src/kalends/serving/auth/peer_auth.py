@@ -1,0 +1,116 @@
+"""Calling other servers: how we prove who we are, and whom we believe to be who they say.
+
+A token says by the clock from when to when it holds, and the server that is called compares that with its
+own clock. So that no link hangs on two clocks agreeing, a server that refuses us says what its clock
+shows (the header ``Date``), and from then on tokens for it are made for that time. Such a token is for
+that server alone, and holds for `TOKEN_S` by that server's clock: whoever steals it can use it there and
+then, as any other. Who answers in that server's place can have tokens made for a time to come; that is
+what TLS is for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from kalends.core.errors import InvalidInput
+from kalends.serving.auth.callers import USER_HEADER
+from kalends.serving.auth.keys import load_private_key
+from kalends.serving.auth.tokens import mint
+
+TOKEN_S: Final = 300
+"""A token is made for one call, or one proof in a session: its life only has to cover clocks that
+differ."""
+
+
+def _nothing_learned(date: str) -> None:
+    """Where nothing is signed no clock matters."""
+
+
+class Proof(NamedTuple):
+    """What proves to one server who we are. `token` makes a fresh one each time, or is "" where access
+    is open and `user` is believed. `refused` hears the ``Date`` with which it was refused, "" for none.
+    """
+
+    user: str
+    token: Callable[[], str]
+    refused: Callable[[str], None] = _nothing_learned
+
+    def headers(self) -> dict[str, str]:
+        """For a call, or the opening of a session."""
+        token = self.token()
+        return {"Authorization": f"Bearer {token}"} if token else {USER_HEADER: self.user}
+
+
+def server_proofs(
+    key: Path | None,
+    *,
+    user: str,
+    issuer: str,
+    now_s: Callable[[], int],
+    scope: Literal["broker", "near"] = "broker",
+) -> Callable[[str], Proof]:
+    """For each server called, what proves that we are `user` and what that is: its `scope` there.
+
+    Without `key`, where access is open, just the name. Raises `InvalidInput` for a key that cannot be
+    used.
+    """
+    if key is None:
+        return lambda audience: Proof(user, str)
+    private = load_private_key(key)
+
+    def of_server(audience: str) -> Proof:
+        clock = _ClockOf(now_s)
+        return Proof(
+            user,
+            lambda: mint(
+                private,
+                user=user,
+                groups=(),
+                audience=(audience,),
+                scopes=(scope,),
+                issuer=issuer,
+                lifetime_s=TOKEN_S,
+                now_s=clock.now_s(),
+            ),
+            clock.read,
+        )
+
+    return of_server
+
+
+class _ClockOf:
+    """What the clock of one other server shows, as far as it has said so; else it is taken to be ours."""
+
+    def __init__(self, ours_s: Callable[[], int]) -> None:
+        self._ours_s = ours_s
+        self._ahead_s = 0
+
+    def now_s(self) -> int:
+        return max(self._ours_s() + self._ahead_s, 0)
+
+    def read(self, date: str) -> None:
+        """Take note of a ``Date``; one that is none changes nothing."""
+        with contextlib.suppress(ValueError, OverflowError):
+            self._ahead_s = int(parsedate_to_datetime(date).timestamp()) - self._ours_s()
+
+
+def trust_in(authority: Path | None, where: str) -> ssl.SSLContext | bool:
+    """The certificates to believe: those that `authority` has signed, or without it the system's.
+
+    Raises `InvalidInput` at `where` for a file that cannot be used.
+    """
+    if authority is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=authority)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInput(
+            f"{authority} cannot be used: {error}",
+            where=where,
+            remedy="name a file with certificates in PEM form",
+        ) from error

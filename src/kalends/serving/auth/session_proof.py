@@ -1,0 +1,66 @@
+"""How long a session between servers is believed after its far end has proved who it is.
+
+A token is looked at once, where the session is opened. From then on the session lives by the
+server's own monotonic clock: no wall clock, ours or theirs, can end it. The far end sends a fresh
+token with a frame every `PROVE_EVERY_S`, and each that is accepted gives it `BELIEVED_S` more. So three
+in a row may be refused or lost, as while a clock is wrong, and nothing that is on its way is lost.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kalends.core.errors import NotAllowed, NotAuthenticated
+from kalends.serving.auth.callers import Caller
+
+BELIEVED_S: Final = 300
+"""Whoever cannot prove itself any more, for its key is gone, is shut out after this time at most."""
+
+PROVE_EVERY_S: Final = 60
+
+
+class Belief:
+    """The caller of one session; `caller` is whom the newest proof names, with its scopes."""
+
+    def __init__(self, caller: Caller, monotonic_ms: int) -> None:
+        self.caller = caller
+        self._until_ms = monotonic_ms + BELIEVED_S * 1000
+
+    @property
+    def runs_out(self) -> bool:
+        """Whether proofs count at all: where access is open there is nothing to prove."""
+        return bool(self.caller.expires_at)
+
+    def renew(self, caller: Caller, monotonic_ms: int) -> None:
+        """Believe for `BELIEVED_S` from now; raises `NotAllowed` for a proof of somebody else.
+
+        And for one by another key: what a session may say was decided by the key that opened it.
+        """
+        if caller.principal.user != self.caller.principal.user:
+            raise NotAllowed(
+                f"this session is that of {self.caller.principal.user}, and the new token is that of"
+                f" {caller.principal.user}",
+                where="proof",
+                remedy="open a session of its own for each name",
+            )
+        if caller.key != self.caller.key:
+            raise NotAllowed(
+                "this session was opened with another key",
+                where="proof",
+                remedy="connect again with the new key",
+            )
+        self.caller = caller
+        self._until_ms = monotonic_ms + BELIEVED_S * 1000
+
+    def left_s(self, monotonic_ms: int) -> float | None:
+        """For how long the session is believed yet, at least 0; None: for ever."""
+        return max(self._until_ms - monotonic_ms, 0) / 1000 if self.runs_out else None
+
+    def check(self, monotonic_ms: int) -> None:
+        """Raises `NotAuthenticated` once the last proof is too old."""
+        if self.left_s(monotonic_ms) == 0:
+            raise NotAuthenticated(
+                f"no proof of who this is was accepted for {BELIEVED_S} s",
+                where="proof",
+                remedy="connect again with a new token",
+            )

@@ -1,0 +1,1 @@
+"""Routes, bodies and sessions of both servers."""

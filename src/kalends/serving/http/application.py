@@ -1,0 +1,322 @@
+"""The HTTP side of a server: routes from the table of operations, bodies, answers, problems.
+
+Whatever comes in, the answer is a result or problem details (RFC 9457), in JSON or MessagePack as
+the caller accepts; no input leads to a 5xx. (Bytes that are not HTTP at all never get here: the HTTP
+parser answers those with 400 and plain text.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final
+
+from aiohttp import web
+
+from kalends.contract import codec
+from kalends.core.conversion import convert
+from kalends.core.errors import LimitExceeded, NotFound, Problem
+from kalends.serving.auth.callers import ANYONE, Authenticator, Caller
+from kalends.serving.clocks import Clock, SystemClock
+from kalends.serving.http import bodies, openapi
+from kalends.serving.http.dispatch import Dispatcher, Entry, Handler, Role
+from kalends.serving.http.problems import HttpRefusal
+from kalends.serving.http.rate_limits import ServingLimits
+from kalends.serving.http.request_fields import read_fields
+from kalends.serving.http.sessions import Session
+from kalends.serving.logs import Logger
+from kalends.serving.metrics import CONTENT_TYPE as METRICS_CONTENT_TYPE
+from kalends.serving.metrics import NO_OPERATION, Metrics
+
+SESSIONS_PATH: Final = "/v1/calls"
+OPENAPI_PATH: Final = "/v1/openapi.json"
+METRICS_PATH: Final = "/metrics"
+
+CLOSE_S_MAX: Final = 2.0
+"""How long a session that is being closed waits for the client to agree."""
+
+_HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+"""Answers belong to their caller: no cache keeps them, no browser guesses their type."""
+
+_Respond = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def build_application(
+    *,
+    role: Role,
+    name: str,
+    version: str,
+    handlers: Mapping[str, Handler],
+    authenticator: Authenticator,
+    metrics: Metrics,
+    logger: Logger,
+    limits: ServingLimits = ServingLimits(),  # noqa: B008  immutable
+    clock: Clock | None = None,
+    routes: Iterable[web.AbstractRouteDef] = (),
+    on_stop: Callable[[], None] | None = None,
+) -> web.Application:
+    """The complete application of a site or a broker.
+
+    `handlers` has exactly one handler per operation of the role (`ValueError` otherwise). `routes`
+    are further ones, such as the protocol's session between brokers and sites: errors that they
+    raise become problems too, and `caller_of` tells them who is calling. At shutdown `on_stop` is
+    called first, for handlers that wait for something (a watch) to answer now; then calls in flight
+    get `drain_s_max` to end, and sessions are closed as going away.
+    """
+    dispatcher = Dispatcher(role, handlers, limits, clock or SystemClock(), metrics, logger)
+    server = _Server(dispatcher, authenticator, on_stop)
+    application = web.Application(
+        middlewares=[_problems(server, version)],
+        client_max_size=limits.body_bytes_max,
+        handler_args={"auto_decompress": False, "access_log": None},
+    )
+    application[_SERVER] = server
+    paths = [entry.operation.path for entry in dispatcher.entries.values()]
+    for entry in dispatcher.entries.values():
+        operation = entry.operation
+        application.router.add_route(
+            operation.method,
+            _route(operation.path, paths),
+            _operation(server, entry),
+            name=operation.name,
+            expect_handler=_expect,
+        )
+    document = openapi.document(role, name, version, authenticator)
+    application.router.add_get(OPENAPI_PATH, _fixed(document, codec.JSON), allow_head=False)
+    application.router.add_get(METRICS_PATH, _metrics(dispatcher.metrics), allow_head=False)
+    application.router.add_get(SESSIONS_PATH, _sessions(server), allow_head=False)
+    application.add_routes(routes)
+    application.on_shutdown.append(drain)
+    return application
+
+
+def caller_of(request: web.Request, scope: str) -> Caller:
+    """Who is calling a further route, and that they have `scope`.
+
+    Raises `NotAuthenticated` or `NotAllowed`, which become problems.
+    """
+    server = request.app[_SERVER]
+    return server.caller(request.headers, scope)
+
+
+def caller_by(request: web.Request, token: str, scope: str) -> Caller:
+    """As `caller_of`, by another `token` than `request` came with."""
+    server = request.app[_SERVER]
+    return server.caller({"Authorization": f"Bearer {token}"}, scope)
+
+
+class _Server:
+    """What the routes of one application share."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        authenticator: Authenticator,
+        on_stop: Callable[[], None] | None,
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.on_stop = on_stop
+        self.stopped = False
+        self.authenticator = authenticator
+        self.sessions: dict[Session, None] = {}
+        dispatcher.metrics.gauge(
+            "kalends_sessions", "Clients' sessions that are open.", value=lambda: len(self.sessions)
+        )
+
+    def caller(self, headers: Mapping[str, str], scope: str) -> Caller:
+        if not scope:
+            return ANYONE
+        now_s = self.dispatcher.clock.wall_s()
+        caller = self.authenticator.authenticate(headers, now_s)
+        caller.require(scope, now_s)
+        return caller
+
+
+_SERVER: Final = web.AppKey("server", _Server)
+
+
+def _route(path: str, paths: Iterable[str]) -> str:
+    """`path` for the router: its field matches no segment that other paths have in that place.
+
+    Otherwise ``/v1/requests/list`` would also be the request whose id is ``list``.
+    """
+    prefix, brace, rest = path.partition("{")
+    if not brace:
+        return path
+    others = {
+        other.removeprefix(prefix).partition("/")[0] for other in paths if other.startswith(prefix)
+    }
+    fixed = sorted(segment for segment in others if not segment.startswith("{"))
+    field, _, rest = rest.partition("}")
+    return f"{prefix}{{{field}:(?!(?:{'|'.join(fixed)})(?:/|$))[^/]+}}{rest}" if fixed else path
+
+
+def _operation(server: _Server, entry: Entry) -> _Respond:
+    """The route of one operation."""
+    operation, dispatcher = entry.operation, server.dispatcher
+
+    async def respond(request: web.Request) -> web.Response:
+        form = bodies.form_of_answer(request.headers.get("Accept", ""))
+        caller = server.caller(request.headers, operation.scope)
+        dispatcher.admit(caller, operation)
+        fields = await read_fields(request, operation, dispatcher.limits)
+        body = convert(fields, operation.body, strict=operation.method != "GET")
+        answer = await dispatcher.run(entry.handler, caller, body)
+        return web.Response(
+            body=bodies.encode(answer, form),
+            content_type=bodies.CONTENT_TYPE[form],
+            headers=_HEADERS,
+        )
+
+    return respond
+
+
+def _sessions(server: _Server) -> _Respond:
+    """The WebSocket of clients: authenticated at the upgrade, then served by a `Session`."""
+    limits = server.dispatcher.limits
+
+    async def respond(request: web.Request) -> web.StreamResponse:
+        caller = server.caller(request.headers, "use")
+        if len(server.sessions) >= limits.sessions_max:
+            raise LimitExceeded(
+                f"{limits.sessions_max} sessions are open, the most that this server keeps",
+                remedy="close sessions that are not used, or come back later",
+                retry_after_s=1.0,
+            )
+        socket = await open_socket(request, limits)
+        transport = request.transport
+        session = Session(
+            socket, caller, server.dispatcher, transport.abort if transport else lambda: None
+        )
+        server.sessions[session] = None
+        try:
+            await session.run()
+        finally:
+            server.sessions.pop(session, None)
+        return socket
+
+    return respond
+
+
+async def open_socket(request: web.Request, limits: ServingLimits) -> web.WebSocketResponse:
+    """Answer a WebSocket upgrade; raises `HttpRefusal` for a request that is not a proper one."""
+    socket = web.WebSocketResponse(
+        heartbeat=limits.heartbeat_s,
+        max_msg_size=limits.frame_bytes_max,
+        compress=False,
+        timeout=CLOSE_S_MAX,
+    )
+    try:
+        await socket.prepare(request)
+    except (web.HTTPBadRequest, ValueError) as error:
+        raise HttpRefusal(
+            426,
+            "this path serves WebSocket sessions",
+            where="Upgrade",
+            remedy=f"connect with a WebSocket client (version 13), or call the paths in {OPENAPI_PATH}",
+        ) from error
+    return socket
+
+
+def _problems(server: _Server, version: str) -> Any:
+    """The middleware that counts every request and turns every failure into a problem."""
+    dispatcher = server.dispatcher
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: _Respond) -> web.StreamResponse:
+        started_s = dispatcher.clock.monotonic_s()
+        try:
+            response = await handler(request)
+        except web.HTTPMethodNotAllowed as error:
+            problem = HttpRefusal(
+                405,
+                f"{ascii(request.method[:20])[1:-1]} is not a method of this path",
+                where="method",
+                remedy=f"use {', '.join(sorted(error.allowed_methods))}",
+            ).to_problem()
+            response = _problem(request, problem)
+            response.headers["Allow"] = error.headers["Allow"]
+        except web.HTTPNotFound:
+            missing = NotFound("there is no such path here", remedy=f"the paths: {OPENAPI_PATH}")
+            response = _problem(request, missing.to_problem())
+        except ConnectionError:
+            raise  # The client is gone: there is nobody to answer.
+        except Exception as error:
+            # The boundary: nothing that a request leads to may escape as anything but a problem.
+            response = _problem(request, dispatcher.problem(error))
+        if not response.prepared:
+            response.headers["Server"] = f"kalends/{version}"
+            name = request.match_info.route.name or NO_OPERATION
+            dispatcher.ended(name, response.status, started_s)
+        return response
+
+    return middleware
+
+
+def _problem(request: web.Request, problem: Problem) -> web.Response:
+    """`problem` in the form that the caller accepts; in JSON when that cannot be told."""
+    try:
+        form = bodies.form_of_answer(request.headers.get("Accept", ""))
+    except HttpRefusal:
+        form = "json"
+    headers = dict(_HEADERS)
+    if problem.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if problem.retry_after_s:
+        headers["Retry-After"] = str(math.ceil(problem.retry_after_s))
+    response = web.Response(
+        status=problem.status,
+        body=bodies.encode(problem, form),
+        content_type=bodies.PROBLEM_TYPE[form],
+        headers=headers,
+    )
+    if problem.status in (408, 413):
+        response.force_close()  # What is left of the body is not worth reading.
+    return response
+
+
+async def _expect(request: web.Request) -> web.StreamResponse | None:
+    """Answer ``Expect: 100-continue``; any other expectation is a problem (417)."""
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        if request.transport is not None:
+            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        return None
+    refusal = HttpRefusal(
+        417, "only 100-continue can be expected", where="Expect", remedy="leave the header out"
+    )
+    return _problem(request, refusal.to_problem())
+
+
+def _fixed(body: bytes, content_type: str) -> _Respond:
+    async def respond(request: web.Request) -> web.Response:
+        return web.Response(body=body, content_type=content_type, headers=_HEADERS)
+
+    return respond
+
+
+def _metrics(metrics: Metrics) -> _Respond:
+    async def respond(request: web.Request) -> web.Response:
+        headers = {**_HEADERS, "Content-Type": METRICS_CONTENT_TYPE}
+        return web.Response(body=metrics.render(), headers=headers)
+
+    return respond
+
+
+async def drain(application: web.Application) -> None:
+    """Let the calls in flight on `application` end and close its sessions; once, however often called.
+
+    Better while connections still carry data, as `kalends.serving.http.runner` does: then new calls are
+    refused instead of lost. aiohttp's own shutdown would come too late for that.
+    """
+    server = application[_SERVER]
+    if server.stopped:
+        return
+    server.stopped = True
+    if server.on_stop is not None:
+        server.on_stop()
+    drain_s = server.dispatcher.limits.drain_s_max
+    await asyncio.gather(
+        server.dispatcher.drain(drain_s),
+        *(session.drain(drain_s) for session in list(server.sessions)),
+    )

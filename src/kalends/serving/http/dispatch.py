@@ -1,0 +1,170 @@
+"""One call, whichever way it came: rate limit, scope, validation, handler, failure, metrics.
+
+HTTP requests and session calls both go through `Dispatcher`, so that a call means the same on
+either. A handler gets the caller and the validated body of its operation and answers at once or
+with an awaitable. Handlers run to their end even when nobody waits for the answer any more: a
+booking that is half done is worth nothing to anyone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from kalends.contract.calls import OPERATIONS, Answer, Body, Operation
+from kalends.core.conversion import convert
+from kalends.core.errors import NotFound, OutcomeUnknown, Problem, Unavailable
+from kalends.serving.auth.callers import Caller
+from kalends.serving.clocks import Clock
+from kalends.serving.http import bodies
+from kalends.serving.http.problems import problem_of
+from kalends.serving.http.rate_limits import RateLimiter, ServingLimits
+from kalends.serving.logs import Logger
+from kalends.serving.metrics import NO_OPERATION, Metrics
+
+T = TypeVar("T")
+
+Role = Literal["site", "broker"]
+
+Handler = Callable[[Caller, Any], Answer | Awaitable[Answer]]
+"""Carries out one operation for a caller; its second argument is the operation's `Body`."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    operation: Operation
+    handler: Handler
+
+
+class Dispatcher:
+    """The operations of one application, and the calls in flight on it."""
+
+    def __init__(
+        self,
+        role: Role,
+        handlers: Mapping[str, Handler],
+        limits: ServingLimits,
+        clock: Clock,
+        metrics: Metrics,
+        logger: Logger,
+    ) -> None:
+        operations = operations_of(role)
+        wrong = {operation.name for operation in operations} ^ handlers.keys()
+        if wrong:
+            raise ValueError(f"a {role} has one handler per operation; not so: {sorted(wrong)}")
+        self.entries = {
+            operation.name: Entry(operation, handlers[operation.name]) for operation in operations
+        }
+        self.limits = limits
+        self.clock = clock
+        self.metrics = metrics
+        self.logger = logger
+        self._limiter = RateLimiter(
+            per_s=limits.calls_per_s,
+            burst=limits.calls_burst,
+            tracked_max=limits.principals_tracked_max,
+        )
+        self._running: set[asyncio.Task[Any]] = set()
+        self._stopping = False
+        metrics.gauge(
+            "kalends_calls_in_flight",
+            "Calls whose handlers have not ended.",
+            value=lambda: len(self._running),
+        )
+
+    def begin(
+        self, caller: Caller, name: str, fields: dict[str, Any]
+    ) -> Answer | Awaitable[Answer]:
+        """Start operation `name` with the plain `fields` of a session call.
+
+        Raises what refuses the call before its handler takes it: `NotFound` for an unknown name,
+        `Unavailable` at a stop, `LimitExceeded`, `NotAllowed`, `NotAuthenticated`, `InvalidInput`;
+        and whatever a handler that answers at once raises.
+        """
+        entry = self.entries.get(name)
+        if entry is None:
+            raise NotFound(
+                f"there is no call {name!a} here",
+                where="name",
+                remedy=f"the calls are {', '.join(self.entries)}",
+            )
+        self.admit(caller, entry.operation)
+        bodies.normalize(fields)
+        return entry.handler(caller, convert(fields, entry.operation.body))
+
+    def admit(self, caller: Caller, operation: Operation) -> None:
+        """Raises when `caller` may not make this call, or not now; open operations always pass."""
+        if not operation.scope:
+            return
+        if self._stopping:
+            raise Unavailable("the server is stopping", remedy="connect again in a moment")
+        self._limiter.take(caller.principal.user, self.clock.monotonic_s())
+        caller.require(operation.scope, self.clock.wall_s())
+
+    async def run(self, handler: Handler, caller: Caller, body: Body) -> Answer:
+        """The answer of `handler`, waited for no longer than `answer_s_max`.
+
+        Raises `OutcomeUnknown` then, and when the waiting is cancelled the handler still runs on.
+        """
+        answer = handler(caller, body)
+        if isinstance(answer, Answer):
+            return answer
+        task = self.start(_await(answer))
+        done, _ = await asyncio.wait({task}, timeout=self.limits.answer_s_max)
+        if not done:
+            task.add_done_callback(self._log_late_failure)
+            raise answer_overdue(self.limits.answer_s_max)
+        return task.result()
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run `coroutine` as a call in flight: kept alive, counted, and waited for at a stop."""
+        task = asyncio.create_task(coroutine)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    async def drain(self, drain_s: float) -> None:
+        """Refuse new calls from now on, and wait at most `drain_s` until none is in flight.
+
+        Those that are left then are logged and cancelled.
+        """
+        self._stopping = True
+        if not self._running:
+            return
+        _, left = await asyncio.wait(set(self._running), timeout=drain_s)
+        if left:
+            self.logger.warning("calls_cut_off", calls=len(left), after_s=drain_s)
+        for task in left:
+            task.cancel()
+
+    def problem(self, error: Exception) -> Problem:
+        return problem_of(error, self.logger)
+
+    def ended(self, name: str, status: int, started_s: float) -> None:
+        """Count a call; `started_s` is on the monotonic clock."""
+        self.metrics.call_ended(
+            name if name in self.entries else NO_OPERATION,
+            status,
+            self.clock.monotonic_s() - started_s,
+        )
+
+    def _log_late_failure(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self.problem(error)
+
+
+def operations_of(role: Role) -> tuple[Operation, ...]:
+    return tuple(operation for operation in OPERATIONS if role in operation.roles)
+
+
+def answer_overdue(answer_s_max: float) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"no answer within {answer_s_max:g} s; the call goes on",
+        remedy="repeat the call with the same key, or ask for its request by that key",
+    )
+
+
+async def _await(awaitable: Awaitable[Answer]) -> Answer:
+    return await awaitable

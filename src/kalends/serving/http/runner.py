@@ -1,0 +1,166 @@
+"""Listening, and stopping gracefully: the life of a server process.
+
+On SIGTERM or SIGINT a server stops accepting, lets calls in flight end within the applications'
+deadline, closes sessions as going away, and runs the applications' clean-up. Everything that was
+promised is in the stores, so a second signal, which ends the process at once, breaks nothing either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import signal
+import ssl
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Final, TextIO
+
+import msgspec
+from aiohttp import web
+
+from kalends.core.errors import Conflict, InvalidInput, KalendsError
+from kalends.serving.auth.callers import split_listen
+from kalends.serving.http.application import drain
+
+KEEP_ALIVE_S: Final = 75.0
+"""An idle connection is kept this long: longer than the pools of common clients and proxies do."""
+
+CUT_OFF_S: Final = 1.0
+"""After the applications' own deadline, connections get this long before they are cut off."""
+
+
+class Service(msgspec.Struct, frozen=True):
+    """An application of `build_application` and where it listens; announced as `name` (``site sdsc``)."""
+
+    name: str
+    application: web.Application
+    listen: str
+    tls: ssl.SSLContext | None = None
+
+
+class Listening:
+    """A service that accepts connections at `url`."""
+
+    def __init__(self, runner: web.AppRunner, url: str) -> None:
+        self._runner = runner
+        self.url = url
+
+    async def stop(self) -> None:
+        """Stop gracefully: accept no more, drain the application, cut off the rest, clean up.
+
+        The application is drained while its connections still carry data: otherwise sessions could
+        neither be told that new calls are refused nor agree to be closed.
+        """
+        for site in self._runner.sites:
+            await site.stop()
+        await drain(self._runner.app)
+        await self._runner.cleanup()
+
+
+def run(
+    make_services: Callable[[], Awaitable[Sequence[Service]]],
+    *,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
+) -> int:
+    """Serve until a signal comes; the exit code of the process.
+
+    `make_services` runs inside the event loop. One line per service goes to `out` (standard output)
+    once it accepts connections: ``listening site sdsc http://127.0.0.1:7101``. A `KalendsError` on
+    the way up is printed to `err`, and everything that was started is stopped again.
+    """
+    try:
+        asyncio.run(_serve_until_signal(make_services, out or sys.stdout))
+    except KalendsError as error:
+        print(f"kalends: {error}", file=err or sys.stderr)
+        return error.exit_code
+    return 0
+
+
+async def serve(services: Sequence[Service], stop: asyncio.Event, out: TextIO) -> None:
+    """Serve all of `services` until `stop` is set, then stop them gracefully.
+
+    Raises what `listen` raises, with nothing left running.
+    """
+    started: list[Listening] = []
+    try:
+        for service in services:
+            listening = await listen(service)
+            started.append(listening)
+            print(f"listening {service.name} {listening.url}", file=out, flush=True)
+        await stop.wait()
+    finally:
+        await asyncio.gather(*(listening.stop() for listening in started))
+
+
+async def listen(service: Service) -> Listening:
+    """Start the application of `service`; `Listening.stop` ends it.
+
+    Raises `InvalidInput` for an address that is not one of this machine, `Conflict` when the port is
+    taken, and whatever the application's start-up raises.
+    """
+    host, port = split_listen(service.listen)
+    runner = web.AppRunner(
+        service.application,
+        keepalive_timeout=KEEP_ALIVE_S,
+        shutdown_timeout=CUT_OFF_S,
+    )
+    try:
+        await runner.setup()
+        site = web.TCPSite(runner, host, port, ssl_context=service.tls)
+        await site.start()
+    except OSError as error:
+        await runner.cleanup()
+        raise _cannot_listen(service.listen, error) from error
+    except BaseException:
+        await runner.cleanup()
+        raise
+    shown = f"[{host}]" if ":" in host else host
+    scheme = "https" if service.tls else "http"
+    return Listening(runner, f"{scheme}://{shown}:{runner.addresses[0][1]}")
+
+
+def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """What a server proves itself with; raises `InvalidInput` when the files cannot be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        # A key with a passphrase would stop a server at every restart until somebody types it.
+        context.load_cert_chain(certificate, key, password="")
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInput(
+            f"the certificate {certificate} and the key {key} cannot be used: {error}",
+            where="tls",
+            remedy="name two files in PEM form that belong together, the key without a passphrase",
+        ) from error
+    return context
+
+
+async def _serve_until_signal(
+    make_services: Callable[[], Awaitable[Sequence[Service]]], out: TextIO
+) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+
+    def on_signal(number: signal.Signals) -> None:
+        stop.set()
+        loop.remove_signal_handler(number)  # The next one ends the process at once.
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+    await serve(await make_services(), stop, out)
+
+
+def _cannot_listen(address: str, error: OSError) -> KalendsError:
+    if error.errno == errno.EADDRINUSE:
+        return Conflict(
+            f"{address} is taken: another program listens there",
+            where="listen",
+            remedy="stop it, or choose another port (0 takes any free one)",
+        )
+    return InvalidInput(
+        f"cannot listen on {address}: {error.strerror or error}",
+        where="listen",
+        remedy="name an address of this machine, and a port that you may use",
+    )

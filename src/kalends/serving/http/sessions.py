@@ -1,0 +1,242 @@
+"""The WebSocket ``/v1/calls``: one client, many calls in flight, replies in batches.
+
+A frame is MessagePack of several calls; replies that are made in one turn of the event loop leave in
+one frame, in the order in which they were made. What a client can make us keep is bounded: calls in
+flight, bytes of replies it has not read, the size of a frame. When the session closes, calls in
+flight run to their end, and the client settles their outcome by key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgpack
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from kalends.contract import codec
+from kalends.contract.calls import Answer, Call, CallFrame, Reply
+from kalends.core import limits
+from kalends.core.errors import KalendsError, LimitExceeded, TooLarge
+from kalends.serving.auth.callers import Caller
+from kalends.serving.http.dispatch import Dispatcher, answer_overdue
+
+CLOSE_REASON_BYTES_MAX: Final = 123
+"""RFC 6455 section 5.5: a control frame carries 125 bytes, two of them the code."""
+
+_ARRAY_HEADER_BYTES_MAX: Final = 5
+
+_CALL_FRAME: Final[Any] = CallFrame
+"""An annotated alias, which the type checker does not take for a type."""
+
+_Ticket = tuple[int, str, float]
+"""A call in flight: its number, its name, and when it started."""
+
+
+class Session:
+    """One client's session; `run` serves it until either side closes.
+
+    `abort` drops the connection at once, for a client that takes no bytes.
+    """
+
+    def __init__(
+        self,
+        socket: web.WebSocketResponse,
+        caller: Caller,
+        dispatcher: Dispatcher,
+        abort: Callable[[], None],
+    ) -> None:
+        self._socket = socket
+        self._caller = caller
+        self._dispatcher = dispatcher
+        self._abort = abort
+        self._limits = dispatcher.limits
+        self._clock = dispatcher.clock
+        self._in_flight: dict[object, _Ticket] = {}
+        self._replies: deque[bytes] = deque()
+        self._replies_bytes = 0
+        self._to_write = asyncio.Event()
+        self._drained = asyncio.Event()
+        """No reply waits to be sent; set for good when nothing can be sent any more."""
+        self._over = False
+
+    async def run(self) -> None:
+        """Serve the session; returns when it is closed, whoever closed it."""
+        writer = asyncio.create_task(self._write())
+        sweeper = asyncio.create_task(self._sweep())
+        try:
+            await self._read()
+        finally:
+            self._end()
+            writer.cancel()
+            sweeper.cancel()
+            await asyncio.gather(writer, sweeper, return_exceptions=True)
+
+    async def drain(self, drain_s: float) -> None:
+        """Let calls in flight be answered within `drain_s`, then close as going away.
+
+        The outcome of what is left then is unknown to the client, and its key settles it.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(drain_s):
+                while not self._over and (self._in_flight or self._replies):
+                    self._drained.clear()
+                    await self._drained.wait()
+        await self._close(WSCloseCode.GOING_AWAY, "the server is stopping")
+
+    async def _read(self) -> None:
+        while True:
+            message = await self._socket.receive()
+            if message.type is WSMsgType.BINARY:
+                try:
+                    calls: list[Call] = codec.decode_msgpack(
+                        message.data, _CALL_FRAME, bytes_max=self._limits.frame_bytes_max
+                    )
+                except KalendsError as error:
+                    await self._close(WSCloseCode.INVALID_TEXT, f"{error.where}: {error.detail}")
+                    return
+                for call in calls:
+                    self._take(call)
+                await self._room()
+            elif message.type is WSMsgType.TEXT:
+                await self._close(WSCloseCode.UNSUPPORTED_DATA, "frames are binary: MessagePack")
+                return
+            else:
+                return
+
+    async def _room(self) -> None:
+        """Read no further frame while many replies wait: TCP then slows the client down."""
+        if len(self._replies) > self._limits.calls_in_flight_max:
+            self._drained.clear()
+            await self._drained.wait()
+
+    def _take(self, call: Call) -> None:
+        """Start one call, or reply at once why not."""
+        ticket = (call.number, call.name, self._clock.monotonic_s())
+        try:
+            self._check_room()
+            answer = self._dispatcher.begin(self._caller, call.name, call.body)
+        except Exception as error:
+            # The boundary: whatever a call fails with becomes its reply, never the session's end.
+            self._fail(ticket, error)
+            return
+        if isinstance(answer, Answer):
+            self._answer(ticket, answer)
+            return
+        key = object()
+        self._in_flight[key] = ticket
+        self._dispatcher.start(self._finish(key, answer))
+
+    def _check_room(self) -> None:
+        if len(self._in_flight) >= self._limits.calls_in_flight_max:
+            raise LimitExceeded(
+                f"{len(self._in_flight)} calls are in flight on this session",
+                where="session",
+                remedy="wait for replies, or open another session",
+                retry_after_s=0.1,
+            )
+
+    async def _finish(self, key: object, awaitable: Awaitable[Answer]) -> None:
+        try:
+            answer = await awaitable
+        except Exception as error:
+            # The boundary for handlers that did not answer at once.
+            if ticket := self._in_flight.pop(key, None):
+                self._fail(ticket, error)
+            else:
+                self._dispatcher.problem(error)
+        else:
+            if ticket := self._in_flight.pop(key, None):
+                self._answer(ticket, answer)
+
+    async def _sweep(self) -> None:
+        """Give up waiting for overdue calls: one timer for the session, not one for each call."""
+        answer_s_max = self._limits.answer_s_max
+        while True:
+            await asyncio.sleep(answer_s_max / 10)
+            latest_s = self._clock.monotonic_s() - answer_s_max
+            overdue = [key for key, (_, _, at_s) in self._in_flight.items() if at_s <= latest_s]
+            for key in overdue:
+                self._fail(self._in_flight.pop(key), answer_overdue(answer_s_max))
+
+    def _answer(self, ticket: _Ticket, answer: Answer) -> None:
+        number, name, started_s = ticket
+        try:
+            packed = codec.encode_msgpack(Reply(number, answer=answer))
+            if len(packed) > self._limits.frame_bytes_max:
+                raise TooLarge(
+                    f"the answer has {len(packed)} bytes, more than fit into a frame",
+                    remedy="ask for less: a shorter window, or fewer at a time",
+                )
+        except Exception as error:
+            # An answer that cannot be put into bytes is our fault, and only this call's.
+            self._fail(ticket, error)
+            return
+        self._dispatcher.ended(name, 200, started_s)
+        self._reply(packed)
+
+    def _fail(self, ticket: _Ticket, error: Exception) -> None:
+        number, name, started_s = ticket
+        problem = self._dispatcher.problem(error)
+        self._dispatcher.ended(name, problem.status, started_s)
+        self._reply(codec.encode_msgpack(Reply(number, problem=problem)))
+
+    def _reply(self, packed: bytes) -> None:
+        if self._over:
+            return
+        self._replies.append(packed)
+        self._replies_bytes += len(packed)
+        if self._replies_bytes > self._limits.replies_waiting_bytes_max:
+            self._dispatcher.logger.warning("session_does_not_read", waiting=len(self._replies))
+            self._give_up()
+        self._to_write.set()
+
+    async def _write(self) -> None:
+        """Send what has been replied, a frame at a time; give up on a client that takes nothing."""
+        while True:
+            await self._to_write.wait()
+            self._to_write.clear()
+            while self._replies:
+                frame = self._next_frame()
+                try:
+                    async with asyncio.timeout(self._limits.send_s_max):
+                        await self._socket.send_bytes(frame)
+                except (TimeoutError, ConnectionError):
+                    self._give_up()
+                    return
+            self._drained.set()
+
+    def _next_frame(self) -> bytes:
+        """As many waiting replies as fit into one frame, in order."""
+        taken: list[bytes] = []
+        size = _ARRAY_HEADER_BYTES_MAX
+        while self._replies and len(taken) < limits.FRAME_MESSAGES_MAX:
+            size += len(self._replies[0])
+            if taken and size > self._limits.frame_bytes_max:
+                break
+            taken.append(self._replies.popleft())
+        self._replies_bytes -= sum(map(len, taken))
+        return b"".join((msgpack.Packer().pack_array_header(len(taken)), *taken))
+
+    def _give_up(self) -> None:
+        self._end()
+        self._abort()
+
+    def _end(self) -> None:
+        """Nothing can be sent any more: drop what waits, and wake whoever waits for it."""
+        self._over = True
+        self._in_flight.clear()
+        self._replies.clear()
+        self._replies_bytes = 0
+        self._drained.set()
+
+    async def _close(self, code: WSCloseCode, reason: str) -> None:
+        await self._socket.close(code=code, message=_reason_bytes(reason))
+
+
+def _reason_bytes(reason: str) -> bytes:
+    """`reason` within what a close frame carries, cut between characters."""
+    return reason.encode()[:CLOSE_REASON_BYTES_MAX].decode(errors="ignore").encode()

@@ -1,0 +1,147 @@
+"""How good predicted starts are: a workload is replayed by a scheduler that predicts and keeps accounts.
+
+    accounts = Accounts()
+    kalends.simulate(log, policy="easy", accounts=accounts)
+    accounts.summary()["p90_coverage"]
+
+The schedule is the same as without. Methods are told apart by name: ``requested`` is the naive one, the
+frozen scheduler with requested times taken as they are; ``expected`` the same with learned run times;
+``p50`` and ``p90`` the bounds.
+"""
+
+from __future__ import annotations
+
+from array import array
+from itertools import pairwise
+from typing import Final
+
+from kalends.scheduling.job import Job
+from kalends.scheduling.policy import Policy
+from kalends.scheduling.prediction.predictor import PredictingScheduler, Prediction
+
+METHODS: Final = ("requested", "expected", "p50", "p90")
+SHARES: Final = {"p50": 0.5, "p90": 0.9}
+"""What share of the jobs is to start by the bound."""
+
+
+class Accounts:
+    """Errors of predictions: start less predicted start, so that above 0 is late. 32 bytes a prediction."""
+
+    def __init__(self) -> None:
+        self.jobs = 0
+        """All that were submitted."""
+        self.wait_s = 0
+        """Summed over the predicted jobs, from the time of the prediction."""
+        self.errors_s = {name: array("q") for name in METHODS}
+        """By method, in order of starts: what the error curves are drawn from."""
+
+    def add(self, prediction: Prediction, start_s: int) -> None:
+        """A job that was predicted has started."""
+        self.wait_s += start_s - prediction.made_s
+        told = prediction.requested_s, prediction.expected_s, prediction.p50_s, prediction.p90_s
+        for name, told_s in zip(METHODS, told, strict=True):
+            self.errors_s[name].append(start_s - told_s)
+
+    def summary(self) -> dict[str, float]:
+        """Numbers for the results; rates are shares of 1. Only the counts where nobody waited.
+
+        - ``jobs``, ``predicted``: submitted, and told a prediction because they had to wait;
+        - ``mean_wait_s`` of the predicted;
+        - ``METHOD_mean_error_s``: mean absolute error; ``METHOD_relative_error``: the same divided by the
+          mean wait (Smith, Taylor and Foster 1999); ``METHOD_exact``, ``_late``, ``_early``: shares of the
+          jobs that started then, later, earlier; ``METHOD_coverage``: exact and early together;
+        - ``p50_pinball_s``, ``p90_pinball_s``: mean pinball loss; ``requested_pinball_s``: the same of the
+          naive prediction, taken for a P90;
+        - ``width_s``: mean of P90 less P50;
+        - ``p50_coverage_all``, ``p90_coverage_all``: over all jobs, those that started at once counted as
+          within: they were told so.
+        """
+        count = len(self.errors_s["p50"])
+        found: dict[str, float] = {"jobs": self.jobs, "predicted": count}
+        if not count:
+            return found
+        found["mean_wait_s"] = self.wait_s / count
+        for name, errors_s in self.errors_s.items():
+            late = sum(error_s > 0 for error_s in errors_s)
+            exact = errors_s.count(0)
+            total_s = sum(map(abs, errors_s))
+            found[f"{name}_mean_error_s"] = total_s / count
+            found[f"{name}_relative_error"] = total_s / self.wait_s if self.wait_s else 0.0
+            found[f"{name}_exact"] = exact / count
+            found[f"{name}_late"] = late / count
+            found[f"{name}_early"] = (count - late - exact) / count
+            found[f"{name}_coverage"] = 1 - late / count
+        for name, share in SHARES.items():
+            found[f"{name}_pinball_s"] = pinball(self.errors_s[name], share) / count
+            late = sum(error_s > 0 for error_s in self.errors_s[name])
+            found[f"{name}_coverage_all"] = 1 - late / max(self.jobs, count)
+        found["requested_pinball_s"] = pinball(self.errors_s["requested"], SHARES["p90"]) / count
+        p50, p90 = self.errors_s["p50"], self.errors_s["p90"]
+        found["width_s"] = (sum(p50) - sum(p90)) / count
+        return found
+
+    def coverage(self, first: int, last: int) -> tuple[float, float]:
+        """The shares of jobs that started by P50 and by P90, those with these places in order of starts."""
+        p50, p90 = (
+            sum(error_s <= 0 for error_s in part) / max(len(part), 1)
+            for part in (self.errors_s[name][first:last] for name in SHARES)
+        )
+        return p50, p90
+
+    def thirds(self) -> list[tuple[float, float]]:
+        """The coverage of P50 and P90 in each third of the predicted jobs, in order of their starts."""
+        count = len(self.errors_s["p50"])
+        cuts = [count * part // 3 for part in range(4)]
+        return [self.coverage(*ends) for ends in pairwise(cuts)]
+
+
+def pinball(errors_s: array[int], share: float) -> float:
+    """Summed pinball loss of bounds that promise `share`: late counts `share` a second, early the rest."""
+    late_s = sum(error_s for error_s in errors_s if error_s > 0)
+    early_s = late_s - sum(errors_s)
+    return share * late_s + (1 - share) * early_s
+
+
+class Predicted(PredictingScheduler):
+    """Predicts at submission and keeps `accounts`; with `updated`, at every event for all who wait.
+
+    Each of those counts as a prediction of its own. That costs two replays of the queue for every event.
+    """
+
+    def __init__(self, policy: Policy, accounts: Accounts, updated: Accounts | None = None) -> None:
+        super().__init__(policy)
+        self._accounts = accounts
+        self._updated = updated
+        self._told: dict[Job, list[Prediction]] = {}
+
+    def submit(self, job: Job, now: int) -> list[Job]:
+        touched = super().submit(job, now)
+        self._accounts.jobs += 1
+        self._update(now)
+        return touched
+
+    def end(self, job: Job, now: int) -> list[Job]:
+        touched = super().end(job, now)
+        self._update(now)
+        return touched
+
+    def wake(self, now: int) -> list[Job]:
+        touched = super().wake(now)
+        self._update(now)
+        return touched
+
+    def started(self, job: Job, prediction: Prediction, now: int) -> None:
+        self._accounts.add(prediction, now)
+        if self._updated is not None:
+            for told in self._told.pop(job, ()):
+                self._updated.add(told, now)
+
+    def history(self, job: Job) -> list[Prediction]:
+        """What a waiting job was told at each event since its submission, if these are accounted for."""
+        return self._told.get(job, [])
+
+    def _update(self, now: int) -> None:
+        if self._updated is not None:
+            for job, prediction in self.predict_all(now).items():
+                if job in self.predictions:
+                    self._told.setdefault(job, []).append(prediction)

@@ -1,0 +1,1 @@
+"""What brokers and sites keep on disk."""

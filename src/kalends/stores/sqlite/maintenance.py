@@ -1,0 +1,183 @@
+"""What an operator does to a store: copy it, check it, and accept one that was restored.
+
+`backup` and `doctor` work while a server runs, and on stores of sites and brokers alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from kalends.core.clock import ASTRAY_MS
+from kalends.core.errors import Conflict, KalendsError, StoreDamaged, Unavailable
+from kalends.stores.sqlite import sqlite_file
+from kalends.stores.sqlite.sqlite_file import StoreKind
+
+RECOVERING: Final = "recovering"
+"""In a store's `meta`: promises may be forgotten in it, so that nothing new is taken until it is compared."""
+
+KEEPERS: Final = ("kalends.stores.sqlite.journal", "kalends.stores.sqlite.register_file")
+"""The modules that keep stores: each has its `KIND`, and may have ``problems_of(connection)``, which
+lists what is wrong in its tables. Named, not imported: they belong to higher floors."""
+
+BEHIND_S_MAX: Final = 60
+"""A clock that is behind by less is none of a store's business."""
+
+Examine = Callable[[sqlite3.Connection], list[str]]
+
+
+def backup(store_path: Path, destination_path: Path) -> None:
+    """Copy the store to a new file: complete as of one moment, whole, durable, and marked as a copy.
+
+    A server refuses a copy until `reconcile` has accepted it, for what was promised after the moment
+    of the copy is not in it. Raises `Conflict` when there is a file at `destination_path` already,
+    `StoreDamaged` when the store is not one or the copy is not whole, and `Unavailable` when the disk
+    does not take it; then nothing is left at `destination_path`.
+    """
+    _kind_of(store_path)
+    if destination_path.exists() or destination_path.is_symlink():
+        raise Conflict(
+            "there is a file already",
+            where=str(destination_path),
+            remedy="choose another name: a backup overwrites nothing",
+        )
+    fresh = destination_path.with_name(f"{destination_path.name}.{os.getpid()}.new")
+    try:
+        _copy(store_path, fresh)
+        # A link, not a rename: it fails when somebody was faster.
+        os.link(fresh, destination_path)
+        sqlite_file.sync_directory(destination_path)
+    except FileExistsError as error:
+        raise Conflict("there is a file already", where=str(destination_path)) from error
+    except (OSError, sqlite3.Error) as error:
+        raise Unavailable(
+            f"the copy cannot be made: {error}",
+            where=str(destination_path),
+            remedy="see that the directory exists, may be written to, and has room",
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)
+
+
+def doctor(store_path: Path) -> list[str]:
+    """What is wrong with a store, one finding a line; empty when it is whole. Writes nothing."""
+    try:
+        kind, examine = _kind_of(store_path)
+        sqlite_file.check_header(store_path, kind)
+        with sqlite_file.reading(store_path) as connection:
+            connection.execute("begin")  # One moment for all that follows.
+            findings = sqlite_file.quick_check(connection)
+            if not findings:
+                findings = _examine_meta(store_path, connection) + examine(connection)
+    except KalendsError as error:
+        return [str(error)]
+    except sqlite3.Error as error:
+        return [f"it cannot be read through: {error}"]
+    return findings
+
+
+def reconcile(store_path: Path) -> int:
+    """Accept a restored store; returns its new epoch.
+
+    The epoch goes above that of the side file, so that whoever knew the lost time sees a new one. Started
+    on it, a site takes nothing new until it has been compared with the brokers. Raises `Conflict`
+    while a server has the store open, and `StoreDamaged` for what is not a whole store.
+    """
+    kind, _ = _kind_of(store_path)
+    sqlite_file.check_header(store_path, kind)
+    with sqlite_file.alone(store_path):
+        with sqlite_file.reading(store_path) as connection:
+            if problems := sqlite_file.quick_check(connection):
+                raise StoreDamaged(
+                    f"it is damaged: {problems[0]}",
+                    where=str(store_path),
+                    remedy="bring back another backup",
+                )
+        connection = sqlite3.connect(store_path, isolation_level=None)
+        try:
+            connection.execute("pragma synchronous = full")
+            side = sqlite_file.read_side_file(store_path) or 0
+            connection.execute("begin immediate")
+            epoch = max(side, int(sqlite_file.read_meta(connection, "epoch"))) + 1
+            sqlite_file.write_meta(connection, "epoch", epoch)
+            connection.execute("delete from meta where name = 'copied'")
+            sqlite_file.write_meta(connection, RECOVERING, 1)
+            connection.execute("commit")
+            connection.execute("pragma journal_mode = wal").fetchall()
+        except sqlite3.Error as error:
+            raise Unavailable(
+                f"the store cannot be written to: {error}", where=str(store_path)
+            ) from error
+        finally:
+            connection.close()
+        sqlite_file.write_side_file(store_path, epoch)
+    return epoch
+
+
+def _kind_of(path: Path) -> tuple[StoreKind, Examine]:
+    """What keeps the store at `path`; raises `StoreDamaged` for a file that is no store of ours."""
+    header, size = sqlite_file.read_header(path)
+    if header.startswith(sqlite_file.MAGIC):
+        application_id = int.from_bytes(header[68:72], "big")
+        for keeper in map(importlib.import_module, KEEPERS):
+            if keeper.KIND.application_id == application_id:
+                return keeper.KIND, getattr(keeper, "problems_of", _no_further_problems)
+    raise StoreDamaged(
+        "it is not a store of kalends" if size else "it is empty",
+        where=str(path),
+        remedy="name the file that the configuration calls `store`",
+    )
+
+
+def _no_further_problems(connection: sqlite3.Connection) -> list[str]:
+    return []
+
+
+def _copy(store_path: Path, fresh: Path) -> None:
+    """Copy, mark, check and sync, all before the copy gets its name."""
+    target = sqlite3.connect(fresh, isolation_level=None)
+    try:
+        with sqlite_file.reading(store_path) as source:
+            source.backup(target)
+        # One file: a copy is carried about without a log beside it.
+        target.execute("pragma journal_mode = delete").fetchall()
+        target.execute("pragma synchronous = full")
+        sqlite_file.write_meta(target, "copied", 1)
+        problems = sqlite_file.quick_check(target)
+    finally:
+        target.close()
+    if problems:
+        raise StoreDamaged(
+            f"it is damaged, and so is the copy: {problems[0]}",
+            where=str(store_path),
+            remedy=f"see kalends admin doctor {store_path}",
+        )
+
+
+def _examine_meta(path: Path, connection: sqlite3.Connection) -> list[str]:
+    copied = sqlite_file.read_meta(connection, "copied")
+    if copied and not sqlite_file.side_path(path).exists():
+        return []  # A backup where it belongs: beside no server.
+    epoch = sqlite_file.read_meta(connection, "epoch")
+    problem = sqlite_file.epoch_problem(path, epoch, copied)
+    restored = [f"{problem}; see {sqlite_file.RECONCILE} {path}"] if problem else []
+    return restored + _examine_clock(connection)
+
+
+def _examine_clock(connection: sqlite3.Connection) -> list[str]:
+    """Whether this host's clock shows less than has passed for sure: for a site by what it has counted,
+    for a broker by the logical times that it has given out.
+    """
+    counted_ms = int(sqlite_file.read_meta(connection, "sure_ms"))
+    given_ms = int(sqlite_file.read_meta(connection, "clock")) - ASTRAY_MS
+    behind_s = (max(counted_ms, given_ms) - time.time_ns() // 1_000_000) // 1000
+    if behind_s <= BEHIND_S_MAX:
+        return []
+    return [f"the clock of this host is {behind_s} s behind what the store knows: set it (NTP)"]

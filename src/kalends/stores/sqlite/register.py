@@ -1,0 +1,586 @@
+"""The register in SQLite: its tables, and the ten operations as statements with conditions.
+
+Several broker replicas on one host may share the file: every operation is one statement whose
+condition is checked by the database, so that of two replicas exactly one wins. `apply` runs inside
+the caller's transaction; results may be believed only after that has been committed (and synced).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+
+from kalends.broker.coordination.decision_record import (
+    Adopt,
+    Ask,
+    Begin,
+    Cancel,
+    Close,
+    Commit,
+    Examine,
+    Finish,
+    Note,
+    Operation,
+    Raise,
+    Read,
+    Record,
+    Recover,
+    Registered,
+    Remember,
+    Unreadable,
+    decode_record,
+    encode_record,
+)
+from kalends.broker.reconciliation.recognition import Live
+from kalends.contract.messages import Mark
+from kalends.core.clock import ASTRAY_MS
+from kalends.core.errors import Problem
+from kalends.stores.sqlite import script_table
+from kalends.stores.sqlite.maintenance import RECOVERING
+
+REQUESTS: Final = """
+create table request (
+    rid         text primary key,
+    client      text not null,
+    key         text not null,
+    reservation text not null,
+    att         integer not null,
+    state       text not null,
+    owner       text not null,
+    done        integer not null,
+    body        blob,
+    unique (client, key)
+) without rowid;
+create index request_pending on request (owner) where done = 0;
+create index request_change on request (reservation) where reservation != rid;
+create index request_client on request (client, rid);
+create table replica (owner text primary key, beats integer not null) without rowid;
+create table meta (name text primary key, value not null) without rowid;
+"""
+
+IDENTITY: Final = """
+insert into meta values ('register', lower(hex(randomblob(16))));
+insert into meta values ('secret', lower(hex(randomblob(32))));
+create table site (
+    name     text primary key,
+    life     text not null,
+    position integer not null,
+    proof    text not null
+) without rowid;
+create table life (life text primary key, position integer not null) without rowid;
+"""
+
+SCHEMA: Final = REQUESTS + script_table.SCHEMA + IDENTITY
+
+BEATS: Final = """
+drop table replica;
+create table replica (owner text primary key, beats integer not null) without rowid;
+"""
+
+UPGRADES: Final = {1: script_table.SCHEMA, 2: IDENTITY + BEATS}
+"""To version 2: scripts of users came in. To version 3: a register knows who it is, and its replicas
+count beats in the place of leases by the wall clock; it remembers how far each site was."""
+
+Row = Record | Unreadable
+
+_COLUMNS: Final = "rid, client, key, reservation, att, state, owner, done, cast(body as blob)"
+
+_OF_RESERVATION: Final = "(rid = ? or (reservation = ? and reservation != rid))"
+"""The request and its changes: only changes are in an index of their own, for most are never changed."""
+
+
+def apply(connection: sqlite3.Connection, operations: Sequence[Operation]) -> list[Registered]:
+    """Carry out `operations` in order within the open transaction."""
+    return [_HANDLERS[type(operation)](connection, operation) for operation in operations]
+
+
+def _begin(connection: sqlite3.Connection, op: Begin) -> Registered:
+    record = op.record
+    done = connection.execute(
+        "insert into request values (?, ?, ?, ?, ?, ?, ?, 0, ?) on conflict do nothing",
+        (
+            record.rid,
+            record.user,
+            record.key,
+            record.reservation,
+            record.att,
+            record.state,
+            record.owner,
+            encode_record(record),
+        ),
+    )
+    if done.rowcount:
+        if op.source:
+            script_table.use(connection, record.rid, record.spec.script, op.source)
+        return Registered(op, True)
+    standing = _first(connection, _BY_KEY, (record.user, record.key)) or row(connection, record.rid)
+    return _registered(op, False, standing)
+
+
+def _note(connection: sqlite3.Connection, op: Note) -> Registered:
+    noted = _settle(
+        connection,
+        op,
+        "update request set body = ? where rid = ? and att = ? and state = 'open'",
+        (op.body, op.rid, op.att),
+    )
+    if noted.won and op.source:
+        script_table.use(connection, op.rid, op.script, op.source)
+    return noted
+
+
+def _raise(connection: sqlite3.Connection, op: Raise) -> Registered:
+    return _settle(
+        connection,
+        op,
+        "update request set att = att + 1, owner = ?, body = ?"
+        " where rid = ? and att = ? and state = 'open'",
+        (op.owner, op.body, op.rid, op.att),
+    )
+
+
+def _commit(connection: sqlite3.Connection, op: Commit) -> Registered:
+    """The replaced request first: only a finished commit can be replaced, and only once."""
+    if op.replaces:
+        replaced = connection.execute(
+            "update request set state = 'replaced' where rid = ? and state = 'commit' and done = 1"
+            " and exists (select 1 from request where rid = ? and att = ? and state = 'open')",
+            (op.replaces, op.rid, op.att),
+        )
+        if not replaced.rowcount:
+            return _registered(op, False, row(connection, op.rid))
+    return _decide(
+        connection,
+        op,
+        "update request set state = 'commit', body = ?"
+        " where rid = ? and att = ? and state = 'open'",
+        (op.body, op.rid, op.att),
+    )
+
+
+def _close(connection: sqlite3.Connection, op: Close) -> Registered:
+    return _decide(
+        connection,
+        op,
+        "update request set state = 'closed', done = 1, body = ?"
+        " where rid = ? and att = ? and state = 'open'",
+        (op.body, op.rid, op.att),
+    )
+
+
+def _cancel(connection: sqlite3.Connection, op: Cancel) -> Registered:
+    return _settle(
+        connection,
+        op,
+        "update request set state = 'cancelled', done = 0, owner = ?, body = ?"
+        " where rid = ? and state = 'commit'",
+        (op.owner, op.body, op.rid),
+    )
+
+
+def _finish(connection: sqlite3.Connection, op: Finish) -> Registered:
+    return _settle(
+        connection,
+        op,
+        "update request set done = 1 where rid = ? and state = ?",
+        (op.rid, op.state),
+    )
+
+
+def _adopt(connection: sqlite3.Connection, op: Adopt) -> Registered:
+    return _settle(
+        connection,
+        op,
+        "update request set owner = ? where rid = ? and state = ? and done = 0",
+        (op.owner, op.rid, op.state),
+    )
+
+
+def _read(connection: sqlite3.Connection, op: Read) -> Registered:
+    return _registered(op, True, row(connection, op.rid))
+
+
+def _examine(connection: sqlite3.Connection, op: Examine) -> Registered:
+    if op.taken_from:
+        connection.execute(
+            "update request set owner = ? where rid = ? and owner = ? and done = 1",
+            (op.owner, op.rid, op.taken_from),
+        )
+    found = row(connection, op.rid)
+    free = found is not None and not changing(connection, found.reservation)
+    return _registered(op, free, found)
+
+
+def _ask(connection: sqlite3.Connection, op: Ask) -> Registered:
+    """A write where there is no row: a replica whose Begin is still on its way must lose it."""
+    found = row(connection, op.rid)
+    if found is None and op.proved and op.certain:
+        connection.execute(
+            "insert into request values (?, '', ?, '', ?, 'closed', '', 1, null)"
+            " on conflict do nothing",
+            (op.rid, op.rid, op.att),
+        )
+    return _registered(op, True, found)
+
+
+_DECIDED: Final = ("commit", "cancelled", "replaced")
+
+
+def _stands_before(each: Record, change: Record) -> bool:
+    older = each.changes < change.changes or each.rid == change.replaces
+    return older and each.state in ("commit", "cancelled")
+
+
+def _recover(connection: sqlite3.Connection, op: Recover) -> Registered:
+    """Of the records of a reservation only the one with the most changes stands."""
+    record = op.record
+    others = [
+        each
+        for each in history(connection, record.reservation)
+        if isinstance(each, Record) and each.rid != record.rid
+    ]
+    if any(each.changes > record.changes and each.state in _DECIDED for each in others):
+        record.state, record.done = "replaced", True
+    values = (record.att, encode_record(record), record.rid)
+    found = connection.execute(
+        "update request set state = ?, att = ?, owner = '', done = ?, body = ?"
+        " where rid = ? and (state in ('open', 'closed') or body is null)",
+        (record.state, values[0], record.done, *values[1:]),
+    )
+    if not found.rowcount:
+        found = connection.execute(
+            "insert into request values (?, ?, ?, ?, ?, ?, '', ?, ?) on conflict do nothing",
+            (
+                record.rid, record.user, record.key, record.reservation, record.att,
+                record.state, record.done, values[1],
+            ),
+        )  # fmt: skip
+    if not found.rowcount:
+        found = connection.execute(
+            "update request set body = ? where att = ? and rid = ? and state = 'commit'",
+            (values[1], values[0], record.rid),
+        )
+    if found.rowcount:
+        connection.executemany(
+            "update request set state = 'replaced', done = 1 where rid = ?",
+            [(each.rid,) for each in others if _stands_before(each, record)],
+        )
+    return Registered(op, bool(found.rowcount))
+
+
+def _decide(
+    connection: sqlite3.Connection, op: Any, statement: str, values: tuple[object, ...]
+) -> Registered:
+    """As `_settle`; who is decided needs no script any more."""
+    decided = _settle(connection, op, statement, values)
+    if decided.won:
+        script_table.release(connection, op.rid)
+    return decided
+
+
+def _settle(
+    connection: sqlite3.Connection, op: Any, statement: str, values: tuple[object, ...]
+) -> Registered:
+    if connection.execute(statement, values).rowcount:
+        return Registered(op, True)
+    return _registered(op, False, row(connection, op.rid))
+
+
+def _registered(op: Any, won: bool, found: Row | None) -> Registered:
+    if isinstance(found, Unreadable):
+        return Registered(op, won, unreadable=found)
+    return Registered(op, won, found)
+
+
+_HANDLERS: Final[dict[type, Callable[[sqlite3.Connection, Any], Registered]]] = {
+    Begin: _begin,
+    Note: _note,
+    Raise: _raise,
+    Commit: _commit,
+    Close: _close,
+    Cancel: _cancel,
+    Finish: _finish,
+    Adopt: _adopt,
+    Read: _read,
+    Examine: _examine,
+    Ask: _ask,
+    Recover: _recover,
+}
+
+
+# Reading: what is seen is durable only as far as the reader's transaction is. What asks for one record
+# raises `StoreDamaged` where its row cannot be read; what asks for many gives that row as `Unreadable`.
+
+
+def readable(row: Row) -> Record:
+    if isinstance(row, Unreadable):
+        raise row.error()
+    return row
+
+
+def row(connection: sqlite3.Connection, rid: str) -> Row | None:
+    """The row of `rid`; a tombstone (see `Ask`) reads as none."""
+    return _first(connection, "where rid = ?", (rid,))
+
+
+def read(connection: sqlite3.Connection, rid: str) -> Record | None:
+    found = row(connection, rid)
+    return readable(found) if found is not None else None
+
+
+def by_key(connection: sqlite3.Connection, user: str, key: str) -> Record | None:
+    found = _first(connection, _BY_KEY, (user, key))
+    return readable(found) if found is not None else None
+
+
+def current(connection: sqlite3.Connection, reservation: str) -> Row | None:
+    """The newest record of `reservation` that was ever committed, else its first record."""
+    return _first(
+        connection,
+        f"where {_OF_RESERVATION} order by state in ('commit', 'cancelled') desc, rid = ? desc, rid",
+        (reservation, reservation, reservation),
+    )
+
+
+def history(connection: sqlite3.Connection, reservation: str) -> list[Row]:
+    """All records of `reservation`, the request and every change of it, oldest first."""
+    rows = connection.execute(
+        f"select {_COLUMNS} from request where {_OF_RESERVATION} order by rid",
+        (reservation, reservation),
+    )
+    return [_of_columns(columns) for columns in rows]
+
+
+def changing(connection: sqlite3.Connection, reservation: str) -> str:
+    """The id of an open move, extend or shrink of `reservation`, or ""."""
+    found = connection.execute(
+        "select rid from request where reservation = ? and reservation != rid and state = 'open'",
+        (reservation,),
+    ).fetchone()
+    return found[0] if found else ""
+
+
+def of_user(
+    connection: sqlite3.Connection, user: str, before: str, everyone: bool
+) -> Iterator[Row]:
+    """Records that stand for a reservation, newest first: changes are shown under their first id."""
+    cursor = connection.execute(
+        f"select {_COLUMNS} from request where rid < ? and rid = reservation"
+        f"{'' if everyone else ' and client = ?'} order by rid desc",
+        (before or "g",) if everyone else (before or "g", user),
+    )
+    yield from map(_of_columns, cursor)
+
+
+def orphans(connection: sqlite3.Connection, alive: Collection[str], count_max: int) -> list[Row]:
+    """Unfinished requests whose owner is not among those `alive`.
+
+    At most `count_max` of those that can be read: the others stand in nobody's way.
+    """
+    cursor = connection.execute(
+        f"select {_COLUMNS} from request where done = 0"
+        f" and owner not in ({', '.join('?' * len(alive))})",
+        tuple(alive),
+    )
+    found: list[Row] = []
+    to_adopt = 0
+    for each in map(_of_columns, cursor):
+        found.append(each)
+        to_adopt += isinstance(each, Record)
+        if to_adopt == count_max:
+            break
+    return found
+
+
+def unattended(
+    connection: sqlite3.Connection, me: str, attended: Container[str], count_max: int
+) -> list[Row]:
+    """Unfinished requests of `me`, who lives, but works on those of `attended` alone."""
+    owned = connection.execute("select rid from request where done = 0 and owner = ?", (me,))
+    missing = [rid for (rid,) in owned if rid not in attended][:count_max]
+    found = (row(connection, rid) for rid in missing)
+    return [each for each in found if each is not None]
+
+
+def every(connection: sqlite3.Connection) -> Iterator[Row]:
+    """All rows but tombstones (see `Ask`), in order of id."""
+    rows = connection.execute(f"select {_COLUMNS} from request where body is not null order by rid")
+    return map(_of_columns, rows)
+
+
+def page(connection: sqlite3.Connection, after: str, count_max: int) -> list[Row]:
+    """All records with an id after `after`, in order of id."""
+    rows = connection.execute(
+        f"select {_COLUMNS} from request where rid > ? and body is not null order by rid limit ?",
+        (after, count_max),
+    )
+    return [_of_columns(columns) for columns in rows]
+
+
+def between(
+    connection: sqlite3.Connection,
+    after: str,
+    until: str,
+    rids: Sequence[str],
+    count_max: int,
+) -> list[Row]:
+    """What a comparison needs: the rows of `rids`, and those after `after` and up to `until`
+    ("": the last) that were ever committed; in order of id, the first `count_max` of them.
+    """
+    marks = ", ".join("?" * len(rids))
+    rows = connection.execute(
+        f"select {_COLUMNS} from request where body is not null and (rid in ({marks})"
+        " or (rid > ? and rid <= ? and state in ('commit', 'cancelled', 'replaced')))"
+        " order by rid limit ?",
+        (*rids, after, until or "g", count_max),
+    )
+    return [_of_columns(row) for row in rows]
+
+
+def remember(connection: sqlite3.Connection, op: Remember) -> None:
+    """Within a life, a site's position only rises."""
+    connection.execute(
+        "insert into site values (?, ?, ?, ?) on conflict (name) do update"
+        " set life = excluded.life, position = excluded.position, proof = excluded.proof"
+        " where life != excluded.life or position < excluded.position",
+        (op.site, op.mark.life, op.mark.position, op.mark.proof),
+    )
+
+
+def memory_of(connection: sqlite3.Connection, site: str) -> Mark | None:
+    """How far `site` was when it was last heard of by any replica."""
+    row = connection.execute(
+        "select life, position, proof from site where name = ?", (site,)
+    ).fetchone()
+    return Mark(*row) if row else None
+
+
+def live(connection: sqlite3.Connection, known: Live) -> None:
+    """A life of the register has come so far."""
+    connection.execute(
+        "insert into life values (?, ?)"
+        " on conflict (life) do update set position = max(position, excluded.position)",
+        known,
+    )
+
+
+def position_of(connection: sqlite3.Connection, life: str) -> int | None:
+    """How far `life` is known to have come; None where it is not known."""
+    found = connection.execute("select position from life where life = ?", (life,)).fetchone()
+    return found[0] if found else None
+
+
+def is_put_back(connection: sqlite3.Connection) -> bool:
+    """Whether the register has forgotten something, and is not compared with all its sites yet."""
+    found = connection.execute("select value from meta where name = ?", (RECOVERING,)).fetchone()
+    return bool(found and found[0])
+
+
+def put_back(connection: sqlite3.Connection) -> None:
+    """From now on nothing new is taken, and nothing given up, until `made_good`."""
+    connection.execute("insert or replace into meta values (?, 1)", (RECOVERING,))
+
+
+def made_good(
+    connection: sqlite3.Connection, known: Sequence[Live], problem: Problem
+) -> int | None:
+    """The register goes on: what sites remember of it is `known`, and no request is open any more.
+
+    Nobody knows what became of what was open when it was put back: it failed, with `problem`. Returns how
+    many these were; None, and nothing is done, where another replica has been faster.
+    """
+    if not is_put_back(connection):
+        return None
+    connection.execute("delete from meta where name = ?", (RECOVERING,))
+    for each in known:
+        live(connection, each)
+    found = connection.execute(f"select {_COLUMNS} from request where state = 'open'").fetchall()
+    for record in map(_of_columns, found):
+        body = None
+        if isinstance(record, Record):
+            record.problem = structs.replace(problem, request_id=record.reservation)
+            body = encode_record(record)
+        connection.execute(
+            "update request set state = 'closed', done = 1, body = ifnull(?, body) where rid = ?",
+            (body, record.rid),
+        )
+        script_table.release(connection, record.rid)
+    return len(found)
+
+
+def beat(connection: sqlite3.Connection, owner: str, clock: int) -> None:
+    """Show that `owner` lives, and store a bound above every logical time it may give out.
+
+    The bound goes back only where it lies so far ahead that a clock must have been wrong.
+    """
+    connection.execute(
+        "insert into replica values (?, 1) on conflict (owner) do update set beats = beats + 1",
+        (owner,),
+    )
+    connection.execute(
+        "insert into meta values ('clock', ?) on conflict (name) do update set value ="
+        " iif(value > excluded.value + ?, excluded.value, max(value, excluded.value))",
+        (clock, ASTRAY_MS),
+    )
+
+
+def resign(connection: sqlite3.Connection, me: str) -> None:
+    """`me` is gone: others may take over at once what it leaves."""
+    connection.execute("delete from replica where owner = ?", (me,))
+
+
+def beats(connection: sqlite3.Connection) -> dict[str, int]:
+    """How often each owner has shown that it lives."""
+    return dict(connection.execute("select owner, beats from replica"))
+
+
+def retire(connection: sqlite3.Connection, name: str, me: str) -> None:
+    """Earlier starts of the replica `name` are gone (owners are ``name:start``)."""
+    connection.execute(
+        "delete from replica where owner like ? escape '!' and owner != ?",
+        (name.replace("!", "!!").replace("_", "!_").replace("%", "!%") + ":%", me),
+    )
+
+
+def secret(connection: sqlite3.Connection) -> str:
+    """From what everything is derived that proves the register's word to sites; told to nobody."""
+    (value,) = connection.execute("select value from meta where name = 'secret'").fetchone()
+    return str(value)
+
+
+def identity(connection: sqlite3.Connection) -> str:
+    """Who this register is among all registers: drawn at random when its file was made."""
+    (value,) = connection.execute("select value from meta where name = 'register'").fetchone()
+    return str(value)
+
+
+def clock_bound(connection: sqlite3.Connection) -> int:
+    row = connection.execute("select value from meta where name = 'clock'").fetchone()
+    return int(row[0]) if row else 0
+
+
+_BY_KEY: Final = "where client = ? and key = ?"
+
+
+def _first(connection: sqlite3.Connection, where: str, values: tuple[object, ...]) -> Row | None:
+    found = connection.execute(f"select {_COLUMNS} from request {where} limit 1", values).fetchone()
+    return _of_columns(found) if found is not None and found[-1] is not None else None
+
+
+def _of_columns(columns: tuple[Any, ...]) -> Row:
+    """The body as it was stored, with the columns that conditional statements have moved on."""
+    rid, user, key, reservation, att, state, owner, done, body = columns
+    try:
+        record = decode_record(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError) as error:
+        reason = f"its record cannot be read: {error}"
+        return Unreadable(rid, user, key, reservation, att, state, owner, bool(done), reason)
+    if record.rid != rid:
+        reason = f"its record is of {record.rid}"
+        return Unreadable(rid, user, key, reservation, att, state, owner, bool(done), reason)
+    record.att, record.state, record.owner, record.done = att, state, owner, bool(done)
+    return record

@@ -1,0 +1,210 @@
+"""A broker's store: the register in its file, written by group commit, read on connections of their own.
+
+Replicas of one broker on one host share the file. What is read here is durable: readers of SQLite see
+a transaction only after it was synced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
+
+from kalends.broker.coordination.decision_record import (
+    COMMITTED,
+    Operation,
+    Registered,
+    Remember,
+    Unreadable,
+)
+from kalends.broker.reconciliation.recognition import Live
+from kalends.core.errors import Problem, Unavailable
+from kalends.stores.sqlite import register, script_table
+from kalends.stores.sqlite.group_commit import Committed, GroupCommit
+from kalends.stores.sqlite.script_table import Named
+from kalends.stores.sqlite.sqlite_file import StoreFile, StoreKind, open_store
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+KIND: Final = StoreKind(
+    name="broker",
+    application_id=0x6B6C7362,  # "klsb"
+    version=3,
+    schema=register.SCHEMA,
+    shared=True,
+    upgrades=register.UPGRADES,
+)
+
+
+class Beat(NamedTuple):
+    """Show that `owner` lives; no logical time above `clock` is given out before the next one."""
+
+    owner: str
+    clock: int
+
+
+class Retire(NamedTuple):
+    """The earlier starts of replica `name` are gone; `owner` is the present one."""
+
+    name: str
+    owner: str
+
+
+class Resign(NamedTuple):
+    """`owner` stops."""
+
+    owner: str
+
+
+class KeepScript(NamedTuple):
+    """As `script_table.keep`; the result has the name as it stands now, or nothing."""
+
+    client: str
+    named: Named
+    source: str
+    names_max: int
+
+
+class ForgetScript(NamedTuple):
+    """As `script_table.forget`; the result has the names that are deleted now."""
+
+    client: str
+    reference: str
+
+
+class PutBack(NamedTuple):
+    """As `register.put_back`."""
+
+
+class MadeGood(NamedTuple):
+    """As `register.made_good`, which gives the result."""
+
+    known: tuple[Live, ...]
+    problem: Problem
+
+
+Write = (
+    Operation
+    | Remember
+    | Beat
+    | Retire
+    | Resign
+    | Live
+    | PutBack
+    | MadeGood
+    | KeepScript
+    | ForgetScript
+)
+Result = Registered | tuple[Named, ...] | int | None
+
+
+def carry_out(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[Result]:
+    """Do `writes` in order within the open transaction; leases have no result."""
+    results: list[Result] = []
+    for write in writes:
+        if isinstance(write, Beat):
+            register.beat(connection, *write)
+            results.append(None)
+        elif isinstance(write, Remember):
+            register.remember(connection, write)
+            results.append(None)
+        elif isinstance(write, Retire):
+            register.retire(connection, *write)
+            results.append(None)
+        elif isinstance(write, Resign):
+            register.resign(connection, write.owner)
+            results.append(None)
+        elif isinstance(write, Live):
+            register.live(connection, write)
+            results.append(None)
+        elif isinstance(write, PutBack):
+            register.put_back(connection)
+            results.append(None)
+        elif isinstance(write, MadeGood):
+            results.append(register.made_good(connection, *write))
+        elif isinstance(write, KeepScript):
+            kept = script_table.keep(connection, *write)
+            results.append((kept,) if kept is not None else ())
+        elif isinstance(write, ForgetScript):
+            results.append(tuple(script_table.forget(connection, *write)))
+        else:
+            results.extend(register.apply(connection, (write,)))
+    return results
+
+
+class BrokerStore:
+    """The open store. Made and used on one event loop; `epoch` counts its openings by all replicas."""
+
+    def __init__(self, file: StoreFile, observe: Callable[[Committed], None]) -> None:
+        self._file = file
+        self._reader = file.reader()
+        self._slow_reader = file.reader()
+        self._slowly = asyncio.Lock()
+        self.writer: GroupCommit[Write, Result] = GroupCommit(
+            file.connection, carry_out, observe=observe
+        )
+        self.epoch = file.epoch
+        self.secret = self.read(register.secret)
+        self.register = self.read(register.identity)
+        """Who this register is; the same for all replicas, for ever."""
+
+    @classmethod
+    async def open(cls, path: Path, name: str, observe: Callable[[Committed], None]) -> BrokerStore:
+        """Open or make the store of broker `name`; raises as `sqlite_file.open_store`."""
+        return cls(await asyncio.to_thread(open_store, path, KIND, name), observe)
+
+    def read(
+        self,
+        function: Callable[Concatenate[sqlite3.Connection, P], T],
+        *args: P.args,
+        **keywords: P.kwargs,
+    ) -> T:
+        """What a short reading `function` of `register` finds; raises `Unavailable`."""
+        try:
+            return function(self._reader, *args, **keywords)
+        except sqlite3.Error as error:
+            raise unreadable(error) from error
+
+    async def read_slowly(self, function: Callable[[sqlite3.Connection], T]) -> T:
+        """As `read`, on a thread and one at a time: for what may read thousands of rows."""
+        async with self._slowly:
+            try:
+                return await asyncio.to_thread(function, self._slow_reader)
+            except sqlite3.Error as error:
+                raise unreadable(error) from error
+
+    async def close(self) -> None:
+        """Write everything that was submitted, and close the file."""
+        await self.writer.close()
+        async with self._slowly:
+            self._reader.close()
+            self._slow_reader.close()
+            await asyncio.to_thread(self._file.close)
+
+
+def unreadable(error: sqlite3.Error) -> Unavailable:
+    return Unavailable(
+        f"the broker's store cannot be read now: {error}",
+        where="store",
+        remedy="try again in a moment; the operator of the broker sees why in its log",
+        retry_after_s=1.0,
+    )
+
+
+PROBLEMS_MAX: Final = 100
+
+
+def problems_of(connection: sqlite3.Connection) -> list[str]:
+    """What is wrong with the register's rows, at most `PROBLEMS_MAX` lines; empty when nothing is."""
+    problems: list[str] = []
+    for row in register.every(connection):
+        if isinstance(row, Unreadable):
+            problems.append(f"{row.rid}: {row.reason}")
+        elif row.state in COMMITTED and not row.chosen:
+            problems.append(f"{row.rid}: {row.state}, but nothing was chosen")
+        if len(problems) == PROBLEMS_MAX:
+            break
+    return problems

@@ -1,0 +1,223 @@
+"""Records of agents' runs, in a file of their own beside the site's store.
+
+Nothing of the protocol rests on them: they may be lost in a crash, deleted, or not written at all
+when the disk does not take them; the site goes on. Everything that touches the file happens on one
+thread, in the order of the calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from kalends.agents import records
+from kalends.agents.records import RunRecord
+from kalends.agents.runs import Job, Outcome
+from kalends.contract import calls
+from kalends.serving.logs import Logger
+
+APPLICATION_ID: Final = 0x6B6C7272
+"""``klrr``: a file with another one is not ours, and left alone."""
+
+WAITING_MAX: Final = 64
+"""Records on their way to the file; further ones are lost, so that a slow disk costs no memory."""
+
+NUMBER_MAX: Final = (1 << 63) - 1
+"""SQLite's largest; no run has a greater number."""
+
+PRUNE_SLACK: Final = 100
+"""The oldest go so many at a time."""
+
+_SCHEMA: Final = """
+create table run (
+    number    integer primary key,
+    at_ms     integer not null,
+    rid       text not null,
+    user      text not null,
+    script    text not null,
+    function  text not null,
+    code      text not null,
+    detail    text not null,
+    line      integer not null,
+    steps     integer not null,
+    cpu_us    integer not null,
+    wall_us   integer not null,
+    engine    text not null,
+    view_hash text not null,
+    chosen    integer not null,
+    record    blob not null
+);
+create index run_of_user on run (user, number);
+create index run_of_request on run (rid, number);
+"""
+
+_VIEW: Final = (
+    "number, at_ms, rid, user, script, function, code, detail, line, steps, cpu_us, wall_us,"
+    " engine, view_hash, chosen"
+)
+
+Result = TypeVar("Result")
+
+
+class RunsStore:
+    """The newest `kept_max` records; 0 keeps none. Used on the event loop, from `open` to `close`."""
+
+    def __init__(self, path: Path, site: str, kept_max: int, logger: Logger) -> None:
+        self._path = path
+        self._site = site
+        self._kept_max = kept_max
+        self._logger = logger
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="runs")
+        self._connection: sqlite3.Connection | None = None
+        self._count = 0
+        self._waiting = 0
+        self._failing = False
+
+    async def open(self) -> None:
+        """Open or make the file; where that fails, nothing is kept, and the log says so."""
+        if self._kept_max:
+            await self._call(self._open, None)
+
+    def keep(self, number: int, at_ms: int, rid: str, job: Job, outcome: Outcome) -> None:
+        """Write down a run, soon."""
+        if not self._kept_max or self._waiting >= WAITING_MAX:
+            return
+        self._waiting += 1
+        written = asyncio.get_running_loop().run_in_executor(
+            self._thread, self._write, number, at_ms, rid, job, outcome
+        )
+        written.add_done_callback(self._written)
+
+    async def newest(self, user: str | None, rid: str, count: int) -> list[calls.RunView]:
+        """Runs of `user` (None: of everybody) for the request `rid` ("" for any), newest first."""
+        return await self._call(lambda: self._newest(user, rid, count), [])
+
+    async def one(self, number: int, user: str | None) -> calls.RunView | None:
+        """A run of `user` (None: of anybody) with its record; None when there is no such here."""
+        if number > NUMBER_MAX:
+            return None
+        return await self._call(lambda: self._one(number, user), None)
+
+    async def close(self) -> None:
+        """Write what waits, and close the file."""
+        await self._call(self._close, None)
+        self._thread.shutdown()
+
+    # On the thread
+
+    def _open(self) -> None:
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        try:
+            (application_id,) = connection.execute("pragma application_id").fetchone()
+            (tables,) = connection.execute("select count(*) from sqlite_master").fetchone()
+            if tables and application_id != APPLICATION_ID:
+                raise sqlite3.DatabaseError("the file holds something else")
+            connection.execute("pragma journal_mode = wal")
+            connection.execute("pragma synchronous = normal")
+            if not tables:
+                connection.executescript(
+                    f"begin; {_SCHEMA} pragma application_id = {APPLICATION_ID}; commit"
+                )
+            (self._count,) = connection.execute("select count(*) from run").fetchone()
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+
+    def _write(self, number: int, at_ms: int, rid: str, job: Job, outcome: Outcome) -> None:
+        if self._connection is None:
+            return
+        record = records.record_of(
+            job, outcome, number=number, at_ms=at_ms, rid=rid, site=self._site
+        )
+        self._connection.execute("begin immediate")
+        try:
+            self._connection.execute(
+                f"insert or replace into run ({_VIEW}, record) values ({', '.join('?' * 16)})",
+                _row(record),
+            )
+            removed = self._prune()
+            self._connection.execute("commit")
+        except BaseException:
+            self._connection.rollback()
+            raise
+        self._count += 1 - removed
+
+    def _prune(self) -> int:
+        """Let the oldest go once there are enough of them to be worth it."""
+        assert self._connection is not None
+        if self._count + 1 < self._kept_max + PRUNE_SLACK:
+            return 0
+        return self._connection.execute(
+            "delete from run where number in (select number from run order by number limit ?)",
+            (self._count + 1 - self._kept_max,),
+        ).rowcount
+
+    def _newest(self, user: str | None, rid: str, count: int) -> list[calls.RunView]:
+        wanted = {"user": user, "rid": rid or None}
+        return self._select(_VIEW, wanted, count)
+
+    def _one(self, number: int, user: str | None) -> calls.RunView | None:
+        found = self._select(f"{_VIEW}, record", {"number": number, "user": user}, 1)
+        return found[0] if found else None
+
+    def _select(
+        self, columns: str, wanted: Mapping[str, str | int | None], count: int
+    ) -> list[calls.RunView]:
+        """Rows that have the `wanted` values (None: any), newest first."""
+        if self._connection is None:
+            return []
+        given = {name: value for name, value in wanted.items() if value is not None}
+        condition = " and ".join(f"{name} = :{name}" for name in given) or "true"
+        rows = self._connection.execute(
+            f"select {columns} from run where {condition} order by number desc limit :count",
+            {**given, "count": count},
+        )
+        return [_view(row) for row in rows]
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    # Failure
+
+    async def _call(self, work: Callable[[], Result], otherwise: Result) -> Result:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._thread, work)
+        except sqlite3.Error as error:
+            self._failed(error)
+            return otherwise
+
+    def _written(self, written: asyncio.Future[None]) -> None:
+        self._waiting -= 1
+        error = written.exception()
+        if error is not None:
+            self._failed(error)
+        else:
+            self._failing = False
+
+    def _failed(self, error: BaseException) -> None:
+        """Said once, until it works again."""
+        if not self._failing:
+            self._logger.warning("runs_not_kept", file=str(self._path), reason=repr(error))
+        self._failing = True
+
+
+def _row(record: RunRecord) -> tuple[object, ...]:
+    return (
+        record.number, record.at_ms, record.rid, record.user, record.script, record.function,
+        record.code, record.detail, record.line, record.steps, record.cpu_us, record.wall_us,
+        record.engine, record.view_hash, record.chosen, records.encode(record),
+    )  # fmt: skip
+
+
+def _view(row: tuple[Any, ...]) -> calls.RunView:
+    """Its columns are the fields of a view, in order, with or without the record."""
+    fields = zip(calls.RunView.__struct_fields__, (str(row[0]), *row[1:]), strict=False)
+    return calls.RunView(**dict(fields))
