@@ -24,8 +24,8 @@ from kalends.calendars import (
     ResourceCalendar,
     Share,
     open_access,
+    weeks,
 )
-from kalends.calendars.rules import weeks
 from kalends.contract.messages import Want
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo

@@ -3,24 +3,26 @@
 A site and a broker hand in one handler for each of their operations (`kalends.contract.calls.OPERATIONS`)
 and get a complete aiohttp application; nothing in here knows what a calendar or a commit is.
 
-================= ==============================================================================
-module            one idea
-================= ==============================================================================
-keys              Ed25519 key files: made, loaded, listed as trusted
-tokens            signed tokens: minted, verified against the keys that an owner lists
-clocks            the two clocks of a server
-callers           who is calling and what they may do; open access on loopback
-limiting          limits of one application, and the token bucket of every caller
-bodies            bytes of a body to plain values and back, by content type
-problems          any failure as problem details
-dispatch          one call: limit, scope, validation, handler, metrics; the same for both transports
-incoming          the fields of one HTTP request, read within limits
-application       the HTTP routes
-sessions          the WebSocket on which clients keep many calls in flight
-openapi           the OpenAPI document of a role
-metrics           Prometheus metrics
-logs              structured logs
-configuration     the TOML file to typed values (and `example_configuration`)
-runner            listening, stopping gracefully
-================= ==============================================================================
+=================== =============================================================================
+module              one idea
+=================== =============================================================================
+auth/keys           Ed25519 key files: made, loaded, listed as trusted
+auth/tokens         signed tokens: minted, verified against the keys that an owner lists
+auth/callers        who is calling and what they may do; open access on loopback
+auth/peer_auth      what a server proves to another when it calls
+auth/session_proof  how long a session between servers is believed
+http/rate_limits    limits of one application, and the token bucket of every caller
+http/bodies         bytes of a body to plain values and back, by content type
+http/problems       any failure as problem details
+http/dispatch       one call: limit, scope, validation, handler, metrics; the same for both transports
+http/request_fields the fields of one HTTP request, read within limits
+http/application    the HTTP routes
+http/sessions       the WebSocket on which clients keep many calls in flight
+http/openapi        the OpenAPI document of a role
+http/runner         listening, stopping gracefully
+clocks              the two clocks of a server (and `clock_watch`)
+metrics             Prometheus metrics
+logs                structured logs
+configuration       the TOML file to typed values (and `example_configuration`)
+=================== =============================================================================
 """
