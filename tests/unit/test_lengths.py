@@ -1,0 +1,64 @@
+"""What fits on a screen can be read: longer modules and functions have a reason, in one list."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Final
+
+import kalends
+
+ROOT: Final = Path(kalends.__file__).parent
+MODULE_LINES_MAX: Final = 400
+FUNCTION_LINES_MAX: Final = 60
+
+LONG_MODULES: Final = {
+    "broker/coordination/coordinator.py": "the calls, the messages and the time of one machine",
+    "broker/coordination/slot_search.py": "looking, and waiting on lists, in one layer: to be divided",
+    "broker/service.py": "store, steps, links, heart and comparisons of a replica: to be divided",
+    "calendars/resource.py": "one calendar with all rules of its owner",
+    "contract/calls.py": "all calls, and the table of them",
+    "contract/messages.py": "all messages, and the table of them",
+    "resource_servers/participation/claim_table.py": "claims and calendars change together",
+    "serving/configuration.py": "all settings, with type, bound and default",
+    "stores/sqlite/journal.py": "the statements of one file, beside its schema",
+    "stores/sqlite/register.py": "the statements of one file, beside its schema",
+    "stores/sqlite/sqlite_file.py": "opening, upgrading and checking a file",
+}
+LONG_FUNCTIONS: Final = {
+    "agents/language/operators.py:binary_guards": "one case for each operator",
+    "broker/server.py:_handlers": "one row for each call",
+    "broker/server.py:build_broker": "what a broker is made of, from top to bottom",
+    "broker/service.py:__init__": "the parts of a replica",
+    "resource_servers/participation/participant_state.py:__init__": "the state of all layers",
+    "simulation/checking/checker.py:check": "most of it is what its arguments mean",
+    "simulation/experiment.py:simulate": "most of it is what its arguments mean",
+}
+
+
+def test_modules_are_short_or_have_a_reason() -> None:
+    long = {_name(path) for path in _modules() if len(_lines(path)) > MODULE_LINES_MAX}
+    assert long == LONG_MODULES.keys()
+
+
+def test_functions_fit_on_a_screen_or_have_a_reason() -> None:
+    long = {
+        f"{_name(path)}:{node.name}"
+        for path in _modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES_MAX
+    }
+    assert long == LONG_FUNCTIONS.keys()
+
+
+def _modules() -> list[Path]:
+    return sorted(ROOT.rglob("*.py"))
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()
