@@ -203,7 +203,7 @@ def test_run_prints_what_is_chosen_in_order_and_what_is_left_behind(
     assert lines[0] == "sdsc: 6 of 6 slots chosen"
     assert [line.split()[0] for line in lines[2:8]] == ["5", "4", "3", "2", "1", "0"]
     assert lines[2].endswith("Fri 2027-01-15 13:00  Fri 2027-01-15 15:00")
-    assert lines[8] == '  it left for you: {"asked":"09:30","told":{"skip":1}}'
+    assert lines[8] == '  left for you: {"asked":"09:30","told":{"skip":1}}'
     assert lines[-1] == "run in the sandbox"
 
 
@@ -364,7 +364,7 @@ def test_a_run_fetched_from_its_site_comes_out_the_same(site: Broker, tmp_path: 
     result = run("agent", "replay", "7", "--site", site.url, "--save", str(kept))
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert lines[:2] == ["the same again", "  run      7 at sdsc"]
+    assert lines[:2] == ["same result", "  run      7 at sdsc"]
     assert "  here     the sandbox" in lines
     again = run("agent", "replay", str(kept))
     assert (again.exit_code, again.stdout) == (0, result.stdout)
@@ -382,7 +382,7 @@ def test_a_run_that_comes_out_otherwise_ends_with_one_and_says_what_differs(
     file.write_bytes(records.encode(forged))
     result = run("agent", "replay", str(file))
     assert result.exit_code == 1
-    assert result.stdout.startswith("it differs: the answer differs; it took ")
+    assert result.stdout.startswith("different result: the answer differs; it took ")
     assert run("agent", "replay", str(file), "--json").exit_code == 1
 
 
@@ -417,7 +417,7 @@ def test_without_what_runs_scripts_the_commands_say_what_to_install(
         )  # fmt: skip
         assert done.returncode == 1
         assert done.stderr.splitlines() == [
-            "kalends: this needs the parts of kalends that run scripts: there is no module "
-            "RestrictedPython",
+            "kalends: the parts of kalends that run scripts are not installed: "
+            "no module RestrictedPython",
             "  try: install them: pip install 'kalends[agents]'",
         ]

@@ -70,7 +70,7 @@ def test_what_is_wrong_with_it_is_said_of_standard_input(kept_in: Path) -> None:
     assert "kalends: standard input, line 2: 3 fields" in done.stderr
     assert not list(kept_in.iterdir())
     assert "standard input: is empty" in run("simulate", "-").stderr
-    assert "standard input: is one file, not two" in run("check-schedule", "-", "-").stderr
+    assert "standard input: LOG and RESULT are both -" in run("check-schedule", "-", "-").stderr
 
 
 def test_more_than_a_bound_is_refused_and_not_kept(

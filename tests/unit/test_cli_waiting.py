@@ -121,7 +121,7 @@ def test_a_refusal_after_waiting_ends_with_its_exit_code(run: Run, broker: Broke
 def test_a_refusal_of_what_is_taken_names_the_waiting_list_and_one_by_a_rule_does_not(
     run: Run, broker: Broker
 ) -> None:
-    hint = "add --when-free to wait until what you asked for is free"
+    hint = "add --when-free to wait until the request can be booked"
     broker.faults.append(NoCommonTime("taken", refusals=(BUSY,)))
     result = run("book", "caltech/onyx", *WHEN)
     assert result.exit_code == 5
@@ -164,9 +164,9 @@ def test_no_wait_asks_for_no_patience_and_shows_other_starts_when_refused(
     assert (result.exit_code, result.stdout) == (5, "")
     assert sent(broker)[-1].patience == "none"
     told = result.stderr.splitlines()
-    assert "waits    for nobody" in told
-    assert told[-1] == "add --when-free to wait until what you asked for is free"
-    assert told.index("kalends: taken") < told.index("free now, from then on:")
+    assert "waits    not at all" in told
+    assert told[-1] == "add --when-free to wait until the request can be booked"
+    assert told.index("kalends: taken") < told.index("free now, at or after that start:")
     [looked] = [body for _, body in broker.seen if isinstance(body, calls.Find)]
     assert (looked.request.not_before, looked.request.not_after) == (NOW_S, 0)
     assert looked.request.preferences == sent(broker)[-1].request.preferences
@@ -200,9 +200,7 @@ def test_when_free_returns_once_it_is_listed_and_says_how_to_follow(
     assert result.stdout.startswith("open ")
     [body] = sent(broker)
     assert (body.patience, body.hold, body.give_up_at) == ("taken", True, NOW_S + 3 * 3_600)
-    assert "also for what is taken, on waiting lists; at most until Fri 2027-01-15 12:00:00" in (
-        result.stderr
-    )
+    assert "also on waiting lists; at most until Fri 2027-01-15 12:00:00" in (result.stderr)
     assert "on waiting lists: kalends show 00000001 --follow" in result.stderr
     assert "on the waiting list of caltech/onyx, 1 ahead" in result.stdout
 

@@ -1,7 +1,7 @@
 """The command line: ``kalends COMMAND``. Each command is a small module, loaded when it is used.
 
-A command's module holds it under the name `command`. Summaries stand here, so that ``--help`` and
-``--version`` load no command; a test compares them with the commands themselves.
+A command's module holds it under the name `command`. The groups and summaries below keep ``--help`` and
+``--version`` from loading any command; a test compares them with the commands themselves.
 """
 
 from __future__ import annotations
@@ -13,28 +13,38 @@ from kalends.cli._groups import LazyGroup
 from kalends.cli._settings import Settings, group_options
 
 COMMANDS = {
-    "demo": "Try it all here: three sites, a broker and sample bookings.",
-    "serve": "Run a site, a broker or both from a configuration file.",
-    "resources": "List what can be booked.",
-    "calendar": "Draw one resource's calendar.",
-    "find": "Find when a request could start; books nothing.",
-    "book": "Book all of a request, or nothing.",
-    "hold": "Hold all of a request for a while, to lock or release.",
-    "lock": "Lock what is held: all of it or nothing.",
-    "release": "Give up what is held.",
-    "list": "List your requests, newest first.",
-    "show": "Show one request, by id or by its key.",
-    "why": "Tell what happened to a request, and who refused it.",
-    "move": "Move a reservation to another time.",
-    "extend": "Make a reservation longer.",
-    "shrink": "Make a reservation shorter or smaller.",
-    "cancel": "Cancel a reservation on all its sites.",
-    "watch": "Print what happens to your requests, as it happens.",
-    "simulate": "Replay a workload under policies, and measure the schedules.",
-    "policies": "List the scheduling policies.",
-    "agent": "Scripts that choose among the slots at each site.",
-    "check-schedule": "Check a schedule, whoever made it, against its log and policy.",
-    "admin": "Keys, tokens, audits, draining, reclaims, backups: for owners.",
+    "Booking": {
+        "find": "Find possible starts; book nothing.",
+        "book": "Book every part of a request, or nothing.",
+        "hold": "Hold slots until they are locked or released.",
+        "lock": "Lock all slots that a request holds.",
+        "release": "Release all slots that a request holds.",
+    },
+    "Looking up": {
+        "resources": "List the resources that can be booked.",
+        "calendar": "Draw the calendar of a resource.",
+        "list": "List your requests, newest first.",
+        "show": "Show one request, by id or by key.",
+        "why": "Explain what happened to a request.",
+        "watch": "Follow the events of your requests.",
+    },
+    "Changing": {
+        "move": "Move a reservation to another time.",
+        "extend": "Make a reservation longer.",
+        "shrink": "Make a reservation shorter or smaller.",
+        "cancel": "Cancel a reservation at all its sites.",
+    },
+    "Research": {
+        "simulate": "Replay a workload under scheduling policies.",
+        "policies": "List the scheduling policies.",
+        "check-schedule": "Check a schedule against its log and policy.",
+    },
+    "Operating": {
+        "serve": "Run a site, a broker or both.",
+        "admin": "Manage keys, audits, reclaims and stores.",
+        "agent": "Manage scripts that choose slots at each site.",
+        "demo": "Run three sites and a broker on this machine.",
+    },
 }
 
 EPILOG = """Requests: sdsc/sp2:64 + caltech/onyx   or   3 of {kind=sgi, memory>=64}   or   A | B.
@@ -46,17 +56,21 @@ Exit codes: 0 done, 1 error, 2 usage, 4 not allowed, 5 no common time, 6 lost a 
 @click.command(
     "kalends",
     cls=LazyGroup,
-    summaries=COMMANDS,
+    groups=COMMANDS,
     package=__name__,
     epilog=EPILOG,
+    examples=(
+        "kalends find 'sdsc/sp2:64 + ncsa/cave' --for 2h",
+        "kalends book 'sdsc/sp2:64 + ncsa/cave' --for 2h --at 'tomorrow 09:00'",
+    ),
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @group_options
 def cli() -> None:
-    """Book several resources that different people own, for the same time: all of them or none."""
+    """Book resources of several owners for the same time: all or none."""
 
 
 def main() -> int:
-    """The entry point of the ``kalends`` program; returns its exit code."""
+    """Run the ``kalends`` program and return its exit code."""
     return cli.run(Settings())

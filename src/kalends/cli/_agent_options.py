@@ -1,4 +1,4 @@
-"""How agents are named on the command line: a file, a name, or ``ready:NAME``; with their arguments."""
+"""The options that name an agent, by file, name or ``ready:NAME``, and its arguments."""
 
 from __future__ import annotations
 
@@ -6,48 +6,50 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import click
 import msgspec
 
+from kalends.cli._help import section
 from kalends.client.scripts import Agent
 from kalends.core.errors import InvalidInput
 from kalends.core.scripts import ArgumentValue
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+agent_option = section("Agent")
+
 
 def agent_options(function: F) -> F:
     """``--agent`` and ``--argument``."""
-    agent = click.option(
+    agent = agent_option(
         "--agent",
         metavar="AGENT",
-        help="Who chooses at each site: a script's FILE, the NAME of one that you uploaded, or "
-        "ready:NAME.",
+        help="Script that chooses at each site: a FILE, the NAME of an uploaded script, or ready:NAME, "
+        "e.g. ready:time-of-day.  [default: none]",
     )
     return agent(argument_option(function))
 
 
-argument_option = click.option(
+argument_option = agent_option(
     "--argument",
     multiple=True,
     metavar="NAME=VALUE",
-    help="What the agent is given along; may be repeated.",
+    help="Agent argument, e.g. at=09:30; may be repeated.",
 )
 
 
 def agent_named(text: str | None) -> Agent:
-    """What ``--agent`` means: a file that is there wins over a name.
+    """Return the agent that ``--agent`` names; an existing file wins over a name.
 
-    Raises `InvalidInput` for an empty text, which a shell makes of a variable that is not set, and for
-    what can only be a file, and is not there.
+    Raises `InvalidInput` for an empty text, as a shell makes of an unset variable, and for a text that
+    can only be a file if there is none.
     """
     if text is None:
         return ""
     if not text:
         raise InvalidInput(
-            "there is no agent in it",
+            "the name of the agent is empty",
             where="--agent",
-            remedy="name a script's file, a script that you uploaded, or ready:NAME; or leave it out",
+            remedy="give the file of a script, an uploaded script or ready:NAME; or leave --agent out",
         )
     path = Path(text)
     if path.is_file():
@@ -56,15 +58,15 @@ def agent_named(text: str | None) -> Agent:
         raise InvalidInput(
             f"there is no file {text}",
             where="--agent",
-            remedy="name a script's file, a script that you uploaded, or ready:NAME",
+            remedy="give the file of a script, an uploaded script or ready:NAME",
         )
     return text
 
 
 def argument_values(pairs: Iterable[str]) -> dict[str, ArgumentValue]:
-    """``NAME=VALUE`` as a map: numbers, true, false and quoted texts as in JSON, all else as text.
+    """Parse ``NAME=VALUE``: numbers, true, false and quoted texts as in JSON, all else as text.
 
-    Raises `InvalidInput` for what has no name, and for a name that is given twice.
+    Raises `InvalidInput` for a missing name and for a name given twice.
     """
     values: dict[str, ArgumentValue] = {}
     for pair in pairs:
@@ -74,13 +76,13 @@ def argument_values(pairs: Iterable[str]) -> dict[str, ArgumentValue]:
                 f"{pair!r} is not NAME=VALUE", where="--argument", remedy="write at=09:30"
             )
         if name in values:
-            raise InvalidInput(f"{name} is given twice", where="--argument", remedy="give one")
+            raise InvalidInput(f"{name} is given twice", where="--argument", remedy="give it once")
         values[name] = _value(text)
     return values
 
 
 def argument_text(values: Mapping[str, ArgumentValue]) -> str:
-    """`values` as they could be typed: what would be read as something else stands in quotes."""
+    """Return `values` as they could be typed, with quotes around texts that look like other values."""
     return " ".join(f"{name}={_typed(value)}" for name, value in values.items())
 
 
@@ -98,9 +100,9 @@ def _value(text: str) -> ArgumentValue:
 
 
 def plain_data(text: str, where: str) -> Any:
-    """`text` as JSON; text that is none stands for itself where it cannot be meant as JSON.
+    """Parse `text` as JSON, or return it as it is if it does not look like JSON.
 
-    Raises `InvalidInput` for what begins as JSON and is not.
+    Raises `InvalidInput` for text that begins like JSON and is not.
     """
     try:
         return msgspec.json.decode(text.encode("utf-8", "replace"))
@@ -108,5 +110,5 @@ def plain_data(text: str, where: str) -> Any:
         if text.lstrip()[:1] not in ("[", "{", '"'):
             return text
         raise InvalidInput(
-            f"this is not JSON: {error}", where=where, remedy="""write '{"skip": 3}', or a word"""
+            f"not JSON: {error}", where=where, remedy="""write '{"skip": 3}', or a word"""
         ) from error

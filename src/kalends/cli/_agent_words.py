@@ -1,4 +1,4 @@
-"""Scripts and their runs in lines of text."""
+"""Scripts and their runs as lines of text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kalends.core.times import format_time
 
 
 def agent_lines(view: AgentView, zone: ZoneInfo) -> list[str]:
-    """One script: its name, hash, size, and what it defines."""
+    """Describe one script: its name, hash, size and functions."""
     facts = [
         ("script", view.script),
         ("size", f"{view.size_bytes} bytes"),
@@ -25,7 +25,7 @@ def agent_lines(view: AgentView, zone: ZoneInfo) -> list[str]:
 
 
 def agent_listing(views: Iterable[AgentView], zone: ZoneInfo) -> list[str]:
-    """One row for each script."""
+    """Return one row for each script."""
     return rows(
         ("NAME", "SCRIPT", "BYTES", "DEFINES", f"UPLOADED ({zone.key})"),
         [
@@ -43,7 +43,7 @@ def agent_listing(views: Iterable[AgentView], zone: ZoneInfo) -> list[str]:
 
 
 def run_listing(runs: Iterable[RunView], zone: ZoneInfo) -> list[str]:
-    """One row for each run; what went wrong is the last column."""
+    """Return one row for each run; the last column is the error, if any."""
     return rows(
         ("RUN", f"AT ({zone.key})", "REQUEST", "SCRIPT", "CALL", "CODE", "CHOSEN", "STEPS", "CPU MS",
          "DETAIL"),
@@ -67,7 +67,7 @@ def run_listing(runs: Iterable[RunView], zone: ZoneInfo) -> list[str]:
 
 
 def violation_lines(file: str, source: str, violations: Iterable[Violation]) -> list[str]:
-    """Each with its place, the line, a caret under the column, and what to write instead."""
+    """Show each violation with its place, its line, a caret below its column, and the remedy."""
     lines = source.splitlines()
     told = []
     for violation in violations:

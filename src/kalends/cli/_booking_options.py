@@ -1,4 +1,4 @@
-"""What `book` and `hold` share: their options, what they say first, and what they do when refused."""
+"""What `book` and `hold` share: options, the echo of the request, and the answer to a refusal."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 from msgspec import structs
 
 from kalends.cli import _agent_options, _output, _problems, _request_options, _wait_options, _words
+from kalends.cli._help import section
 from kalends.cli._settings import Settings
 from kalends.client.scripts import Agent
 from kalends.client.sync import SyncClient
@@ -19,16 +20,18 @@ from kalends.core.requests import Request
 F = TypeVar("F", bound=Callable[..., Any])
 
 ALTERNATIVES = 3
-"""Other starts that are shown where nothing could be had at once."""
+"""The number of free starts that are shown if nothing could be booked at once."""
 
-WAIT_LONGER = "add --when-free to wait until what you asked for is free"
+WAIT_LONGER = "add --when-free to wait until the request can be booked"
 
 MENDED_BY_TIME = frozenset({RefusalCode.BUSY, RefusalCode.HELD})
-"""What comes free when somebody cancels; no waiting list helps against anything else."""
+"""Refusals that a cancellation can cure; waiting lists help against no others."""
+
+_call = section("Call")
 
 
 class Options(_request_options.When, _wait_options.Options):
-    """The options of `book` and `hold`; passed on as they were typed."""
+    """The options of `book` and `hold`, as they were typed."""
 
     agent: str | None
     argument: tuple[str, ...]
@@ -39,7 +42,7 @@ class Options(_request_options.When, _wait_options.Options):
 
 
 class Asked:
-    """A request as it will be sent, and how. Says it on standard error; raises `InvalidInput`."""
+    """A request as it will be sent, echoed on standard error. Raises `InvalidInput`."""
 
     def __init__(
         self, settings: Settings, client: SyncClient, text: str, options: Options, copies: int = 1
@@ -67,23 +70,24 @@ class Asked:
 
 
 def options(function: F) -> F:
-    """The options of `Options` but those that say when."""
+    """Add the options of `Options`, except for the time."""
     for decorate in (
-        _wait_options.options,
-        click.option(
+        _call(
             "--key",
             default="",
             metavar="KEY",
-            help="Your own key for this call: repeating it with the same key books once.",
+            help="Idempotency key: a repeated call with the same key books once.  [default: a new one]",
         ),
-        click.option("--note", default="", metavar="TEXT", help="A note, for yourself."),
-        click.option(
+        _call("--note", default="", metavar="TEXT", help="Note for yourself, e.g. 'run 7'."),
+        _call(
             "--priority",
             type=click.IntRange(-100, 100),
             default=0,
+            show_default=True,
             metavar="N",
-            help="A head start in lines, as far as the broker allows you one.",
+            help="Head start in wait queues, as far as the broker allows it.",
         ),
+        _wait_options.options,
         _agent_options.agent_options,
         _request_options.prefer_option,
     ):
@@ -97,7 +101,7 @@ def run(
     options: Options,
     send: Callable[[Asked, float], RequestView],
 ) -> int:
-    """Say what is asked, `send` it with the time to wait, wait on as `options` say, print the answer."""
+    """Echo the request, `send` it, wait for it as `options` say, and print the answer."""
     with settings.connect() as client:
         asked = Asked(settings, client, text, options)
         try:
@@ -116,10 +120,10 @@ def run(
 
 
 def tell_refusal(error: KalendsError, *, fixed: bool) -> int:
-    """Say what stood in the way, and whether a waiting list would help; the exit code of `error`.
+    """Report the refusals, and whether a waiting list would help; return the exit code of `error`.
 
-    Of a `fixed` start each site has said itself what is taken; in a window an access rule may also
-    be why nothing is free.
+    With a `fixed` start each site reports what is taken there; in a window an access rule may also be
+    why nothing is free.
     """
     told = _problems.lines(error)
     if fixed and error.refusals and all(each.code in MENDED_BY_TIME for each in error.refusals):
@@ -132,7 +136,7 @@ def tell_refusal(error: KalendsError, *, fixed: bool) -> int:
 def tell_alternatives(
     settings: Settings, client: SyncClient, wanted: Request, error: KalendsError
 ) -> int:
-    """Say what stood in the way, and which later starts are free now; the exit code of `error`."""
+    """Report the refusals and the later starts that are free; return the exit code of `error`."""
     told = _problems.lines(error)
     wider = structs.replace(wanted, not_after=0, agent="", arguments={})
     try:
@@ -140,7 +144,10 @@ def tell_alternatives(
     except KalendsError:
         free = ()
     if free:
-        told += ["free now, from then on:", *_words.candidate_lines(free, settings.time_zone())]
+        told += [
+            "free now, at or after that start:",
+            *_words.candidate_lines(free, settings.time_zone()),
+        ]
     told.append(WAIT_LONGER)
     for line in told:
         _output.say(line, error=True)

@@ -23,7 +23,7 @@ def change_options(function: F) -> F:
         "--key",
         default="",
         metavar="KEY",
-        help="Your own key for this call: repeating it with the same key changes once.",
+        help="Idempotency key: a repeated call with the same key changes once.  [default: a new one]",
     )
     return key(_request_options.wait_option(function))
 
@@ -36,7 +36,7 @@ def send(
     asked: str,
     change: Callable[[str, str], RequestView],
 ) -> None:
-    """Say what is asked for and under which key, then `change` the request of this id, and print it."""
+    """Echo the change and its key, `change` the request of this id, and print it."""
     full, key = full_id(client, id), key or client.new_key()
     _output.say(f"{'change':8} {full} {asked}", error=True)
     _output.say(f"{'key':8} {key}", error=True)
@@ -44,7 +44,7 @@ def send(
 
 
 def length_words(comparative: str, by: str | None, duration: str | None) -> str:
-    """What ``--by`` and ``--for`` were understood as; exactly one of them must be given."""
+    """Describe ``--by`` or ``--for``, of which exactly one must be given."""
     if (by is None) == (duration is None):
         raise click.UsageError("Give one of --by and --for.")
     if by is not None:
@@ -53,13 +53,13 @@ def length_words(comparative: str, by: str | None, duration: str | None) -> str:
 
 
 def units_kept(pairs: Iterable[str]) -> dict[str, int]:
-    """``site/name=N`` as a map."""
+    """Parse ``site/name=N`` into a map."""
     kept = {}
     for pair in pairs:
         resource, _, count = pair.rpartition("=")
         if not resource or not count.isdecimal() or int(count) < 1:
             raise click.BadParameter(
-                f"{pair!r} is not RES=N, as sdsc/sp2=32.", param_hint="--units"
+                f"{pair!r} is not RES=N, e.g. sdsc/sp2=32.", param_hint="--units"
             )
         kept[resource] = int(count)
     return kept

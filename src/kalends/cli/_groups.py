@@ -1,4 +1,4 @@
-"""Command groups that load their commands when used, suggest near names, and end in words, not traces."""
+"""Command groups that load commands on use, suggest near names, and print errors, not traces."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kalends.cli._help import write_examples, write_options
 from kalends.cli._settings import Settings
 
 if TYPE_CHECKING:
@@ -19,85 +20,104 @@ EXIT_INTERRUPTED = 130
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are the modules of `package` named in `summaries`."""
+    """A group whose commands are modules of `package`; `groups` has their summaries by title."""
 
     def __init__(
-        self, *args: Any, summaries: Mapping[str, str], package: str, **keywords: Any
+        self,
+        *args: Any,
+        groups: Mapping[str, Mapping[str, str]],
+        package: str,
+        examples: Sequence[str],
+        **keywords: Any,
     ) -> None:
         super().__init__(*args, **keywords)
-        self._summaries = summaries
-        self._package = package
+        self.groups = groups
+        self.examples = examples
+        self._names = [name for summaries in groups.values() for name in summaries]
+        self.package = package
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._summaries)
+        return self._names
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._summaries:
+        if cmd_name not in self._names:
             return None
-        module = importlib.import_module(f"{self._package}.{cmd_name.replace('-', '_')}")
+        module = importlib.import_module(f"{self.package}.{cmd_name.replace('-', '_')}")
         command = module.command
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(self._summaries.items()))
+        widest = max(map(len, self._names))
+        for title, summaries in self.groups.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name.ljust(widest), summary) for name, summary in summaries.items()]
+                )
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.format_commands(ctx, formatter)
+        write_options(self, ctx, formatter)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        write_examples(self.examples, formatter)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in self._summaries and not args[0].startswith("-"):
-            # Imported here, for most commands are spelt right.
+        if args[0] not in self._names and not args[0].startswith("-"):
+            # Imported here because most commands are spelt right.
             from difflib import get_close_matches
 
-            near = get_close_matches(args[0], self._summaries, n=3)
+            near = get_close_matches(args[0], self._names, n=3)
             hint = f"Did you mean {' or '.join(near)}?" if near else f"See {ctx.command_path} -h."
             raise click.UsageError(f"There is no command {args[0]!r}. {hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **keywords: Any) -> Any:
-        """As `click.Command.main`; always ends the program, with an exit code of DESIGN section 14."""
+        """Run the program as `click.Command.main` does, and exit with the code of its outcome."""
         sys.exit(self.run(keywords.pop("obj", None) or Settings(), args))
 
     def run(self, settings: Settings, args: Sequence[str] | None = None) -> int:
         """Run the command in `args` (default the program's own) and return its exit code.
 
-        Whatever it fails with is told in words, or as a problem document where ``--json`` asks.
+        Errors are printed as text, or with ``--json`` as a problem document.
         """
         words = list(sys.argv[1:] if args is None else args)
         as_json = "--json" in words
         try:
             code = super().main(words, prog_name="kalends", standalone_mode=False, obj=settings)
         except click.ClickException as error:
-            return _told_usage(error, as_json)
+            return _report_usage(error, as_json)
         except click.Abort:
-            click.echo("kalends: interrupted; what was asked may still be done", err=True)
+            click.echo("kalends: interrupted; the request may still be carried out", err=True)
             return EXIT_INTERRUPTED
         except _kalends_error() as error:
-            return _told(error, as_json)
+            return _report(error, as_json)
         return code if isinstance(code, int) else 0
 
 
 def _kalends_error() -> type[KalendsError]:
-    """Looked up only while an error passes by, so that ``--help`` does not load the core."""
+    """Import the class only when an error occurs, so that ``--help`` does not load the core."""
     from kalends.core.errors import KalendsError
 
     return KalendsError
 
 
-def _told_usage(error: click.ClickException, as_json: bool) -> int:
+def _report_usage(error: click.ClickException, as_json: bool) -> int:
     if not as_json:
         error.show()
         return error.exit_code
     from kalends.core.errors import InvalidInput
 
-    return _told(
+    return _report(
         InvalidInput(error.format_message(), where="command line", remedy="see kalends --help"),
         as_json,
     )
 
 
-def _told(error: KalendsError, as_json: bool) -> int:
+def _report(error: KalendsError, as_json: bool) -> int:
     from kalends.cli import _output, _problems
 
     if as_json:

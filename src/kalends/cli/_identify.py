@@ -1,4 +1,4 @@
-"""Ids as people type them: in full, or any ending that only one of their requests has."""
+"""Request ids as typed: in full, or by an ending that only one of the user's requests has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kalends.core.identifiers import REQUEST_ID_PATTERN
 ENDING_MIN = 4
 PAGE = 1_000
 PAGES_MAX = 10
-"""An ending is looked for among the newest ten thousand requests."""
+"""Endings are looked up in the newest ten thousand requests."""
 
 SHOWN_MAX = 5
 
@@ -20,10 +20,10 @@ _ENDING = re.compile(r"[0-9a-f-]+")
 
 
 def full_id(client: SyncClient, text: str) -> str:
-    """The id that `text` is, or that ends in it.
+    """Return the id that is `text` or ends in it.
 
-    Raises `InvalidInput` for what is no id, for an ending that is too short and for one that
-    several of the caller's requests share; `NotFound` when none has it.
+    Raises `InvalidInput` for a text that is no id, is too short, or ends the ids of several requests
+    of the caller; `NotFound` if no request has it.
     """
     wanted = text.strip().lower()
     if _FULL.fullmatch(wanted):

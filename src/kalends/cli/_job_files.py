@@ -1,4 +1,4 @@
-"""Files with all jobs of a schedule, by the suffix of their name."""
+"""Files of all jobs of a schedule, in the format of their suffix."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kalends.simulation.source import Workload
 
 @contextmanager
 def job_file(path: Path, workload: Workload, nodes: int, machine: str) -> Iterator[Watcher]:
-    """What is to be called with each job that has ended; the file is whole after the block."""
+    """Yield a function to call with each finished job; the file is complete after the block."""
     with new_file(path) as stream:
         if path.suffix == ".swf":
             from kalends.simulation.workloads.swf import ResultWriter, open_log

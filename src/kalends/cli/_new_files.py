@@ -1,4 +1,4 @@
-"""Files that a command writes: never over another one, and never half of one."""
+"""Files that a command writes: complete or not at all, and never over another file."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _UNFIT = re.compile(r"[^A-Za-z0-9.]+")
 
 @contextmanager
 def new_file(path: Path) -> Iterator[TextIO]:
-    """A new text file, which gets its name when it is whole: until then it is a hidden one beside it.
+    """Open a new text file, hidden until it is complete.
 
-    Raises `InvalidInput` if it cannot be made or is there, and `KalendsError` if there is no room for it;
+    Raises `InvalidInput` if it exists or cannot be made, and `KalendsError` if there is no room for it;
     nothing is left of it then, nor if the block fails.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -38,21 +38,21 @@ def new_file(path: Path) -> Iterator[TextIO]:
         if error.errno not in _NO_ROOM:
             raise
         raise KalendsError(
-            f"cannot be written: {error.strerror}", where=str(path), remedy="make room there"
+            f"cannot be written: {error.strerror}", where=str(path), remedy="free some space there"
         ) from error
     finally:
         part.unlink(missing_ok=True)
 
 
 def check_new(path: Path) -> None:
-    """Raise `InvalidInput` where no new file can be made at `path`; makes none."""
+    """Raise `InvalidInput` if no new file can be made at `path`; leave none there."""
     with new_file(path):
         pass
     path.unlink()
 
 
 def _give_name(part: Path, path: Path) -> None:
-    """A link never takes another file's place, as a renaming would."""
+    """Give the file its name by a link, which never replaces another file as a renaming would."""
     try:
         path.hardlink_to(part)
     except FileExistsError as error:
@@ -60,7 +60,7 @@ def _give_name(part: Path, path: Path) -> None:
 
 
 def beside(path: Path, name: str) -> Path:
-    """`path` with a policy's `name` put in: ``out.csv`` is ``out-easy.csv``."""
+    """Insert a policy's `name` into `path`: ``out.csv`` becomes ``out-easy.csv``."""
     fit = _UNFIT.sub("-", name.replace("*", "-star")).strip("-")
     return path.with_name(f"{path.stem}-{fit}{path.suffix}")
 
@@ -68,10 +68,12 @@ def beside(path: Path, name: str) -> Path:
 def _refused(path: Path, error: OSError) -> InvalidInput:
     if isinstance(error, FileExistsError):
         return InvalidInput(
-            "is there already", where=str(path), remedy="name another file, or remove that one"
+            "the file exists already",
+            where=str(path),
+            remedy="give another name, or remove the file",
         )
     return InvalidInput(
         f"cannot be made: {error.strerror}",
         where=str(path),
-        remedy="name a file in a directory that is there and that you may write to",
+        remedy="give a file in an existing directory that you may write to",
     )

@@ -1,4 +1,4 @@
-"""How answers are printed: a versioned JSON envelope, or aligned rows of plain text."""
+"""The form of answers: a versioned JSON envelope, or aligned rows of plain text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JSON_VERSION = 1
 
 
 def answer(settings: Settings, kind: str, data: object, lines: Callable[[], Iterable[str]]) -> None:
-    """Print `data` as JSON of this `kind` where that was asked for, otherwise the `lines`."""
+    """Print `data` as JSON of this `kind` with ``--json``, otherwise the `lines`."""
     if settings.json:
         print_json(kind, data)
         return
@@ -25,7 +25,7 @@ def answer(settings: Settings, kind: str, data: object, lines: Callable[[], Iter
 
 
 def say(line: str, *, error: bool = False) -> None:
-    """Print one line of text; what others wrote into it cannot steer the terminal."""
+    """Print one line of text, without characters that steer the terminal."""
     if error:
         click.echo(plain_line(line), err=True)
     else:
@@ -33,30 +33,30 @@ def say(line: str, *, error: bool = False) -> None:
 
 
 def _echo(text: str) -> None:
-    """Print on standard output; where that fails, as on a full disk, say so and end the program."""
+    """Print on standard output; if that fails, e.g. on a full disk, report it and exit."""
     try:
         click.echo(text)
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise
-        # What is left in the buffer would fail again when the program ends.
+        # The rest of the buffer would fail again when the program ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        say(f"kalends: the answer cannot be written: {error.strerror}", error=True)
+        say(f"kalends: cannot write the answer: {error.strerror}", error=True)
         raise SystemExit(1) from error
 
 
 def say_loudly(line: str) -> None:
-    """As `say`, in bold where standard output is a terminal: what needs an answer soon."""
+    """Print one line in bold on a terminal, for events that need an answer soon."""
     click.secho(plain_line(line), bold=True)
 
 
 def plain_line(line: str) -> str:
-    """`line` without what could steer a terminal."""
+    """Return `line` with blanks for characters that could steer a terminal."""
     return "".join(sign if sign.isprintable() else " " for sign in line)
 
 
 def say_script(source: str) -> None:
-    """Print a script as it is, to be kept in a file; on a terminal it cannot steer that either."""
+    """Print a script unchanged for a file, and harmless on a terminal."""
     if not sys.stdout.isatty():
         click.echo(source, nl=False)
         return
@@ -65,19 +65,19 @@ def say_script(source: str) -> None:
 
 
 def print_json(kind: str, data: object, *, one_line: bool = False) -> None:
-    """``{"version": 1, "kind": ..., "data": ...}``; every field of `data` is there, defaults too."""
+    """Print ``{"version": 1, "kind": ..., "data": ...}`` with every field of `data`."""
     _echo(json_text(kind, data, one_line=one_line))
 
 
 def json_text(kind: str, data: object, *, one_line: bool = False) -> str:
-    """What `print_json` prints, for a file."""
+    """Return the text that `print_json` prints."""
     envelope = {"version": JSON_VERSION, "kind": kind, "data": plain(data)}
     text = msgspec.json.format(msgspec.json.encode(envelope), indent=-1 if one_line else 2)
     return text.decode()
 
 
 def plain(value: object) -> object:
-    """`value` in maps, lists and scalars, with the fields that wire types leave out at their default."""
+    """Return `value` as maps, lists and scalars, including fields at their default."""
     if isinstance(value, msgspec.Struct):
         return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, dict):
@@ -90,7 +90,7 @@ def plain(value: object) -> object:
 def rows(
     header: Sequence[str], body: Iterable[Sequence[object]], *, right: Iterable[str] = ()
 ) -> list[str]:
-    """Aligned columns, two blanks apart; those named in `right` hold numbers."""
+    """Align columns, two blanks apart; columns in `right` hold numbers."""
     table = [tuple(header), *(tuple(str(cell) for cell in line) for line in body)]
     widths = [max(len(line[column]) for line in table) for column in range(len(header))]
     to_right = {column for column, name in enumerate(header) if name in set(right)}

@@ -1,4 +1,4 @@
-"""How candidates would be polled, as lines of text: a small plot of the cost over the number asked."""
+"""Polling of candidates as lines of text: a small plot of the cost over the number asked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BAR_WIDTH: Final = 32
 
 
 def poll_lines(view: PollView, sign: str = "#") -> list[str]:
-    """One line about the term, then one for each number polled, with `sign` as the ink of its bar.
+    """Return a line for the term, then one for each number polled with a bar of `sign`.
 
     The longest bar is the dearest poll shown. An arrow points at the cheapest, which is asked first.
     Of a long curve the chosen point, both ends and evenly spaced points between are shown.
@@ -38,7 +38,7 @@ def poll_lines(view: PollView, sign: str = "#") -> list[str]:
 
 
 def _shown(curve: Sequence[PollPoint], chosen: int) -> list[PollPoint]:
-    """At most `ROWS_MAX` points of `curve`: the chosen one, the ends, and some between."""
+    """Return at most `ROWS_MAX` points of `curve`: the chosen one, the ends and some between."""
     if len(curve) <= ROWS_MAX:
         return list(curve)
     steps = ROWS_MAX - 2

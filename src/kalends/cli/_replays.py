@@ -1,4 +1,4 @@
-"""The replays of one ``kalends simulate``: a policy after the other, and what is written of them."""
+"""The replays of one ``kalends simulate``, one policy after another, and their files."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ OUT_SUFFIXES: Final = (".swf", ".csv", ".json")
 
 
 def policy_names(text: str) -> list[str]:
-    """The policies of ``P[,P...]``, each once. Raises `InvalidInput` unless all can be loaded.
+    """Return the policies in ``P[,P...]``, each once. Raises `InvalidInput` unless all can be loaded.
 
-    A class of the user's is looked for in the current directory too.
+    Users' own classes are also looked up in the current directory.
     """
     names = list(dict.fromkeys(name.strip() for name in text.split(",")))
     if len(names) > POLICIES_MAX:
@@ -44,7 +44,7 @@ def policy_names(text: str) -> list[str]:
 
 
 def kinds(text: str | None) -> list[str]:
-    """What tells jobs apart, of ``KIND[,KIND...]``, each once. Raises `InvalidInput` for others."""
+    """Return the classes in ``KIND[,KIND...]``, each once. Raises `InvalidInput` for unknown ones."""
     if text is None:
         return []
     from kalends.simulation.classes import check_kinds
@@ -55,9 +55,9 @@ def kinds(text: str | None) -> list[str]:
 
 
 class Files:
-    """What is written beside the answer: jobs or metrics in `out`, a picture in `plot`; None for neither.
+    """Files next to the answer: jobs or metrics in `out`, a picture in `plot`, or None.
 
-    Raises `InvalidInput` where it is clear from the start that one cannot be written.
+    Raises `InvalidInput` at once for a file that cannot be written.
     """
 
     def __init__(self, names: Sequence[str], out: Path | None, plot: Path | None) -> None:
@@ -66,7 +66,7 @@ class Files:
         self._several = len(names) > 1
         if out is not None and out.suffix not in OUT_SUFFIXES:
             raise InvalidInput(
-                f"nothing is written as {out.suffix or 'a file without a suffix'}",
+                f"unknown format {out.suffix}" if out.suffix else "the file has no suffix",
                 where="--out",
                 remedy=f"name a file that ends in {', '.join(OUT_SUFFIXES)}",
             )
@@ -82,7 +82,7 @@ class Files:
             _new_files.check_new(plot)
 
     def of_jobs(self, name: str) -> Path | None:
-        """Where the jobs under the policy `name` go."""
+        """Return the file for the jobs under the policy `name`."""
         if self.out is None or self.out.suffix == ".json":
             return None
         return _new_files.beside(self.out, name) if self._several else self.out
@@ -93,7 +93,7 @@ class Files:
         schedules: Sequence[Schedule],
         accounts: Accounts | None,
     ) -> None:
-        """The metrics and the picture, now that all is known; `accounts` are of the last policy."""
+        """Write the metrics and the picture after all replays; `accounts` belong to the last policy."""
         if self.out is not None and self.out.suffix == ".json":
             with _new_files.new_file(self.out) as stream:
                 stream.write(_output.json_text("simulated", as_data(results)) + "\n")
@@ -160,7 +160,7 @@ def run(
 
 
 def as_data(results: Sequence[Result]) -> list[dict[str, object]]:
-    """The results as they are printed with ``--json``, the policy first."""
+    """Return the results as ``--json`` prints them, the policy first."""
     return [
         {"policy": each.policy, "nodes": each.nodes, **msgspec.structs.asdict(each)}
         for each in results

@@ -1,4 +1,4 @@
-"""The options and steps that `find`, `book` and `hold` share: a request, its length, and when."""
+"""The options and steps that `find`, `book` and `hold` share: a request, its length and its time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, TypedDict, TypeVar
 import click
 
 from kalends.cli import _output, _words
+from kalends.cli._help import section
 from kalends.cli._settings import Settings
 from kalends.client.request_builder import Window
 from kalends.client.sync import SyncClient
@@ -22,9 +23,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 WAIT_S_MAX = 120
 WAIT_DEFAULT = "30s"
 
+_time = section("Time")
+
 
 class When(TypedDict):
-    """The options that say when; passed on as they were typed."""
+    """The time options, as they were typed."""
 
     duration: str
     at: str | None
@@ -35,22 +38,22 @@ class When(TypedDict):
 def when_options(function: F) -> F:
     """``--for``, and ``--at`` or ``--after`` and ``--before``."""
     for decorate in (
-        click.option("--before", metavar="TIME", help="End no later than this."),
-        click.option("--after", metavar="TIME", help="Start no earlier than this.  [default: now]"),
-        click.option("--at", metavar="TIME", help="Start exactly then."),
-        click.option(
-            "--for", "duration", metavar="DURATION", required=True, help="How long, as 2h or 45m."
+        _time("--before", metavar="TIME", help="Latest end.  [default: none]"),
+        _time("--after", metavar="TIME", help="Earliest start.  [default: now]"),
+        _time("--at", metavar="TIME", help="Exact start, e.g. 'fri 09:00'."),
+        _time(
+            "--for", "duration", metavar="DURATION", required=True, help="Length, e.g. 2h or 45m."
         ),
     ):
         function = decorate(function)
     return function
 
 
-prefer_option = click.option(
+prefer_option = _time(
     "--prefer",
     multiple=True,
     metavar="'WHEN [+-WEIGHT]'",
-    help="Rather start then, as mornings, 'mon-thu 09:00-12:00' or 'fri -2'; may be repeated.",
+    help="Preferred time, e.g. mornings, 'mon-thu 09:00-12:00' or 'fri -2'; may be repeated.",
 )
 
 wait_option = click.option(
@@ -58,35 +61,35 @@ wait_option = click.option(
     default=WAIT_DEFAULT,
     show_default=True,
     metavar="DURATION",
-    help="How long to wait for the outcome; at most 2m. It goes on without you.",
+    help="Time to wait for the outcome, at most 2m; the call goes on after it.",
 )
 
 
 def wait_s(text: str) -> int:
-    """``--wait`` in seconds; raises `InvalidInput`."""
+    """Return ``--wait`` in seconds; raises `InvalidInput`."""
     return parse_duration(text, where="--wait", longest_s=WAIT_S_MAX)
 
 
 def understand(
     client: SyncClient, text: str, when: When, preferences: Sequence[Preference] = ()
 ) -> Request:
-    """The request as it will be sent; raises `InvalidInput`."""
+    """Return the request as it will be sent; raises `InvalidInput`."""
     return client.request(
         text, duration=when["duration"], at=when["at"], window=window(when), prefer=preferences
     )
 
 
 def preferred(settings: Settings, client: SyncClient, said: Iterable[str]) -> list[Preference]:
-    """What each ``--prefer`` means; raises `InvalidInput`."""
+    """Parse each ``--prefer``; raises `InvalidInput`."""
     now_s, zone = client.time_s("now"), settings.time_zone()
     return [parse_preference(each, now_s=now_s, zone=zone, where="--prefer") for each in said]
 
 
 def window(when: When) -> Window:
-    """``--after`` and ``--before``; raises `InvalidInput` where ``--at`` leaves no room for them."""
+    """Return ``--after`` and ``--before``; raises `InvalidInput` if ``--at`` is given, too."""
     if when["at"] and (when["after"] or when["before"]):
         raise InvalidInput(
-            "--at fixes the start: there is no room for --after or --before",
+            "--at fixes the start and excludes --after and --before",
             where="--at",
             remedy="use --at alone, or --after and --before",
         )
@@ -96,14 +99,14 @@ def window(when: When) -> Window:
 def echo(
     settings: Settings, request: Request, when: When, said: _words.Said = _words.NOTHING_SAID
 ) -> None:
-    """Say on standard error what was understood, before anything is sent."""
+    """Print the request as understood on standard error, before anything is sent."""
     exact = when["at"] is not None
     for line in _words.understood(request, settings.time_zone(), said, exact=exact):
         _output.say(line, error=True)
 
 
 def answer(settings: Settings, view: RequestView, visits: Iterable[str] = ()) -> None:
-    """Print the request as it is after a call, its agent's `visits`, and what may come next."""
+    """Print the request after a call, its agent's `visits`, and the possible next steps."""
     zone = settings.time_zone()
     _output.answer(
         settings, "request", view,
@@ -114,7 +117,7 @@ def answer(settings: Settings, view: RequestView, visits: Iterable[str] = ()) ->
 
 
 def visits(settings: Settings, client: SyncClient, view: RequestView) -> list[str]:
-    """What became of the agent's visits, for people; the request is what it is even if nobody knows."""
+    """Describe the outcomes of the agent's visits; empty with ``--json`` or if they cannot be read."""
     if settings.json or not view.agent:
         return []
     try:

@@ -1,4 +1,4 @@
-"""``kalends serve``: a site, a broker or both in one process, from a configuration file."""
+"""The servers of ``kalends serve``: a site, a broker or both in one process."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from kalends.serving.logs import configure_logging
 
 
 def main(config_path: Path, *, out: TextIO | None = None, err: TextIO | None = None) -> int:
-    """Serve what `config_path` describes until a signal comes; the exit code of the process.
+    """Run the servers of `config_path` until a signal comes; return the exit code of the process.
 
-    2 for a configuration that cannot be, 1 for a store that is refused, 75 when the disk or the port
-    is not available now; each with one line on `err` (standard error) saying what to do.
+    The code is 2 for an invalid configuration, 1 for a refused store, 75 if the disk or the port is not
+    available; a line on `err` (standard error) says what to do.
     """
     try:
         configuration = read_configuration(config_path)
@@ -46,7 +46,7 @@ def main(config_path: Path, *, out: TextIO | None = None, err: TextIO | None = N
 
 
 def _spare_the_collector() -> None:
-    """Look for garbage cycles rarely: what servers keep is many, long-lived and free of cycles.
+    """Collect garbage rarely: the many objects of a server are long-lived and free of cycles.
 
     A tenth of a busy server's time otherwise goes into walking bookings that are not garbage.
     """
@@ -55,16 +55,16 @@ def _spare_the_collector() -> None:
 
 
 def read_configuration(path: Path) -> Configuration:
-    """The configuration in the file `path`; raises `InvalidInput` when it cannot be read or meant."""
+    """Return the configuration in the file `path`; raises `InvalidInput` if it is unreadable or invalid."""
     try:
         with path.open("rb") as file:
             content = file.read(CONFIGURATION_BYTES_MAX + 1)
         text = content.decode()
     except OSError as error:
         raise InvalidInput(
-            f"the configuration cannot be read: {error.strerror}",
+            f"cannot read the configuration: {error.strerror}",
             where=str(path),
-            remedy="name a file; `kalends admin config` prints one to begin with",
+            remedy="give a configuration file; `kalends admin config` prints one",
         ) from error
     except UnicodeDecodeError as error:
         raise InvalidInput(
@@ -76,13 +76,13 @@ def read_configuration(path: Path) -> Configuration:
 
 
 def services_of(configuration: Configuration) -> list[Service]:
-    """The servers of `configuration`, the site first; raises `InvalidInput`."""
+    """Build the servers of `configuration`, the site first; raises `InvalidInput`."""
     services = []
     if (site := configuration.site) is not None:
         application = build_site(site, version=__version__)
         services.append(_service("site", site, application))
     if (broker := configuration.broker) is not None:
-        # Only those who run a broker wait for its parts to be imported.
+        # Imported here because a site does not need it.
         from kalends.broker.server import build_broker
 
         services.append(_service("broker", broker, build_broker(broker, version=__version__)))

@@ -1,4 +1,4 @@
-"""The client comes without what servers and agents need; this says so where a command needs it."""
+"""Imports of server and agent code, which a client installation lacks."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kalends.core.errors import KalendsError
 
 @contextmanager
 def server_parts() -> Iterator[None]:
-    """Around an import of server code: raises `KalendsError` when what it needs is not installed."""
+    """Guard an import of server code; raises `KalendsError` if a package is not installed."""
     with _extra("server", "the server parts of kalends"):
         yield
 
 
 @contextmanager
 def agent_parts() -> Iterator[None]:
-    """Around an import of what runs scripts: raises `KalendsError` when what it needs is missing."""
+    """Guard an import of the script runner; raises `KalendsError` if a package is not installed."""
     with _extra("agents", "the parts of kalends that run scripts"):
         yield
 
@@ -29,6 +29,6 @@ def _extra(name: str, words: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
         raise KalendsError(
-            f"this needs {words}: there is no module {module}",
+            f"{words} are not installed: no module {module}",
             remedy=f"install them: pip install 'kalends[{name}]'",
         ) from error

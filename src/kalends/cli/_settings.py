@@ -1,4 +1,4 @@
-"""The global options: who asks, which server, in which zone, and how the answer is printed.
+"""The global options: user, server, time zone and form of the answer.
 
 They may stand before or after the command's name. Environment variables are read in one place, so
 that an option always wins over a variable, wherever it stands.
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from kalends.cli._help import LAST, SectionedOption, write_examples, write_options
+
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
@@ -22,14 +24,14 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 TRIES_MAX = 4
-"""Fewer than a program's client makes: a person is waiting, and can see and repeat what happened."""
+"""Fewer than in the Python client: a person is waiting, and can see and repeat the call."""
 
 DEFAULT_BROKER = "http://127.0.0.1:7100"
 
 
 @dataclass
 class Settings:
-    """What the global options say; one for each run of the program."""
+    """The values of the global options in one run of the program."""
 
     broker: str = DEFAULT_BROKER
     token: str = ""
@@ -41,7 +43,7 @@ class Settings:
     json: bool = False
 
     def connect(self) -> SyncClient:
-        """A client as the options say; nothing is sent yet. Raises `InvalidInput`."""
+        """Return a client as the options say, before it sends anything. Raises `InvalidInput`."""
         from kalends.client.retry import Backoff
         from kalends.client.sync import connect_sync
 
@@ -57,11 +59,11 @@ class Settings:
         )
 
     def user_name(self) -> str:
-        """Who asks; a token says it better."""
+        """Return the user's name, which servers believe only where they ask for no token."""
         return self.user or _login_name()
 
     def time_zone(self) -> ZoneInfo:
-        """The zone in which times are read and printed."""
+        """Return the zone in which times are read and printed."""
         from kalends.client.zones import local_zone
         from kalends.core.times import zone_named
 
@@ -75,9 +77,15 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
 
 
 def _option(
-    name: str, envvar: str | None, help: str, *, hidden: bool, **keywords: Any
+    name: str,
+    envvar: str | None,
+    help: str,
+    *,
+    hidden: bool,
+    section: str = "Connection",
+    **keywords: Any,
 ) -> click.Option:
-    return click.Option(
+    return SectionedOption(
         [name],
         envvar=None if hidden else envvar,
         show_envvar=True,
@@ -85,54 +93,64 @@ def _option(
         callback=_remember,
         is_eager=True,
         hidden=hidden,
+        section=section,
         help=help,
         **keywords,
     )
 
 
 def _json_option() -> click.Option:
-    return _option("--json", None, "Print the answer as JSON.", hidden=False, is_flag=True)
+    return _option(
+        "--json", None, "Print the answer as JSON.", hidden=False, section=LAST, is_flag=True
+    )
 
 
 def _connection_options(*, hidden: bool) -> list[click.Parameter]:
     return [
-        _option("--broker", "KALENDS_BROKER", f"The server's address.  [default: {DEFAULT_BROKER}]",
+        _option("--broker", "KALENDS_BROKER", f"Server address.  [default: {DEFAULT_BROKER}]",
                 hidden=hidden, metavar="URL"),
-        _option("--token", "KALENDS_TOKEN", "Your token; better kept in a file.",
+        _option("--token", "KALENDS_TOKEN", "Your token; --token-file keeps it out of sight.",
                 hidden=hidden, metavar="TEXT"),
-        _option("--token-file", "KALENDS_TOKEN_FILE", "The file with your token.",
+        _option("--token-file", "KALENDS_TOKEN_FILE", "File that holds your token.",
                 hidden=hidden, metavar="FILE"),
-        _option("--user", "KALENDS_USER", "Who you are, where no token is asked for.  "
+        _option("--user", "KALENDS_USER", "Your name, at servers that ask for no token.  "
                 "[default: your login name]", hidden=hidden, metavar="NAME"),
-        _option("--group", None, "A group you belong to, likewise; may be repeated.",
+        _option("--group", None, "Group you belong to, at such servers; may be repeated.",
                 hidden=hidden, metavar="NAME", multiple=True),
-        _option("--zone", "KALENDS_ZONE", "The time zone of times, as Europe/Berlin.  "
+        _option("--zone", "KALENDS_ZONE", "Time zone, e.g. Europe/Berlin.  "
                 "[default: this computer's]", hidden=hidden, metavar="NAME"),
-        _option("--ca", "KALENDS_CA", "The file of certificates to trust.",
+        _option("--ca", "KALENDS_CA", "File of certificates to trust.  [default: the system's]",
                 hidden=hidden, metavar="FILE"),
     ]  # fmt: skip
 
 
 def group_options(function: F) -> F:
-    """Put the global options, visibly, on the program itself."""
+    """Add the global options, visibly, to the program itself."""
     for option in reversed([*_connection_options(hidden=False), _json_option()]):
         _attach(function, option)
     return function
 
 
 class LocalCommand(click.Command):
-    """A command that calls no server: of the global options it has ``--json``."""
+    """A command that calls no server; its only global option is ``--json``."""
 
-    def __init__(self, *args: Any, **keywords: Any) -> None:
+    def __init__(self, *args: Any, examples: Sequence[str], **keywords: Any) -> None:
         super().__init__(*args, **keywords)
+        self.examples = examples
         self.params.extend(self._shared_options())
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_options(self, ctx, formatter)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        write_examples(self.examples, formatter)
 
     def _shared_options(self) -> Sequence[click.Parameter]:
         return [_json_option()]
 
 
 class ServerCommand(LocalCommand):
-    """A command that calls a server: the global options may also stand after its name."""
+    """A command that calls a server; the global options may also stand after its name."""
 
     def _shared_options(self) -> Sequence[click.Parameter]:
         return [*_connection_options(hidden=True), _json_option()]
@@ -142,7 +160,7 @@ pass_settings = click.make_pass_decorator(Settings, ensure=True)
 
 
 def _attach(function: Callable[..., Any], option: click.Parameter) -> None:
-    """As click's own decorators do: the command takes its parameters from this attribute."""
+    """Add `option` as click's decorators do: commands read their parameters from this attribute."""
     parameters = getattr(function, "__click_params__", [])
     function.__click_params__ = [*parameters, option]  # type: ignore[attr-defined]  # click's own way
 
@@ -163,7 +181,7 @@ def _token_in(path: str) -> str:
 
 
 def _login_name() -> str:
-    """The login name; empty where the system knows none, and then the server says what is missing."""
+    """Return the login name, or an empty text where the system knows none."""
     import getpass
 
     try:

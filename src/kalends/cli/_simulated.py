@@ -1,4 +1,4 @@
-"""The options of ``kalends simulate``: which workload, on which machine, how often; and what they mean."""
+"""The workload, machine and sweep options of ``kalends simulate``, and their meaning."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 import click
 
+from kalends.cli._help import section
+
 if TYPE_CHECKING:
     from kalends.simulation.source import Workload
 
@@ -16,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _File(click.Path):
-    """A path that is not empty, as it is where a shell has no value for a variable."""
+    """A path that is not empty, as a shell makes it of an unset variable."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
@@ -27,11 +29,13 @@ class _File(click.Path):
 FILE = _File(path_type=Path)
 
 JOBS = 10_000
-"""So many are generated where nothing else is said."""
+"""The number of generated jobs by default."""
+
+_workload, _machine, _sweep = section("Workload"), section("Machine"), section("Sweep")
 
 
 class Simulated(TypedDict):
-    """The options; passed on as they were typed."""
+    """The options, as they were typed."""
 
     nodes: int | None
     machine: str
@@ -57,69 +61,78 @@ def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 workload_options = _options(
-    click.option(
-        "--estimates", type=click.Choice(["user", "exact", "filled"]), default="user", show_default=True,
-        help="What policies believe of run times: what users requested, the truth, or the truth "
-        "where nothing was requested.",
-    ),
-    click.option(
-        "--damaged", type=click.Choice(["refuse", "skip"]), default="refuse", show_default=True,
-        help="What to do about lines that are no jobs.",
-    ),
-    click.option(
-        "--speedups", type=FILE, metavar="FILE",
-        help="Which jobs can run on several numbers of nodes, and how fast: JSON.",
-    ),
-    click.option("--sort", is_flag=True, help="Sort a log that is not in order of submission."),
-    click.option(
+    _workload(
         "--generate", metavar="SPEC",
-        help="Instead of a log, jobs by rule: poisson, uniform or lublin, with options as in "
+        help="Generated jobs instead of LOG: poisson, uniform or lublin, e.g. "
         "poisson:interarrival=100,run=exp(170).",
     ),
-    click.option(
-        "--jobs", type=click.IntRange(1), help="How many to generate.  [default: 10000]"
+    _workload(
+        "--jobs", type=click.IntRange(1), metavar="N",
+        help=f"Number of generated jobs.  [default: {JOBS}]",
     ),
-    click.option("--seed", type=int, default=0, show_default=True, help="Of all chance."),
+    _workload(
+        "--seed", type=int, default=0, show_default=True, metavar="N", help="Random seed, e.g. 42."
+    ),
+    _workload(
+        "--estimates", type=click.Choice(["user", "exact", "filled"]), default="user", show_default=True,
+        help="Run times known to policies: requested, true, or true where none is requested.",
+    ),
+    _workload(
+        "--damaged", type=click.Choice(["refuse", "skip"]), default="refuse", show_default=True,
+        help="Handling of malformed lines.",
+    ),
+    _workload("--sort", is_flag=True, help="Sort the log by submit time."),
+    _workload(
+        "--speedups", type=FILE, metavar="FILE",
+        help="JSON of moldable and malleable jobs: run times by number of nodes.",
+    ),
 )  # fmt: skip
 
 machine_options = _options(
-    click.option("--nodes", type=int, help="Of the machine.  [default: what the log's header says]"),
-    click.option(
-        "--machine", default="", metavar="TEXT",
-        help="One that decides which nodes go together, as mesh2d:32x32:4x4 or hypercube:7, or "
-        "several clusters, as grid:64+32.",
+    _machine(
+        "--nodes", type=int, metavar="N",
+        help="Number of nodes, e.g. 128.  [default: from the log's header]",
     ),
-    click.option("--crossing", default="", metavar="TEXT", help="Penalty in a grid, as once:0.2."),
-    click.option(
+    _machine(
+        "--machine", default="", metavar="SPEC",
+        help="Topology or grid, e.g. mesh2d:32x32:4x4, hypercube:7 or grid:64+32.  "
+        "[default: interchangeable nodes]",
+    ),
+    _machine(
+        "--crossing", default="", metavar="SPEC",
+        help="Penalty for jobs that cross clusters of a grid, e.g. once:0.2.  [default: none]",
+    ),
+    _machine(
         "--components", default="", metavar="KIND:LARGEST",
-        help="Split jobs over a grid: ordered, unordered or total, as unordered:16.",
+        help="Split of jobs over a grid: ordered, unordered or total, e.g. unordered:16.",
     ),
-    click.option(
+    _machine(
         "--reservations", type=FILE, metavar="FILE",
-        help="Kept free: start,end,nodes a line; in a grid with a column part.",
+        help="CSV of advance reservations: start,end,nodes; in a grid also part.",
     ),
 )  # fmt: skip
 
 sweep_options = _options(
-    click.option(
-        "--loads", metavar="X[,X...]", help="Sweep: so many times as many jobs a second, as 0.9,1,1.1."
+    _sweep("--loads", metavar="X[,X...]", help="Load factors, e.g. 0.9,1,1.1.  [default: 1]"),
+    _sweep(
+        "--repeat", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="N",
+        help="Number of shaken replays of each policy and load.",
     ),
-    click.option(
-        "--repeat", type=click.IntRange(1, 10_000), default=1, show_default=True,
-        help="Sweep: so many replays of each, shaken.",
+    _sweep(
+        "--shake", metavar="DURATION",
+        help="Maximum random shift of submit times, e.g. 5m.  [default: none]",
     ),
-    click.option(
-        "--shake", metavar="DURATION", help="Submit each job up to so much earlier or later, by chance."
+    _sweep(
+        "--cores", type=click.IntRange(1, 4096), metavar="N", help="CPU cores of a sweep.  [default: all]"
     ),
-    click.option("--cores", type=click.IntRange(1, 4096), help="For a sweep.  [default: all]"),
-    click.option("--dask", metavar="ADDRESS", help="Sweep on the Dask cluster of this scheduler."),
+    _sweep("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster, e.g. tcp://head:8786."),
 )  # fmt: skip
 
 
 def nodes_of(log: Path | None, options: Simulated) -> int:
-    """How many nodes the machine has.
+    """Return the number of nodes of the machine.
 
-    Raises `InvalidInput` where nothing says so, and unless there is one workload: a log or a rule.
+    Raises `InvalidInput` if it is unknown, and unless there is one workload: a log or a rule.
     """
     from kalends.core.errors import InvalidInput
     from kalends.simulation.machine_text import cluster_from
@@ -140,13 +153,13 @@ def nodes_of(log: Path | None, options: Simulated) -> int:
         return options["nodes"]
     if log is not None:
         return nodes_in_header(log)
-    raise InvalidInput("how many nodes?", where="--nodes", remedy="say so: --nodes N")
+    raise InvalidInput("number of nodes unknown", where="--nodes", remedy="give --nodes N")
 
 
 def workload_of(log: Path | None, nodes: int, options: Simulated) -> Workload:
-    """The log, or what generates jobs: `nodes_of` has seen to it that there is one of them.
+    """Return the log or the generator of jobs; `nodes_of` has checked that there is one of them.
 
-    What is wrong with the rule, `InvalidInput` says when the first job is asked for.
+    Errors in the rule are raised as `InvalidInput` when the first job is generated.
     """
     if log is not None:
         return log
@@ -163,7 +176,7 @@ def workload_of(log: Path | None, nodes: int, options: Simulated) -> Workload:
 
 
 def check_pairs(log: Path | None, options: Simulated) -> None:
-    """Raise `InvalidInput` for options that mean nothing without another one, which is not there."""
+    """Raise `InvalidInput` for options that require another one, which is missing."""
     from kalends.core.errors import InvalidInput
 
     grid = options["machine"].startswith("grid:")
@@ -174,14 +187,14 @@ def check_pairs(log: Path | None, options: Simulated) -> None:
     ):
         if given and not there:
             raise InvalidInput(
-                f"means nothing without {needed}",
+                f"requires {needed}",
                 where=name,
                 remedy=f"leave it out, or give {needed}",
             )
 
 
 def conditions(options: Simulated) -> str:
-    """What else makes the results what they are, for the head of a table; empty if nothing does."""
+    """Return further conditions of the results for the head of a table; empty if there are none."""
     said = [options["machine"]] if options["machine"] else []
     if options["estimates"] != "user":
         said.append(f"{options['estimates']} estimates")
@@ -196,7 +209,7 @@ def conditions(options: Simulated) -> str:
 
 
 def replay_options(log: Path | None, nodes: int, options: Simulated) -> dict[str, Any]:
-    """The options of `kalends.simulation.experiment.simulate`, those of sweeps left out."""
+    """Return the options of `kalends.simulation.experiment.simulate`, without those of sweeps."""
     given: dict[str, Any] = {
         "nodes": nodes,
         "estimates": options["estimates"],
@@ -216,20 +229,20 @@ def replay_options(log: Path | None, nodes: int, options: Simulated) -> dict[str
 
 
 def check_single(options: Simulated) -> None:
-    """Raise `InvalidInput` for options that only a sweep has, where there is none."""
+    """Raise `InvalidInput` for sweep options of a single replay."""
     from kalends.core.errors import InvalidInput
 
     for name, value in (("--cores", options["cores"]), ("--dask", options["dask"])):
         if value is not None:
             raise InvalidInput(
-                "is for a sweep, and this is a single replay",
+                "requires a sweep, and this is a single replay",
                 where=name,
                 remedy="leave it out, or add --loads or --repeat",
             )
 
 
 def shake_s(options: Simulated) -> int:
-    """The greatest shift of a submission, in seconds."""
+    """Return the maximum shift of a submit time, in seconds."""
     if options["shake"] is None:
         return 0
     from kalends.core.durations import parse_duration

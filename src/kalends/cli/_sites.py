@@ -1,4 +1,4 @@
-"""Calls that are made of a site itself, not of the broker."""
+"""Calls to a site itself instead of the broker."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import replace
 from kalends.cli._settings import Settings
 from kalends.core.errors import NotFound
 
-SITE_HELP = "The site's address, or its name at the broker."
+SITE_HELP = "Site address, or its name at the broker, e.g. sdsc."
 
 
 def site_settings(settings: Settings, site: str) -> Settings:
-    """`settings`, for calls of `site`: an address as it is, a name as the broker knows it.
+    """Return `settings` for calls to `site`, an address or a name known to the broker.
 
-    Raises `NotFound` for a name that the broker does not know.
+    Raises `NotFound` for an unknown name.
     """
     if "://" in site:
         return replace(settings, broker=site)

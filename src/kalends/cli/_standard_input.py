@@ -1,6 +1,6 @@
-"""Files that are given as ``-``: standard input, kept while the command runs.
+"""Standard input in place of a file (``-``), kept while the command runs.
 
-What reads a workload reads it more than once: its header first, then every policy all of it.
+A workload is read more than once: its header first, then all of it for every policy.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _WHERE: Final = "standard input"
 
 @contextmanager
 def kept(path: Path) -> Iterator[Path]:
-    """`path`; or, if that is ``-``, a temporary file with all of standard input, as it came.
+    """Yield `path`, or for ``-`` a temporary file with all of standard input.
 
-    Errors that name the file name standard input instead. Raises `InvalidInput` if there is nothing to
-    be read, or more than `BYTES_MAX`, and `KalendsError` if there is no room for it.
+    Errors name standard input instead of that file. Raises `InvalidInput` if the input is empty or
+    longer than `BYTES_MAX`, and `KalendsError` if there is no room for it.
     """
     if path != DASH:
         yield path
         return
     if sys.stdin is None:
         raise InvalidInput("is closed", where=_WHERE, remedy="give a file, or pipe one in")
-    # Imported here: few commands read standard input.
+    # Imported here because few commands read standard input.
     import tempfile
 
     with _no_room_told():
@@ -60,7 +60,7 @@ def _keep(stream: BinaryIO, file: Path) -> None:
                 raise InvalidInput(
                     f"is longer than {BYTES_MAX:,} bytes",
                     where=_WHERE,
-                    remedy="give a file: it may be as long as you like, and gzip",
+                    remedy="give a file, which may be of any length, and gzip",
                 )
             out.write(block)
     if not size:
@@ -84,5 +84,5 @@ def _no_room_told() -> Iterator[None]:
         raise KalendsError(
             f"cannot be kept: {error.strerror}",
             where=_WHERE,
-            remedy="name a directory with room by TMPDIR, or give a file",
+            remedy="set TMPDIR to a directory with room, or give a file",
         ) from error

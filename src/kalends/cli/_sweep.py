@@ -33,17 +33,17 @@ def run(
     options: Simulated,
     given: dict[str, Any],
 ) -> list[Cell]:
-    """All cells, written to `out` too, a file of JSON; `given` is for every replay."""
+    """Run all cells and write them to `out`, a JSON file; `given` applies to every replay."""
     if plot is not None:
         raise InvalidInput(
-            "a sweep has no single schedule",
+            "a sweep has no single schedule to draw",
             where="--plot",
-            remedy="leave it out, or --loads and --repeat",
+            remedy="leave out --plot, or --loads and --repeat",
         )
     if out is not None:
         if out.suffix != ".json":
             raise InvalidInput(
-                "a sweep has no single schedule",
+                "a sweep has no single schedule to write",
                 where="--out",
                 remedy="name a file that ends in .json",
             )

@@ -1,4 +1,4 @@
-"""Waiting for an outcome at the terminal: how long, what is told meanwhile, and how it is left."""
+"""Waiting for an outcome at the terminal: its limits, its progress display and its interruption."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 
 from kalends.cli import _output, _words
 from kalends.cli._groups import EXIT_INTERRUPTED
+from kalends.cli._help import section
 from kalends.cli._settings import Settings
 from kalends.client.request_calls import PROMPT_S
 from kalends.client.sync import SyncClient
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-LEFT: Final = "it goes on without you"
+LEFT: Final = "the request goes on waiting"
+
+_waiting = section("Waiting")
 
 
 class Options(TypedDict):
-    """The options that say how long; passed on as they were typed."""
+    """The wait options, as they were typed."""
 
     wait: str | None
     no_wait: bool
@@ -37,7 +40,7 @@ class Options(TypedDict):
 
 
 class Waits(NamedTuple):
-    """How long to wait: `wait_s` None until it is settled, or with `until_listed` until it is listed."""
+    """How long to wait: if `wait_s` is None until settled, or with `until_listed` until listed."""
 
     patience: Patience = "held"
     wait_s: float | None = None
@@ -47,22 +50,20 @@ class Waits(NamedTuple):
 def options(function: F) -> F:
     """``--no-wait``, ``--when-free``, ``--until``, ``--wait``."""
     for decorate in (
-        click.option(
+        _waiting(
             "--wait",
             metavar="DURATION",
-            help="How long to wait here for the outcome. It goes on without you.  "
-            "[default: until it is settled; with --when-free, until it is on waiting lists]",
+            help="Time that this command waits, e.g. 10m; the request goes on after it.  "
+            "[default: until settled; with --when-free, until on waiting lists]",
         ),
-        click.option("--until", metavar="TIME", help="Give it up then, if it still waits."),
-        click.option(
-            "--when-free",
-            is_flag=True,
-            help="Wait also for what is taken, on waiting lists, until somebody cancels.",
+        _waiting("--until", metavar="TIME", help="Deadline of the wait, e.g. 'fri 18:00'."),
+        _waiting(
+            "--when-free", is_flag=True, help="Join the waiting lists of slots that are locked."
         ),
-        click.option(
+        _waiting(
             "--no-wait",
             is_flag=True,
-            help="Wait for nobody: book it now, or show what else is free.",
+            help="Fail at once if slots are taken, and show free starts.",
         ),
     ):
         function = decorate(function)
@@ -70,11 +71,9 @@ def options(function: F) -> F:
 
 
 def waits(options: Options) -> Waits:
-    """What the options mean together; a usage error where they contradict one another."""
+    """Combine the options; raises a usage error if they contradict one another."""
     if options["no_wait"] and (options["when_free"] or options["until"] or options["wait"]):
-        raise click.UsageError(
-            "--no-wait leaves nothing for --when-free, --until or --wait to say."
-        )
+        raise click.UsageError("--no-wait excludes --when-free, --until and --wait.")
     wait_s = None
     if options["wait"] is not None:
         wait_s = parse_duration(options["wait"], where="--wait", longest_s=limits.WINDOW_S_MAX)
@@ -92,10 +91,10 @@ def settled(
     key: str,
     ask: Callable[[float], RequestView],
 ) -> RequestView:
-    """What `ask`, given the time to wait for its first answer, comes to, as far as `waits` says.
+    """Call `ask` with the time to wait for a first answer, then wait on as `waits` says.
 
-    Progress is told on standard error. Ctrl-C leaves what was asked waiting, says how to find it (by
-    `key`, where it has no id yet), and ends the program.
+    Progress goes to standard error. Ctrl-C leaves the request waiting, prints how to find it (by `key`
+    if it has no id yet), and ends the program.
     """
     first_s = PROMPT_S if waits.wait_s is None else min(waits.wait_s, PROMPT_S)
     left_s = None if waits.wait_s is None else waits.wait_s - first_s
@@ -127,9 +126,9 @@ def _left_lines(view: RequestView | None, key: str) -> list[str]:
 
 
 class Progress:
-    """Tells what a request waits for: in one line that changes on a terminal, else a line a change.
+    """The progress of a waiting request: one changing line on a terminal, else a line for each change.
 
-    With ``--json`` nothing. `terminal` is where it is told; None for standard error.
+    With ``--json`` nothing is printed. `terminal` is the console to print on; None for standard error.
     """
 
     def __init__(self, settings: Settings, terminal: Console | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Requests, times and claims in lines of text."""
+"""Requests, times and claims as lines of text."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from kalends.core.requests import Request, span
 from kalends.core.times import format_time
 
 HASH_SHOWN = 12
-"""Digits of a script's hash that people are shown."""
+"""Digits shown of a script's hash."""
 
 
 def short_time(time_s: int, zone: ZoneInfo) -> str:
-    """``Tue 2026-07-14 08:00``, with seconds only where there are any; the zone is said once, above."""
+    """Format as ``Tue 2026-07-14 08:00``, with seconds if any; the zone stands once, above."""
     local = datetime.fromtimestamp(time_s, zone)
     return f"{local:%a %Y-%m-%d %H:%M:%S}" if local.second else f"{local:%a %Y-%m-%d %H:%M}"
 
 
 class Said(NamedTuple):
-    """What a call says beside its request."""
+    """The options of a call next to its request."""
 
     key: str = ""
     preferences: Sequence[Preference] = ()
@@ -56,7 +56,7 @@ NOTHING_SAID: Final = Said()
 def understood(
     request: Request, zone: ZoneInfo, said: Said = NOTHING_SAID, *, exact: bool
 ) -> list[str]:
-    """What will be asked for, in full; `exact` when the start is fixed."""
+    """Describe the request in full, as it will be sent; `exact` if the start is fixed."""
     lead_s, _ = span(request)
     facts = [
         ("request", format_alternatives(request.alternatives)),
@@ -81,18 +81,18 @@ def understood(
 
 
 def _patience_words(said: Said, zone: ZoneInfo) -> str:
-    """Empty for what is usual."""
+    """Describe the patience; empty for the default."""
     until = format_time(said.give_up_at, zone) if said.give_up_at else ""
     if said.patience == "none":
-        return "for nobody"
+        return "not at all"
     if said.patience == "taken":
         last = until or "the last possible start"
-        return f"also for what is taken, on waiting lists; at most until {last}"
+        return f"also on waiting lists; at most until {last}"
     return f"at most until {until}" if until else ""
 
 
 def waiting_words(view: RequestView, zone: ZoneInfo) -> str:
-    """What an open request waits for, who is ahead, what is tried, and when it gives up."""
+    """Describe the wait of an open request: slots, requests ahead, start tried, deadline."""
     waiting = view.waiting
     if waiting is None:
         return "being decided"
@@ -105,7 +105,7 @@ def waiting_words(view: RequestView, zone: ZoneInfo) -> str:
 
 
 def recalled_words(view: RequestView, zone: ZoneInfo) -> str:
-    """What the holder of a recalled request must do, and by when, where that is known already."""
+    """Describe what the holder of a recalled request must do, and by when if that is known."""
     by = "it now"
     if view.recalled_until:
         by = f"by {datetime.fromtimestamp(view.recalled_until, zone):%H:%M:%S}"
@@ -113,7 +113,7 @@ def recalled_words(view: RequestView, zone: ZoneInfo) -> str:
 
 
 def request_lines(view: RequestView, zone: ZoneInfo) -> list[str]:
-    """One request in full: its state, when, what on which resource, and why it failed."""
+    """Describe one request in full: its state, times, claims and failure."""
     facts = [("id", view.id), ("user", view.user), ("request", view.text), ("note", view.note)]
     if view.start < view.end:
         length = format_duration(view.end - view.start)
@@ -161,7 +161,7 @@ def claim_lines(claims: Iterable[ClaimView], zone: ZoneInfo) -> list[str]:
 
 
 def note_lines(notes: Iterable[AgentNote]) -> list[str]:
-    """What an agent has left for its client, oldest first, one row for each."""
+    """List the notes that an agent has left for its client, oldest first."""
     notes = tuple(notes)
     if not notes:
         return []
@@ -172,7 +172,7 @@ def note_lines(notes: Iterable[AgentNote]) -> list[str]:
 
 
 def listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
-    """One row for each request."""
+    """Return one row for each request."""
     return rows(
         ("ID", "STATE", f"START ({zone.key})", "LENGTH", "USER", "REQUEST"),
         [
@@ -190,13 +190,13 @@ def listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
 
 
 def found_lines(found: Found, zone: ZoneInfo) -> list[str]:
-    """What `kalends find` has found: starts, and where it was explained what is in their way."""
+    """List the starts that were found, and if explained the bookings in their way."""
     polls = (line for poll in found.polls for line in poll_lines(poll))
     return [*candidate_lines(found.candidates, zone), *obstacle_lines(found, zone), *polls]
 
 
 def candidate_lines(candidates: Iterable[Candidate], zone: ZoneInfo) -> list[str]:
-    """One row for each start that is possible now; weights and prices where they say something.
+    """Return a row for each possible start, with weights and prices if any differ from zero.
 
     IDLE is the time, of one unit, that a start leaves in gaps too short for another like it; DELAYS
     counts requests in line.
@@ -222,7 +222,7 @@ def candidate_lines(candidates: Iterable[Candidate], zone: ZoneInfo) -> list[str
 
 
 def obstacle_lines(found: Found, zone: ZoneInfo) -> list[str]:
-    """The bookings that would have to move, one row for each, under what they are in the way of."""
+    """List the bookings that would have to move, below the start that they prevent."""
     if not found.obstacles:
         return []
     when = short_time(found.obstacles[0].start, zone)
@@ -261,7 +261,7 @@ def _on(claims: Iterable[ClaimView]) -> str:
 
 
 def waiting_listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
-    """One row for each request that is in line or on a waiting list."""
+    """Return a row for each request in a wait queue or on a waiting list."""
     return rows(
         ("ID", "AHEAD", "WAITS FOR", "REQUEST", f"TRYING ({zone.key})", "GIVES UP"),
         [
@@ -281,7 +281,7 @@ def waiting_listing(views: Iterable[RequestView], zone: ZoneInfo) -> list[str]:
 
 
 def what_next(view: RequestView, zone: ZoneInfo) -> list[str]:
-    """What a person may want to do after a booking, a hold or a change."""
+    """Suggest next commands after a booking, a hold or a change."""
     named = short_id(view.id)
     if view.state == "open" and view.waiting is not None:
         how = "on waiting lists" if view.waiting.listed else "still waiting"

@@ -1,26 +1,33 @@
-"""``kalends admin``: what owners and operators do."""
+"""``kalends admin``: keys, audits, reclaims and stores, for owners and operators."""
 
 from __future__ import annotations
 
 from kalends.cli._groups import LazyGroup
 
 COMMANDS = {
-    "key": "Make a pair of keys for signing tokens.",
-    "token": "Sign a token for a user.",
-    "config": "Print a commented configuration file.",
-    "audit": "Check all claims or decisions of a server.",
-    "drain": "Let a server take no new claims.",
-    "undrain": "Let a server take new claims again.",
-    "reclaim": "Take a time back: reservations there are moved or cancelled.",
-    "reclaims": "List the times that were taken back.",
-    "backup": "Copy a store while its server runs.",
-    "doctor": "Check a store file.",
-    "reconcile": "Compare broker and sites, and mend what differs.",
+    "Setting up": {
+        "config": "Print a commented configuration file.",
+        "key": "Make a pair of keys for signing tokens.",
+        "token": "Sign a token for a user.",
+    },
+    "Running": {
+        "audit": "Check all claims or decisions of a server.",
+        "reconcile": "Compare a broker with its sites and repair differences.",
+        "drain": "Refuse new claims; keep promises.",
+        "undrain": "Accept new claims again.",
+        "reclaim": "Reclaim a period; move or cancel reservations.",
+        "reclaims": "List the reclaimed periods.",
+    },
+    "Stores": {
+        "backup": "Copy a store while its server runs.",
+        "doctor": "Check a store file.",
+    },
 }
 
 command = LazyGroup(
     "admin",
-    summaries=COMMANDS,
+    groups=COMMANDS,
     package="kalends.cli.administration",
-    help="Keys, tokens, audits, draining, reclaims, backups: for owners.",
+    help="Manage keys, audits, reclaims and stores.",
+    examples=("kalends admin config > kalends.toml", "kalends admin audit"),
 )

@@ -1,25 +1,32 @@
-"""``kalends agent``: scripts that choose among the slots at each site."""
+"""``kalends agent``: scripts that choose slots at each site."""
 
 from __future__ import annotations
 
 from kalends.cli._groups import LazyGroup
 
 COMMANDS = {
-    "check": "Check a script, and show what it costs.",
-    "run": "Run a script here, on calendars from files.",
-    "ready": "List the ready-made agents, or print one.",
-    "upload": "Keep a script at the broker, under a name.",
-    "list": "List your scripts at the broker.",
-    "show": "Print one of your scripts.",
-    "delete": "Let the broker forget a script.",
-    "tell": "Tell the agent of an open request something.",
-    "runs": "List what your scripts did at a site.",
-    "replay": "Run a recorded run again here, and compare.",
+    "Writing": {
+        "ready": "List the ready-made agents, or print one.",
+        "check": "Check a script and measure its cost.",
+        "run": "Run a script here on saved calendars.",
+    },
+    "At the broker": {
+        "upload": "Upload a script to the broker.",
+        "list": "List your scripts at the broker.",
+        "show": "Print one of your scripts.",
+        "delete": "Delete a script from the broker.",
+        "tell": "Send an agent a message.",
+    },
+    "At a site": {
+        "runs": "List the runs of your scripts at a site.",
+        "replay": "Repeat a recorded run here and compare.",
+    },
 }
 
 command = LazyGroup(
     "agent",
-    summaries=COMMANDS,
+    groups=COMMANDS,
     package="kalends.cli.agents",
-    help="Scripts that choose among the slots at each site.",
+    help="Manage scripts that choose slots at each site.",
+    examples=("kalends agent ready", "kalends agent check mornings.py"),
 )

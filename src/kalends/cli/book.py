@@ -1,4 +1,4 @@
-"""``kalends book``: all of a request, or nothing."""
+"""``kalends book``: book every part of a request, or nothing."""
 
 from __future__ import annotations
 
@@ -7,26 +7,34 @@ from typing import Unpack
 import click
 
 from kalends.cli import _booking_options, _copies, _request_options
+from kalends.cli._help import section
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.client.request_calls import COPIES_MAX
 
 
-@click.command("book", cls=ServerCommand)
+@click.command(
+    "book",
+    cls=ServerCommand,
+    examples=(
+        "kalends book 'sdsc/sp2:64 + ncsa/cave' --for 2h --at 'tomorrow 09:00'",
+        "kalends book 'sdsc/sp2:16' --for 1h --prefer mornings --until 'now+1h'",
+    ),
+)
 @click.argument("request")
 @_request_options.when_options
 @_booking_options.options
-@click.option("--copies", type=click.IntRange(1, COPIES_MAX), default=1, metavar="N",
-              help="Book it N times over, each copy by itself, under the keys KEY-1 to KEY-N.")  # fmt: skip
+@section("Call")("--copies", type=click.IntRange(1, COPIES_MAX), default=1, show_default=True, metavar="N",
+                 help="Number of copies, booked one by one under the keys KEY-1 to KEY-N.")  # fmt: skip
 @pass_settings
 def command(
     settings: Settings, request: str, copies: int, **options: Unpack[_booking_options.Options]
 ) -> int:
-    """Book all of a request, or nothing.
+    """Book every part of a request, or nothing.
 
-    What was understood is said first, with the key of this call. When the answer is lost, `kalends
-    show --key KEY` tells what became of it; the same command with `--key KEY` never books twice.
-    While others hold what is wanted it waits, for a minute if nothing else is said; Ctrl-C leaves it
-    waiting. An agent prefers among the slots that there are; when it fails, sites choose the earliest.
+    Waits up to a minute for slots that others hold; Ctrl-C leaves the request waiting. The request as
+    understood and the key of the call are printed first. If the answer is lost, `kalends show --key
+    KEY` reports the outcome, and the same command with `--key KEY` never books twice. If an agent
+    fails, its site chooses the earliest slots.
     """
     if copies > 1:
         return _copies.run(settings, request, options, copies)

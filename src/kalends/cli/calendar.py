@@ -1,4 +1,4 @@
-"""``kalends calendar``: one resource's calendar, drawn."""
+"""``kalends calendar``: draw the calendar of a resource."""
 
 from __future__ import annotations
 
@@ -16,18 +16,27 @@ from kalends.core.limits import WINDOW_S_MAX
 from kalends.core.times import format_time
 
 
-@click.command("calendar", cls=ServerCommand)
+@click.command(
+    "calendar",
+    cls=ServerCommand,
+    examples=(
+        "kalends calendar sdsc/sp2",
+        "kalends calendar ncsa/cave --from 'tomorrow 08:00' --for 10h",
+    ),
+)
 @click.argument("resource")
-@click.option("--from", "start", metavar="TIME", help="Where it begins.  [default: this hour]")
-@click.option("--for", "duration", metavar="DURATION", help="How long it is.  [default: 1d]")
-@click.option("--to", "end", metavar="TIME", help="Where it ends.")
+@click.option("--from", "start", metavar="TIME", help="Begin of the drawing.  [default: this hour]")
+@click.option(
+    "--for", "duration", metavar="DURATION", help="Length of the drawing, e.g. 2d.  [default: 1d]"
+)
+@click.option("--to", "end", metavar="TIME", help="End of the drawing, instead of --for.")
 @pass_settings
 def command(
     settings: Settings, resource: str, start: str | None, duration: str | None, end: str | None
 ) -> None:
-    """Draw one resource's calendar.
+    """Draw the calendar of a resource.
 
-    Below the drawing each slot has a row. Whose slots they are is told where you may see it.
+    Below the drawing each slot has a row, with its holder if you may see it.
     """
     zone = settings.time_zone()
     with settings.connect() as client:
@@ -45,11 +54,15 @@ def command(
 
 def _end(start_s: int, duration: str | None, end_s: int | None) -> int:
     if duration is not None and end_s is not None:
-        raise InvalidInput("--for and --to both say where it ends", where="--to", remedy="give one")
+        raise InvalidInput(
+            "--for and --to both fix the end", where="--to", remedy="give one of them"
+        )
     if end_s is None:
         return start_s + parse_duration(duration or "1d", where="--for", longest_s=WINDOW_S_MAX)
     if end_s <= start_s:
-        raise InvalidInput("it ends before it begins", where="--to", remedy="give a later time")
+        raise InvalidInput(
+            "the end is not after the begin", where="--to", remedy="give a later time"
+        )
     return end_s
 
 

@@ -1,4 +1,4 @@
-"""``kalends cancel``: a reservation, on all its sites."""
+"""``kalends cancel``: cancel a reservation at all its sites."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from kalends.cli._identify import full_id
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 
 
-@click.command("cancel", cls=ServerCommand)
+@click.command(
+    "cancel",
+    cls=ServerCommand,
+    examples=("kalends cancel 5d0c1f2e", "kalends cancel 5d0c1f2e --wait 2m"),
+)
 @click.argument("id")
 @_request_options.wait_option
 @pass_settings
 def command(settings: Settings, id: str, wait: str) -> None:
-    """Cancel a reservation on all its sites.
+    """Cancel a reservation at all its sites.
 
-    What is only held, or still waits, is given up. Repeating it is harmless.
+    Also ends requests that hold slots or still wait. A repeated call does no harm.
     """
     wait_s = _request_options.wait_s(wait)
     with settings.connect() as client:

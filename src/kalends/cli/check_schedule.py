@@ -1,4 +1,4 @@
-"""``kalends check-schedule``: whether a schedule keeps the rules of the policy it is said to be of."""
+"""``kalends check-schedule``: check a schedule against its log and policy."""
 
 from __future__ import annotations
 
@@ -15,27 +15,35 @@ from kalends.simulation.checking import POLICIES, Report, check
 SHOWN_MAX = 20
 
 
-@click.command("check-schedule", cls=LocalCommand)
+@click.command(
+    "check-schedule",
+    cls=LocalCommand,
+    examples=(
+        "kalends check-schedule log.swf result.swf --policy easy",
+        "kalends check-schedule log.swf result.csv --nodes 128 --json",
+    ),
+)
 @click.argument("log", type=FILE)
 @click.argument("result", type=FILE)
-@click.option("--policy", default="any", show_default=True, help=f"One of {', '.join(POLICIES)}.")
-@click.option(
-    "--nodes", type=int, help="The nodes of the machine.  [default: what the log's header says]"
-)
-@click.option(
-    "--machine", default="", help="A machine with a topology in their place: mesh2d:32x32:4x4."
-)
-@click.option("--reservations", type=FILE, help="Advance reservations: start,end,nodes.")
+@click.option("--policy", default="any", show_default=True, metavar="NAME",
+              help=f"Policy: {', '.join(POLICIES)}.")  # fmt: skip
+@click.option("--nodes", type=int, metavar="N",
+              help="Number of nodes, e.g. 128.  [default: from the log's header]")  # fmt: skip
+@click.option("--machine", default="", metavar="SPEC",
+              help="Topology instead of --nodes, e.g. mesh2d:32x32:4x4.")  # fmt: skip
+@click.option("--reservations", type=FILE, metavar="FILE",
+              help="CSV of advance reservations: start,end,nodes.")  # fmt: skip
 @click.option(
     "--estimates",
     default="user",
     show_default=True,
-    help="Requested times: user, exact (run times), filled (run times where there are none).",
+    metavar="KIND",
+    help="Requested times: user, exact (run times), or filled (run times where there are none).",
 )
 @click.option(
     "--as-run",
     is_flag=True,
-    help="Jobs may have other nodes and run times than in the log: take those of the result.",
+    help="Take nodes and run times of jobs from RESULT instead of LOG.",
 )
 @pass_settings
 def command(
@@ -49,15 +57,16 @@ def command(
     estimates: str,
     as_run: bool,
 ) -> int:
-    """Check a schedule, whoever made it, against its log and policy.
+    """Check a schedule against its log and policy.
 
-    LOG is a workload log (SWF), RESULT the schedule: SWF, or CSV in Batsim's columns; one of them may be
-    -, standard input. Every job must be there once and as in the log, no node taken twice, and the
-    promises of the policy kept. The exit code is 1 if anything is wrong.
+    LOG is a workload log (SWF), RESULT a schedule from any program: SWF, or CSV with Batsim's columns;
+    one of them may be - for standard input. Every job must occur once and as in the log, no node may be
+    used twice at a time, and the promises of the policy must be kept. The exit code is 1 if anything is
+    wrong.
     """
     if log == result == _standard_input.DASH:
         raise InvalidInput(
-            "is one file, not two", where="standard input", remedy="give LOG or RESULT as a file"
+            "LOG and RESULT are both -", where="standard input", remedy="give one of them as a file"
         )
     with _standard_input.kept(log) as log_file, _standard_input.kept(result) as result_file:
         report = check(
@@ -75,18 +84,18 @@ def command(
 
 
 def report_lines(report: Report) -> list[str]:
-    """The verdict, how many findings of each kind there are, and the first ones."""
+    """Return the verdict, the number of findings of each kind, and the first findings."""
     told = [
         f"{_counted(report.jobs, 'job')} on {_counted(report.nodes, 'node')}, policy {report.policy}"
     ]
     if report.waited:
         told.append(
-            f"{_counted(report.waited, 'job')} had to wait; promises broken: {report.broken_promises:,}"
+            f"{_counted(report.waited, 'job')} waited; promises broken: {report.broken_promises:,}"
             + (f", the worst by {report.worst_s:,} s" if report.broken_promises else "")
         )
     if report.resized:
         told.append(
-            f"{_counted(report.resized, 'job')} changed size while running, and had nodes that are not known"
+            f"{_counted(report.resized, 'job')} changed size while running, on nodes that are not recorded"
         )
     told += [f"{count:,} x {kind}" for kind, count in report.kinds.items()]
     for finding in report.findings[:SHOWN_MAX]:

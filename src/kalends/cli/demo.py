@@ -1,4 +1,4 @@
-"""``kalends demo``: a facility of three owners on this machine, and one co-allocation."""
+"""``kalends demo``: run three sites and a broker on this machine."""
 
 from __future__ import annotations
 
@@ -10,20 +10,25 @@ from kalends.cli._server_parts import server_parts
 from kalends.cli._settings import LocalCommand, Settings, pass_settings
 
 
-@click.command("demo", cls=LocalCommand)
+@click.command(
+    "demo",
+    cls=LocalCommand,
+    examples=("kalends demo", "kalends demo --keep --directory kalends-demo"),
+)
 @click.option("--keep", is_flag=True, help="Keep the servers running until Ctrl-C.")
 @click.option(
     "--directory",
     type=click.Path(path_type=Path),
-    help="A new directory for its files, which stay there.  [default: a temporary one]",
+    metavar="DIRECTORY",
+    help="New directory for the files, which stay there.  [default: a temporary one]",
 )
 @pass_settings
 def command(settings: Settings, keep: bool, directory: Path | None) -> None:
-    """Try it all here: three sites, a broker and sample bookings.
+    """Run three sites and a broker on this machine.
 
-    Starts four servers on this machine, fills a 128-node machine with the jobs of a real one, books
-    64 of its nodes, a beamline and a room for visualisation for the same two hours, shows what
-    happened, and cancels it again. Nothing is left running.
+    Fills a 128-node machine with jobs from a real log, books 64 of its nodes, a beamline and a
+    visualisation room for the same two hours, explains what happened, and cancels the reservation.
+    All servers stop at the end.
     """
     with server_parts():
         from kalends.demo.runner import demo

@@ -1,4 +1,4 @@
-"""``kalends extend``: a reservation longer."""
+"""``kalends extend``: make a reservation longer."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from kalends.cli._change import change_options, length_words, send
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 
 
-@click.command("extend", cls=ServerCommand)
+@click.command(
+    "extend",
+    cls=ServerCommand,
+    examples=("kalends extend 5d0c1f2e --by 30m", "kalends extend 5d0c1f2e --for 3h"),
+)
 @click.argument("id")
-@click.option("--by", metavar="DURATION", help="How much longer.")
-@click.option("--for", "duration", metavar="DURATION", help="How long in all.")
+@click.option("--by", metavar="DURATION", help="Added length, e.g. 30m.")
+@click.option("--for", "duration", metavar="DURATION", help="New length, e.g. 3h.")
 @change_options
 @pass_settings
 def command(
@@ -20,7 +24,7 @@ def command(
 ) -> None:
     """Make a reservation longer.
 
-    It keeps its start, and stays as it was when that is refused anywhere.
+    Keeps the start. If any site refuses, the reservation stays as it was.
     """
     wait_s = _request_options.wait_s(wait)
     with settings.connect() as client:

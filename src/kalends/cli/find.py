@@ -1,4 +1,4 @@
-"""``kalends find``: when could it start?"""
+"""``kalends find``: find possible starts; book nothing."""
 
 from __future__ import annotations
 
@@ -11,17 +11,29 @@ from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.core.errors import NoCommonTime
 
 
-@click.command("find", cls=ServerCommand)
+@click.command(
+    "find",
+    cls=ServerCommand,
+    examples=(
+        "kalends find 'sdsc/sp2:64 + ncsa/cave' --for 2h",
+        "kalends find 'ncsa/cave' --for 1h --after 'tomorrow 08:00' --explain",
+    ),
+)
 @click.argument("request")
 @_request_options.when_options
 @_request_options.prefer_option
 @click.option(
-    "--count", default=5, show_default=True, type=click.IntRange(1, 100), help="How many."
+    "--count",
+    default=5,
+    show_default=True,
+    type=click.IntRange(1, 100),
+    metavar="N",
+    help="Number of starts.",
 )
 @click.option(
     "--explain",
     is_flag=True,
-    help="Also say what each start costs others, and which bookings are in the way.",
+    help="Also show the cost of each start to others, and the bookings in the way.",
 )
 @pass_settings
 def command(
@@ -32,10 +44,10 @@ def command(
     explain: bool,
     **when: Unpack[_request_options.When],
 ) -> int:
-    """Find when a request could start; books nothing.
+    """Find possible starts; book nothing.
 
-    Prints the best starts there are now, with what their preferences are worth; others may book
-    meanwhile. When there is none, says who stands in the way, and ends with exit code 5.
+    Prints the best starts at present, with the weights of their preferences. If there is none, prints
+    the refusals and ends with exit code 5.
     """
     zone = settings.time_zone()
     with settings.connect() as client:

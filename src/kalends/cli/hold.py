@@ -1,4 +1,4 @@
-"""``kalends hold``: all of a request for a while, to lock or release."""
+"""``kalends hold``: hold slots until they are locked or released."""
 
 from __future__ import annotations
 
@@ -7,24 +7,32 @@ from typing import Unpack
 import click
 
 from kalends.cli import _booking_options, _request_options
+from kalends.cli._help import section
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 
 
-@click.command("hold", cls=ServerCommand)
+@click.command(
+    "hold",
+    cls=ServerCommand,
+    examples=(
+        "kalends hold 'sdsc/sp2:64 + ncsa/cave' --for 2h --keep 30m",
+        "kalends hold 'ncsa/cave' --for 1h --when-free --before 'now+2d'",
+    ),
+)
 @click.argument("request")
 @_request_options.when_options
-@click.option(
-    "--keep", default="15m", show_default=True, metavar="DURATION", help="How long the hold lives."
+@section("Time")(
+    "--keep", default="15m", show_default=True, metavar="DURATION", help="Lifetime of the hold."
 )
 @_booking_options.options
 @pass_settings
 def command(
     settings: Settings, request: str, keep: str, **options: Unpack[_booking_options.Options]
 ) -> int:
-    """Hold all of a request for a while, to lock or release.
+    """Hold slots until they are locked or released.
 
-    A hold that is neither locked nor released expires by itself. An older request may want it back
-    sooner; `kalends watch` tells. With --when-free what is taken is held for you when it comes free.
+    A hold expires by itself after --keep. An older request may recall it sooner, which `kalends watch`
+    reports. With --when-free, slots that are taken now are held when they come free.
     """
     return _booking_options.run(
         settings, request, options,

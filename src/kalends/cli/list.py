@@ -1,4 +1,4 @@
-"""``kalends list``: one row for each request."""
+"""``kalends list``: list your requests, newest first."""
 
 from __future__ import annotations
 
@@ -14,15 +14,21 @@ from kalends.client.request_calls import ListState
 STATES = [state for state in typing.get_args(ListState) if state]
 
 
-@click.command("list", cls=ServerCommand)
-@click.option("--state", type=click.Choice(STATES), help="Only requests in this state.")
-@click.option(
-    "--waiting", is_flag=True, help="Only those in line or on a waiting list, and for what."
+@click.command(
+    "list",
+    cls=ServerCommand,
+    examples=("kalends list --state reserved", "kalends list --waiting"),
 )
-@click.option("--everyone", is_flag=True, help="All users' requests; needs the scope audit.")
+@click.option("--state", type=click.Choice(STATES), help="State of the requests.  [default: all]")
+@click.option(
+    "--waiting", is_flag=True, help="List only requests that wait, and the slots they wait for."
+)
+@click.option(
+    "--everyone", is_flag=True, help="List the requests of all users; needs the scope audit."
+)
 @click.option("--count", default=100, show_default=True, type=click.IntRange(1, 10_000),
-              help="At most so many.")  # fmt: skip
-@click.option("--before", default="", metavar="ID", help="Only older ones: for the next page.")
+              metavar="N", help="Maximum number of rows.")  # fmt: skip
+@click.option("--before", default="", metavar="ID", help="Last request of the previous page.")
 @pass_settings
 def command(
     settings: Settings,
@@ -36,7 +42,7 @@ def command(
     zone = settings.time_zone()
     if waiting:
         if state or everyone or before:
-            raise click.UsageError("--waiting stands alone: it lists all of yours that wait.")
+            raise click.UsageError("--waiting excludes --state, --everyone and --before.")
         with settings.connect() as client:
             views = client.waiting_list()
         _output.answer(settings, "requests", views, lambda: _words.waiting_listing(views, zone))

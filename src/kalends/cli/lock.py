@@ -1,4 +1,4 @@
-"""``kalends lock``: all that a request holds, or nothing."""
+"""``kalends lock``: lock all slots that a request holds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from kalends.cli._identify import full_id
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 
 
-@click.command("lock", cls=ServerCommand)
+@click.command(
+    "lock",
+    cls=ServerCommand,
+    examples=("kalends lock 5d0c1f2e", "kalends lock 5d0c1f2e --wait 2m"),
+)
 @click.argument("id")
 @_request_options.wait_option
 @pass_settings
 def command(settings: Settings, id: str, wait: str) -> None:
-    """Lock what is held: all of it or nothing.
+    """Lock all slots that a request holds.
 
-    Repeating it is harmless.
+    Locks all of them or none, and makes the hold a reservation. A repeated call does no harm.
     """
     wait_s = _request_options.wait_s(wait)
     with settings.connect() as client:

@@ -1,4 +1,4 @@
-"""``kalends move``: a reservation to another time."""
+"""``kalends move``: move a reservation to another time."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.core.times import format_time
 
 
-@click.command("move", cls=ServerCommand)
+@click.command(
+    "move",
+    cls=ServerCommand,
+    examples=(
+        "kalends move 5d0c1f2e --to 'tomorrow 14:00'",
+        "kalends move 5d0c1f2e --to 'fri 09:00' --wait 2m",
+    ),
+)
 @click.argument("id")
-@click.option("--to", metavar="TIME", required=True, help="The new start.")
+@click.option("--to", metavar="TIME", required=True, help="New start, e.g. 'tomorrow 14:00'.")
 @change_options
 @pass_settings
 def command(settings: Settings, id: str, to: str, key: str, wait: str) -> None:
     """Move a reservation to another time.
 
-    The old time is kept until every site has agreed to the new one.
+    Keeps the old time until every site has agreed to the new one.
     """
     wait_s = _request_options.wait_s(wait)
     zone = settings.time_zone()

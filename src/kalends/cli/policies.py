@@ -1,4 +1,4 @@
-"""``kalends policies``: by which rules jobs can be ordered and started."""
+"""``kalends policies``: list the scheduling policies."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ from kalends.cli import _output
 from kalends.cli._settings import LocalCommand, Settings, pass_settings
 
 TEXT_COLUMNS_MIN: Final = 30
-"""In fewer columns than these, text is harder to read than lines that the terminal breaks."""
+"""In fewer columns wrapped text is harder to read than lines that the terminal breaks."""
 
 
-@click.command("policies", cls=LocalCommand)
+@click.command(
+    "policies",
+    cls=LocalCommand,
+    examples=("kalends policies", "kalends policies --json"),
+)
 @pass_settings
 def command(settings: Settings) -> None:
     """List the scheduling policies.
 
-    What stands in brackets may be left out. A policy of your own is named module:Class, with the
-    module on PYTHONPATH: docs/policies.md has a template.
+    Parts in brackets are optional. A policy of your own is named module:Class, with the module on
+    PYTHONPATH; docs/policies.md has a template.
     """
     from kalends.scheduling.registry import POLICIES
 
@@ -43,7 +47,7 @@ def command(settings: Settings) -> None:
 
 
 def _listing(names: Sequence[str], texts: Sequence[str]) -> list[str]:
-    """The names, and beside each its text, wrapped to the terminal; to 80 columns where there is none."""
+    """Return the names next to their texts, wrapped to the terminal or to 80 columns."""
     indent = max(map(len, names)) + 2
     width = max(get_terminal_size().columns, indent + TEXT_COLUMNS_MIN)
     return [

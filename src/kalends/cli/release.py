@@ -1,4 +1,4 @@
-"""``kalends release``: give up what a request holds."""
+"""``kalends release``: release all slots that a request holds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from kalends.cli._identify import full_id
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 
 
-@click.command("release", cls=ServerCommand)
+@click.command(
+    "release",
+    cls=ServerCommand,
+    examples=("kalends release 5d0c1f2e", "kalends release 5d0c1f2e --wait 2m"),
+)
 @click.argument("id")
 @_request_options.wait_option
 @pass_settings
 def command(settings: Settings, id: str, wait: str) -> None:
-    """Give up what is held.
+    """Release all slots that a request holds.
 
-    What still waits is given up, too, with its place in line. Repeating it is harmless.
+    A request that still waits also leaves its wait queues. A repeated call does no harm.
     """
     wait_s = _request_options.wait_s(wait)
     with settings.connect() as client:

@@ -1,4 +1,4 @@
-"""``kalends resources``: what can be booked."""
+"""``kalends resources``: list the resources that can be booked."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from kalends.contract.calls import Resources
 from kalends.core.durations import format_duration
 
 
-@click.command("resources", cls=ServerCommand)
+@click.command(
+    "resources",
+    cls=ServerCommand,
+    examples=("kalends resources", "kalends resources --json"),
+)
 @pass_settings
 def command(settings: Settings) -> None:
-    """List what can be booked.
+    """List the resources that can be booked.
 
-    Below the list are the owners' rules: limits, blackouts, priority in line. Sites that do not answer
-    are named: what is theirs is missing.
+    Below the list are the owners' rules: limits, blackouts and head starts in wait queues. Sites that
+    do not answer are named; their resources are missing.
     """
     with settings.connect() as client:
         answer = client.resources()
@@ -50,7 +54,7 @@ def _lines(answer: Resources) -> Iterable[str]:
 
 
 def _rules(answer: Resources) -> Iterator[str]:
-    """Every rule once, with the resources that it is for: those of a site mostly share theirs."""
+    """Yield every rule once, with its resources, because resources of a site mostly share rules."""
     resources_of: dict[str, list[str]] = {}
     for resource in answer.resources:
         for rule in resource.rules:

@@ -1,4 +1,4 @@
-"""``kalends serve``: a site, a broker or both."""
+"""``kalends serve``: run a site, a broker or both."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from kalends.cli._server_parts import server_parts
 from kalends.cli._settings import LocalCommand
 
 
-@click.command("serve", cls=LocalCommand)
+@click.command(
+    "serve",
+    cls=LocalCommand,
+    examples=("kalends serve broker.toml", "kalends serve site-sdsc.toml"),
+)
 @click.argument("config", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def command(config: Path) -> int:
-    """Run a site, a broker or both from a configuration file.
+    """Run a site, a broker or both.
 
-    Prints the address it listens at and serves until it is told to stop (Ctrl-C, SIGTERM). `kalends
-    admin config` prints a file to begin with.
+    CONFIG is a TOML file; `kalends admin config` prints a commented one. Prints the server's address and
+    runs until Ctrl-C or SIGTERM.
     """
     with server_parts():
         from kalends.cli._server import main

@@ -1,4 +1,4 @@
-"""``kalends show``: one request, by id or by the key of the call that made it."""
+"""``kalends show``: show one request, by id or by the key of its call."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ from kalends.cli._identify import full_id
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 
 
-@click.command("show", cls=ServerCommand)
+@click.command(
+    "show",
+    cls=ServerCommand,
+    examples=(
+        "kalends show 5d0c1f2e --follow",
+        "kalends show --key 673ba8f8-d9a3-48be-9394-4080cc7feafa",
+    ),
+)
 @click.argument("id", required=False)
-@click.option("--key", metavar="KEY", help="The key that the booking was made with.")
+@click.option("--key", metavar="KEY", help="Key of the call that made the request.")
 @click.option(
-    "--follow", is_flag=True, help="Wait until it is settled, and tell what it waits for."
+    "--follow", is_flag=True, help="Wait until the request is settled, and show its progress."
 )
 @pass_settings
 def command(settings: Settings, id: str | None, key: str | None, follow: bool) -> None:
-    """Show one request, by id or by its key.
+    """Show one request, by id or by key.
 
-    By key it settles an unknown outcome: where nothing is found, the booking never arrived, and it
-    is safe to make it again.
+    A key settles an unknown outcome: if it is not found, the call never arrived and can be repeated
+    safely.
     """
     if (id is None) == (key is None):
         raise click.UsageError("Give an ID, or --key KEY.")

@@ -1,4 +1,4 @@
-"""``kalends shrink``: a reservation shorter or smaller."""
+"""``kalends shrink``: make a reservation shorter or smaller."""
 
 from __future__ import annotations
 
@@ -9,12 +9,19 @@ from kalends.cli._change import change_options, length_words, send, units_kept
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 
 
-@click.command("shrink", cls=ServerCommand)
+@click.command(
+    "shrink",
+    cls=ServerCommand,
+    examples=(
+        "kalends shrink 5d0c1f2e --by 30m",
+        "kalends shrink 5d0c1f2e --units sdsc/sp2=32",
+    ),
+)
 @click.argument("id")
-@click.option("--by", metavar="DURATION", help="How much shorter.")
-@click.option("--for", "duration", metavar="DURATION", help="How long in all.")
+@click.option("--by", metavar="DURATION", help="Removed length, e.g. 30m.")
+@click.option("--for", "duration", metavar="DURATION", help="New length, e.g. 1h.")
 @click.option("--units", "units", metavar="RES=N", multiple=True,
-              help="Keep only N units of a resource; may be repeated.")  # fmt: skip
+              help="Units kept of a resource, e.g. sdsc/sp2=32; may be repeated.")  # fmt: skip
 @change_options
 @pass_settings
 def command(
@@ -28,7 +35,7 @@ def command(
 ) -> None:
     """Make a reservation shorter or smaller.
 
-    It keeps its start.
+    Keeps the start.
     """
     wait_s = _request_options.wait_s(wait)
     kept = units_kept(units)

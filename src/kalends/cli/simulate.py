@@ -1,4 +1,4 @@
-"""``kalends simulate``: replay a workload under one or several policies."""
+"""``kalends simulate``: replay a workload under scheduling policies."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from kalends.cli import _output, _simulated, _standard_input
+from kalends.cli._help import section
 from kalends.cli._settings import LocalCommand, Settings, pass_settings
 from kalends.core.errors import InvalidInput
 
@@ -17,41 +18,52 @@ if TYPE_CHECKING:
     from kalends.simulation.experiment import Result
 
 
-@click.command("simulate", cls=LocalCommand)
+_output_option = section("Output")
+
+
+@click.command(
+    "simulate",
+    cls=LocalCommand,
+    examples=(
+        "kalends simulate log.swf --policy fcfs,easy",
+        "kalends simulate --generate lublin --nodes 64 --loads 0.9,1,1.1 --repeat 5",
+    ),
+)
 @click.argument("log", type=_simulated.FILE, required=False)
-@click.option(
+@section("Policies")(
     "--policy",
     "policies",
     default="easy",
     show_default=True,
     metavar="P[,P...]",
-    help="Names, see kalends policies, or your own module:Class.",
+    help="Policy names, see `kalends policies`, or your own module:Class.",
 )
-@_simulated.machine_options
 @_simulated.workload_options
+@_simulated.machine_options
 @_simulated.sweep_options
-@click.option(
+@_output_option(
     "--out",
     metavar="FILE",
     type=_simulated.FILE,
-    help="Also write there: all jobs as .swf or .csv, or the metrics as .json. Where there are "
-    "several policies, the jobs of each go to a file of their own, its name put in.",
+    help="File for all jobs (.swf, .csv) or the metrics (.json). With several policies, each writes "
+    "its jobs to a file of its own: out-easy.csv.  [default: none]",
 )
-@click.option(
+@_output_option(
     "--plot",
     metavar="FILE",
     type=_simulated.FILE,
-    help="Draw the schedule there, or a comparison of several policies: .png, .svg or .pdf.",
+    help="Picture of the schedule, or of a comparison of policies: .png, .svg or .pdf.  "
+    "[default: none]",
 )
-@click.option(
+@_output_option(
     "--predict",
     is_flag=True,
-    help="Also predict the start of every job that must wait, and say how good that was.",
+    help="Also predict the start of every job that waits, and show the accuracy.",
 )
-@click.option(
+@_output_option(
     "--by",
     metavar="KIND[,KIND...]",
-    help="Also the metrics by class of job: nodes, run_time, requested_time, priority, user, or the "
+    help="Job classes for further metrics: nodes, run_time, requested_time, priority, user, or the "
     "log's group, queue or partition.",
 )
 @pass_settings
@@ -65,11 +77,11 @@ def command(
     by: str | None,
     **options: Unpack[_simulated.Simulated],
 ) -> None:
-    """Replay a workload under policies, and measure the schedules.
+    """Replay a workload under scheduling policies.
 
-    LOG is in the Standard Workload Format, plain or gzip; - is standard input. The jobs run under each
-    policy in turn; the best value of each column is marked with *. With --loads or --repeat it becomes
-    a sweep: many replays on all cores, and their means.
+    LOG is a file in the Standard Workload Format, plain or gzip, or - for standard input. Its jobs run
+    under each policy in turn; * marks the best value of each column. With --loads or --repeat, the
+    command runs a sweep: many replays on all cores, and their means.
     """
     from kalends.cli import _replays
 
@@ -102,11 +114,13 @@ def _simulate(
 
         for name, given_there, said in (
             ("--predict", predict, "predicts no starts"),
-            ("--by", by, "tells no jobs apart"),
+            ("--by", by, "has no metrics by class of job"),
         ):
             if given_there:
                 raise InvalidInput(
-                    f"a sweep {said}", where=name, remedy="leave it out, or --loads and --repeat"
+                    f"a sweep {said}",
+                    where=name,
+                    remedy=f"leave out {name}, or --loads and --repeat",
                 )
         cells = _sweep.run(workload, names, out, plot, options, given)
         _say_left_out(cells[0].results[0])

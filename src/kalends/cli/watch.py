@@ -1,4 +1,4 @@
-"""``kalends watch``: what happens, as it happens."""
+"""``kalends watch``: follow the events of requests."""
 
 from __future__ import annotations
 
@@ -14,17 +14,26 @@ from kalends.contract.calls import Event
 from kalends.core.identifiers import short_id
 
 
-@click.command("watch", cls=ServerCommand)
+@click.command(
+    "watch",
+    cls=ServerCommand,
+    examples=("kalends watch", "kalends watch 5d0c1f2e --after 0 --count 1"),
+)
 @click.argument("id", required=False)
-@click.option("--after", type=click.IntRange(-1), default=-1,
-              help="Go on after the event of this number; the default is from now on.")  # fmt: skip
-@click.option("--count", type=click.IntRange(1), help="Stop after so many events.")
+@click.option("--after", type=click.IntRange(-1), default=-1, metavar="N",
+              help="Number of the last event already seen.  [default: events from now on]")  # fmt: skip
+@click.option(
+    "--count",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of events to print.  [default: no limit]",
+)
 @pass_settings
 def command(settings: Settings, id: str | None, after: int, count: int | None) -> None:
-    """Print what happens to your requests, as it happens.
+    """Follow the events of your requests.
 
-    With an ID only what happens to that one. Where an older request wants what you hold, it says by
-    when to lock it. Stop it with Ctrl-C. With --json one document a line.
+    With an ID, follows that request only. When an older request recalls a hold, prints the time by
+    which to lock it. Ctrl-C stops. With --json each event is one line.
     """
     zone = settings.time_zone()
     with settings.connect() as client:

@@ -1,4 +1,4 @@
-"""``kalends why``: what happened to a request, and who refused it by which rule."""
+"""``kalends why``: explain what happened to a request."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.contract.calls import Story
 
 
-@click.command("why", cls=ServerCommand)
+@click.command(
+    "why",
+    cls=ServerCommand,
+    examples=("kalends why 5d0c1f2e", "kalends why 5d0c1f2e --json"),
+)
 @click.argument("id")
 @pass_settings
 def command(settings: Settings, id: str) -> None:
-    """Tell what happened to a request, and who refused it.
+    """Explain what happened to a request.
 
-    Refusals name the resource and the owner's rule, never whose booking is in the way.
+    Lists its events. Refusals name the resource and the owner's rule, but never the holder of a booking
+    in the way.
     """
     zone = settings.time_zone()
     with settings.connect() as client:
@@ -27,7 +32,7 @@ def command(settings: Settings, id: str) -> None:
 
 
 def story_lines(story: Story, zone: ZoneInfo) -> list[str]:
-    """A request, and what happened to it, one event a line with its refusals below it."""
+    """Return the lines of a request and its events, each event with its refusals below it."""
     told = _words.request_lines(story.request, zone)
     for event in story.events:
         at = _words.short_time(event.at_ms // 1000, zone)

@@ -1,4 +1,4 @@
-"""A reclaim in lines of text."""
+"""Reclaims as lines of text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kalends.core.times import format_time
 
 
 def reclaim_lines(view: ReclaimView, zone: ZoneInfo) -> list[str]:
-    """What was taken back, and which reservations are still there, have gone, or may stay."""
+    """Describe the period and the reservations that wait, have gone, or may stay."""
     length = format_duration(view.end - view.start)
     lines = [f"{view.resource} from {format_time(view.start, zone)} for {length}"]
     groups = (("waiting", view.waiting), ("gone", view.gone), ("stay", view.spared))

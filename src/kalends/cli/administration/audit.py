@@ -1,4 +1,4 @@
-"""``kalends admin audit``: do all invariants hold?"""
+"""``kalends admin audit``: check all claims or decisions of a server."""
 
 from __future__ import annotations
 
@@ -12,14 +12,21 @@ from kalends.client.sync import SyncClient
 from kalends.contract.calls import AuditClaim, Audited, AuditRecord
 
 
-@click.command("audit", cls=ServerCommand)
+@click.command(
+    "audit",
+    cls=ServerCommand,
+    examples=(
+        "kalends admin audit",
+        "kalends admin audit --broker http://127.0.0.1:7101 --json",
+    ),
+)
 @pass_settings
 def command(settings: Settings) -> int:
     """Check all claims or decisions of a server.
 
-    Asks the site or broker at --broker; needs the scope audit. Ends with exit code 1 when an
-    invariant does not hold. A broker also compares its decisions with what every site has locked;
-    `kalends admin reconcile` mends what differs. With --json every claim and decision is printed.
+    Calls the site or broker at --broker and needs the scope audit. The exit code is 1 if an invariant
+    does not hold. A broker also compares its decisions with the locks of every site; `kalends admin
+    reconcile` repairs differences. With --json, prints every claim and decision.
     """
     with settings.connect() as client:
         audited = _everything(client)

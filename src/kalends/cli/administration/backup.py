@@ -1,4 +1,4 @@
-"""``kalends admin backup``: a copy of a store."""
+"""``kalends admin backup``: copy a store while its server runs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,21 @@ from kalends.cli._server_parts import server_parts
 from kalends.cli._settings import LocalCommand, Settings, pass_settings
 
 
-@click.command("backup", cls=LocalCommand)
+@click.command(
+    "backup",
+    cls=LocalCommand,
+    examples=(
+        "kalends admin backup site.sqlite site-copy.sqlite",
+        "kalends admin backup broker.sqlite broker-copy.sqlite --json",
+    ),
+)
 @click.argument("store", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("destination", type=click.Path(path_type=Path))
 @pass_settings
 def command(settings: Settings, store: Path, destination: Path) -> None:
     """Copy a store while its server runs.
 
-    The copy is complete as of one moment, and is checked before this ends.
+    The copy has the state of one moment and is checked before the command ends.
     """
     with server_parts():
         from kalends.stores.sqlite.maintenance import backup

@@ -1,4 +1,4 @@
-"""``kalends admin config``: a configuration file to begin with."""
+"""``kalends admin config``: print a commented configuration file."""
 
 from __future__ import annotations
 
@@ -9,12 +9,19 @@ from kalends.cli._server_parts import server_parts
 from kalends.cli._settings import LocalCommand, Settings, pass_settings
 
 
-@click.command("config", cls=LocalCommand)
+@click.command(
+    "config",
+    cls=LocalCommand,
+    examples=(
+        "kalends admin config > kalends.toml",
+        "kalends admin config --json",
+    ),
+)
 @pass_settings
 def command(settings: Settings) -> None:
     """Print a commented configuration file.
 
-    Write it to a file, change it, and start it with `kalends serve FILE`.
+    Write it to a file, edit it, and run `kalends serve FILE`.
     """
     with server_parts():
         from kalends.serving.example_configuration import example

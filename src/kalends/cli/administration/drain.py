@@ -1,4 +1,4 @@
-"""``kalends admin drain``: let a server take no new claims."""
+"""``kalends admin drain``: refuse new claims; keep promises."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from kalends.cli import _output
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 
 
-@click.command("drain", cls=ServerCommand)
+@click.command(
+    "drain",
+    cls=ServerCommand,
+    examples=(
+        "kalends admin drain",
+        "kalends admin drain --broker http://127.0.0.1:7101",
+    ),
+)
 @pass_settings
 def command(settings: Settings) -> None:
-    """Let a server take no new claims.
+    """Refuse new claims; keep promises.
 
-    What is promised is kept. Asks the site or broker at --broker; needs the scope admin.
+    Calls the site or broker at --broker and needs the scope admin. `kalends admin undrain` ends it.
     """
     with settings.connect() as client:
         health = client.drain(True)

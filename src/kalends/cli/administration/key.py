@@ -1,4 +1,4 @@
-"""``kalends admin key``: a pair of keys."""
+"""``kalends admin key``: make a pair of keys for signing tokens."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from kalends.cli._server_parts import server_parts
 from kalends.cli._settings import LocalCommand, Settings, pass_settings
 
 
-@click.command("key", cls=LocalCommand)
+@click.command(
+    "key",
+    cls=LocalCommand,
+    examples=("kalends admin key people", "kalends admin key keys/npaci --json"),
+)
 @click.argument("name", type=click.Path(path_type=Path))
 @pass_settings
 def command(settings: Settings, name: Path) -> None:
     """Make a pair of keys for signing tokens.
 
-    Writes the private key to NAME, which stays with you, and the public key to NAME.pub, which
-    goes into the configuration of every server that shall trust it. Never overwrites a key.
+    Writes the private key to NAME and the public key to NAME.pub. Keep the first secret, and list the
+    second in the configuration of every server that is to trust it. Never overwrites a key.
     """
     with server_parts():
         from kalends.serving.auth.keys import write_key_pair
@@ -29,7 +33,7 @@ def command(settings: Settings, name: Path) -> None:
         "key",
         made,
         lambda: [
-            f"private key  {name}  (keep it to yourself)",
+            f"private key  {name}  (keep it secret)",
             f"public key   {public}  (list it under `keys` in the configuration of your servers)",
         ],
     )

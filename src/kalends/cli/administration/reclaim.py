@@ -1,4 +1,4 @@
-"""``kalends admin reclaim``: an owner takes a time back."""
+"""``kalends admin reclaim``: reclaim a period; move or cancel reservations."""
 
 from __future__ import annotations
 
@@ -9,24 +9,33 @@ from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.cli.administration._reclaims import reclaim_lines
 
 
-@click.command("reclaim", cls=ServerCommand)
+@click.command(
+    "reclaim",
+    cls=ServerCommand,
+    examples=(
+        "kalends admin reclaim sdsc/sp2 --at 'fri 08:00' --for 4h --reason repair",
+        "kalends admin reclaim --end 673ba8f8-d9a3-48be-9394-4080cc7feafa",
+    ),
+)
 @click.argument("resource", required=False, default="")
-@click.option("--at", metavar="TIME", default="", help="When the time begins.")
-@click.option("--for", "length", metavar="DURATION", default="", help="How long it is.")
+@click.option("--at", metavar="TIME", default="", help="Begin of the period, e.g. 'fri 08:00'.")
+@click.option(
+    "--for", "length", metavar="DURATION", default="", help="Length of the period, e.g. 4h."
+)
 @click.option(
     "--notice",
     metavar="DURATION",
     default=None,
-    help="Reservations that begin within it from now may stay.",
+    help="Notice, e.g. 1h: reservations that start sooner may stay.  [default: none]",
 )
-@click.option("--reason", metavar="TEXT", default="", help="What their users are told.")
+@click.option("--reason", metavar="TEXT", default="", help="Reason for the users, e.g. repair.")
 @click.option(
     "--key",
     default="",
     metavar="KEY",
-    help="Your own key for this call: repeating it with the same key counts once.",
+    help="Idempotency key: a repeated call with the same key counts once.  [default: a new one]",
 )
-@click.option("--end", metavar="KEY", default="", help="Withdraw the reclaim of this key instead.")
+@click.option("--end", metavar="KEY", default="", help="Key of a reclaim to withdraw.")
 @pass_settings
 def command(
     settings: Settings,
@@ -38,11 +47,11 @@ def command(
     key: str,
     end: str,
 ) -> None:
-    """Take a time back: reservations there are moved or cancelled.
+    """Reclaim a period; move or cancel reservations.
 
-    From now on nothing new is booked there. The broker of each reservation moves all its parts
-    together to the nearest time that suits, or cancels it, and tells its user why. Asks the site at
-    --broker; needs the scope admin.
+    Closes the period to new claims. The broker of each reservation moves all its parts together to the
+    nearest possible time, or cancels it, and reports the reason to its user. Calls the site at --broker
+    and needs the scope admin.
     """
     if bool(end) == bool(resource and at and length):
         raise click.UsageError("Give RESOURCE, --at and --for; or --end KEY.")

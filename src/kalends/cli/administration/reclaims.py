@@ -1,4 +1,4 @@
-"""``kalends admin reclaims``: which times an owner has taken back."""
+"""``kalends admin reclaims``: list the reclaimed periods."""
 
 from __future__ import annotations
 
@@ -10,13 +10,20 @@ from kalends.cli.administration._reclaims import reclaim_lines
 from kalends.contract.calls import Reclaims
 
 
-@click.command("reclaims", cls=ServerCommand)
+@click.command(
+    "reclaims",
+    cls=ServerCommand,
+    examples=(
+        "kalends admin reclaims",
+        "kalends admin reclaims --broker http://127.0.0.1:7101 --json",
+    ),
+)
 @pass_settings
 def command(settings: Settings) -> None:
-    """List the times that were taken back.
+    """List the reclaimed periods.
 
-    With the reservations that still stand there (waiting), those that were moved or cancelled (gone),
-    and those that began too soon to be moved (stay). Asks the site at --broker; needs the scope admin.
+    Each with its reservations: still there (waiting), moved or cancelled (gone), or too near their
+    start to be moved (stay). Calls the site at --broker and needs the scope admin.
     """
     with settings.connect() as client:
         found = client.reclaims()

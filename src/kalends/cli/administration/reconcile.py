@@ -1,4 +1,4 @@
-"""``kalends admin reconcile``: compare what broker and sites have of each other, and mend it."""
+"""``kalends admin reconcile``: compare a broker with its sites and repair differences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.contract.calls import LostReservation, Reconciled
 
 
-@click.command("reconcile", cls=ServerCommand)
+@click.command(
+    "reconcile",
+    cls=ServerCommand,
+    examples=(
+        "kalends admin reconcile --wait 30",
+        "kalends admin reconcile site.sqlite",
+    ),
+)
 @click.argument(
     "store", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
@@ -22,30 +29,28 @@ from kalends.contract.calls import LostReservation, Reconciled
     type=click.FloatRange(0, 60),
     default=60.0,
     metavar="SECONDS",
-    help="How long to wait for the sites' answers.  [default: 60]",
+    help="Time to wait for the answers of sites.  [default: 60]",
 )
-@click.option(
-    "--go-on", is_flag=True, help="Take new bookings again, though not all has been compared."
-)
+@click.option("--go-on", is_flag=True, help="Accept new bookings before everything is compared.")
 @pass_settings
 def command(settings: Settings, store: Path | None, wait_s: float, go_on: bool) -> int:  # fmt: skip
-    """Compare broker and sites, and mend what differs.
+    """Compare a broker with its sites and repair differences.
 
-    Asked of a broker (scope admin): its register is compared with every site. What a site has
-    forgotten is locked again where it is free; what was cancelled and is still there is freed; what
-    the register has forgotten is written down again. What cannot be made good is named, with the
-    user it was promised to and the requests that stand in the way: then the exit code is 1. A broker
-    whose own register was put back takes nothing new until this is done; --go-on ends that.
+    At a broker (scope admin), compares its register with every site. Locks again what a site has lost
+    if it is free, frees what was cancelled, and restores what the register has lost. Losses that
+    cannot be repaired are listed with their users and the requests in the way; the exit code is then 1.
+    A broker whose register was restored from a backup accepts no new requests until this is done, or
+    until --go-on.
 
-    Asked of a site: which registers have not compared yet since an older image of its store was put
-    back, and how many reservations are at risk. With --go-on nobody is waited for any more.
+    At a site whose store was restored from a backup, lists the registers that have not compared yet and
+    the number of reservations at risk. With --go-on the site stops waiting for them.
 
-    With STORE: a backup that was put in the place of a store is accepted. Call it while no server
-    uses the store; started on it, the server takes nothing new until all has been compared.
+    With STORE, accepts a backup in place of a store while no server uses it. The server started on it
+    accepts no new claims until everything is compared.
     """
     if store is not None:
         if go_on:
-            raise click.UsageError("--go-on is asked of a server that runs, not of a STORE")
+            raise click.UsageError("--go-on is for a running server, not for a STORE.")
         return _accept(settings, store)
     with settings.connect() as client:
         reconciled = client.reconcile(wait_s=wait_s, go_on=go_on)
@@ -78,8 +83,8 @@ def _lines(reconciled: Reconciled) -> list[str]:
         for register, count in sorted(reconciled.at_risk.items())
     ]
     if reconciled.recovering:
-        lines.append("nothing new is taken until all of them have compared, or with --go-on")
-    return lines or ["nothing is to be compared"]
+        lines.append("nothing new is accepted until all of them have compared, or with --go-on")
+    return lines or ["nothing to compare"]
 
 
 def _lost_line(lost: LostReservation) -> str:

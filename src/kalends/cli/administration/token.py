@@ -1,4 +1,4 @@
-"""``kalends admin token``: a signed token for a user."""
+"""``kalends admin token``: sign a token for a user."""
 
 from __future__ import annotations
 
@@ -14,20 +14,28 @@ from kalends.core.durations import parse_duration
 from kalends.core.times import format_time
 
 
-@click.command("token", cls=LocalCommand)
+@click.command(
+    "token",
+    cls=LocalCommand,
+    examples=(
+        "kalends admin token --key people --user ada --audience npaci > ada.token",
+        "kalends admin token --key people --user eve --audience sdsc --scope audit",
+    ),
+)
 @click.option(
     "--key",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     required=True,
-    help="The private key, from `kalends admin key`.",
+    metavar="FILE",
+    help="Private key, from `kalends admin key`.",
 )
-@click.option("--user", metavar="NAME", required=True, help="Whom the token is for.")
+@click.option("--user", metavar="NAME", required=True, help="Token user, e.g. ada.")
 @click.option(
     "--group",
     "groups",
     metavar="NAME",
     multiple=True,
-    help="A group of the user's; may be repeated.",
+    help="Group of the user; may be repeated.",
 )
 @click.option(
     "--audience",
@@ -35,7 +43,7 @@ from kalends.core.times import format_time
     metavar="NAME",
     multiple=True,
     required=True,
-    help="The server that it is good for; may be repeated.",
+    help="Server that accepts the token, e.g. npaci; may be repeated.",
 )
 @click.option(
     "--scope",
@@ -44,14 +52,14 @@ from kalends.core.times import format_time
     multiple=True,
     default=("use",),
     show_default=True,
-    help="use, audit, admin or broker; may be repeated.",
+    help="Scope: use, audit, admin or broker; may be repeated.",
 )
 @click.option(
     "--issuer",
     metavar="NAME",
     default="kalends",
     show_default=True,
-    help="In whose name it is signed.",
+    help="Token issuer.",
 )
 @click.option(
     "--for",
@@ -59,7 +67,7 @@ from kalends.core.times import format_time
     metavar="DURATION",
     default="8h",
     show_default=True,
-    help="How long it is good for.",
+    help="Lifetime of the token.",
 )
 @pass_settings
 def command(
@@ -68,8 +76,8 @@ def command(
 ) -> None:  # fmt: skip
     """Sign a token for a user.
 
-    Prints the token alone on standard output, to be written to a file that only the user can read;
-    `kalends --token-file FILE` uses it.
+    Prints the token on standard output. Keep it in a file that only its user can read, and give that to
+    `kalends --token-file FILE`.
     """
     with server_parts():
         from kalends.serving.auth.keys import load_private_key

@@ -1,4 +1,4 @@
-"""``kalends admin undrain``: let a server take new claims again."""
+"""``kalends admin undrain``: accept new claims again."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from kalends.cli import _output
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 
 
-@click.command("undrain", cls=ServerCommand)
+@click.command(
+    "undrain",
+    cls=ServerCommand,
+    examples=(
+        "kalends admin undrain",
+        "kalends admin undrain --broker http://127.0.0.1:7101",
+    ),
+)
 @pass_settings
 def command(settings: Settings) -> None:
-    """Let a server take new claims again.
+    """Accept new claims again.
 
-    Asks the site or broker at --broker; needs the scope admin.
+    Calls the site or broker at --broker and needs the scope admin.
     """
     with settings.connect() as client:
         health = client.drain(False)

@@ -1,4 +1,4 @@
-"""``kalends agent check``: is it a script, and what does it cost?"""
+"""``kalends agent check``: check a script and measure its cost."""
 
 from __future__ import annotations
 
@@ -21,16 +21,22 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 
 
-@click.command("check", cls=LocalCommand)
+@click.command(
+    "check",
+    cls=LocalCommand,
+    examples=(
+        "kalends agent check mornings.py",
+        "kalends agent check mornings.py --argument at=09:30",
+    ),
+)
 @click.argument("file", type=click.Path(path_type=Path))
 @_agent_options.argument_option
 @pass_settings
 def command(settings: Settings, file: Path, argument: tuple[str, ...]) -> int:
-    """Check a script, and show what it costs.
+    """Check a script and measure its cost.
 
-    Names every rule of the language that it breaks, with its place and what to write instead, and
-    ends with exit code 2. A script that breaks none is run on sample calendars of 100 and 1,000
-    slots; when that fails, the exit code is 1.
+    Lists every violation of the language with its place and remedy; the exit code is then 2. A valid
+    script runs on sample calendars of 100 and 1,000 slots; if a run fails, the exit code is 1.
     """
     source = read_script(file)
     arguments = _agent_options.argument_values(argument)

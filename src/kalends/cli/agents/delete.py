@@ -1,4 +1,4 @@
-"""``kalends agent delete``: the broker forgets a script."""
+"""``kalends agent delete``: delete a script from the broker."""
 
 from __future__ import annotations
 
@@ -8,13 +8,20 @@ from kalends.cli import _output
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 
 
-@click.command("delete", cls=ServerCommand)
+@click.command(
+    "delete",
+    cls=ServerCommand,
+    examples=(
+        "kalends agent delete mornings",
+        "kalends agent delete mornings --json",
+    ),
+)
 @click.argument("name")
 @pass_settings
 def command(settings: Settings, name: str) -> None:
-    """Let the broker forget a script.
+    """Delete a script from the broker.
 
-    Requests under way keep it.
+    Open requests keep it.
     """
     with settings.connect() as client:
         view = client.delete_agent(name)

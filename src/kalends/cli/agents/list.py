@@ -1,4 +1,4 @@
-"""``kalends agent list``: the caller's scripts."""
+"""``kalends agent list``: list your scripts at the broker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from kalends.cli import _agent_words, _output
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 
 
-@click.command("list", cls=ServerCommand)
+@click.command(
+    "list",
+    cls=ServerCommand,
+    examples=("kalends agent list", "kalends agent list --json"),
+)
 @pass_settings
 def command(settings: Settings) -> None:
     """List your scripts at the broker."""

@@ -1,4 +1,4 @@
-"""``kalends agent ready``: the agents that come with kalends."""
+"""``kalends agent ready``: list the ready-made agents, or print one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,20 @@ from kalends.cli._server_parts import agent_parts
 from kalends.cli._settings import LocalCommand, Settings, pass_settings
 
 
-@click.command("ready", cls=LocalCommand)
+@click.command(
+    "ready",
+    cls=LocalCommand,
+    examples=(
+        "kalends agent ready",
+        "kalends agent ready time-of-day > mornings.py",
+    ),
+)
 @click.argument("name", required=False)
 @pass_settings
 def command(settings: Settings, name: str | None) -> None:
     """List the ready-made agents, or print one.
 
-    `kalends book --agent ready:NAME` uses one; a printed one is a script to begin your own with.
+    `kalends book --agent ready:NAME` uses one. Print one to start a script of your own.
     """
     with agent_parts():
         from kalends.agents import ready

@@ -1,4 +1,4 @@
-"""``kalends agent replay``: does a recorded run come out the same here?"""
+"""``kalends agent replay``: repeat a recorded run here and compare."""
 
 from __future__ import annotations
 
@@ -20,18 +20,24 @@ if TYPE_CHECKING:
 EXIT_DIFFERS = 1
 
 
-@click.command("replay", cls=ServerCommand)
+@click.command(
+    "replay",
+    cls=ServerCommand,
+    examples=(
+        "kalends agent replay 7 --site sdsc --save run.record",
+        "kalends agent replay run.record",
+    ),
+)
 @click.argument("run", metavar="FILE|NUMBER")
-@click.option("--site", metavar="SITE", help=f"Where it ran. {SITE_HELP}")
+@click.option("--site", metavar="SITE", help=f"Site of the run. {SITE_HELP}")
 @click.option("--save", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Keep the record in a new file, to replay it later.")  # fmt: skip
+              help="New file for the record, to replay it later.")  # fmt: skip
 @pass_settings
 def command(settings: Settings, run: str, site: str | None, save: Path | None) -> int:
-    """Run a recorded run again here, and compare.
+    """Repeat a recorded run here and compare.
 
-    With --site its record is fetched from there by its number, else read from a file. A record holds
-    all that the script was shown, so that the same must come out. Ends with exit code 1 when it does
-    not.
+    With --site, fetches the record of run NUMBER from that site; otherwise reads it from FILE. A record
+    holds all inputs of the script, so that the result must be the same; the exit code is 1 if it is not.
     """
     with agent_parts():
         from kalends.client.trials.run_replay import replay
@@ -53,9 +59,9 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise InvalidInput(
-            f"this record cannot be read: {error.strerror}",
+            f"cannot read the record: {error.strerror}",
             where=str(path),
-            remedy="name the file of a record, or give --site and the number of a run",
+            remedy="give the file of a record, or --site and the number of a run",
         ) from error
 
 
@@ -65,9 +71,9 @@ def _keep(path: Path, record: bytes) -> None:
             file.write(record)
     except OSError as error:
         raise InvalidInput(
-            f"the record cannot be kept there: {error.strerror}",
+            f"cannot write the record: {error.strerror}",
             where=str(path),
-            remedy="name a file that is not there yet",
+            remedy="give a new file in an existing directory",
         ) from error
 
 
@@ -82,6 +88,6 @@ def _lines(replayed: Replay) -> list[str]:
         ("engine", replayed.engine),
         ("here", replayed.place),
     ]
-    verdict = "the same again" if replayed.same else "it differs"
+    verdict = "same result" if replayed.same else "different result"
     told = f"{verdict}: {replayed.detail}" if replayed.detail else verdict
     return [told, *(f"  {name:8} {text}" for name, text in facts if text)]

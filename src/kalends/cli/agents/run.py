@@ -1,4 +1,4 @@
-"""``kalends agent run``: a script on calendars from files, before it meets real ones."""
+"""``kalends agent run``: run a script here on saved calendars."""
 
 from __future__ import annotations
 
@@ -27,17 +27,27 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 
 
-@click.command("run", cls=ServerCommand)
+@click.command(
+    "run",
+    cls=ServerCommand,
+    examples=(
+        "kalends agent run ready:latest sdsc/sp2:64 --for 2h --calendar sp2.json",
+        "kalends agent run mornings.py sdsc/sp2:64 --for 2h --calendar sp2.json",
+    ),
+)
 @click.argument("file", metavar="FILE|ready:NAME")
 @click.argument("request")
 @_request_options.when_options
-@click.option("--calendar", "calendars", type=click.Path(path_type=Path), multiple=True, required=True,
-              metavar="FILE", help="What `kalends calendar --json` printed; may be repeated.")  # fmt: skip
+@_agent_options.agent_option("--calendar", "calendars", type=click.Path(path_type=Path), multiple=True,
+    required=True, metavar="FILE",
+    help="Output of `kalends calendar --json`; may be repeated.")  # fmt: skip
 @_agent_options.argument_option
-@click.option("--message", "messages", multiple=True, metavar="JSON",
-              help="What it was told and may receive; may be repeated.")  # fmt: skip
-@click.option("--recall", is_flag=True, help="Ask each slot that would be held back, too.")
-@click.option("--now", metavar="TIME", help="When it runs.  [default: now]")
+@_agent_options.agent_option("--message", "messages", multiple=True, metavar="JSON",
+    help="Message to the agent, e.g. '{\"skip\": 3}'; may be repeated.")  # fmt: skip
+@_agent_options.agent_option(
+    "--recall", is_flag=True, help="Also call `recall` for each chosen slot."
+)
+@_agent_options.agent_option("--now", metavar="TIME", help="Time of the run.  [default: now]")
 @pass_settings
 def command(
     settings: Settings,
@@ -50,11 +60,11 @@ def command(
     now: str | None,
     **when: Unpack[_request_options.When],
 ) -> int:
-    """Run a script here, on calendars from files.
+    """Run a script here on saved calendars.
 
-    It is run once for each site that the request asks, and shown what you could book there. Prints
-    the slots that it chooses, in order of preference, and what it leaves for you. Ends with exit
-    code 1 when a run fails, and 2 for a script that breaks rules.
+    Runs it once for each site of the request, on the slots that you could book there. Prints its
+    choices in order of preference, and the values that it leaves for you. The exit code is 1 if a run
+    fails, and 2 if the script breaks rules of the language.
     """
     zone = settings.time_zone()
     wall_s = int(time.time())
@@ -83,7 +93,7 @@ def command(
 
 
 def _source(file: str) -> str:
-    """The script; raises what `read_script` raises, and `NotFound` for no ready-made one."""
+    """Return the script; raises what `read_script` raises, and `NotFound` for an unknown ready-made one."""
     from kalends.agents import ready
 
     if file.startswith("ready:"):
@@ -92,7 +102,7 @@ def _source(file: str) -> str:
 
 
 def _calendars(paths: Iterable[Path]) -> dict[str, Shown]:
-    """The calendars in all files; raises `InvalidInput`, which names the file."""
+    """Return the calendars in all files; raises `InvalidInput`, which names the file."""
     from kalends.agents.local import load_calendars
 
     shown: dict[str, Shown] = {}
@@ -101,7 +111,7 @@ def _calendars(paths: Iterable[Path]) -> dict[str, Shown]:
             found = load_calendars(path.read_text("utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", "") or "it is not UTF-8"
-            raise _no_calendar(path, f"this calendar cannot be read: {reason}") from error
+            raise _no_calendar(path, f"cannot read the calendar: {reason}") from error
         except InvalidInput as error:
             raise _no_calendar(path, f"{error.where}: {error.detail}") from error
         if twice := sorted(shown.keys() & found.keys()):
@@ -112,7 +122,7 @@ def _calendars(paths: Iterable[Path]) -> dict[str, Shown]:
 
 def _no_calendar(path: Path, detail: str) -> InvalidInput:
     return InvalidInput(
-        detail, where=str(path), remedy="give what kalends calendar RESOURCE --json has printed"
+        detail, where=str(path), remedy="give the output of kalends calendar RESOURCE --json"
     )
 
 
@@ -131,23 +141,23 @@ def _site_lines(site: SiteRun, zone: ZoneInfo) -> list[str]:
         where = f"line {site.line}: " if site.line else ""
         told = [
             f"{site.site}: {site.code}: {where}{site.detail}".rstrip(": "),
-            "  the site would choose for it: the earliest",
+            "  the site would choose the earliest slots instead",
         ]
     told += [f"  {line}" for line in _choice_rows(site, zone)]
     if len(site.chosen) > site.held_max:
         told.append(
-            f"  and {len(site.chosen) - site.held_max} more, for when some of these are gone"
+            f"  and {len(site.chosen) - site.held_max} more, in case some of these are taken"
         )
-    told += [f"  it left for you: {msgspec.json.encode(value).decode()}" for value in site.sent]
+    told += [f"  left for you: {msgspec.json.encode(value).decode()}" for value in site.sent]
     cpu_ms, wall_ms = site.cpu_us / 1000, site.wall_us / 1000
     return [
         *told,
-        f"  {site.steps} steps, {cpu_ms:.1f} ms of processor time, {wall_ms:.1f} ms in all",
+        f"  {site.steps} steps, {cpu_ms:.1f} ms of CPU time, {wall_ms:.1f} ms in all",
     ]
 
 
 def _choice_rows(site: SiteRun, zone: ZoneInfo) -> list[str]:
-    """The slots that would be held, if the owner allows so many."""
+    """Return a row for each slot that would be held, within the owner's limit."""
     held = site.chosen[: site.held_max]
     if not held:
         return []

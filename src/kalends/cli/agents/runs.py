@@ -1,4 +1,4 @@
-"""``kalends agent runs``: what the caller's scripts did at a site."""
+"""``kalends agent runs``: list the runs of your scripts at a site."""
 
 from __future__ import annotations
 
@@ -10,17 +10,24 @@ from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.cli._sites import SITE_HELP, site_settings
 
 
-@click.command("runs", cls=ServerCommand)
+@click.command(
+    "runs",
+    cls=ServerCommand,
+    examples=(
+        "kalends agent runs --site sdsc",
+        "kalends agent runs 5d0c1f2e --site sdsc --count 10",
+    ),
+)
 @click.argument("id", required=False)
 @click.option("--site", required=True, metavar="SITE", help=SITE_HELP)
 @click.option("--count", default=50, show_default=True, type=click.IntRange(1, 1_000),
-              help="At most so many.")  # fmt: skip
+              metavar="N", help="Maximum number of rows.")  # fmt: skip
 @pass_settings
 def command(settings: Settings, id: str | None, site: str, count: int) -> None:
-    """List what your scripts did at a site.
+    """List the runs of your scripts at a site.
 
-    Newest first; with an ID only for that request. `kalends agent replay NUMBER --site SITE` runs
-    one again.
+    Newest first; with an ID, for that request only. `kalends agent replay NUMBER --site SITE` repeats a
+    run.
     """
     zone = settings.time_zone()
     full = ""

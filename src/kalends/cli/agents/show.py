@@ -1,4 +1,4 @@
-"""``kalends agent show``: one script, as it was uploaded."""
+"""``kalends agent show``: print one of your scripts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,21 @@ from kalends.cli import _agent_words, _output
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 
 
-@click.command("show", cls=ServerCommand)
+@click.command(
+    "show",
+    cls=ServerCommand,
+    examples=(
+        "kalends agent show mornings",
+        "kalends agent show mornings > mornings.py",
+    ),
+)
 @click.argument("name")
 @pass_settings
 def command(settings: Settings, name: str) -> None:
     """Print one of your scripts.
 
-    NAME may also be the hash of a script. The script alone goes to standard output, what is known of
-    it to standard error.
+    NAME may also be the hash of a script. The script goes to standard output, its description to
+    standard error.
     """
     zone = settings.time_zone()
     with settings.connect() as client:

@@ -1,4 +1,4 @@
-"""``kalends agent tell``: a message for the agent of an open request, or another agent."""
+"""``kalends agent tell``: send an agent a message, or replace it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,26 @@ from kalends.cli._identify import full_id
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 
 
-@click.command("tell", cls=ServerCommand)
+@click.command(
+    "tell",
+    cls=ServerCommand,
+    examples=(
+        "kalends agent tell 5d0c1f2e now",
+        "kalends agent tell 5d0c1f2e --agent ready:latest",
+    ),
+)
 @click.argument("id")
 @click.argument("message", required=False)
 @click.option("--agent", metavar="AGENT",
-              help="Let this one go on: a FILE, a NAME, or ready:NAME.")  # fmt: skip
+              help="New agent of the request: a FILE, a NAME or ready:NAME.")  # fmt: skip
 @click.option("--key", default="", metavar="KEY",
-              help="Your own key for this call: repeating it with the same key tells once.")  # fmt: skip
+              help="Idempotency key: a repeated call with the same key sends once.  "
+              "[default: a new one]")  # fmt: skip
 @pass_settings
 def command(settings: Settings, id: str, message: str | None, agent: str | None, key: str) -> None:
-    """Tell the agent of an open request something.
+    """Send an agent a message.
 
-    MESSAGE is plain data as JSON, or a word. The agent reads it on its next visit to each site.
+    ID is an open request. MESSAGE is JSON or a word. The agent reads it on its next visit to each site.
     """
     value = None if message is None else _agent_options.plain_data(message, "MESSAGE")
     if value is None and agent is None:

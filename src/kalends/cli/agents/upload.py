@@ -1,4 +1,4 @@
-"""``kalends agent upload``: a script at the broker, under a name."""
+"""``kalends agent upload``: upload a script to the broker."""
 
 from __future__ import annotations
 
@@ -11,15 +11,22 @@ from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.client.scripts import read_script
 
 
-@click.command("upload", cls=ServerCommand)
+@click.command(
+    "upload",
+    cls=ServerCommand,
+    examples=(
+        "kalends agent upload mornings mornings.py",
+        "kalends agent upload mornings mornings.py --json",
+    ),
+)
 @click.argument("name")
 @click.argument("file", type=click.Path(path_type=Path))
 @pass_settings
 def command(settings: Settings, name: str, file: Path) -> None:
-    """Keep a script at the broker, under a name.
+    """Upload a script to the broker.
 
-    It is checked first, and replaces what had this name. `kalends agent check FILE` says more about
-    what is wrong with it.
+    The broker checks it, and replaces an earlier script of this name. `kalends agent check FILE` explains
+    errors in detail.
     """
     source = read_script(file)
     zone = settings.time_zone()
