@@ -1,6 +1,7 @@
 """The commands of README.md and docs/first-booking.md work as they stand, from the first to the last.
 
-Only the directory of the demo is another one, so that nobody's own is in the way.
+Only the directory of the demo is another one, so that nobody's own is in the way. docs/README.md reaches
+every page of the documentation.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from transcripts import ROOT, environment
+from transcripts import EXAMPLES, ROOT, environment
 
 END_S_MAX = 60
 BLOCK = re.compile(
-    r"<!-- ([^:\n]+): tests/examples/test_readme\.py runs it -->\n```[a-z]+\n(.*?)```\n", re.DOTALL
+    r"<!-- ([^:\n]+): tests/examples/test_readme\.py [a-z]+ it -->\n```[a-z]+\n(.*?)```\n",
+    re.DOTALL,
 )
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)[^)]*\)")
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/first-booking.md"])
@@ -28,15 +31,39 @@ def test_its_commands_work_as_they_stand(document: str, tmp_path: Path) -> None:
     directory = tmp_path / "kalends-demo"
     text = (ROOT / document).read_text().replace("/tmp/kalends-demo", str(directory))
     blocks = BLOCK.findall(text)
-    (first, start), *others = blocks
-    assert first == "the first terminal"
-    assert others
-    with first_terminal(start, directory):
-        for kind, block in others:
-            run_block(kind, block, directory)
+    kinds = [kind for kind, _ in blocks]
+    first = kinds.index("the first terminal")
+    run_blocks(blocks[:first], directory)
+    assert blocks[first + 1 :]
+    with first_terminal(blocks[first][1], directory):
+        run_blocks(blocks[first + 1 :], directory)
 
 
-def run_block(kind: str, block: str, directory: Path) -> None:
+def test_the_index_of_the_documentation_reaches_every_page_and_no_link_is_dead() -> None:
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *EXAMPLES.rglob("*.md")]
+    linked = {document: links_of(document) for document in documents}
+    assert [path for paths in linked.values() for path in paths if not path.exists()] == []
+    index = ROOT / "docs" / "README.md"
+    assert set(documents) - {index, ROOT / "README.md"} <= linked[index]
+    assert index in linked[ROOT / "README.md"]
+
+
+def links_of(document: Path) -> set[Path]:
+    return {(document.parent / link).resolve() for link in LINK.findall(document.read_text())}
+
+
+def run_blocks(blocks: list[tuple[str, str]], directory: Path) -> None:
+    """Run the blocks in their order; an ``output`` is what the one before it prints."""
+    printed = ""
+    for kind, block in blocks:
+        if kind == "output":
+            assert block == printed
+        else:
+            printed = run_block(kind, block, directory)
+
+
+def run_block(kind: str, block: str, directory: Path) -> str:
+    """What `block` prints; it must end well."""
     enter = f". {directory}/environment\n"
     if kind == "python":
         command = [enter + f'exec {sys.executable} -c "$0"', block]
@@ -48,6 +75,7 @@ def run_block(kind: str, block: str, directory: Path) -> None:
         check=False,
     )  # fmt: skip
     assert run.returncode == 0, f"{block}\n{run.stdout}\n{run.stderr}"
+    return run.stdout
 
 
 @contextmanager
