@@ -35,7 +35,7 @@ _REMEDY: Final = "give what kalends calendar RESOURCE --json has printed"
 
 
 def load_calendars(text: str) -> dict[str, Shown]:
-    """The calendars in `text`: one printed calendar, several one behind the other, or a list of them.
+    """Return the calendars in `text`: one printed calendar, several one behind the other, or a list of them.
 
     Raises `InvalidInput` (`where` is the calendar's place, from 0) for anything else, and for a
     resource that is there twice.
@@ -80,7 +80,7 @@ def job_of(
     source: str, shown: Mapping[str, Shown], request: Request, user: str, round: int,
     inbox: Sequence[Any], wall_s: int,
 ) -> tuple[Job, list[Offer]]:  # fmt: skip
-    """The call of ``choose`` for `request` at the one site of `shown`, and the slots it is shown.
+    """Return the call of ``choose`` for `request` at the one site of `shown`, and the slots it is shown.
 
     Raises `InvalidInput` where `shown` is of several sites, or has nothing that the request asks for.
     """
@@ -157,7 +157,7 @@ def asks_of(request: Request, shown: Mapping[str, Shown]) -> tuple[Ask, ...]:
 def starts_of(
     request: Request, shown: Mapping[str, Shown], asks: Sequence[Ask], wall_s: int
 ) -> Starts:
-    """The grid of common starts: on everyone's grain, as round and as fine as a broker's.
+    """Return the grid of common starts: on everyone's grain, as round and as fine as a broker's.
 
     A request without an end is looked at for as long as its calendars reach.
     """

@@ -82,7 +82,10 @@ def view_hash(job: Job) -> str:
 def record_of(
     job: Job, outcome: Outcome, *, number: int, at_ms: int, rid: str, site: str
 ) -> RunRecord:
-    """The record of `job` that ended as `outcome`; an answer that is none is written as "bad-result"."""
+    """Return the record of `job` that ended as `outcome`.
+
+    An answer that is none is written as "bad-result".
+    """
     ended = judged(job, outcome)
     cost = ended.cost
     return RunRecord(
@@ -135,7 +138,7 @@ def decode(body: bytes) -> RunRecord:
 
 
 def _could_be_shown(record: RunRecord) -> bool:
-    """Whether all is plain data, and the slots that ``choose`` was shown have numbers."""
+    """Return whether all is plain data, and the slots that ``choose`` was shown have numbers."""
     if not _is_plain([*record.arguments, *record.inbox]):
         return False
     if record.function != "choose":

@@ -43,13 +43,16 @@ class Calendar(Protocol):
         """Take a booking out and return it; raises `NotFound`. O(log n + k)."""
 
     def change_state(self, booking_id: int, state: State, expires_ms: int | None) -> Booking:
-        """The booking, now in `state`; raises `NotFound`, or `InvalidInput` for a state that cannot be."""
+        """Return the booking, now in `state`.
+
+        Raises `NotFound`, or `InvalidInput` for a state that cannot be.
+        """
 
     def get(self, booking_id: int) -> Booking:
-        """The booking of this id; raises `NotFound`."""
+        """Return the booking of this id; raises `NotFound`."""
 
     def free(self, start: int, end: int) -> int:
-        """The smallest number of free units over ``[start, end)``. O(log n + k)."""
+        """Return the smallest number of free units over ``[start, end)``. O(log n + k)."""
 
     def walk(self, start: int, end: int) -> Iterator[Step]:
         """`steps`, one at a time; the calendar must not change meanwhile."""
@@ -58,7 +61,7 @@ class Calendar(Protocol):
         """Free units as ``(start, end, units)`` covering ``[start, end)``, equal neighbours joined."""
 
     def gaps(self, units: int, start: int, end: int) -> list[Interval]:
-        """The longest stretches with at least `units` free that overlap ``[start, end)``, in order.
+        """Return the longest stretches with at least `units` free that overlap ``[start, end)``, in order.
 
         They are whole, not clipped to the window; time begins at 0 and ends at `limits.TIME_S_MAX`.
         Raises `InvalidInput` for an empty window, or fewer units than 1. O(log n + their points).
@@ -72,14 +75,14 @@ class Calendar(Protocol):
         not_after: int,
         windows: Sequence[Interval] | None = None,
     ) -> int | None:
-        """The first start at which `units` are free for `length_s`, or None.
+        """Return the first start at which `units` are free for `length_s`, or None.
 
         The slot starts at or after `not_before`, ends at or before `not_after`, and lies inside one
         of `windows` (sorted, disjoint, not touching; None: anywhere).
         """
 
     def listing(self, start: int, end: int, count_max: int | None = None) -> list[Booking]:
-        """The bookings that overlap ``[start, end)``, ordered by (start, end, id).
+        """Return the bookings that overlap ``[start, end)``, ordered by (start, end, id).
 
         At most the first `count_max`; None: all.
         """
@@ -91,7 +94,7 @@ class Calendar(Protocol):
         """When the next hold expires; None when none will."""
 
     def copy(self) -> Calendar:
-        """An independent calendar with the same bookings, for what-if: try, look, throw away.
+        """Return an independent calendar with the same bookings, for what-if: try, look, throw away.
 
         Cheap: what neither of the two changes stays shared.
         """
@@ -103,5 +106,5 @@ class Calendar(Protocol):
 
 
 def new_calendar(capacity: int) -> Calendar:
-    """An empty calendar for `capacity` units; raises `InvalidInput` for what is no capacity."""
+    """Return an empty calendar for `capacity` units; raises `InvalidInput` for what is no capacity."""
     return UnitCalendar() if type(capacity) is int and capacity == 1 else CapacityCalendar(capacity)

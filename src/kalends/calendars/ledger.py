@@ -199,7 +199,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def _first_fit(self, units: int, length_s: int, start: int, end: int) -> int | None:
-        """The first start within ``[start, end)`` for at most `capacity` units, or None."""
+        """Return the first start within ``[start, end)`` for at most `capacity` units, or None."""
 
     @abstractmethod
     def _take(self, booking: Booking) -> None:
@@ -215,7 +215,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def _copy_amounts(self) -> Self:
-        """A new calendar with the same amounts, still without bookings."""
+        """Return a new calendar with the same amounts, still without bookings."""
 
     @abstractmethod
     def _check_amounts(self) -> None:
@@ -227,7 +227,7 @@ def _booked_twice(booking_id: int) -> Conflict:
 
 
 def occupied(start: int, end: int, units: int, free: int) -> Conflict:
-    """The error for a booking that finds too little free."""
+    """Return the error for a booking that finds too little free."""
     return Conflict(
         f"{units} wanted during [{start}, {end}), {free} free at its fullest",
         where="units",

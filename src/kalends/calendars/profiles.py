@@ -33,12 +33,12 @@ Change = tuple[int, int, int]
 def changed(
     steps: Iterable[Step], changes: Sequence[Change], start: int, end: int
 ) -> Iterator[Step]:
-    """The profile `steps` of ``[start, end)`` with `changes` added to it, and never below 0. Lazy."""
+    """Return the profile `steps` of ``[start, end)`` with `changes` added to it, and never below 0. Lazy."""
     return combine(steps, total(changes, start, end), lambda units, more: max(units + more, 0))
 
 
 def total(changes: Iterable[Change], start: int, end: int) -> Iterator[Step]:
-    """The sum of `changes` as a profile of ``[start, end)``."""
+    """Yield the sum of `changes` as a profile of ``[start, end)``."""
     borders: Counter[int] = Counter()
     for begin, finish, units in changes:
         if begin < end and start < finish:
@@ -70,7 +70,7 @@ def combine(
 
 
 def join(steps: Iterable[Step]) -> Iterator[Step]:
-    """The same profile with equal neighbours made one step. Lazy."""
+    """Yield the same profile with equal neighbours made one step. Lazy."""
     start = end = units = -1
     for step in steps:
         if step[2] == units:

@@ -39,7 +39,7 @@ NEXT_FIT_S: Final = 28 * 86_400
 
 
 def unknown_resource(name: str) -> Refusal:
-    """The refusal for a resource that does not exist, and for one that the asker may not see.
+    """Return the refusal for a resource that does not exist, and for one that the asker may not see.
 
     One text for both: an answer must not tell that a hidden resource exists.
     """
@@ -111,7 +111,7 @@ class ResourceCalendar:
         return refusal if refusal is not None else self._refusal_of_blackouts(start, end)
 
     def busy(self, principal: Principal, start: int, end: int, units: int, wall_s: int) -> Refusal:
-        """The refusal for `units` that are not free during ``[start, end)``.
+        """Return the refusal for `units` that are not free during ``[start, end)``.
 
         It tells when so much could be booked for so long, if it can within about `NEXT_FIT_S`.
         """
@@ -131,7 +131,7 @@ class ResourceCalendar:
         return self._refuse(RefusalCode.BUSY, detail)
 
     def free(self, start: int, end: int) -> int:
-        """The smallest number of free units over ``[start, end)``; rules are not looked at."""
+        """Return the smallest number of free units over ``[start, end)``; rules are not looked at."""
         return self.calendar.free(start, end)
 
     def book(self, booking: Booking) -> None:
@@ -202,7 +202,7 @@ class ResourceCalendar:
         not_after: int,
         wall_s: int,
     ) -> int | None:
-        """The first start at which `principal` could book `units` for `length_s`, or None.
+        """Return the first start at which `principal` could book `units` for `length_s`, or None.
 
         The slot lies in ``[not_before, not_after)``; its units are free, and `refusal` has nothing
         against holding it, nor against locking it where they may lock at times. None for who may not
@@ -276,7 +276,7 @@ class ResourceCalendar:
         return None
 
     def too_long(self, principal: Principal, length_s: int) -> Refusal | None:
-        """The refusal for a booking of `length_s`, at whatever time; None where it may be so long."""
+        """Return the refusal for a booking of `length_s`, at whatever time; None where it may be so long."""
         longest = self.rules.limits.deciding(principal, "longest_s")
         if longest is None or length_s <= longest.longest_s:
             return None

@@ -52,7 +52,7 @@ class UnitCalendar(Ledger):
         return [Interval(*gap) for gap in self._taken.gaps(start, end, limits.TIME_S_MAX)]
 
     def around(self, start: int, end: int) -> tuple[int, int]:
-        """The stretch around ``[start, end)`` that is free but for it: a booking, or all free.
+        """Return the stretch around ``[start, end)`` that is free but for it: a booking, or all free.
 
         Time begins at 0 and ends at `limits.TIME_S_MAX`. O(log n).
         """

@@ -39,7 +39,7 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _rows(name: str, found: Mapping[str, Mapping[str, ClassMetrics]]) -> Iterator[Sequence[object]]:
-    """One class under each policy; what is the same as in the row above is not said again.
+    """Yield one class under each policy; what is the same as in the row above is not said again.
 
     Where jobs are resized or stopped, classes by size or run time hold other jobs under each policy, maybe
     none: then nothing is best.

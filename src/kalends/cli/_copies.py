@@ -34,7 +34,7 @@ def run(settings: Settings, text: str, options: _booking_options.Options, copies
 def _settled(
     settings: Settings, client: SyncClient, asked: _booking_options.Asked, view: RequestView
 ) -> RequestView:
-    """A copy once it is settled; one that fails is shown as it is, for the others stand."""
+    """Return a copy once it is settled; one that fails is shown as it is, for the others stand."""
     if view.state != "open":
         return view
     try:

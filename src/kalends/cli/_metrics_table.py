@@ -27,7 +27,7 @@ neither (0)."""
 
 
 def lines(results: Sequence[Result], conditions: str = "") -> Iterator[str]:
-    """The table, a result a row; above it what was replayed, and under which `conditions`."""
+    """Yield the table, a result a row; above it what was replayed, and under which `conditions`."""
     first = results[0]
     also = f" ({conditions})" if conditions else ""
     yield f"{_jobs(first.jobs)} on {_nodes(first.nodes)}{also}; times in seconds"
@@ -48,7 +48,10 @@ def _resized(results: Sequence[Result]) -> bool:
 
 
 def _column(heading: str, results: Sequence[Result]) -> list[str]:
-    """The heading and the values as shown; what looks as good as the best is marked, unless all does."""
+    """Return the heading and the values as shown.
+
+    What looks as good as the best is marked, unless all does.
+    """
     field, shown, sign = COLUMNS[heading]
     values = [getattr(result, field) for result in results]
     best = shown(max(values, key=lambda value: value * sign))

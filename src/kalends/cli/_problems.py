@@ -29,7 +29,7 @@ def lines(error: KalendsError) -> list[str]:
 
 
 def refusal_lines(refusals: Iterable[Refusal]) -> list[str]:
-    """One line for each refusal: where, the code, and why, with the owner's rule."""
+    """Return one line for each refusal: where, the code, and why, with the owner's rule."""
     refusals = tuple(refusals)
     if not refusals:
         return []

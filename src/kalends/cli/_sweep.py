@@ -80,7 +80,7 @@ def _loads(text: str) -> list[float]:
 
 
 def as_cells(cells: Sequence[Cell]) -> list[dict[str, object]]:
-    """The cells as they are printed with ``--json``."""
+    """Return the cells as they are printed with ``--json``."""
     return [
         {
             "policy": cell.policy,
@@ -93,7 +93,7 @@ def as_cells(cells: Sequence[Cell]) -> list[dict[str, object]]:
 
 
 def lines(cells: Sequence[Cell]) -> Iterator[str]:
-    """A row for each cell: means, and where there are several replays how sure they are."""
+    """Yield a row for each cell: means, and where there are several replays how sure they are."""
     repeats = len(cells[0].results)
     if repeats > 1:
         yield f"means of {repeats} shaken replays, with 95 % confidence intervals; times in seconds"

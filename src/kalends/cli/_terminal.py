@@ -25,7 +25,7 @@ def console() -> Console:
 
 
 def glyphs() -> dict[_timeline.State, str]:
-    """The signs to draw with: plain ones where standard output cannot show the others."""
+    """Return the signs to draw with: plain ones where standard output cannot show the others."""
     return _timeline.UNICODE if can_print("█▒·") else _timeline.ASCII
 
 
@@ -39,7 +39,7 @@ def print_lines(lines: Iterable[_timeline.Line], terminal: Console) -> None:
 
 
 def can_print(text: str) -> bool:
-    """Whether standard output can show every sign of `text`."""
+    """Return whether standard output can show every sign of `text`."""
     try:
         text.encode(sys.stdout.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

@@ -73,7 +73,7 @@ class Grid:
 
 
 def moments(view: CalendarView) -> list[Moment]:
-    """The calendar as steps: what is locked, held and free between one change and the next."""
+    """Return the calendar as steps: what is locked, held and free between one change and the next."""
     deltas: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
     pieces = [(slot.start, slot.end, slot.units, slot.state) for slot in view.slots]
     pieces += [(start, end, units, "available") for start, end, units in view.free]
@@ -95,7 +95,7 @@ def moments(view: CalendarView) -> list[Moment]:
 
 
 def grid(view: CalendarView, width: int) -> Grid:
-    """The calendar in at most `width` columns of a length that people can reckon with."""
+    """Return the calendar in at most `width` columns of a length that people can reckon with."""
     length_s = view.end - view.start
     column_s = _at_least(-(-length_s // width))
     steps, first = moments(view), 0
@@ -111,7 +111,7 @@ def grid(view: CalendarView, width: int) -> Grid:
 
 
 def stack(moment: Moment, capacity: int, rows: int) -> list[State]:
-    """One column as `rows` states from below; whatever is taken shows in at least one of them."""
+    """Return one column as `rows` states from below; whatever is taken shows in at least one of them."""
     locked = _share(moment.locked, capacity, rows)
     taken = max(_share(moment.taken, capacity, rows), min(rows, locked + (moment.held > 0)))
     if moment.held and taken == locked > 1:
@@ -127,7 +127,7 @@ def stack(moment: Moment, capacity: int, rows: int) -> list[State]:
 
 
 def draw(view: CalendarView, zone: ZoneInfo, *, width: int, glyphs: dict[State, str]) -> list[Line]:
-    """The drawing, its time axis and its legend, within `width` characters."""
+    """Return the drawing, its time axis and its legend, within `width` characters."""
     capacity = view.resource.capacity
     rows = min(capacity, ROWS_MAX)
     margin = len(str(capacity)) + 1
@@ -172,7 +172,7 @@ def _merged(states: Sequence[State], glyphs: dict[State, str]) -> Line:
 
 
 def _axis(drawn: Grid, zone: ZoneInfo) -> tuple[str, str]:
-    """The marks and the labels under the columns, where the zone's clocks show round times."""
+    """Return the marks and the labels under the columns, where the zone's clocks show round times."""
     step_s = _at_least(drawn.column_s * LABEL_WIDTH_MIN)
     marks, labels = "", ""
     before = None
@@ -194,7 +194,7 @@ def _label(local: datetime, step_s: int) -> str:
 
 
 def _wrapped(pieces: Line, width: int) -> list[Line]:
-    """The legend in lines of at most `width`, broken between its entries."""
+    """Return the legend in lines of at most `width`, broken between its entries."""
     lines: list[Line] = [[pieces[0]]]
     used = len(pieces[0][0])
     for gap, glyph, meaning in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):

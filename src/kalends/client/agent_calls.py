@@ -21,7 +21,7 @@ class AgentCalls(ABC):
 
     @abstractmethod
     def new_key(self) -> str:
-        """A key for a call that can be repeated."""
+        """Return a key for a call that can be repeated."""
 
     async def upload_agent(self, name: str, source: str) -> calls.AgentView:
         """Keep the script `source` under `name`, in place of what had this name; repeating is harmless.
@@ -39,11 +39,11 @@ class AgentCalls(ABC):
         return await self._caller.call(body, "agent_upload", calls.AgentView)
 
     async def agents(self) -> tuple[calls.AgentView, ...]:
-        """The caller's scripts, without their sources."""
+        """Return the caller's scripts, without their sources."""
         return (await self._caller.call(calls.ListAgents(), "agent_list", calls.Agents)).agents
 
     async def agent(self, name_or_hash: str) -> calls.AgentView:
-        """One script of the caller, with its source."""
+        """Return one script of the caller, with its source."""
         body = calls.AgentRef(name=name_or_hash)
         return await self._caller.call(body, "agent_show", calls.AgentView)
 
@@ -74,7 +74,7 @@ class AgentCalls(ABC):
         return (await self._caller.call(body, "agent_runs", calls.Runs)).runs
 
     async def agent_run(self, number: str | int) -> calls.RunView:
-        """One run at this site with its record: what is needed to run it again elsewhere."""
+        """Return one run at this site with its record: what is needed to run it again elsewhere."""
         return await self._caller.call(calls.RunRef(run=str(number)), "agent_run", calls.RunView)
 
     async def _upload(self, script: NamedScript) -> None:

@@ -39,7 +39,9 @@ class NewLength:
             )
 
     def length_s(self, view: RequestView) -> int:
-        """The new length of `view`; raises `InvalidInput` when it would go the wrong way, or to nothing.
+        """Return the new length of `view`.
+
+        Raises `InvalidInput` when it would go the wrong way, or to nothing.
 
         As long as it is now is no error, so that a repeated call says the same again.
         """
@@ -57,7 +59,10 @@ class NewLength:
 
 
 def _common_length_s(view: RequestView) -> int:
-    """The length of a reservation whose stages are all equally long; raises `InvalidInput` otherwise."""
+    """Return the length of a reservation whose stages are all equally long.
+
+    Raises `InvalidInput` otherwise.
+    """
     lengths_s = {claim.end - claim.start for claim in view.claims} or {view.end - view.start}
     if len(lengths_s) > 1:
         raise InvalidInput(

@@ -76,7 +76,7 @@ class Caller:
         self._fraction = fraction
 
     async def call(self, body: Body, name: str, answer: type[A]) -> A:
-        """The answer to `body`, sent as operation `name`.
+        """Return the answer to `body`, sent as operation `name`.
 
         Raises `InvalidInput` before sending anything that the server would refuse, the error that
         the server answered, `Unavailable` when nothing was done for want of a connection, and

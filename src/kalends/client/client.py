@@ -92,11 +92,11 @@ class Client(RequestCalls):
         return self._follows
 
     async def health(self) -> calls.Health:
-        """Whether the server is up and able to work."""
+        """Return whether the server is up and able to work."""
         return await self._caller.call(calls.Nothing(), "health", calls.Health)
 
     async def resources(self) -> calls.Resources:
-        """The resources that the caller may see, and which sites answer."""
+        """Return the resources that the caller may see, and which sites answer."""
         return await self._caller.call(calls.ListResources(), "resources", calls.Resources)
 
     async def calendar(
@@ -145,7 +145,7 @@ class Client(RequestCalls):
         )
 
     def new_key(self) -> str:
-        """A key for one booking or change, to note down before sending it."""
+        """Return a key for one booking or change, to note down before sending it."""
         return self._make_key()
 
     def time_s(self, when: Time) -> int:
@@ -163,7 +163,7 @@ class Client(RequestCalls):
         count: int = 5,
         explain: bool = False,
     ) -> calls.Found:
-        """The best `count` starts there are now, and otherwise who stands in the way; books nothing.
+        """Return the best `count` starts there are now, and otherwise who stands in the way; books nothing.
 
         With `explain` each start is priced, and the answer tells what stands in the way of better
         ones and how candidates would be polled.
@@ -224,7 +224,7 @@ class Client(RequestCalls):
         return await self._resize(id, by, duration, -1, key=key, wait_s=wait_s, units=units)
 
     async def audit(self, after: str = "") -> calls.Audited:
-        """A page of all claims or decisions, and any invariant that does not hold."""
+        """Return a page of all claims or decisions, and any invariant that does not hold."""
         return await self._caller.call(calls.Audit(after=after), "audit", calls.Audited)
 
     async def drain(self, on: bool = True) -> calls.Health:

@@ -22,7 +22,7 @@ TransportName = Literal["session", "http"]
 
 
 def _new_key() -> str:
-    """A key that nobody else makes. It begins with the time, so that a broker finds its row among the
+    """Return a key that nobody else makes. It begins with the time, so that a broker finds its row among the
     newest, not anywhere in its index."""
     return request_id(time.time_ns() // 1_000_000, secrets.randbits(74))
 
@@ -44,7 +44,7 @@ def connect(
     fraction: Callable[[], float] = random.random,
     new_key: Callable[[], str] = _new_key,
 ) -> Client:
-    """A client of the broker or site at `url`, to be used as ``async with connect(url) as client``.
+    """Return a client of the broker or site at `url`, to be used as ``async with connect(url) as client``.
 
     Nothing is sent yet. `token` is sent where the server asks for one; `user` and `groups` name the
     caller to a server in open mode. `ca` is a file of certificates to trust. Times given as text are
@@ -79,7 +79,7 @@ def connect(
 
 
 def _open_transport(name: TransportName, access: Access) -> Transport:
-    """Each way imports only itself."""
+    """Open the transport, importing only the one that is used."""
     if name == "session":
         from kalends.client.session import SessionTransport
 

@@ -79,7 +79,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _answer(response: aiohttp.ClientResponse, received: bytes, url: str) -> Any:
-    """The answer's plain values; raises the error that the server answered."""
+    """Return the answer's plain values; raises the error that the server answered."""
     try:
         if response.status == 200 and response.content_type == codec.MSGPACK:
             return codec.decode_msgpack(received, object, bytes_max=ANSWER_BYTES_MAX)
@@ -103,7 +103,7 @@ def _problem(content_type: str, received: bytes) -> Problem | None:
 
 
 def _without_problem(status: int, url: str, wait_s: float) -> KalendsError | ConnectionFailed:
-    """An answer without problem details comes from a proxy: a failed gateway leaves things open."""
+    """Return the error for an answer without problem details, as a proxy gives it."""
     if status in (502, 504):
         return ConnectionFailed(f"a gateway before the server failed ({status})", sent=True)
     return error_from_status(status, url, wait_s)

@@ -78,7 +78,7 @@ def request_from(
     now_s: int,
     zone: ZoneInfo,
 ) -> Request:
-    """The request that is sent; `request` in Python form already says when, and is taken as it is.
+    """Return the request that is sent; `request` in Python form already says when, and is taken as it is.
 
     Raises `InvalidInput` for anything that cannot be understood or can never be right.
     """

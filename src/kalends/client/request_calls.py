@@ -178,7 +178,7 @@ class RequestCalls(AgentCalls):
         count: int = 100,
         before: str = "",
     ) -> tuple[calls.RequestView, ...]:
-        """The caller's requests, newest first: `count` of them, older than id `before`.
+        """Return the caller's requests, newest first: `count` of them, older than id `before`.
 
         `everyone` lists all users' requests and needs the scope ``audit``.
         """
@@ -186,7 +186,7 @@ class RequestCalls(AgentCalls):
         return (await self._caller.call(body, "list", calls.Requests)).requests
 
     async def waiting_list(self) -> tuple[calls.RequestView, ...]:
-        """The caller's requests that are in line or on a waiting list, newest first."""
+        """Return the caller's requests that are in line or on a waiting list, newest first."""
         waiting: tuple[calls.RequestView, ...] = ()
         before = ""
         while True:
@@ -212,7 +212,7 @@ class RequestCalls(AgentCalls):
     async def events(
         self, after: int = -1, *, id: str = "", wait_s: float = WATCH_WAIT_S
     ) -> calls.Events:
-        """One look for `watch`: what happened after event number `after`, -1 for from now on."""
+        """Return one look for `watch`: what happened after event number `after`, -1 for from now on."""
         body = calls.Watch(after=after, id=id, wait_ms=milliseconds(wait_s))
         return await self._caller.call(body, "watch", calls.Events)
 
@@ -230,7 +230,10 @@ class RequestCalls(AgentCalls):
         on_progress: Progress | None = None,
         **when: Unpack[When],
     ) -> tuple[calls.RequestView, ...]:
-        """The view of one booking for each of `numbers`, which ends its key; held where `hold_s` is given."""
+        """Return the view of one booking for each of `numbers`, which ends its key.
+
+        Held where `hold_s` is given.
+        """
         script = named_script(agent)
         asked = calls.Book(
             key=key or self.new_key(),

@@ -30,7 +30,7 @@ class Backoff:
     wait_s_max: float = 5.0
 
     def wait_s(self, tries: int, fraction: float, asked_s: float = 0.0) -> float:
-        """The wait after `tries` failed sends, for a random `fraction` in [0, 1).
+        """Return the wait after `tries` failed sends, for a random `fraction` in [0, 1).
 
         Never shorter than the server asked for (`asked_s`).
         """
@@ -39,7 +39,7 @@ class Backoff:
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether trying again may help: nobody answered, or the answer was "not now"."""
+    """Return whether trying again may help: nobody answered, or the answer was "not now"."""
     if isinstance(error, LimitExceeded):
         return error.retry_after_s > 0
     return isinstance(error, ConnectionFailed | Unavailable)

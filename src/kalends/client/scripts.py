@@ -43,7 +43,10 @@ def named_script(agent: Agent) -> NamedScript:
 
 
 def read_script(path: Path) -> str:
-    """The text of a script's file; raises `InvalidInput` when it cannot be read, `TooLarge` above 32 kB."""
+    """Return the text of a script's file.
+
+    Raises `InvalidInput` when it cannot be read, `TooLarge` above 32 kB.
+    """
     try:
         with path.open("rb") as file:
             raw = file.read(SCRIPT_BYTES_MAX + 1)
@@ -66,7 +69,7 @@ def read_script(path: Path) -> str:
 
 
 def message_text(message: Any) -> str:
-    """A message for an agent as it is sent; raises `InvalidInput` for what is no plain data."""
+    """Return a message for an agent as it is sent; raises `InvalidInput` for what is no plain data."""
     try:
         return msgspec.json.encode(message).decode()
     except (TypeError, ValueError, RecursionError) as error:

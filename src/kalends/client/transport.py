@@ -27,7 +27,7 @@ class Transport(Protocol):
     """Carries one call to the server and its answer back."""
 
     async def call(self, operation: Operation, body: Body, timeout_s: float) -> Any:
-        """The answer to one send of `body`, as plain maps, lists and scalars.
+        """Return the answer to one send of `body`, as plain maps, lists and scalars.
 
         Raises the typed error that the server answered, or `ConnectionFailed` when there was no
         answer within `timeout_s`. Cancelling gives up the answer; the server may still act.
@@ -88,7 +88,7 @@ class Access:
 
 
 def error_from_status(status: int, url: str, retry_after_s: float = 0.0) -> KalendsError:
-    """The typed error for a refusal without problem details, as proxies and handshakes give it."""
+    """Return the typed error for a refusal without problem details, as proxies and handshakes give it."""
     if status == 401:
         return NotAuthenticated(
             "the server does not accept us without a valid token",
@@ -111,7 +111,7 @@ def error_from_status(status: int, url: str, retry_after_s: float = 0.0) -> Kale
 
 
 def retry_after_s(header: str | None) -> float:
-    """The seconds in a ``Retry-After`` header; 0 for none, and for the date form."""
+    """Return the seconds in a ``Retry-After`` header; 0 for none, and for the date form."""
     return float(header) if header and header.isdecimal() else 0.0
 
 

@@ -31,7 +31,7 @@ def local_zone() -> ZoneInfo:
 
 
 def _localtime_name() -> str:
-    """The zone's name in the place that ``/etc/localtime`` links to; empty when it links nowhere."""
+    """Return the zone's name in the place that ``/etc/localtime`` links to; empty when it links nowhere."""
     try:
         target = os.readlink(_LOCALTIME)
     except OSError:

@@ -33,7 +33,7 @@ def described(info: ResourceInfo) -> dict[str, AttributeValue]:
 
 
 def matches(attributes: Mapping[str, AttributeValue], comparisons: Iterable[Attribute]) -> bool:
-    """Whether `attributes` meet every one of `comparisons` (the module says how); true for none."""
+    """Return whether `attributes` meet every one of `comparisons` (the module says how); true for none."""
     return all(
         comparison.name in attributes and _holds(attributes[comparison.name], comparison)
         for comparison in comparisons

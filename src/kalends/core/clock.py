@@ -31,7 +31,7 @@ class LogicalClock:
 
     @classmethod
     def resumed(cls, persisted: int, wall_ms: int) -> LogicalClock:
-        """The clock of a new start: above `persisted`, but near enough to wall time to be followed.
+        """Return the clock of a new start: above `persisted`, but near enough to wall time to be followed.
 
         A bound is stored ahead of the clock, so each start begins ahead of the one before. Without an
         end to that, a server that is restarted again and again would run away from all its peers. A
@@ -46,7 +46,7 @@ class LogicalClock:
         return self._value
 
     def tick(self, wall_ms: int) -> int:
-        """A new stamp, greater than every stamp seen here before, unless the clock was astray."""
+        """Return a new stamp, greater than every stamp seen here before, unless the clock was astray."""
         if self._value > wall_ms + ASTRAY_MS:
             self._value = wall_ms
         self._value = max(self._value + 1, wall_ms)

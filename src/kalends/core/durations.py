@@ -71,7 +71,7 @@ def parse_offset(text: str, *, where: str = "offset", furthest_s: int = limits.O
 
 
 def format_duration(length_s: int) -> str:
-    """The shortest exact text of a duration: 5400 is ``1h30m``; whole days stay days, not weeks.
+    """Return the shortest exact text of a duration: 5400 is ``1h30m``; whole days stay days, not weeks.
 
     >>> format_duration(90061)
     '1d1h1m1s'

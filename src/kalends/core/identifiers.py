@@ -69,7 +69,7 @@ def whole(pattern: str) -> str:
 
 
 def request_id(wall_ms: int, random_bits: int) -> str:
-    """A UUID version 7 (RFC 9562 section 5.7) from `wall_ms` and 74 random bits.
+    """Return a UUID version 7 (RFC 9562 section 5.7) from `wall_ms` and 74 random bits.
 
     Pure: the caller brings time and randomness, so that a simulation replays bit for bit.
     """
@@ -97,5 +97,5 @@ def split_resource(name: str) -> tuple[str, str]:
 
 
 def short_id(rid: str) -> str:
-    """The last eight digits of `rid`: what people are shown, and what the command line accepts."""
+    """Return the last eight digits of `rid`: what people are shown, and what the command line accepts."""
     return rid[-8:]

@@ -41,5 +41,5 @@ class Moment(NamedTuple):
 
 
 def align_up(time_s: int, grain_s: int) -> int:
-    """The first multiple of `grain_s` at or after `time_s`."""
+    """Return the first multiple of `grain_s` at or after `time_s`."""
     return -(-time_s // grain_s) * grain_s

@@ -16,7 +16,7 @@ class Beat(NamedTuple):
         return time_s % self.modulus == self.remainder
 
     def next(self, time_s: int) -> int:
-        """The first time of the beat at or after `time_s`."""
+        """Return the first time of the beat at or after `time_s`."""
         return time_s + (self.remainder - time_s) % self.modulus
 
     def number_in(self, first: int, last: int) -> int:
@@ -25,7 +25,10 @@ class Beat(NamedTuple):
         return (last - self.remainder) // self.modulus - before
 
     def both(self, other: Beat) -> Beat | None:
-        """The times of both beats, again a beat (Chinese remainder theorem); None when they never meet."""
+        """Return the times of both beats, again a beat (Chinese remainder theorem).
+
+        None when they never meet.
+        """
         common = gcd(self.modulus, other.modulus)
         apart = other.remainder - self.remainder
         if apart % common:

@@ -175,7 +175,7 @@ def term_interval(request: Request, term: Term, start: int) -> Interval:
 
 
 def span(request: Request) -> tuple[int, int]:
-    """The earliest begin and the latest end of all stages, in seconds from the common start.
+    """Return the earliest begin and the latest end of all stages, in seconds from the common start.
 
     ``(0, 3600)`` for a plain hour; the first is negative where a stage begins before the start. Over
     all alternatives together.
@@ -191,7 +191,7 @@ def span_of(request: Request, alternative: Alternative) -> tuple[int, int]:
 
 
 def shortest_stage_s(request: Request) -> int:
-    """The length of the shortest stage of any alternative."""
+    """Return the length of the shortest stage of any alternative."""
     return min(
         term.duration_s or request.duration_s
         for alternative in request.alternatives

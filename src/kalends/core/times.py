@@ -64,7 +64,7 @@ _REMEDY: Final = (
 
 
 def zone_named(name: str | ZoneInfo) -> ZoneInfo:
-    """The IANA zone `name`; raises `InvalidInput` with near matches when there is none."""
+    """Return the IANA zone `name`; raises `InvalidInput` with near matches when there is none."""
     if isinstance(name, ZoneInfo):
         return name
     try:
@@ -99,7 +99,7 @@ def check_time(time_s: float, *, where: str = "time") -> int:
 
 
 def parse_time(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "time") -> int:
-    """The time in seconds UTC that `text` means at `now_s` in `zone` (the module says how).
+    """Return the time in seconds UTC that `text` means at `now_s` in `zone` (the module says how).
 
     Raises `InvalidInput` (at `where`) for what cannot be understood, and for a local time that the
     zone's clocks skip.
@@ -229,7 +229,7 @@ class _Reading(NamedTuple):
         return self.at(day, clock)[0]
 
     def to_come(self, day: date, step_days: int, clock: timedelta | None) -> int:
-        """The first instant at `clock` not before now, on `day` or `step_days` later."""
+        """Return the first instant at `clock` not before now, on `day` or `step_days` later."""
         skipped_already = (
             clock is not None
             and not _instants(_midnight(day) + clock, self.zone)
@@ -247,7 +247,7 @@ class _Reading(NamedTuple):
         return _instants(local, self.zone) or [self.resolve(local)]
 
     def resolve(self, local: datetime) -> int:
-        """The first instant at which the zone's clocks show `local`; refused when they never do."""
+        """Return the first instant at which the zone's clocks show `local`; refused when they never do."""
         instants = _instants(local, self.zone)
         if not instants:
             gap = _gap(local, self.zone)
@@ -260,7 +260,7 @@ class _Reading(NamedTuple):
         return instants[0]
 
     def first_moment(self, day: date) -> int:
-        """The start of `day`: midnight, or where the clocks skip midnight, the end of that gap."""
+        """Return the start of `day`: midnight, or where the clocks skip midnight, the end of that gap."""
         midnight = _midnight(day)
         if not _instants(midnight, self.zone):
             gap = _gap(midnight, self.zone)
@@ -327,7 +327,7 @@ def _shown(time_s: int, zone: ZoneInfo) -> datetime:
 
 
 def _gap(local: datetime, zone: ZoneInfo) -> _Gap:
-    """The gap that `local` lies in, by bisection between the readings with either offset."""
+    """Return the gap that `local` lies in, by bisection between the readings with either offset."""
     low = int(local.replace(tzinfo=zone, fold=1).timestamp())
     high = int(local.replace(tzinfo=zone, fold=0).timestamp())
     while high - low > 1:

@@ -19,7 +19,10 @@ def draw_all(
     mark: Interval | None = None,
     pointer: str = "^",
 ) -> list[_timeline.Line]:
-    """The `views` drawn within `width` characters, with one legend; `mark` is pointed at below each."""
+    """Return the `views` drawn within `width` characters, with one legend.
+
+    `mark` is pointed at below each.
+    """
     lines: list[_timeline.Line] = []
     legend: _timeline.Line = []
     for view in views:
@@ -44,7 +47,7 @@ def _title(view: CalendarView) -> str:
 
 
 def _pointed(view: CalendarView, mark: Interval, width: int, pointer: str) -> str:
-    """A line that points at the columns of `mark`."""
+    """Return a line that points at the columns of `mark`."""
     margin = len(str(view.resource.capacity)) + 1
     grid = _timeline.grid(view, max(width - margin - 1, 10))
     signs = "".join(_signs(grid, mark, pointer))

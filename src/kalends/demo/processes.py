@@ -61,7 +61,7 @@ async def stop(servers: Iterable[Server]) -> None:
 
 
 async def _address(name: str, process: Process, log: Path) -> str:
-    """The address that the server says it listens at."""
+    """Return the address that the server says it listens at."""
     assert process.stdout is not None
     try:
         async with asyncio.timeout(START_S_MAX):

@@ -41,7 +41,7 @@ def _directory(directory: Path | None) -> Iterator[Path]:
 
 
 async def _demo(settings: Settings, directory: Path, *, keep: bool) -> bool:
-    """Whether it was played to its end before a signal came."""
+    """Return whether it was played to its end before a signal came."""
     playing = asyncio.current_task()
     assert playing is not None
     played = stopping = False

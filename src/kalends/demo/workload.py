@@ -29,7 +29,7 @@ class JobBooking(NamedTuple):
 
 
 def job_bookings(lines: Sequence[str], now_s: int, grain_s: int) -> list[JobBooking]:
-    """The jobs that run at the excerpt's instant or start within a day of it, in order of start.
+    """Return the jobs that run at the excerpt's instant or start within a day of it, in order of start.
 
     Raises `InvalidInput` for lines that are no log.
     """

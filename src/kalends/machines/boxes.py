@@ -60,7 +60,7 @@ class BoxTopology(EnumeratedTopology):
                 yield _times(corner, self.unit_shape), shape, units
 
     def allowed(self, units: Sequence[int]) -> bool:
-        """Whether the hardware can make a partition of this box."""
+        """Return whether the hardware can make a partition of this box."""
         return True
 
     def links(self, unit: int) -> Iterator[int]:
@@ -85,7 +85,7 @@ class BoxTopology(EnumeratedTopology):
         return self._number([at // by for at, by in zip(place, self.unit_shape, strict=True)])
 
     def _serves(self, box: tuple[int, ...], nodes: int, shape: tuple[int, ...]) -> bool:
-        """Whether a box has so many nodes, and contains the shape in some orientation."""
+        """Return whether a box has so many nodes, and contains the shape in some orientation."""
         if nodes < 1 or prod(box) * self.unit_nodes < nodes:
             return False
         if not shape:
@@ -115,7 +115,7 @@ def _times(extent: Sequence[int], by: Sequence[int]) -> tuple[int, ...]:
 
 
 def _steps(extent: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """All places of a box, as seen from its lowest corner."""
+    """Return all places of a box, as seen from its lowest corner."""
     return product(*(range(length) for length in extent))
 
 

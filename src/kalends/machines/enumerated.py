@@ -53,7 +53,7 @@ class EnumeratedTopology(Topology):
 
     @abstractmethod
     def extents(self, nodes: int, shape: tuple[int, ...]) -> Iterable[Sequence[Any]]:
-        """The extents that may serve a request, as groups: the group liked best first.
+        """Return the extents that may serve a request, as groups: the group liked best first.
 
         Those of one group are equally good. All take the same number of units, the fewest that can
         serve the request. No group: it could never be configured. An extent is whatever `sites`
@@ -62,11 +62,11 @@ class EnumeratedTopology(Topology):
 
     @abstractmethod
     def sites(self, extent: Any) -> Iterable[tuple[tuple[int, ...], tuple[int, ...], list[int]]]:
-        """Every place where an extent may lie: the origin and shape in nodes, and the units."""
+        """Return every place where an extent may lie: the origin and shape in nodes, and the units."""
 
     @abstractmethod
     def links(self, unit: int) -> Iterable[int]:
-        """The units that are joined to a unit. Units with fewer than others lie at the edge."""
+        """Return the units that are joined to a unit. Units with fewer than others lie at the edge."""
 
     def granted(self, nodes: int, shape: tuple[int, ...]) -> int:
         choices = self._choices_for(nodes, shape)
@@ -99,7 +99,7 @@ class EnumeratedTopology(Topology):
         return units if known is partition else super().units_of(partition)
 
     def _choices_for(self, nodes: int, shape: tuple[int, ...]) -> list[list[Site]]:
-        """The sites for a request, in groups, the one liked best first."""
+        """Return the sites for a request, in groups, the one liked best first."""
         choices = self._choices.get((nodes, shape))
         if choices is None:
             if self._cached > MOST_CACHED or len(self._choices) > MOST_REQUESTS:

@@ -104,7 +104,7 @@ class Machine(Protocol):
         ...
 
     def units_of(self, partition: Partition) -> int:
-        """The units of a partition. Raises `InvalidInput` unless it is whole units of this machine."""
+        """Return the units of a partition. Raises `InvalidInput` unless it is whole units of this machine."""
         ...
 
     def find_beside(self, busy: int, nodes: int, shape: Sequence[int] = ()) -> Partition | None:
@@ -112,22 +112,24 @@ class Machine(Protocol):
         ...
 
     def granted(self, nodes: int, shape: Sequence[int] = ()) -> int:
-        """The fewest nodes that a request for `nodes` takes: whole units, whole subcubes; no state asked.
+        """Return the fewest nodes that a request for `nodes` takes: whole units, whole subcubes.
+
+        No state asked.
 
         0 if it could never be configured.
         """
         ...
 
     def could_ever_fit(self, nodes: int, shape: Sequence[int] = ()) -> bool:
-        """Whether the request could be configured on the empty machine with all nodes in service."""
+        """Return whether the request could be configured on the empty machine with all nodes in service."""
         ...
 
     def can_place(self, nodes: int, shape: Sequence[int] = ()) -> bool:
-        """Whether `place` would find room now; takes nothing."""
+        """Return whether `place` would find room now; takes nothing."""
         ...
 
     def find(self, nodes: int, shape: Sequence[int] = ()) -> Partition | None:
-        """The free partition that `place` would take; takes nothing."""
+        """Return the free partition that `place` would take; takes nothing."""
         ...
 
     def place(self, nodes: int, shape: Sequence[int] = ()) -> Partition | None:
@@ -154,15 +156,15 @@ class Machine(Protocol):
         ...
 
     def copy(self) -> Machine:
-        """An independent copy in the same state, for what-if."""
+        """Return an independent copy in the same state, for what-if."""
         ...
 
     def without(self, partitions: Iterable[Partition]) -> Machine:
-        """A copy that has the nodes of some partitions out of service, taken or not."""
+        """Return a copy that has the nodes of some partitions out of service, taken or not."""
         ...
 
     def verify(self, schedule: Sequence[Planned]) -> Verdict:
-        """Whether a whole schedule can be configured in its order; changes nothing.
+        """Return whether a whole schedule can be configured in its order; changes nothing.
 
         Jobs with a `partition` stand where they are. The others are placed in order of start, each for
         all of its time; what does not fit is a conflict, is left out, and the rest is looked at without

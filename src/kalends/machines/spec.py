@@ -33,7 +33,7 @@ class Architecture(msgspec.Struct, frozen=True):
 
 
 def machine_from(text: str) -> Machine:
-    """The machine that `text` names, empty and with all nodes in service.
+    """Return the machine that `text` names, empty and with all nodes in service.
 
     Raises `InvalidInput` with the right form for anything else.
     """

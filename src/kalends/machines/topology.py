@@ -63,11 +63,11 @@ class Topology(ABC):
 
     @abstractmethod
     def granted(self, nodes: int, shape: tuple[int, ...]) -> int:
-        """The fewest nodes that the request takes; 0 if it could never be configured."""
+        """Return the fewest nodes that the request takes; 0 if it could never be configured."""
 
     @abstractmethod
     def search(self, busy: int, nodes: int, shape: tuple[int, ...]) -> Site | None:
-        """The best site for the request among the units that are not `busy`; None: there is none."""
+        """Return the best site for the request among the units that are not `busy`; None: there is none."""
 
     def best(self, busy: int, nodes: int, shape: tuple[int, ...]) -> Site | None:
         """What `search` answers, remembered: plans ask the same thing again and again."""
@@ -80,20 +80,20 @@ class Topology(ABC):
         return answers[question]
 
     def nodes_of(self, unit: int) -> Sequence[int]:
-        """The nodes of a unit."""
+        """Return the nodes of a unit."""
         return (unit,)
 
     def unit_of(self, node: int) -> int:
-        """The unit that a node is in."""
+        """Return the unit that a node is in."""
         return node
 
     def partition(self, site: Site) -> Partition:
-        """The nodes of a site."""
+        """Return the nodes of a site."""
         nodes = sorted(node for unit in bits(site.units) for node in self.nodes_of(unit))
         return Partition(tuple(nodes), site.shape, site.origin)
 
     def mask(self, nodes: Collection[int]) -> int:
-        """The units of some nodes. Raises `InvalidInput` for nodes that the machine does not have."""
+        """Return the units of some nodes. Raises `InvalidInput` for nodes that the machine does not have."""
         units = 0
         for node in (min(nodes, default=0), max(nodes, default=0)):
             if not 0 <= node < self.nodes:
@@ -113,7 +113,7 @@ class Topology(ABC):
         return tuple(map(self.unit_of, range(self.nodes)))
 
     def units_of(self, partition: Partition) -> int:
-        """The units of a partition. Raises `InvalidInput` unless it is whole units of this machine."""
+        """Return the units of a partition. Raises `InvalidInput` unless it is whole units of this machine."""
         units = self.mask(partition.nodes)
         if not units or self.partition(Site(units)).nodes != partition.nodes:
             raise InvalidInput(
@@ -125,7 +125,7 @@ class Topology(ABC):
 
 
 def bits(mask: int) -> Iterator[int]:
-    """The numbers of the bits that are set, ascending."""
+    """Yield the numbers of the bits that are set, ascending."""
     while mask:
         lowest = mask & -mask
         yield lowest.bit_length() - 1

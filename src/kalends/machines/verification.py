@@ -69,7 +69,7 @@ class _Board:
         self.standing: list[_Standing] = []
 
     def during(self, start_s: int, end_s: int, *, fixed: bool = False) -> int:
-        """The units that are busy at some time in ``[start_s, end_s)``."""
+        """Return the units that are busy at some time in ``[start_s, end_s)``."""
         busy = self.unaccounted if fixed else self.always
         for begin_s, finish_s, units in self.standing:
             if begin_s < end_s and start_s < finish_s:
@@ -80,7 +80,10 @@ class _Board:
 def _suggested(
     topology: Topology, board: _Board, planned: Planned, units: int | None
 ) -> int | None:
-    """The earliest start for a conflict. Less is busy only where something ends: only then can it fit."""
+    """Return the earliest start for a conflict.
+
+    Less is busy only where something ends: only then can it fit.
+    """
     length_s = planned.end_s - planned.start_s
     later = {each.end_s for each in board.standing if each.end_s > planned.start_s}
     for start_s in sorted({planned.start_s, *later}):

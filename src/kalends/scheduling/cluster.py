@@ -32,7 +32,7 @@ class Promise(msgspec.Struct):
     extra: int
 
     def allows(self, job: Job, now: int) -> bool:
-        """Whether `job`, started now, leaves the promise standing."""
+        """Return whether `job`, started now, leaves the promise standing."""
         return now + job.requested_s <= self.shadow_s or job.nodes <= self.extra
 
     def started(self, job: Job, now: int) -> None:
@@ -84,7 +84,7 @@ class Cluster:
         self._out_nodes: frozenset[int] = frozenset()
 
     def could_ever_fit(self, job: Job) -> bool:
-        """Whether the job could run on the empty cluster."""
+        """Return whether the job could run on the empty cluster."""
         return job.nodes <= self.nodes
 
     def fits_in_service(self, job: Job) -> bool:
@@ -105,14 +105,14 @@ class Cluster:
         return free
 
     def settled(self, now: int) -> bool:
-        """Whether time alone frees nothing: what was refused is refused still, unless a job has ended.
+        """Return whether time alone frees nothing: what was refused is refused still, unless a job has ended.
 
         Not so where a running job's requested time is over, or where a reservation may have ended.
         """
         return not self.reserved and (not self.ends or self.ends[0][0] > now)
 
     def can_start(self, job: Job, now: int) -> bool:
-        """Whether the job fits now, and for all of its requested time."""
+        """Return whether the job fits now, and for all of its requested time."""
         free = self.free
         if job.nodes > free and job.nodes > self.free_at(now):
             return False
@@ -194,7 +194,7 @@ class Cluster:
         return stopped
 
     def fits_without(self, job: Job, now: int, gone: Collection[Job]) -> bool:
-        """Whether the job would fit now if the running jobs `gone` did not run. Changes nothing."""
+        """Return whether the job would fit now if the running jobs `gone` did not run. Changes nothing."""
         ends, free = self.ends, self.free
         self.ends = [each for each in ends if each[2] not in gone]
         self.free = free + sum(each.granted for each in gone)
@@ -309,7 +309,7 @@ class Cluster:
         insort(self.ends, (until_s, job.order, job))
 
     def _leaves_change(self, job: Job, nodes: int, now: int) -> bool:
-        """Whether all reservations keep their room if a running job changes, whenever it does."""
+        """Return whether all reservations keep their room if a running job changes, whenever it does."""
         molds = job.molds
         assert molds is not None
         # Whatever is done before the change, no more is left then than all of the job; the 1 is for times
@@ -321,7 +321,7 @@ class Cluster:
         return self._leaves_room(max(nodes, job.granted), job.until_s, now + longest_s)
 
     def _leaves_room(self, nodes: int, now: int, until_s: int) -> bool:
-        """Whether `nodes` more during ``[now, until_s)`` leave all reservations their room."""
+        """Return whether `nodes` more during ``[now, until_s)`` leave all reservations their room."""
         if nodes > self.free_at(now) - self.reservations.nodes_at(now):
             return False
         for time_s in self.reservations.starts_within(now, until_s):

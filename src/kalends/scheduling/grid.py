@@ -101,7 +101,7 @@ class Grid(Cluster):
         """Nodes out of service, for each part. They are numbered through, part by part."""
 
     def could_ever_fit(self, job: Job) -> bool:
-        """Whether the job could run on the empty grid. Raises `InvalidInput` for absurd components."""
+        """Return whether the job could run on the empty grid. Raises `InvalidInput` for absurd components."""
         self.placer.check(job)
         return self.placer.place(job, [part.nodes for part in self.parts]) is not None
 
@@ -161,7 +161,7 @@ class Grid(Cluster):
         return fits
 
     def promise(self, job: Job, now: int) -> Promise:
-        """The first requested end at which the job's components fit, if nothing else is started."""
+        """Return the first requested end at which the job's components fit, if nothing else is started."""
         if self.placer.place(job, self._in_service()) is None:
             return Promise(NEVER, NEVER)
         if self._kept:

@@ -33,13 +33,13 @@ class GridPlan:
             self.take(placed, max(begin, start), end)
 
     def free_during(self, start: int, end: int) -> list[int]:
-        """The fewest free nodes of each part at any time of ``[start, end)``, or at `start`."""
+        """Return the fewest free nodes of each part at any time of ``[start, end)``, or at `start`."""
         first = max(bisect_right(self.times, start) - 1, 0)
         last = max(bisect_left(self.times, end), first + 1)
         return [min(counts) for counts in zip(*self.free[first:last], strict=True)]
 
     def earliest(self, job: Job, not_before: int) -> tuple[int, Placed] | None:
-        """The first start, `not_before` or later, at which the job fits, and where it is placed then.
+        """Return the first start, `not_before` or later, at which the job fits, and where it is placed then.
 
         None if it does not even fit on what the last step, which never ends, has free.
         """
@@ -54,7 +54,7 @@ class GridPlan:
         return start + stretched(job.requested_s, self._placer.stretch(placed))
 
     def fits(self, placed: Placed, start: int, end: int) -> bool:
-        """Whether these nodes are free during all of ``[start, end)``."""
+        """Return whether these nodes are free during all of ``[start, end)``."""
         return all(map(int.__ge__, self.free_during(start, end), placed))
 
     def take(self, placed: Sequence[int], start: int, end: int) -> None:
@@ -80,7 +80,7 @@ class GridPlan:
         self.times[0] = max(self.times[0], now)
 
     def _border(self, time: int) -> int:
-        """The index of a step that begins at `time`, made if need be."""
+        """Return the index of a step that begins at `time`, made if need be."""
         index = bisect_left(self.times, time)
         if index == len(self.times) or self.times[index] != time:
             self.times.insert(index, time)

@@ -26,7 +26,7 @@ def grid_from(
     undivided: str = "total",
     reservations: Mapping[int, Iterable[Reservation]] | None = None,
 ) -> Grid:
-    """The empty grid that `text` names.
+    """Return the empty grid that `text` names.
 
     Clusters are joined by ``+``; the nodes of different speeds in one cluster by ``,``. `crossing` is
     ``once:SHARE``, ``each:SHARE`` or both joined by ``,`` (see `Crossing`); empty for no penalty. The
@@ -49,7 +49,7 @@ def grid_from(
 
 
 def crossing_from(text: str) -> Crossing:
-    """The crossing penalty that `text` names: ``once:0.2``, ``each:0.05``, ``once:0.2,each:0.05``."""
+    """Return the crossing penalty that `text` names: ``once:0.2``, ``each:0.05``, ``once:0.2,each:0.05``."""
     shares: dict[str, float] = {}
     for written in text.split(",") if text else ():
         found = _SHARE.fullmatch(written)

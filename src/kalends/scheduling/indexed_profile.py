@@ -58,7 +58,7 @@ class IndexedProfile(Profile):
         return None
 
     def _longest(self, nodes: int) -> list[int]:
-        """A bound for each stretch, as things stand now."""
+        """Return a bound for each stretch, as things stand now."""
         bounds = self._bounds.get(nodes)
         if bounds is None:
             bounds = self._bounds[nodes] = Bounds(len(self._ends))
@@ -91,7 +91,7 @@ class IndexedProfile(Profile):
         )
 
     def _gaps(self, nodes: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """All gaps that reach into ``[start, end)``."""
+        """Yield all gaps that reach into ``[start, end)``."""
         times, free = self.times, self.free
         steps = len(times)
         index = bisect_right(times, start) - 1
@@ -109,11 +109,11 @@ class IndexedProfile(Profile):
             yield gap_start, times[index] if index < steps else ENDLESS
 
     def _first_step(self, at: int) -> int:
-        """The step with which a stretch begins, or in the midst of which it does."""
+        """Return the step with which a stretch begins, or in the midst of which it does."""
         return bisect_right(self.times, self._ends[at - 1]) - 1 if at else 0
 
     def _begin(self, nodes: int, index: int) -> int:
-        """The first step of the gap that the step `index` lies in; itself if it has no room."""
+        """Return the first step of the gap that the step `index` lies in; itself if it has no room."""
         free = self.free
         while index and free[index] >= nodes and free[index - 1] >= nodes:
             index -= 1

@@ -21,7 +21,7 @@ def by_order(job: Job) -> int:
 
 
 def by_requested_time(job: Job) -> tuple[int, int]:
-    """The shortest first, ties in order of submission."""
+    """Return the shortest first, ties in order of submission."""
     return (job.requested_s, job.order)
 
 
@@ -75,7 +75,7 @@ class Line:
             yield from block
 
     def head(self) -> Job | None:
-        """The first; None of an empty line."""
+        """Return the first; None of an empty line."""
         return self._blocks[0][0] if self._blocks else None
 
     def append(self, job: Job) -> None:

@@ -33,7 +33,10 @@ class Rule(msgspec.Struct, frozen=True):
     level grows that another one lies on: its end is a scheduling point."""
 
     def ordered(self, lengths_s: Sequence[int]) -> list[int]:
-        """The indices of a block's requests in the order in which they are packed; ties as they came."""
+        """Return the indices of a block's requests in the order in which they are packed.
+
+        Ties as they came.
+        """
         indices = list(range(len(lengths_s)))
         if self.longest_first is not None:
             sign = -1 if self.longest_first else 1
@@ -75,7 +78,7 @@ class Packing:
         self.end_s = end_s
 
     def first_for_block(self, rule: Rule) -> int:
-        """The index of the lowest level that the next block may use: none that others have entered.
+        """Return the index of the lowest level that the next block may use: none that others have entered.
 
         An open-ended level has no end that the block could be put behind.
         """
@@ -102,7 +105,7 @@ class Packing:
     def gap(
         self, nodes: int, length_s: int, not_before_s: int, first: int = 0
     ) -> tuple[int, Level] | None:
-        """The earliest time, and its level, at which a request fits and makes no level longer."""
+        """Return the earliest time, and its level, at which a request fits and makes no level longer."""
         for level in self.levels[first:]:
             begin_s = max(level.start_s, not_before_s)
             start_s = self.profile.within(nodes, length_s, begin_s, level.end_s)

@@ -97,7 +97,7 @@ class MappedCluster(Cluster):
         return True
 
     def unreserved(self, partition: Partition, start_s: int, end_s: int) -> bool:
-        """Whether no advance reservation has any of these nodes during ``[start_s, end_s)``."""
+        """Return whether no advance reservation has any of these nodes during ``[start_s, end_s)``."""
         nodes = set(partition.nodes)
         return all(
             end_s <= room.start_s or room.end_s <= start_s or nodes.isdisjoint(reserved.nodes)
@@ -105,7 +105,7 @@ class MappedCluster(Cluster):
         )
 
     def would_get(self, job: Job, now: int) -> Partition | None:
-        """The partition that `start` would give; takes nothing."""
+        """Return the partition that `start` would give; takes nothing."""
         return self._board(now, now + job.requested_s).find(job.nodes, job.shape)
 
     def end(self, job: Job) -> None:
@@ -149,7 +149,7 @@ class MappedCluster(Cluster):
         self._count_out_of_service(self.machine.out_of_service)
 
     def promise(self, job: Job, now: int) -> Promise:
-        """The first end of a requested time, or of a reservation, at which the mapper has a place."""
+        """Return the first end of a requested time, or of a reservation, at which the mapper has a place."""
         self._vacate(now)
         granted = self.machine.granted(job.nodes, job.shape)
         board = self.machine.copy()
@@ -178,7 +178,7 @@ class MappedCluster(Cluster):
         return MappedPlan(now, self.machine, taken)
 
     def _board(self, now: int, until_s: int) -> Machine:
-        """The machine as a job sees it that would run during ``[now, until_s)``."""
+        """Return the machine as a job sees it that would run during ``[now, until_s)``."""
         self._vacate(now)
         return self._without_rooms(self.machine, now, until_s)
 

@@ -38,7 +38,7 @@ class MappedPlan:
     def earliest(
         self, job: Job, not_before: int, before: int = NEVER, booked: Booked | None = None
     ) -> Booked | None:
-        """The first start in ``[not_before, before)`` at which the job has a place, and its partition.
+        """Return the first start in ``[not_before, before)`` at which the job has a place, and its partition.
 
         It is free for all of the requested time; of those that are, it is the one that the mapper likes
         best. What the job has `booked` itself, from `before` or later on, is free to it. None: there is
@@ -111,7 +111,10 @@ class MappedPlan:
         return busy
 
     def _borders(self, start: int, end: int) -> tuple[int, int]:
-        """The indices of the steps that begin at `start` and `end`, made if need be; equal if it is empty."""
+        """Return the indices of the steps that begin at `start` and `end`, made if need be.
+
+        Equal if it is empty.
+        """
         if end <= start:
             return 0, 0
         return self._border(start), self._border(end)

@@ -12,7 +12,7 @@ from kalends.scheduling.queued_plan import QueuedPlan
 
 
 def sizes_of(job: Job) -> tuple[int, ...]:
-    """The sizes that a waiting job can be started on, ascending: one, if it is rigid or ran before."""
+    """Return the sizes that a waiting job can be started on, ascending: one, if it is rigid or ran before."""
     return (job.nodes,) if job.molds is None or job.start_s >= 0 else job.molds.sizes
 
 
@@ -63,7 +63,7 @@ class Molding:
         return self.policy.wake_at(now)
 
     def chosen(self, job: Job, now: int) -> int:
-        """The size on which a job that is submitted now is expected to be over first."""
+        """Return the size on which a job that is submitted now is expected to be over first."""
         plan = QueuedPlan(self.cluster.plan(now))
         for other in self.policy.waiting():
             if plan.has_room(other.nodes):

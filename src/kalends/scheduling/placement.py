@@ -46,7 +46,7 @@ class ClusterSpec(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, nodes: int, speed: float = 1.0) -> ClusterSpec:
-        """A cluster of identical nodes."""
+        """Return a cluster of identical nodes."""
         return cls((Part(nodes, speed),))
 
     @property
@@ -145,7 +145,7 @@ class Placer:
     def place_during(
         self, job: Job, start_s: int, free_during: Callable[[int, int], Sequence[int]]
     ) -> Placed | None:
-        """The same where what is free depends on how long it is needed, and that on where it runs.
+        """Return the same where what is free depends on how long it is needed, and that on where it runs.
 
         Placed for the shortest run first, and again for the run found, until it is long enough:
         a longer one never finds more free nodes, so that this ends.
@@ -169,7 +169,7 @@ class Placer:
         return self.crossing.factor(sum(map(bool, self.by_cluster(placed)))) / slowest
 
     def by_cluster(self, placed: Sequence[int]) -> list[int]:
-        """The nodes of each cluster, all its parts together."""
+        """Return the nodes of each cluster, all its parts together."""
         return [sum(placed[index] for index in span) for span in self._spans]
 
     def _amounts(

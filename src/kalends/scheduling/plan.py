@@ -58,7 +58,7 @@ class Plan:
         self._turns = count()
 
     def end_s(self, now: int) -> int:
-        """The scheduling point behind all that runs and is planned."""
+        """Return the scheduling point behind all that runs and is planned."""
         return max(self._running_until_s(now), self.levels[-1].end_s if self.levels else now)
 
     def preplanned_s(self, now: int) -> int:
@@ -66,7 +66,10 @@ class Plan:
         return self.bookings[-1].start_s - now if self.bookings else 0
 
     def packing(self, now: int, *, copied: bool = False) -> Packing:
-        """The plan as levels over free nodes; `copied` levels may be packed without any effect here."""
+        """Return the plan as levels over free nodes.
+
+        `copied` levels may be packed without any effect here.
+        """
         planned = [
             (max(each.start_s, now), max(each.start_s, now) + each.length_s, each.nodes)
             for each in self.bookings
@@ -84,7 +87,7 @@ class Plan:
         ]
 
     def level_now(self, now: int) -> Level:
-        """The level that is being worked on. There must be no bookings."""
+        """Return the level that is being worked on. There must be no bookings."""
         self.clear(now)
         if not self.levels:
             self.levels.append(Level(now, self.end_s(now)))
@@ -120,7 +123,7 @@ class Plan:
         self._reach(booking.level, now + booking.length_s)
 
     def withdraw(self, job: Job) -> bool:
-        """The job is not wanted any more; says whether it was planned here."""
+        """Drop a job; return whether it was planned here."""
         for booking in self.bookings:
             if booking.job is job:
                 self._remove(booking)
@@ -201,7 +204,7 @@ class Plan:
         return found
 
     def _unreserved(self, inside: list[Booking], earlier_s: int, now: int) -> bool:
-        """Whether a level, moved so, leaves all advance reservations alone."""
+        """Return whether a level, moved so, leaves all advance reservations alone."""
         cluster = self.cluster
         profile = cluster.plan(now)
         for booking in inside:
@@ -221,7 +224,7 @@ class Plan:
         return max(ends[-1][0], now) if ends else now
 
     def _joins(self, booking: Booking, level: Level, now: int) -> bool:
-        """Whether the nodes suffice at the beginning of a level that is not verified."""
+        """Return whether the nodes suffice at the beginning of a level that is not verified."""
         inside = [each for each in self.bookings if each.level is level]
         if any(each.partition is not None for each in inside):
             return False

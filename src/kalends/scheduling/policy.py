@@ -38,7 +38,7 @@ class Policy(Protocol):
         ...
 
     def waiting(self) -> Iterator[Job]:
-        """The jobs that wait, in the order in which they were submitted (preempted ones too)."""
+        """Return the jobs that wait, in the order in which they were submitted (preempted ones too)."""
         ...
 
     def wake_at(self, now: int) -> int | None:

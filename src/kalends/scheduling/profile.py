@@ -39,13 +39,13 @@ class Profile:
         return profile
 
     def copy(self) -> Profile:
-        """The same steps, to be booked for what-if."""
+        """Return the same steps, to be booked for what-if."""
         twin = Profile(self.times[0], self.free[0])
         twin.times, twin.free = self.times[:], self.free[:]
         return twin
 
     def earliest(self, nodes: int, length: int, not_before: int) -> int:
-        """The first time, `not_before` or later, from which `nodes` are free for `length`.
+        """Return the first time, `not_before` or later, from which `nodes` are free for `length`.
 
         There always is one if the last step, which never ends, has room: the caller sees to that.
         """
@@ -67,7 +67,10 @@ class Profile:
                 return start
 
     def within(self, nodes: int, length: int, start: int, end: int) -> int | None:
-        """The first time from `start` on from which `nodes` are free for `length`; None if not by `end`."""
+        """Return the first time from `start` on from which `nodes` are free for `length`.
+
+        None if not by `end`.
+        """
         times, free = self.times, self.free
         index = max(bisect_right(times, start) - 1, 0)
         steps, latest = len(times), end - length
@@ -110,7 +113,7 @@ class Profile:
         return start if begin is None else begin
 
     def most(self, before: int) -> int:
-        """The most nodes that are ever free before a time later than the profile's start."""
+        """Return the most nodes that are ever free before a time later than the profile's start."""
         return max(self.free[: bisect_left(self.times, before)])
 
     def move(self, nodes: int, length: int, start: int, earlier: int) -> None:
@@ -127,7 +130,7 @@ class Profile:
         return self.free[bisect_right(self.times, time) - 1]
 
     def fits(self, nodes: int, start: int, end: int) -> bool:
-        """Whether `nodes` are free during all of ``[start, end)``."""
+        """Return whether `nodes` are free during all of ``[start, end)``."""
         times, free = self.times, self.free
         index = max(bisect_right(times, start) - 1, 0)
         while index < len(times) and times[index] < end:
@@ -180,7 +183,7 @@ class Profile:
     def _gap_within(
         self, nodes: int, length: int, latest: int, index: int, blocked: int
     ) -> int | None:
-        """The same of gaps that begin with the step `index` or a later one before `blocked`."""
+        """Return the same of gaps that begin with the step `index` or a later one before `blocked`."""
         times, free = self.times, self.free
         while index < blocked:
             while free[index] < nodes:

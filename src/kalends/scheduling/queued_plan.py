@@ -20,7 +20,7 @@ class QueuedPlan:
         """By nodes: lengths, ascending, and the starts that were found for them, ascending too."""
 
     def has_room(self, nodes: int) -> bool:
-        """Whether so many nodes are ever free for however long."""
+        """Return whether so many nodes are ever free for however long."""
         return nodes <= self.profile.free[-1]
 
     def earliest(self, nodes: int, length: int) -> int:

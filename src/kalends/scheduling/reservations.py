@@ -66,7 +66,7 @@ class Reservations:
         )
 
     def starts_within(self, start_s: int, end_s: int) -> list[int]:
-        """The starts in ``(start_s, end_s)``: the only times at which less becomes free."""
+        """Return the starts in ``(start_s, end_s)``: the only times at which less becomes free."""
         return self._starts[
             bisect_right(self._starts, start_s) : bisect_right(self._starts, end_s - 1)
         ]

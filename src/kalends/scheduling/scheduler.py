@@ -26,7 +26,10 @@ class Scheduler:
         return self._submissions - self._withdrawals - self.cluster.begun
 
     def submit(self, job: Job, now: int) -> list[Job]:
-        """A job begins to wait. Raises `InvalidInput`, and nothing has changed, if it could never run."""
+        """Let a job begin to wait; return the jobs that start, change or stop.
+
+        Raises `InvalidInput`, and nothing has changed, if it could never run.
+        """
         cluster, policy = self.cluster, self.policy
         if not cluster.could_ever_fit(job):
             raise InvalidInput(
@@ -42,7 +45,7 @@ class Scheduler:
         return touched
 
     def end(self, job: Job, now: int) -> list[Job]:
-        """A running job has ended: by itself, at its limit, or killed.
+        """Record that a running job has ended: by itself, at its limit, or killed.
 
         Raises `Conflict`, and nothing has changed, if it does not run.
         """
@@ -58,7 +61,7 @@ class Scheduler:
         return touched
 
     def withdraw(self, job: Job, now: int) -> list[Job]:
-        """A waiting job is not wanted any more.
+        """Withdraw a waiting job.
 
         Raises `Conflict`, and nothing has changed, if it does not wait here: it runs, is over, was
         withdrawn before or never submitted.
@@ -71,7 +74,7 @@ class Scheduler:
         return self.wake(now)
 
     def resized(self, job: Job, now: int, until_s: int) -> list[Job]:
-        """A running job has changed to its `target`, and expects to be over by `until_s`."""
+        """Record that a running job has changed to its `target` and expects to end by `until_s`."""
         self.cluster.resized(job, until_s)
         return self.wake(now)
 

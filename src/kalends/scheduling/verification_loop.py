@@ -74,7 +74,7 @@ class Verification:
         return True
 
     def accepts(self, booking: Booking) -> bool:
-        """Whether it can run as it is booked now, on whatever nodes; if so it has them."""
+        """Return whether it can run as it is booked now, on whatever nodes; if so it has them."""
         partition, booking.partition = booking.partition, None
         others = [each for each in self.standing if each.job != booking.job.order]
         beside = _during(others, booking.start_s, booking.end_s)
@@ -87,7 +87,7 @@ class Verification:
         return True
 
     def _ask(self, unsettled: Sequence[Booking], until_s: int = NEVER) -> dict[int, int]:
-        """One round. Returns what conflicts, with the mapper's suggestion; the rest is settled.
+        """Run one round; return the conflicts with the mapper's suggestions. The rest is settled.
 
         A suggestion of `until_s` or later need not be right: the mapper is not told of what is then.
         """

@@ -36,7 +36,7 @@ class WaitingRoom:
         return sum(map(len, self.queues))
 
     def __iter__(self) -> Iterator[Job]:
-        """The most urgent queue first, each in order of arrival."""
+        """Yield the most urgent queue first, each in order of arrival."""
         for queue in reversed(self.queues):
             yield from queue
 
@@ -69,7 +69,7 @@ class WaitingRoom:
         return block
 
     def copy(self) -> WaitingRoom:
-        """The same jobs in the same queues, to be emptied virtually."""
+        """Return the same jobs in the same queues, to be emptied virtually."""
         twin = WaitingRoom(self.orders)
         for queue, own in zip(twin.queues, self.queues, strict=True):
             queue.extend(own)

@@ -36,7 +36,7 @@ class ClockWatch:
         self._heard_ms: dict[str, int] = {}
 
     def now(self) -> Moment:
-        """The time to believe: its wall clock follows no jump that nobody confirms."""
+        """Return the time to believe: its wall clock follows no jump that nobody confirms."""
         now = self._read()
         ahead_ms = _ahead(now)
         if abs(ahead_ms - self._ahead_ms) <= JUMP_MS or self._is_confirmed(ahead_ms):

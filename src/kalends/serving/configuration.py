@@ -290,7 +290,7 @@ class Configuration(_Section, frozen=True, kw_only=True):
 
 
 def load_configuration(text: str, base: Path) -> Configuration:
-    """The configuration in `text`; relative paths in it are taken from the directory `base`.
+    """Return the configuration in `text`; relative paths in it are taken from the directory `base`.
 
     Raises `InvalidInput` with the path of what is wrong: TOML that is not well-formed, unknown
     fields, wrong types, a name given twice, an unknown time zone, or a server without keys that
@@ -436,7 +436,7 @@ def _check_fields(raw: object, kind: Any, path: str) -> None:
 
 
 def _inner_kinds(kind: Any) -> list[type]:
-    """The sections that a value of `kind` is, or is a list of, or may be."""
+    """Return the sections that a value of `kind` is, or is a list of, or may be."""
     if isinstance(kind, type) and issubclass(kind, _Section):
         return [kind]
     origin = typing.get_origin(kind)

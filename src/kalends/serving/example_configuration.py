@@ -164,5 +164,5 @@ ca = "keys/caltech-ca.pem"        # the authority that signed its certificate
 
 
 def example() -> str:
-    """The text of the example; `kalends.serving.configuration.load_configuration` takes it."""
+    """Return the text of the example; `kalends.serving.configuration.load_configuration` takes it."""
     return _EXAMPLE

@@ -88,7 +88,7 @@ def configure_logging(
 
 
 def get_logger(*, role: str, name: str) -> Logger:
-    """A logger whose every line says which server of which role wrote it."""
+    """Return a logger whose every line says which server of which role wrote it."""
     logger: Logger = structlog.get_logger(role=role, name=name)
     return logger
 
@@ -102,7 +102,7 @@ def _is_not_malformed_http(record: logging.LogRecord) -> bool:
 def hide_secrets(
     logger: object, method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """A structlog processor: blank secrets by name, and tokens by look, at any depth."""
+    """Return a structlog processor: blank secrets by name, and tokens by look, at any depth."""
     for name, value in event.items():
         event[name] = _hidden(name, value)
     return event

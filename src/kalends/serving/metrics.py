@@ -54,7 +54,7 @@ class Metrics:
         self._seconds_of: dict[str, Histogram] = {}
 
     def counter(self, name: str, documentation: str, labels: Sequence[str] = ()) -> Counter:
-        """A new counter; raises `ValueError` for a name that is taken, as the two below do."""
+        """Return a new counter; raises `ValueError` for a name that is taken, as the two below do."""
         return Counter(name, documentation, labels, registry=self.registry)
 
     def gauge(
@@ -65,7 +65,7 @@ class Metrics:
         *,
         value: Callable[[], float] | None = None,
     ) -> Gauge:
-        """A new gauge; with `value` (and no labels) it is asked whenever the metrics are read."""
+        """Return a new gauge; with `value` (and no labels) it is asked whenever the metrics are read."""
         gauge = Gauge(name, documentation, labels, registry=self.registry)
         if value is not None:
             gauge.set_function(value)
@@ -94,5 +94,5 @@ class Metrics:
         histogram.observe(seconds)
 
     def render(self) -> bytes:
-        """All metrics in the text format, of type `CONTENT_TYPE`."""
+        """Return all metrics in the text format, of type `CONTENT_TYPE`."""
         return generate_latest(self.registry)

@@ -111,7 +111,7 @@ class BatchMeans:
         return inf if half_width is None else half_width
 
     def settled(self, share: float) -> bool:
-        """Whether the standard error is at most `share` of the mean, and can be believed.
+        """Return whether the standard error is at most `share` of the mean, and can be believed.
 
         It can if there are batches enough, and no more correlated than independent ones are in 95 of 100
         runs.

@@ -184,7 +184,7 @@ class Breakdown:
             found.add(job)
 
     def metrics(self, nodes: int, makespan_s: int) -> dict[str, list[ClassMetrics]]:
-        """The classes of each kind, in their order, or those that had the most first."""
+        """Return the classes of each kind, in their order, or those that had the most first."""
         found: dict[str, list[ClassMetrics]] = {}
         for kind, classes in self._classes.items():
             keys = sorted(classes)

@@ -45,7 +45,7 @@ def _steps(changes: Iterable[tuple[int, int]]) -> Curve:
 
 
 def means(curve: Curve, edges: Sequence[float]) -> list[float]:
-    """The mean of `curve` between each two neighbours of `edges`, which ascend."""
+    """Return the mean of `curve` between each two neighbours of `edges`, which ascend."""
     times, values = curve.times, curve.values
     found = []
     at = -1
@@ -62,7 +62,7 @@ def means(curve: Curve, edges: Sequence[float]) -> list[float]:
 
 
 def greatest(curve: Curve, edges: Sequence[float]) -> list[int]:
-    """The greatest value of `curve` between each two neighbours of `edges`, which ascend."""
+    """Return the greatest value of `curve` between each two neighbours of `edges`, which ascend."""
     times, values = curve.times, curve.values
     found = []
     at = -1

@@ -16,7 +16,7 @@ class FreeNodes:
         self._runs: list[tuple[int, int]] = [(first, first + nodes - 1)] if nodes > 0 else []
 
     def take(self, count: int) -> Intervals | None:
-        """The `count` lowest numbers; None, and nothing is taken, if fewer are free."""
+        """Return the `count` lowest numbers; None, and nothing is taken, if fewer are free."""
         taken: list[tuple[int, int]] = []
         if not count:
             return ()

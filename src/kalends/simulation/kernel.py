@@ -75,7 +75,7 @@ def _expect_change(job: SimulatedJob, ends: list[tuple[int, int, SimulatedJob]])
 
 
 def _resized(job: SimulatedJob, now: int, scheduler: Scheduler) -> list[SimulatedJob]:
-    """A job has changed its size."""
+    """Report to the scheduler that a job has changed its size."""
     assert isinstance(job, MalleableJob)
     return cast(list[SimulatedJob], scheduler.resized(job, now, job.changed(now)))
 

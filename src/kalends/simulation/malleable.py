@@ -66,15 +66,15 @@ class Course(msgspec.Struct, frozen=True):
             )
 
     def before_s(self, at: int) -> int:
-        """The setup on ``sizes[at]``."""
+        """Return the setup on ``sizes[at]``."""
         return self.setup_s[at] if self.setup_s else 0
 
     def after_s(self, at: int) -> int:
-        """The summary on ``sizes[at]``."""
+        """Return the summary on ``sizes[at]``."""
         return self.summary_s[at] if self.summary_s else 0
 
     def total_s(self, at: int) -> int:
-        """All phases on ``sizes[at]``, without a change."""
+        """Return all phases on ``sizes[at]``, without a change."""
         return self.before_s(at) + self.solution_s[at] + self.after_s(at)
 
     def iterations_s(self, count: int, at: int) -> int:
@@ -82,7 +82,7 @@ class Course(msgspec.Struct, frozen=True):
         return -(-count * self.solution_s[at] // self.iterations)
 
     def boundary(self, elapsed_s: int, done: int, at: int) -> int:
-        """The first iteration after `done` before which a change can begin, `elapsed_s` or more later.
+        """Return the first iteration after `done` before which a change can begin, `elapsed_s` or more later.
 
         `iterations` or more: there is none any more.
         """
@@ -91,7 +91,7 @@ class Course(msgspec.Struct, frozen=True):
         return -(-done // self.every) * self.every
 
     def stretched(self, factor: float) -> Course:
-        """The same on nodes on which all takes `factor` as long."""
+        """Return the same on nodes on which all takes `factor` as long."""
         return msgspec.structs.replace(
             self,
             solution_s=tuple(_stretched(self.solution_s, factor)),
@@ -152,7 +152,10 @@ class MalleableJob(SimulatedJob, eq=False):
             self._turn(now)
 
     def changed(self, now: int) -> int:
-        """The change that was asked for is made; says by when the job is over, by the user's estimate."""
+        """Return the change that was asked for is made.
+
+        Says by when the job is over, by the user's estimate.
+        """
         course, molds = self.course, self.molds
         assert course is not None
         assert molds is not None

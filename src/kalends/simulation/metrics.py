@@ -140,7 +140,7 @@ class Metrics:
         self.jobs += len(jobs)
 
     def summary(self) -> Summary:
-        """The metrics of the jobs so far; more may be added afterwards."""
+        """Return the metrics of the jobs so far; more may be added afterwards."""
         jobs = self.jobs
         if not jobs:
             return Summary()
@@ -173,7 +173,7 @@ class Metrics:
         return next(submit_s for submit_s, wait in submitted if wait >= 0)
 
     def _deepest(self) -> int:
-        """The greatest queue depth: it is reached when somebody begins to wait."""
+        """Return the greatest queue depth: it is reached when somebody begins to wait."""
         deepest = 0
         starts: list[int] = []
         for submit_s, wait in zip(self._submits, self._waits, strict=True):
@@ -187,7 +187,9 @@ class Metrics:
 
 
 def ranked(values: Sequence[int], ranks: Sequence[int]) -> list[int]:
-    """The values that stand at `ranks`, ascending and from 0, when all are sorted; none may be below 0.
+    """Return the values that stand at `ranks`, ascending and from 0, when all are sorted.
+
+    None may be below 0.
 
     Counts the values by their leading bits, then looks only into the buckets that hold a rank: a few
     passes, and hardly any memory beside `values`.

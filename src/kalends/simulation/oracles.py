@@ -97,13 +97,13 @@ def single_server_wait(arrival_rate: float, mean: float, mean_square: float) -> 
 
 
 def even(first: int, last: int) -> dict[int, Fraction]:
-    """All sizes from `first` to `last`, each as likely as the others."""
+    """Return all sizes from `first` to `last`, each as likely as the others."""
     count = last - first + 1
     return {size: Fraction(1, count) for size in range(first, last + 1)}
 
 
 def total(components: Sequence[Sizes]) -> dict[int, Fraction]:
-    """The size of a job of independent components."""
+    """Return the size of a job of independent components."""
     summed: dict[int, Fraction] = {0: Fraction(1)}
     for sizes in components:
         further: dict[int, Fraction] = {}

@@ -59,7 +59,7 @@ class Ratio(msgspec.Struct, frozen=True):
         return students_t(level, self.joined_freedom) * self.joined_error
 
     def settled(self, share: float) -> bool:
-        """Whether the standard error is at most `share` of the ratio, and can be believed.
+        """Return whether the standard error is at most `share` of the ratio, and can be believed.
 
         It can if batches are no more correlated than independent ones are in 95 of 100 runs.
         """
@@ -139,12 +139,15 @@ class PairedMeans:
             self.batches[of] += means
 
     def mean(self, of: str) -> Ratio:
-        """The mean of one series over all jobs that count. Raises `InvalidInput` for too few batches."""
+        """Return the mean of one series over all jobs that count.
+
+        Raises `InvalidInput` for too few batches.
+        """
         means = self.batches[of]
         return self._ratio(means, [1.0] * len(means))
 
     def ratio(self, top: str, bottom: str) -> Ratio:
-        """The mean of one series over that of another.
+        """Return the mean of one series over that of another.
 
         The mean of one class of jobs is such a ratio: the series has a value for those jobs only, and a
         second series 1 for each of them. Raises `InvalidInput` if the mean of `bottom` is 0, and where
@@ -186,7 +189,10 @@ class PairedMeans:
         )
 
     def _directions(self) -> list[_Direction]:
-        """The controls as an orthonormal system (Gram and Schmidt); who tells nothing new is left out."""
+        """Return the controls as an orthonormal system (Gram and Schmidt).
+
+        Who tells nothing new is left out.
+        """
         directions: list[_Direction] = []
         for of, true_mean in self.controls.items():
             means = self.batches[of]
@@ -206,7 +212,7 @@ class PairedMeans:
 
 
 def _controlled(means: list[float], directions: list[_Direction]) -> tuple[float, list[float]]:
-    """The mean of a series as it is where all controls are at their true means, and what each batch
+    """Return the mean of a series as it is where all controls are at their true means, and what each batch
     is off what the controls tell of it."""
     mean = sum(means) / len(means)
     rest = [each - mean for each in means]

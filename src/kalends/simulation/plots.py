@@ -55,7 +55,7 @@ _STYLE: Final[dict[str, Any]] = {
 def overview(
     schedule: Schedule, result: Result, errors_s: Mapping[str, Sequence[float]] | None = None
 ) -> Figure:
-    """One schedule: who ran where and when, busy nodes, waiting jobs, and how long jobs waited.
+    """Return one schedule: who ran where and when, busy nodes, waiting jobs, and how long jobs waited.
 
     `errors_s` of predicted starts by method, if there are any, are drawn below.
 

@@ -65,11 +65,11 @@ class Schedule:
         self._orders.append(job.order)
 
     def by_submission(self) -> list[int]:
-        """The indices of all jobs, in order of submission."""
+        """Return the indices of all jobs, in order of submission."""
         return sorted(range(len(self)), key=self._orders.__getitem__)
 
     def sized(self, index: int) -> bool:
-        """Whether a job had several sizes."""
+        """Return whether a job had several sizes."""
         return len({nodes for _, _, nodes in self._sized.get(index, ())}) > 1
 
     def stretches(self) -> Iterator[tuple[int, int, int, int]]:

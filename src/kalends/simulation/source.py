@@ -97,7 +97,7 @@ class Source:
         return next((int(number) for number in said if _LEADING_NUMBER.fullmatch(number)), None)
 
     def jobs(self, cluster: Cluster, change: Change | None = None) -> Iterator[SimulatedJob]:
-        """The jobs in order of submission, each such that it could run on the empty `cluster`.
+        """Yield the jobs in order of submission, each such that it could run on the empty `cluster`.
 
         `change` makes them as they are to run, before that is looked at. Raises `InvalidInput` while it
         streams, at the first job that makes no sense.

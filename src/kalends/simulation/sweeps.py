@@ -40,7 +40,7 @@ class Cell(msgspec.Struct, frozen=True):
     results: tuple[Result, ...]
 
     def estimate(self, metric: str) -> Estimate:
-        """The mean of one metric, such as ``mean_wait_s``, over the replays, and how sure it is."""
+        """Return the mean of one metric, such as ``mean_wait_s``, over the replays, and how sure it is."""
         return estimate([getattr(result, metric) for result in self.results])
 
 

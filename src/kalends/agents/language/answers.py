@@ -46,12 +46,15 @@ class _Allowance:
 
 
 def plain_answer(value: Any) -> Any:
-    """A copy of `value`, with lists for tuples. Raises `NotPlain`, or `TooMuch`."""
+    """Return a copy of `value`, with lists for tuples. Raises `NotPlain`, or `TooMuch`."""
     return _plain(value, 1, _Allowance(limits.ANSWER_BYTES_MAX))
 
 
 def copied_message(meter: Meter, value: Any) -> Any:
-    """A copy of a message, paid for. Raises `ValueError` where it is not plain, or too long as JSON."""
+    """Return a copy of a message, paid for.
+
+    Raises `ValueError` where it is not plain, or too long as JSON.
+    """
     allowance = _Allowance(limits.MESSAGE_CHARS_MAX)
     try:
         copy = _plain(value, 1, allowance)
@@ -64,7 +67,7 @@ def copied_message(meter: Meter, value: Any) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """A copy of what a host hands to a script, so that the script changes nothing of the host's."""
+    """Return a copy of what a host hands to a script, so that the script changes nothing of the host's."""
     if isinstance(value, Mapping):
         return {name: copied(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):

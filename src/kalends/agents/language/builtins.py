@@ -15,7 +15,7 @@ _INTEGER_CHARS_MAX = 600
 
 
 def builtin_functions(meter: Meter, add: Guard, text: Guard) -> dict[str, Guard]:
-    """Every name of `vocabulary.BUILTINS`."""
+    """Return every name of `vocabulary.BUILTINS`."""
     return {
         **_conversions(meter),
         **_numbers(),

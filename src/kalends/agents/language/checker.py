@@ -66,7 +66,7 @@ _SINGLETONS: Final = (None, True, False)
 
 
 def violations_of(source: str) -> tuple[Violation, ...]:
-    """Every rule that `source` breaks, by place; at most the first `limits.VIOLATIONS_MAX`.
+    """Return every rule that `source` breaks, by place; at most the first `limits.VIOLATIONS_MAX`.
 
     Never raises, whatever the text is.
     """
@@ -74,7 +74,7 @@ def violations_of(source: str) -> tuple[Violation, ...]:
 
 
 def parsed(source: str) -> tuple[ast.Module | None, tuple[Violation, ...]]:
-    """The tree of `source`, and the rules that it breaks; no tree where there can be none."""
+    """Return the tree of `source`, and the rules that it breaks; no tree where there can be none."""
     tree = parse(source)
     if isinstance(tree, Violation):
         return None, (tree,)
@@ -88,7 +88,7 @@ def parsed(source: str) -> tuple[ast.Module | None, tuple[Violation, ...]]:
 
 
 def functions_of(tree: ast.Module) -> tuple[str, ...]:
-    """The entries that the script defines, of those that a site calls."""
+    """Return the entries that the script defines, of those that a site calls."""
     defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     return tuple(name for name in ENTRIES if name in defined)
 

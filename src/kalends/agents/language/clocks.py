@@ -78,7 +78,7 @@ def clock_minutes(text: Any) -> int:
 
 
 def clock_helpers(meter: Meter, zones: ZoneTables) -> dict[str, Callable[..., Any]]:
-    """All helpers about time, for the `zones` that this run knows."""
+    """Return all helpers about time, for the `zones` that this run knows."""
 
     clocks = {zone: Clock.of(table) for zone, table in zones.items() if table}
 

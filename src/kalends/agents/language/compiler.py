@@ -24,12 +24,12 @@ class Rejected(Exception):
 
 
 def compile_script(source: str) -> types.CodeType:
-    """The code of `source`, to be run with the guards of `environment`. Raises `Rejected`."""
+    """Return the code of `source`, to be run with the guards of `environment`. Raises `Rejected`."""
     return compile_with_functions(source)[0]
 
 
 def compile_with_functions(source: str) -> tuple[types.CodeType, tuple[str, ...]]:
-    """The code, and the entries that it defines. Raises `Rejected`."""
+    """Return the code, and the entries that it defines. Raises `Rejected`."""
     tree, violations = parsed(source)
     if tree is None or violations:
         raise Rejected(violations)

@@ -26,7 +26,7 @@ _EXCEPTIONS = {"Exception": Exception, "KeyError": KeyError, "ValueError": Value
 def environment(
     meter: Meter, zones: ZoneTables, inbox: Sequence[Any], sent: list[Any]
 ) -> dict[str, Any]:
-    """The globals of a run. Python's own builtins are not among them."""
+    """Return the globals of a run. Python's own builtins are not among them."""
     binary = binary_guards(meter)
     comparisons = comparison_guards(meter)
     texts = text_guards(meter)

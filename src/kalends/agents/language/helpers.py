@@ -18,7 +18,7 @@ from kalends.agents.language.values import kind
 def helper_functions(
     meter: Meter, zones: ZoneTables, inbox: Sequence[Any], sent: list[Any]
 ) -> dict[str, Callable[..., Any]]:
-    """Every name of `vocabulary.HELPERS`; what a script sends is added to `sent`."""
+    """Return every name of `vocabulary.HELPERS`; what a script sends is added to `sent`."""
     return {
         **interval_helpers(meter),
         **clock_helpers(meter, zones),
@@ -30,7 +30,10 @@ def helper_functions(
 
 def _sort_keys(meter: Meter) -> Callable[..., Any]:
     def by(*names: Any) -> Callable[..., Any]:
-        """A sort key for dicts: by the first name, then the next; "-name" is downwards, for numbers."""
+        """Return a sort key for dicts: by the first name, then the next.
+
+        "-name" is downwards, for numbers.
+        """
         for name in names:
             if type(name) is not str:
                 raise TypeError(f"by takes names, not {kind(name)}")

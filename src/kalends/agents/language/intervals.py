@@ -16,7 +16,7 @@ def overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 
 def merged(intervals: list[tuple[int, int]]) -> list[list[int]]:
-    """The same moments as disjoint intervals in order; those that touch become one."""
+    """Return the same moments as disjoint intervals in order; those that touch become one."""
     union: list[list[int]] = []
     for start, end in sorted(intervals):
         if start == end:
@@ -29,7 +29,7 @@ def merged(intervals: list[tuple[int, int]]) -> list[list[int]]:
 
 
 def between(intervals: list[tuple[int, int]], start: int, end: int) -> list[list[int]]:
-    """The moments of ``[start, end)`` that are in none of `intervals`, as intervals in order."""
+    """Return the moments of ``[start, end)`` that are in none of `intervals`, as intervals in order."""
     free: list[list[int]] = []
     reached = start
     for taken_start, taken_end in merged(intervals):

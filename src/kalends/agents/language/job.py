@@ -42,7 +42,7 @@ def perform(job: dict[str, Any], finish: Finish) -> NoReturn:
 
 
 def result(code: str, **fields: Any) -> Result:
-    """A result with every field."""
+    """Return a result with every field."""
     return {
         "code": code,
         "detail": "",
@@ -135,7 +135,7 @@ def _detail(text: str) -> str:
 
 
 def _line_of(traceback: TracebackType | None) -> int:
-    """The innermost line of the script, 0 if there is none."""
+    """Return the innermost line of the script, 0 if there is none."""
     line = 0
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == SCRIPT_FILE:
@@ -145,7 +145,7 @@ def _line_of(traceback: TracebackType | None) -> int:
 
 
 def _running_line() -> int:
-    """The line of the script that is running now."""
+    """Return the line of the script that is running now."""
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_code.co_filename != SCRIPT_FILE:
         frame = frame.f_back

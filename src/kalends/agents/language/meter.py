@@ -38,13 +38,13 @@ class Meter:
         self.charge(1 + (chars >> limits.CHARS_PER_STEP_BITS))
 
     def enter(self, steps: int) -> None:
-        """A function of the script begins. Raises `RecursionError` inside too many others."""
+        """Enter a function of the script. Raises `RecursionError` inside too many others."""
         self.charge(steps)
         self.depth += 1
         if self.depth > limits.CALLS_MAX:
             raise RecursionError(f"more than {limits.CALLS_MAX} calls inside one another")
 
     def leave(self, value: object) -> object:
-        """A function of the script returns `value`."""
+        """Leave a function of the script, which returns `value`."""
         self.depth -= 1
         return value

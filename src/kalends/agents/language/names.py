@@ -9,7 +9,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def parameters(function: ast.FunctionDef | ast.Lambda | ast.AsyncFunctionDef) -> list[ast.arg]:
-    """Every parameter, starred ones too."""
+    """Return every parameter, starred ones too."""
     arguments = function.args
     found = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     return found + [star for star in (arguments.vararg, arguments.kwarg) if star is not None]

@@ -42,7 +42,7 @@ ORDER: Final[dict[str, Guard]] = {
 
 
 def binary_guards(meter: Meter) -> dict[str, Guard]:
-    """Every binary operator, by its symbol."""
+    """Return every binary operator, by its symbol."""
 
     def add(a: Any, b: Any, /) -> Any:
         if type(a) is int and type(b) is int:
@@ -130,7 +130,7 @@ def augmented_guard(meter: Meter, binary: dict[str, Guard]) -> Guard:
 
 
 def comparison_guards(meter: Meter) -> dict[str, Guard]:
-    """Every comparison, by its symbol."""
+    """Return every comparison, by its symbol."""
 
     def comparison(compare: Guard) -> Guard:
         def guard(a: Any, b: Any, /) -> Any:

@@ -35,7 +35,7 @@ class Source:
 
 
 def parse(source: str) -> ast.Module | Violation:
-    """The tree of `source`, or why there is none: characters, size, syntax or nesting."""
+    """Return the tree of `source`, or why there is none: characters, size, syntax or nesting."""
     try:
         size_bytes = len(source.encode())
     except UnicodeEncodeError as error:

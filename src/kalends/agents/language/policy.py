@@ -153,7 +153,7 @@ class Policy(RestrictingNodeTransformer):
         return cast(ast.AST, self._comprehension(node, node.elt))
 
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
-        """A list: chains of generators end the interpreter, and their work has no place to be paid."""
+        """Make it a list, because chains of generators crash the interpreter and escape the step count."""
         made = self._comprehension(node, node.elt)
         return cast(ast.AST, _placed(ast.ListComp(made.elt, made.generators), node))
 
@@ -163,7 +163,7 @@ class Policy(RestrictingNodeTransformer):
         return node
 
     def _comprehension(self, node: Any, *parts: ast.expr) -> Any:
-        """A turn of any of its loops may pass all of it."""
+        """Charge each turn of a loop for the whole comprehension."""
         steps = steps_of(*parts, *node.generators)
         for generator in node.generators:
             generator.steps = steps

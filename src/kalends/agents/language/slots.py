@@ -37,7 +37,7 @@ def slot_helpers(meter: Meter) -> dict[str, Callable[..., Any]]:
 
 
 def _paid(meter: Meter, values: Any, name: str) -> list[Any]:
-    """The list `name` of a view or request; each of its items is paid for twice."""
+    """Return the list `name` of a view or request; each of its items is paid for twice."""
     found = values.get(name) if type(values) is dict else None
     if type(found) is not list:
         raise TypeError('together takes a view with "slots" and a request with "terms"')
@@ -46,7 +46,7 @@ def _paid(meter: Meter, values: Any, name: str) -> list[Any]:
 
 
 def _number(values: Any, name: str) -> int:
-    """An integer of a slot. Raises `TypeError` or `KeyError` for what is no slot."""
+    """Return an integer of a slot. Raises `TypeError` or `KeyError` for what is no slot."""
     if type(values) is not dict:
         raise TypeError(f"a slot is a dict, not {kind(values)}")
     if name not in values:

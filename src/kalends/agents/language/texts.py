@@ -22,7 +22,7 @@ _SPECIFICATION: Final = re.compile(
 
 
 def printable(text: str, chars_max: int) -> str:
-    """The beginning of `text`, on one line, with everything that does not print escaped.
+    """Return the beginning of `text`, on one line, with everything that does not print escaped.
 
     By `ascii`: a codec with a name would be imported on its first use, and a worker opens no files.
     """

@@ -45,7 +45,7 @@ def roomy(items: int) -> int:
 
 
 def items_of(meter: Meter, value: Any) -> list[Any]:
-    """A new list of what `value` holds, paid for. Raises `TypeError` where it holds nothing."""
+    """Return a new list of what `value` holds, paid for. Raises `TypeError` where it holds nothing."""
     if type(value) not in (list, tuple, dict, str, range):
         raise TypeError(f"there are no items in {kind(value)}")
     meter.charge(1 + len(value))

@@ -6,7 +6,7 @@ from typing import Final
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of `text`, which blanks part."""
+    """Return the words of `text`, which blanks part."""
     return frozenset(text.split())
 
 

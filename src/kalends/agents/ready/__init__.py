@@ -13,7 +13,7 @@ _SUFFIX = ".agent.py"
 
 @cache
 def names() -> tuple[str, ...]:
-    """The names of all ready-made scripts, in order."""
+    """Return the names of all ready-made scripts, in order."""
     return tuple(
         sorted(
             file.name.removesuffix(_SUFFIX)
@@ -25,7 +25,7 @@ def names() -> tuple[str, ...]:
 
 @cache
 def source(name: str) -> str:
-    """The script `name`; raises `NotFound` where there is none of that name."""
+    """Return the script `name`; raises `NotFound` where there is none of that name."""
     if name not in names():
         raise NotFound(
             f"there is no ready-made script {name[:64]!r}",

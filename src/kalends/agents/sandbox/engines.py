@@ -45,7 +45,7 @@ class Unavailable:
 
 
 async def engine_for(settings: Settings, *, alerted: Alerted = lambda user, detail: None) -> Engine:
-    """The sandbox; the language alone when `settings` say so; else one that answers why not.
+    """Return the sandbox; the language alone when `settings` say so; else one that answers why not.
 
     Whoever starts a server should tell its operator when this is not a `Sandbox`. `alerted` is
     called with a user and what their script did, when one attacks the host.

@@ -35,7 +35,7 @@ class FairQueue(Generic[T]):
         return True
 
     def pop(self) -> T | None:
-        """The next item; its user goes to the end of the row."""
+        """Return the next item; its user goes to the end of the row."""
         if not self._users:
             return None
         user, mine = next(iter(self._users.items()))

@@ -72,7 +72,7 @@ class LanguageOnly:
 
 
 def violations_in(result: Result) -> tuple[Violation, ...]:
-    """The violations of a worker's result, as they go on the wire."""
+    """Return the violations of a worker's result, as they go on the wire."""
     return tuple(Violation(*violation) for violation in result["violations"])
 
 

@@ -58,7 +58,7 @@ class Pool:
         return pool
 
     async def take(self) -> Worker:
-        """A worker, at once when there is a spare; `release` it in any case.
+        """Return a worker, at once when there is a spare; `release` it in any case.
 
         Raises `PoolClosed`.
         """
@@ -178,7 +178,7 @@ class Pool:
             worker.close()
 
     async def _start_zygote(self) -> Zygote:
-        """A zygote that has shown that its workers die of what is forbidden, and do what is not."""
+        """Return a zygote that has shown that its workers die of what is forbidden, and do what is not."""
         trial: asyncio.Future[Worker] = asyncio.get_running_loop().create_future()
 
         def made(zygote: Zygote, worker: Worker) -> None:

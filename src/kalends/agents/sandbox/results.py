@@ -66,7 +66,7 @@ class Result(NamedTuple):
 
 
 def read_result(body: bytes) -> Result:
-    """The result in a frame's `body`; raises `BadResult`."""
+    """Return the result in a frame's `body`; raises `BadResult`."""
     fields = _unpack(body)
     code = fields.get("code")
     if type(code) is not str or code not in SAID:

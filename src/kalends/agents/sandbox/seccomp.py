@@ -95,7 +95,7 @@ class Instruction(NamedTuple):
 
 
 def program(machine: Machine) -> tuple[Instruction, ...]:
-    """The filter for `machine`, as the table above says."""
+    """Return the filter for `machine`, as the table above says."""
     always = (_end(ALLOW),)
     on_channel = (
         _load_argument(0),
@@ -137,7 +137,7 @@ def _when(number: int, then: tuple[Instruction, ...]) -> tuple[Instruction, ...]
 
 
 def _load_argument(index: int) -> Instruction:
-    """The lower word of an argument: the kernel reads descriptors, protections and flags as ints.
+    """Return the lower word of an argument: the kernel reads descriptors, protections and flags as ints.
 
     Both architectures are little-endian. Upper bits of flags name nothing that would be a file.
     """
@@ -149,7 +149,7 @@ def _end(verdict: int) -> Instruction:
 
 
 def program_here() -> tuple[Instruction, ...]:
-    """The filter for this machine; raises `Unsupported` where its numbers are not known."""
+    """Return the filter for this machine; raises `Unsupported` where its numbers are not known."""
     system = os.uname()
     machine = MACHINES.get(system.machine)
     if system.sysname != "Linux" or machine is None:

@@ -31,7 +31,7 @@ _BY_EXIT: Final[dict[int, Verdict]] = {
 
 
 def verdict(status: int) -> Verdict:
-    """The verdict on a wait status (see wait(2)) of a worker that ended without a result."""
+    """Return the verdict on a wait status (see wait(2)) of a worker that ended without a result."""
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         return _BY_EXIT.get(code, Verdict("crash", f"the interpreter exited with code {code}"))

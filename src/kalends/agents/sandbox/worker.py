@@ -62,7 +62,7 @@ def work(
 
 
 def rehearse(perform: Perform, rehearsal: bytes) -> dict[str, Any]:
-    """The result of a job of our own; it leaves nothing behind but memory that is in use."""
+    """Return the result of a job of our own; it leaves nothing behind but memory that is in use."""
     try:
         perform(_unpacked(rehearsal), _rehearsed)
     except _Rehearsed as rehearsed:
@@ -96,7 +96,7 @@ def finish(result: dict[str, Any]) -> NoReturn:
 
 
 def read_frame() -> bytes:
-    """The one frame that the host sends; empty when the host has closed the channel."""
+    """Return the one frame that the host sends; empty when the host has closed the channel."""
     header = _read_exactly(HEADER_BYTES)
     return _read_exactly(int.from_bytes(header, "big")) if header else b""
 

@@ -281,7 +281,7 @@ class Zygote:
             self._ready.set_exception(SandboxUnavailable(detail))
 
     def _said(self) -> str:
-        """The end of what the process has written to its standard error."""
+        """Return the end of what the process has written to its standard error."""
         size = os.fstat(self._errors).st_size
         start = max(0, size - ERRORS_BYTES_MAX)
         return os.pread(self._errors, ERRORS_BYTES_MAX, start).decode(errors="replace").strip()

@@ -20,14 +20,14 @@ class BadResult(Exception):
 
 
 def chosen(answer: Any, offers: Sequence[Offer]) -> list[Offer]:
-    """The slots that `answer` of ``choose`` names, in its order; raises `BadResult`."""
+    """Return the slots that `answer` of ``choose`` names, in its order; raises `BadResult`."""
     known = {offer.id: offer for offer in offers}
     _check_ids(answer, known.keys())
     return [known[number] for number in answer]
 
 
 def recalled(answer: Any) -> bool:
-    """Whether ``recall`` gives the slot back; raises `BadResult`."""
+    """Return whether ``recall`` gives the slot back; raises `BadResult`."""
     if type(answer) is not bool:
         raise BadResult(f"recall answers True or False, not {_kind(answer)}")
     return answer

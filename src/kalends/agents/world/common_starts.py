@@ -57,7 +57,7 @@ def whole_on_grid(servings: Sequence[Serving], starts: Starts, count_max: int) -
 
 
 def earliest(servings: Iterable[Serving], count_max: int) -> list[int]:
-    """The first start on the grain in every free stretch; evenly fewer where they are too many."""
+    """Return the first start on the grain in every free stretch; evenly fewer where they are too many."""
     found = {
         start
         for serving in servings
@@ -113,7 +113,7 @@ def _beats(servings: Iterable[Serving], starts: Starts) -> list[tuple[Serving, B
 
 
 def _joint(beats: Iterable[Beat | None]) -> Beat | None:
-    """The times of all `beats`; None when they never meet."""
+    """Return the times of all `beats`; None when they never meet."""
     joint: Beat | None = Beat(1, 0)
     for beat in beats:
         joint = joint.both(beat) if joint is not None and beat is not None else None

@@ -134,7 +134,7 @@ def count(beat: Beat, ranges: Iterable[Range]) -> int:
 
 
 def sampled(beat: Beat, ranges: Sequence[Range], count_max: int) -> list[int]:
-    """The times of `beat` in `ranges`: all, or `count_max` of them, evenly by rank."""
+    """Return the times of `beat` in `ranges`: all, or `count_max` of them, evenly by rank."""
     begins = ((beat.next(first), beat.number_in(first, last)) for first, last in ranges)
     times: list[int] = []
     before = begin = here = 0
@@ -147,7 +147,10 @@ def sampled(beat: Beat, ranges: Sequence[Range], count_max: int) -> list[int]:
 
 
 def evenly(size: int, count_max: int) -> Iterable[int]:
-    """The ranks of `count_max` out of `size`, the first and (of two or more) the last too; all if fewer."""
+    """Return the ranks of `count_max` out of `size`, the first and (of two or more) the last too.
+
+    All if fewer.
+    """
     if size <= count_max:
         return range(size)
     return [number * (size - 1) // max(count_max - 1, 1) for number in range(count_max)]

@@ -29,7 +29,7 @@ class Offer(NamedTuple):
     common: int
 
     def held_as(self, hold_id: int) -> HeldChoice:
-        """The slot once it is held."""
+        """Return the slot once it is held."""
         return HeldChoice(
             hold_id, self.term, self.resource, self.start, self.end, self.units, self.common
         )
@@ -38,7 +38,9 @@ class Offer(NamedTuple):
 def offers(
     shown: Mapping[str, Shown], asks: Iterable[Ask], starts: Starts, count_max: int
 ) -> list[Offer]:
-    """At most `count_max` slots for `asks`, by common start, term and resource; ids from 0 in that order.
+    """Return at most `count_max` slots for `asks`, by common start, term and resource.
+
+    Ids from 0 in that order.
 
     Common starts are those of the visit's grid and those that no grid knows of: the earliest of every
     free stretch, and those that put a slot next to one of the user's own. Where that makes more slots
@@ -70,7 +72,7 @@ def numbered(found: Iterable[Offer]) -> list[Offer]:
 
 
 def offered(found: Iterable[Offer], step_s: int) -> tuple[Offered, ...]:
-    """The common starts of each term and resource, as runs that are `step_s` apart."""
+    """Return the common starts of each term and resource, as runs that are `step_s` apart."""
     commons: dict[tuple[int, str], set[int]] = {}
     for offer in found:
         commons.setdefault((offer.term, offer.resource), set()).add(offer.common)
@@ -81,7 +83,7 @@ def offered(found: Iterable[Offer], step_s: int) -> tuple[Offered, ...]:
 
 
 def _groups(servings: Iterable[Serving], commons: Sequence[int]) -> dict[int, list[Offer]]:
-    """The slots of each common start; their ids are not given yet."""
+    """Return the slots of each common start; their ids are not given yet."""
     groups: dict[int, list[Offer]] = {}
     for serving in servings:
         term, resource, length_s, units, offset_s = (

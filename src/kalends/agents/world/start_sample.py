@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 def kept(
     sizes: Mapping[int, int], terms: Mapping[int, int], beside: Iterable[int], slots_max: int
 ) -> list[int]:
-    """The common starts that stay, in order; their `sizes` add up to at most `slots_max`.
+    """Return the common starts that stay, in order; their `sizes` add up to at most `slots_max`.
 
     The exception is a first one that is too large alone: it stays. All stay where there is room. Else
     first the earliest, the last and those `beside` the user's own slots, then, by the number of

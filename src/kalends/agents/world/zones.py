@@ -52,7 +52,7 @@ def _table(zone: str, start: int, end: int) -> ClockTable:
 
 @lru_cache(maxsize=1_024)
 def _changes(zone: str, year: int) -> tuple[tuple[int, int], ...]:
-    """The moments of a year (UTC) at which the clocks of `zone` change, and what they change to."""
+    """Return the moments of a year (UTC) at which the clocks of `zone` change, and what they change to."""
     begins, ends = (int(datetime(each, 1, 1, tzinfo=UTC).timestamp()) for each in (year, year + 1))
     return tuple(
         change

@@ -43,7 +43,7 @@ class Column:
         self._pending.update(zip(keys, values, strict=True))
 
     def read(self) -> tuple[Numbers, Numbers]:
-        """All keys in order and their values; both are to be left unchanged."""
+        """Return all keys in order and their values; both are to be left unchanged."""
         if self._pending:
             self._settle()
         return self._keys, self._values
@@ -86,7 +86,7 @@ class Column:
 
 
 def columns_between(keys: Numbers, values: Numbers, times: Numbers) -> list[Column]:
-    """A column for each stretch between two `times`; copies, or one change would keep all alive."""
+    """Return a column for each stretch between two `times`; copies, or one change would keep all alive."""
     borders = [*keys.searchsorted(times << NUMBER_BITS).tolist(), len(keys)]
     return [
         Column(keys[low:high].copy(), values[low:high].copy()) for low, high in pairwise(borders)

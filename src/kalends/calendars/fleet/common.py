@@ -59,7 +59,7 @@ def tally(parties: Sequence[Party], length_s: int, start: int, stop: int) -> Tal
 def first_common(
     parties: Sequence[Party], length_s: int, first: int, last: int, grain_s: int
 ) -> int | None:
-    """The first multiple of `grain_s` in ``[first, last]`` at which all `parties` are open."""
+    """Return the first multiple of `grain_s` in ``[first, last]`` at which all `parties` are open."""
     at = align_up(first, grain_s)
     moved = [0] * len(parties)
     for _ in range(LEAPFROG_ROUNDS):
@@ -82,7 +82,7 @@ def first_common(
 def first_of(
     parties: Sequence[Party], count: int, length_s: int, first: int, last: int, grain_s: int
 ) -> int | None:
-    """The first multiple of `grain_s` in ``[first, last]`` at which `count` of `parties` are open."""
+    """Return the first multiple of `grain_s` in ``[first, last]`` at which `count` of `parties` are open."""
     start, width = first, _WINDOW_LENGTHS * length_s + grain_s
     while start <= last:
         stop = min(start + width, last + 1)

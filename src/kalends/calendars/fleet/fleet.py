@@ -99,14 +99,14 @@ class Fleet:
         return len(self._calendars)
 
     def __iter__(self) -> Iterator[str]:
-        """The names, in the order of the fleet."""
+        """Return the names, in the order of the fleet."""
         return iter(self._calendars)
 
     def __contains__(self, name: object) -> bool:
         return name in self._calendars
 
     def __getitem__(self, name: str) -> Calendar:
-        """The calendar of this name, to be read only; raises `NotFound`."""
+        """Return the calendar of this name, to be read only; raises `NotFound`."""
         calendar = self._calendars.get(name) if type(name) is str else None
         if calendar is None:
             raise NotFound(f"no calendar {name!r} in this fleet", where="name")
@@ -204,7 +204,7 @@ class Fleet:
         among: Collection[str] | None = None,
         grain_s: int = 1,
     ) -> Together | None:
-        """The first start at which `count` calendars have `units` free for `length_s`, or None.
+        """Return the first start at which `count` calendars have `units` free for `length_s`, or None.
 
         The start is a multiple of `grain_s`, at or after `not_before`; the slot ends at or before
         `not_after`. Of the calendars free there (of those `among`, when given) the first `count` in
@@ -244,7 +244,7 @@ class Fleet:
         windows: Mapping[str, Sequence[Interval]] | None = None,
         grain_s: int = 1,
     ) -> int | None:
-        """The first start at which all of `names` have their `units` free for `length_s`, or None.
+        """Return the first start at which all of `names` have their `units` free for `length_s`, or None.
 
         As `earliest_together`, for few calendars of different needs: `units` and `windows` can be
         given by name; a name without windows may be used always.
@@ -274,7 +274,7 @@ class Fleet:
         among: Collection[str] | None = None,
         grain_s: int = 1,
     ) -> list[WeightedStart]:
-        """The `best` starts of highest `weight` of those that `earliest_together` could answer.
+        """Return the `best` starts of highest `weight` of those that `earliest_together` could answer.
 
         Highest first; of equal weights the earlier start. `weight` is called at most once, with all
         possible starts in order. Raises `InvalidInput` for more than `STARTS_MAX` multiples of
@@ -320,7 +320,7 @@ class Fleet:
             index.check(self._all_gaps(units))
 
     def _asked(self, count: int, units: int, among: Collection[str] | None) -> Collection[str]:
-        """The names asked, in order of the fleet, after checking them, `count` and `units`."""
+        """Return the names asked, in order of the fleet, after checking them, `count` and `units`."""
         check_units(units)
         check_whole(1, count=count)
         names: Collection[str] = self._calendars
@@ -368,7 +368,7 @@ class Fleet:
                 yield self._numbers[name], calendar.gaps(units, 0, limits.TIME_S_MAX)
 
     def _whole(self, calendar: Calendar) -> list[Heard]:
-        """All gaps of `calendar`, for each index that holds them."""
+        """Return all gaps of `calendar`, for each index that holds them."""
         return self._gaps(calendar, 0, limits.TIME_S_MAX)
 
     def _near(self, calendar: Calendar, booking: Booking) -> list[Heard]:

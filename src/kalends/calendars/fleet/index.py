@@ -112,7 +112,7 @@ class GapIndex:
         grain_s: int,
         among: NDArray[np.bool_] | None,
     ) -> int | None:
-        """The first multiple of `grain_s` in ``[first, last]`` at which `count` calendars are open.
+        """Return the first multiple of `grain_s` in ``[first, last]`` at which `count` calendars are open.
 
         `among` (by number) restricts who counts. O(buckets) and a pass over each bucket that no
         earlier search has ruled out.
@@ -143,7 +143,7 @@ class GapIndex:
         return np.concatenate(found) if found else times[:0]
 
     def holders(self, start: int, length_s: int) -> list[int]:
-        """The numbers of the calendars that are open to a slot at `start`, in order."""
+        """Return the numbers of the calendars that are open to a slot at `start`, in order."""
         self._catch_up()
         bucket = self._bucket(start)
         keys, values = self._opening[bucket].read()
@@ -187,7 +187,7 @@ class GapIndex:
     def _hopeful(
         self, count: int, length_s: int, first: int, last: int, grain_s: int
     ) -> Iterator[int]:
-        """The buckets of ``[first, last]`` that no bound rules out; what fits long also fits short."""
+        """Yield the buckets of ``[first, last]`` that no bound rules out; what fits long also fits short."""
         rows = [
             row
             for (shorter_s, finer_s), row in self._bounded.items()

@@ -96,7 +96,7 @@ class Log:
 
 
 def spread(first: Numbers, stop: Numbers) -> tuple[Numbers, Numbers]:
-    """All whole numbers of each ``[first, stop)`` in turn, and in which of these each is."""
+    """Return all whole numbers of each ``[first, stop)`` in turn, and in which of these each is."""
     sizes = np.maximum(stop - first, 0)
     whose = np.repeat(np.arange(len(sizes)), sizes)
     return np.arange(len(whose)) + (first - sizes.cumsum() + sizes)[whose], whose

@@ -36,7 +36,7 @@ class Tally(NamedTuple):
         return self.open_before + begun - closed
 
     def first(self, count: int, start: int, stop: int, grain_s: int) -> tuple[int | None, int]:
-        """The first multiple of `grain_s` in ``[start, stop)`` at which `count` are open, or None.
+        """Return the first multiple of `grain_s` in ``[start, stop)`` at which `count` are open, or None.
 
         With None comes a bound below `count` that no multiple in ``[start, stop)`` exceeds. Only
         `start` and openings, each moved up to the grain, can be the first.
@@ -69,7 +69,7 @@ class Tally(NamedTuple):
 
 
 def tally_of(gaps: Sequence[Interval], length_s: int) -> Tally:
-    """The tally of all these gaps together, from the beginning of time."""
+    """Return the tally of all these gaps together, from the beginning of time."""
     flat = np.array(gaps, np.int64).reshape(-1, 2)
     flat = flat[flat[:, 1] - flat[:, 0] >= length_s]
     return Tally(0, np.sort(flat[:, 0]), np.sort(flat[:, 1]) - length_s + 1)

@@ -18,7 +18,7 @@ Weight = Callable[[NDArray[np.int64]], NDArray[Any]]
 
 
 def starts_between(length_s: int, not_before: int, not_after: int, grain_s: int) -> tuple[int, int]:
-    """The first and the last second at which a slot could begin; raises `InvalidInput`."""
+    """Return the first and the last second at which a slot could begin; raises `InvalidInput`."""
     check_whole(1, length_s=length_s, grain_s=grain_s)
     check_whole(None, not_before=not_before, not_after=not_after)
     if grain_s > limits.TIME_S_MAX:
@@ -62,7 +62,7 @@ def windows_of(
 
 
 def units_of(units: int | Mapping[str, int], name: str) -> int:
-    """The units that are wanted of `name`."""
+    """Return the units that are wanted of `name`."""
     if isinstance(units, Mapping):
         if name not in units:
             raise InvalidInput(f"no units for {name}", where="units", remedy="give them by name")
@@ -72,7 +72,7 @@ def units_of(units: int | Mapping[str, int], name: str) -> int:
 
 
 def weigh(weight: Weight, times: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The weight of each of `times`, none of them NaN."""
+    """Return the weight of each of `times`, none of them NaN."""
     shape = times.shape
     try:
         # Of a copy: what foreign code writes into must not be what is answered.

@@ -52,7 +52,7 @@ class _Both(NamedTuple):
 
 
 def first_clash(one: Recurrence, other: Recurrence, not_before: int = 0) -> Interval | None:
-    """The first time at or after `not_before` (seconds UTC) when `one` and `other` are both open.
+    """Return the first time at or after `not_before` (seconds UTC) when `one` and `other` are both open.
 
     It begins with the first such second, and ends when the first of the two windows open then ends
     (of windows of one series that overlap, the one that lasts longest counts), or with the year
@@ -82,14 +82,14 @@ def first_clash(one: Recurrence, other: Recurrence, not_before: int = 0) -> Inte
 def first_clash_of_any(
     ones: Sequence[Recurrence], others: Sequence[Recurrence], not_before: int = 0
 ) -> Interval | None:
-    """The first of all clashes of one of `ones` with one of `others`; of equals the longest."""
+    """Return the first of all clashes of one of `ones` with one of `others`; of equals the longest."""
     clashes = (first_clash(one, other, not_before) for one, other in product(ones, others))
     found = [clash for clash in clashes if clash is not None]
     return min(found, key=lambda clash: (clash.start, -clash.end), default=None)
 
 
 def is_ever_open(recurrences: Sequence[Recurrence]) -> bool:
-    """Whether any has a window that is not empty from 1970 to 3000: no 30th of February has."""
+    """Return whether any has a window that is not empty from 1970 to 3000: no 30th of February has."""
     return any(first_clash(each, _ALWAYS) is not None for each in recurrences)
 
 
@@ -106,11 +106,11 @@ class _Part:
         self._texts = [(text_of(days), times_s) for days, times_s in self.starts]
 
     def is_open(self, shown: int) -> bool:
-        """Whether a window is open when its clock has shown `shown`."""
+        """Return whether a window is open when its clock has shown `shown`."""
         return self.latest_start(shown) is not None
 
     def latest_start(self, shown: int) -> int | None:
-        """The local start of the last window that is open when its clock has shown `shown`."""
+        """Return the local start of the last window that is open when its clock has shown `shown`."""
         low, high = shown - self.length_s + 1, shown + 1
         found = [
             day * DAY_S + at_s
@@ -121,7 +121,7 @@ class _Part:
         return max(found, default=None)
 
     def first_start(self, low: int, high: int) -> int | None:
-        """The first local start in ``[low, high)``."""
+        """Return the first local start in ``[low, high)``."""
         found = [
             day * DAY_S + at_s
             for days, times_s in self._texts
@@ -148,7 +148,7 @@ class _Part:
 
 
 def _days_between(at_s: int, low: int, high: int) -> tuple[int, int]:
-    """The days (half-open) whose time of day `at_s` lies in the local times ``[low, high)``."""
+    """Return the days (half-open) whose time of day `at_s` lies in the local times ``[low, high)``."""
     return max(-((at_s - low) // DAY_S), 0), max(-((at_s - high) // DAY_S), 0)
 
 
@@ -183,7 +183,7 @@ def _first_clash_in(one: Recurrence, other: Recurrence, begin: int, end: int) ->
 
 
 def _first_look(stretches: list[_Both], one: _Part, other: _Part) -> int | None:
-    """The first clash that is there when a stretch begins, or that begins while one clock stands."""
+    """Return the first clash that is there when a stretch begins, or that begins while one clock stands."""
     for start, end, (clock, other_clock) in stretches:
         shown, other_shown = clock.shown_at(start), other_clock.shown_at(start)
         is_open = one.is_open(shown)
@@ -201,7 +201,7 @@ def _first_look(stretches: list[_Both], one: _Part, other: _Part) -> int | None:
 
 
 def _first_start(stretches: list[_Both], one: _Part, other: _Part, before: int) -> int | None:
-    """The first start of either, before `before`, while the other is open and both clocks run."""
+    """Return the first start of either, before `before`, while the other is open and both clocks run."""
     by_distance = defaultdict[int, list[_Both]](list)
     for both in stretches:
         if both.start < before and all(clock.runs for clock in both.clocks):

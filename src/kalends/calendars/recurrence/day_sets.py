@@ -34,7 +34,7 @@ class Starts(NamedTuple):
 def starts_of(
     rule: Repeat, anchor: date, time_of_day: time, last_start: datetime
 ) -> tuple[Starts, ...]:
-    """Every local start of `rule` counted from `anchor`, none before it or after `last_start`.
+    """Return every local start of `rule` counted from `anchor`, none before it or after `last_start`.
 
     The same as `Repeat.occurrences`; times of day with the same days are together.
     """
@@ -52,17 +52,17 @@ def starts_of(
 
 
 def bits(text: str) -> int:
-    """The set that `text` writes, day 0 first: ``"0110"`` are days 1 and 2."""
+    """Return the set that `text` writes, day 0 first: ``"0110"`` are days 1 and 2."""
     return int(text[::-1] or "0", 2)
 
 
 def text_of(days: int) -> str:
-    """The opposite of `bits`: in a text, the next day is quickly found."""
+    """Return the opposite of `bits`: in a text, the next day is quickly found."""
     return bin(days)[:1:-1]
 
 
 def within(days: int, low: int, high: int) -> int:
-    """The days n of which `days` has any of n + `low` to n + `high`."""
+    """Return the days n of which `days` has any of n + `low` to n + `high`."""
     # Shifted first: what is nearer to the first day than `low` would be lost below it.
     days = days >> low if low >= 0 else days << -low
     reach = 1
@@ -122,7 +122,7 @@ def _chosen(rule: Repeat, period: str, times: int) -> tuple[str, ...]:
 
 
 def _taken(rule: Repeat, anchor: date) -> int:
-    """The days of the periods that INTERVAL takes."""
+    """Return the days of the periods that INTERVAL takes."""
     if rule.interval == 1:
         return _ALL
     first = _number(anchor)
@@ -147,7 +147,7 @@ def _taken(rule: Repeat, anchor: date) -> int:
 
 @lru_cache(maxsize=9)
 def _borders(frequency: Frequency, week_start: int) -> list[int]:
-    """The days on which periods begin, and the end; the first week may lack days."""
+    """Return the days on which periods begin, and the end; the first week may lack days."""
     if frequency == "WEEKLY":
         return [0, *range((week_start - FIRST_DAY.weekday()) % 7 or 7, DAYS, 7), DAYS]
     months = range(1, 13) if frequency == "MONTHLY" else range(1, 2)

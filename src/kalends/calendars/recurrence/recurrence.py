@@ -90,7 +90,7 @@ class Recurrence:
         self._until = self._last_start()
 
     def windows(self, start: int, end: int) -> list[Interval]:
-        """The windows that overlap ``[start, end)`` (seconds UTC), by start; they may overlap."""
+        """Return the windows that overlap ``[start, end)`` (seconds UTC), by start; they may overlap."""
         found = []
         length = timedelta(seconds=self.duration_s)
         # Local dates differ from UTC dates by at most a day, skipped days by another.
@@ -105,7 +105,7 @@ class Recurrence:
         return found
 
     def starts(self) -> tuple[Starts, ...]:
-        """Every local start there is up to the year 3000: its time of day and its days."""
+        """Return every local start there is up to the year 3000: its time of day and its days."""
         return starts_of(self._rule, self.first or FIRST_DAY, self.start, self._until)
 
     def clock(self) -> tuple[Stretch, ...]:
@@ -141,7 +141,7 @@ class Recurrence:
         return self._rule.occurrences(self.first or FIRST_DAY, self.start, first, last)
 
     def _last_start(self) -> datetime:
-        """The latest local start that `last`, UNTIL and COUNT allow."""
+        """Return the latest local start that `last`, UNTIL and COUNT allow."""
         bounds = [datetime.max]
         if self.last is not None:
             bounds.append(datetime.combine(self.last, time.max))
@@ -168,7 +168,7 @@ class Recurrence:
 
 
 def instant(local: datetime, zone: ZoneInfo) -> int:
-    """The first second UTC at which the clock of `zone` shows `local` (without zone) or later."""
+    """Return the first second UTC at which the clock of `zone` shows `local` (without zone) or later."""
     first = int(local.replace(tzinfo=zone, fold=0).timestamp())
     second = int(local.replace(tzinfo=zone, fold=1).timestamp())
     if second >= first:

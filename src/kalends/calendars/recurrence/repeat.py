@@ -95,7 +95,7 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True):
                     yield moment
 
     def times(self, time_of_day: time) -> list[time]:
-        """The times of each day, in order: `time_of_day`, or what BYHOUR and BYMINUTE make of it."""
+        """Return the times of each day, in order: `time_of_day`, or what BYHOUR and BYMINUTE make of it."""
         return [
             time_of_day.replace(hour=hour, minute=minute)
             for hour, minute in product(
@@ -104,7 +104,7 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def _period_of(self, day: date) -> int:
-        """The number of the day, week, month or year that `day` lies in."""
+        """Return the number of the day, week, month or year that `day` lies in."""
         match self.frequency:
             case "DAILY":
                 return day.toordinal()
@@ -137,7 +137,7 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True):
         return [moments[index] for index in sorted(chosen) if 0 <= index < count]
 
     def has(self, day: date, anchor: date) -> bool:
-        """Whether `day` matches the BYxxx parts; INTERVAL and BYSETPOS are not looked at."""
+        """Return whether `day` matches the BYxxx parts; INTERVAL and BYSETPOS are not looked at."""
         if self.months and day.month not in self.months:
             return False
         if not self.names_days:
@@ -150,7 +150,7 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _is_like(self, day: date, anchor: date) -> bool:
-        """A rule that names no days repeats the day it counts from."""
+        """Return whether `day` repeats `anchor`, as for a rule that names no days."""
         match self.frequency:
             case "DAILY":
                 return True
@@ -173,7 +173,7 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True):
         return any(each.weekday == weekday and each.nth in ranks for each in self.weekdays)
 
     def _has_week_number(self, day: date) -> bool:
-        """A week belongs to the year that has its fourth day (at least four of its days)."""
+        """Return whether the week number fits; a week belongs to the year of its fourth day."""
         if not self.week_numbers:
             return True
         fourth = day + timedelta(3 - (day.weekday() - self.week_start) % 7)
@@ -183,7 +183,7 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_repeat(text: str) -> Repeat:
-    """The rule that `text` says, such as ``FREQ=WEEKLY;BYDAY=MO,TU``; raises `InvalidInput`."""
+    """Return the rule that `text` says, such as ``FREQ=WEEKLY;BYDAY=MO,TU``; raises `InvalidInput`."""
     if type(text) is not str or len(text) > TEXT_MAX:
         raise _wrong("a recurrence rule is a text of at most 512 characters")
     parts: dict[str, str] = {}
@@ -292,7 +292,10 @@ def _until(text: str) -> date | datetime:
 
 
 def _counted(wanted: tuple[int, ...], at: int, length: int) -> bool:
-    """Whether number `at` of `length` is wanted, counted from either end; all are when none is named."""
+    """Return whether number `at` of `length` is wanted, counted from either end.
+
+    All are when none is named.
+    """
     return not wanted or at in wanted or at - length - 1 in wanted
 
 

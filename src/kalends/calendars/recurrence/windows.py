@@ -34,7 +34,7 @@ class Windows:
         self._chunks: dict[int, list[Interval]] = {}
 
     def between(self, start: int, end: int) -> list[Interval]:
-        """The union clipped to ``[start, end)``: sorted, disjoint, not touching.
+        """Return the union clipped to ``[start, end)``: sorted, disjoint, not touching.
 
         Raises `InvalidInput` for an empty window, one outside the years 1970 to 3000, or one longer
         than `limits.WINDOW_S_MAX` and a day. O(log n + found) once its chunks are expanded.
@@ -59,7 +59,7 @@ class Windows:
         return found
 
     def cover(self, start: int, end: int) -> bool:
-        """Whether all of ``[start, end)`` is open; raises as `between`."""
+        """Return whether all of ``[start, end)`` is open; raises as `between`."""
         return self.between(start, end) == [(start, end)]
 
     def describe(self) -> str:

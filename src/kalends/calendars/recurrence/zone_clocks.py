@@ -55,13 +55,13 @@ def year_kind(year: int) -> tuple[int, bool, bool]:
 
 
 def stretch_at(clock: tuple[Stretch, ...], time_s: int) -> int:
-    """The index of the stretch of `clock` that `time_s` lies in."""
+    """Return the index of the stretch of `clock` that `time_s` lies in."""
     return bisect_right(clock, time_s, key=lambda stretch: stretch.start) - 1
 
 
 @lru_cache(maxsize=64)
 def clock_of(zone: ZoneInfo) -> tuple[Stretch, ...]:
-    """All stretches of the clock of `zone`, in order and without gaps; some 15 ms for a new zone."""
+    """Return all stretches of the clock of `zone`, in order and without gaps; some 15 ms for a new zone."""
     return tuple(_stretches(_changes(zone)))
 
 

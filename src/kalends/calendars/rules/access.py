@@ -43,7 +43,7 @@ def check_who(who: str, where: str) -> None:
 
 
 def is_meant(who: str, principal: Principal) -> bool:
-    """Whether a rule for `who` (see `check_who`) is about `principal`."""
+    """Return whether a rule for `who` (see `check_who`) is about `principal`."""
     kind, _, name = who.partition(":")
     if kind == "everyone":
         return True
@@ -130,15 +130,15 @@ class AccessList:
         self._grants: dict[Principal, dict[str, _Grant]] = {}
 
     def sees(self, principal: Principal) -> bool:
-        """Whether the resource exists for `principal`."""
+        """Return whether the resource exists for `principal`."""
         return self.may_ever(principal, "see")
 
     def sees_detail(self, principal: Principal) -> bool:
-        """Whether `principal` may see who holds slots."""
+        """Return whether `principal` may see who holds slots."""
         return self.may_ever(principal, "detail")
 
     def may_ever(self, principal: Principal, action: str) -> bool:
-        """Whether some rule allows `action`, whenever and up to however much."""
+        """Return whether some rule allows `action`, whenever and up to however much."""
         return bool(self._grant(principal, action).rules)
 
     def refusal(
@@ -184,7 +184,7 @@ class AccessList:
         return profiles.at_least(self.permitted(principal, action, start, end), units)
 
     def permitted(self, principal: Principal, action: str, start: int, end: int) -> Iterator[Step]:
-        """The most units with which `principal` may do `action`, as a profile of ``[start, end)``."""
+        """Return the most units with which `principal` may do `action`, as a profile of ``[start, end)``."""
         grant = self._grant(principal, action)
         profile: Iterator[Step] = iter([(start, end, grant.always)])
         for rule in grant.rules:

@@ -60,7 +60,7 @@ class OwnersRules:
         return 0
 
     def describe(self) -> tuple[str, ...]:
-        """Every rule in words, for those who may see the resource."""
+        """Return every rule in words, for those who may see the resource."""
         return (
             *(rule.describe() for rule in self.limits.rules),
             *(blackout.describe() for blackout in self.blackouts.planned),

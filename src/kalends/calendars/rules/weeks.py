@@ -17,7 +17,7 @@ _WEEK = timedelta(days=7)
 
 
 def weeks(start: int, end: int, zone: ZoneInfo) -> Iterator[Interval]:
-    """The weeks that overlap ``[start, end)``, whole, in order; they touch."""
+    """Yield the weeks that overlap ``[start, end)``, whole, in order; they touch."""
     shown = datetime.fromtimestamp(start, zone).date()
     monday = datetime.combine(shown - timedelta(days=shown.weekday()), time())
     while True:

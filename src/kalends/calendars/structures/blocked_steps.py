@@ -39,7 +39,7 @@ class BlockedSteps:
         self._pending = [0]
 
     def copy(self) -> Self:
-        """An independent one; both share the blocks until they change them."""
+        """Return an independent one; both share the blocks until they change them."""
         twin = type(self)(self.top)
         self._owner = object()
         twin._firsts = self._firsts.copy()
@@ -48,7 +48,7 @@ class BlockedSteps:
         return twin
 
     def least(self, start: int, end: int) -> int:
-        """The smallest value over ``[start, end)``."""
+        """Return the smallest value over ``[start, end)``."""
         first, at = self._find(start)
         if first + 1 == len(self._firsts) or end <= self._firsts[first + 1]:
             block = self._blocks[first]
@@ -80,7 +80,10 @@ class BlockedSteps:
         yield at, end, value
 
     def take(self, start: int, end: int, amount: int) -> int:
-        """The smallest value over ``[start, end)``; when it is at least `amount`, that is subtracted."""
+        """Return the smallest value over ``[start, end)``.
+
+        When it is at least `amount`, that is subtracted.
+        """
         number, at = self._find(start)
         if not self._has_end(number, end):
             least = self.least(start, end)
@@ -143,7 +146,7 @@ class BlockedSteps:
         """Called when blocks from `number` on are others than before."""
 
     def _find(self, time_s: int) -> tuple[int, int]:
-        """The block, and the point in it, that is in force at `time_s`."""
+        """Return the block, and the point in it, that is in force at `time_s`."""
         number = bisect_right(self._firsts, time_s) - 1
         if number < 0:
             return 0, 0
@@ -271,7 +274,7 @@ class BlockedSteps:
         self._renumbered(first)
 
     def _points(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """All times, and the true values from each of them on."""
+        """Return all times, and the true values from each of them on."""
         sizes = [len(block.times) for block in self._blocks]
         times = np.concatenate([np.array(block.times) for block in self._blocks])
         values = np.concatenate([np.array(block.values) for block in self._blocks])

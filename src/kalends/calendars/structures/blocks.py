@@ -71,7 +71,7 @@ class Block:
         return self._most
 
     def least_of(self, first: int, last: int) -> int:
-        """The smallest of ``values[first:last]``, which may not be empty."""
+        """Return the smallest of ``values[first:last]``, which may not be empty."""
         if last - first < SMALL:
             return min(self.values[first:last])
         return int(np.minimum.reduce(_view(self.values, first, last)))
@@ -82,7 +82,7 @@ class Block:
         view += amount
 
     def runs(self, level: int, level_units: int) -> Runs | None:
-        """The runs of at least ``level * level_units``; None when the whole block is one. Cached."""
+        """Return the runs of at least ``level * level_units``; None when the whole block is one. Cached."""
         try:
             return self._runs[level]
         except KeyError:
@@ -90,7 +90,7 @@ class Block:
             return found
 
     def find_runs(self, units: int) -> Runs | None:
-        """The runs of at least `units`; None when the whole block is one."""
+        """Return the runs of at least `units`; None when the whole block is one."""
         enough, turns = self.turns(units)
         lead = self.times[0]
         if enough:
@@ -101,7 +101,7 @@ class Block:
         return Runs(lead, longest_s, int(turns[-1]) if turns.size % 2 else NEVER)
 
     def fit(self, units: int, length_s: int, first: int, run: int, near: int) -> tuple[bool, int]:
-        """Whether a run of `units` of at least `length_s` ends here, and the start of the first.
+        """Return whether a run of `units` of at least `length_s` ends here, and the start of the first.
 
         Looks from point `first` on, at so many points that are `near` before the others, `run` being
         the start of the run that reaches it. Without a fit, the start of the run that reaches the
@@ -135,7 +135,7 @@ class Block:
     def turns(
         self, units: int, first: int = 0, last: int | None = None
     ) -> tuple[bool, NDArray[np.int64]]:
-        """Whether there are at least `units` at point `first`, and when that changes before `last`."""
+        """Return whether there are at least `units` at point `first`, and when that changes before `last`."""
         enough = _view(self.values, first, last) >= units
         changes = (enough[1:] != enough[:-1]).nonzero()[0]
         return bool(enough[0]), _view(self.times, first + 1, last)[changes]

@@ -38,7 +38,7 @@ class Listing:
             self._removed.append(booking)
 
     def overlapping(self, start: int, end: int) -> Iterator[Entry]:
-        """The entries of bookings that overlap ``[start, end)``, in order. Lazy.
+        """Return the entries of bookings that overlap ``[start, end)``, in order. Lazy.
 
         O(classes log n + m log m) for m changes since it was last asked.
         """
@@ -55,7 +55,7 @@ class Listing:
         )
 
     def copy(self) -> Listing:
-        """An independent one. O(changes since it was last asked or copied + blocks)."""
+        """Return an independent one. O(changes since it was last asked or copied + blocks)."""
         self._work_in()
         twin = Listing()
         twin._classes = {bits: entries.copy() for bits, entries in self._classes.items()}

@@ -66,13 +66,13 @@ class GapBlocks:
         return self._count
 
     def __iter__(self) -> Iterator[Stretch]:
-        """All of them, in order; the structure must not change meanwhile."""
+        """Return all of them, in order; the structure must not change meanwhile."""
         return chain.from_iterable(
             zip(block.starts, block.ends, block.keys, strict=True) for block in self._blocks
         )
 
     def taken(self, start: int, end: int) -> bool:
-        """Whether some of ``[start, end)`` is taken. O(log n)."""
+        """Return whether some of ``[start, end)`` is taken. O(log n)."""
         # Ends are in the order of starts: only the last one that starts before `end` can reach in.
         number = bisect_left(self._firsts, end) - 1
         if number < 0:
@@ -147,7 +147,7 @@ class GapBlocks:
             self._merge(number)
 
     def earliest(self, length_s: int, start: int) -> int:
-        """The first time at or after `start` from which `length_s` are free.
+        """Return the first time at or after `start` from which `length_s` are free.
 
         O(log n + B + n / (B * GROUP)).
         """
@@ -166,7 +166,7 @@ class GapBlocks:
         return block.starts[found] - block.gaps[found]
 
     def gaps(self, start: int, end: int, last: int) -> Iterator[tuple[int, int]]:
-        """The gaps that overlap ``[start, end)``, whole, in order and lazily.
+        """Yield the gaps that overlap ``[start, end)``, whole, in order and lazily.
 
         The first of all begins at 0, or at `start` when that is earlier; the last of all ends at
         `last`, or at `end` when that is later. O(log n + found).
@@ -189,7 +189,7 @@ class GapBlocks:
             yield before, max(last, end)
 
     def around(self, start: int, end: int, last: int) -> tuple[int, int]:
-        """The gap that ``[start, end)`` lies in or, when it is a stretch itself, would leave.
+        """Return the gap that ``[start, end)`` lies in or, when it is a stretch itself, would leave.
 
         From 0 before the first stretch, up to `last` after the last one. O(log n).
         """
@@ -211,7 +211,7 @@ class GapBlocks:
         return before, last
 
     def keys(self, start: int, end: int) -> Iterator[int]:
-        """The keys of the stretches that overlap ``[start, end)``, in order and lazily."""
+        """Yield the keys of the stretches that overlap ``[start, end)``, in order and lazily."""
         number, index = self._locate(start)
         for block in islice(self._blocks, number, None):
             stop = bisect_left(block.starts, end)
@@ -221,7 +221,7 @@ class GapBlocks:
             index = 0
 
     def copy(self) -> GapBlocks:
-        """An independent structure of the same stretches. O(n / B)."""
+        """Return an independent structure of the same stretches. O(n / B)."""
         twin = GapBlocks()
         self._mark = object()
         twin._blocks = self._blocks.copy()
@@ -274,7 +274,7 @@ class GapBlocks:
         return (number, index) if index < len(ends) else (number + 1, 0)
 
     def _next_block(self, length_s: int, number: int) -> int:
-        """The first block from `number` on with a gap of `length_s`, or how many blocks there are."""
+        """Return the first block from `number` on with a gap of `length_s`, or how many blocks there are."""
         largest = self._largest
         border = -(-number // GROUP) * GROUP
         for later, gap in enumerate(largest[number:border], number):
@@ -290,7 +290,7 @@ class GapBlocks:
         return len(largest)
 
     def _own(self, number: int) -> _Block:
-        """The block, to be changed: a copy of its own first where others may share it."""
+        """Return the block, to be changed: a copy of its own first where others may share it."""
         block = self._blocks[number]
         if block.owner is not self._mark:
             block = self._blocks[number] = block.part(self._mark, 0, None)
@@ -341,7 +341,7 @@ class GapBlocks:
 
 
 def _first(block: _Block, index: int, length_s: int) -> int:
-    """The index of the block's first gap of `length_s` from `index` on; -1 for none."""
+    """Return the index of the block's first gap of `length_s` from `index` on; -1 for none."""
     for position, gap in enumerate(islice(block.gaps, index, None), index):
         if gap >= length_s:
             return position

@@ -133,7 +133,7 @@ class SharedSortedList(Generic[Entry]):
         return (entry for block in self._blocks for entry in block)
 
     def between(self, low: tuple[int, ...], high: tuple[int, ...]) -> Iterator[Entry]:
-        """The entries from `low` on that are before `high`. Lazy: it must not change meanwhile."""
+        """Yield the entries from `low` on that are before `high`. Lazy: it must not change meanwhile."""
         number = max(bisect_right(self._firsts, low) - 1, 0)
         for block in islice(self._blocks, number, None):
             for index in range(bisect_left(block, low), len(block)):

@@ -32,7 +32,7 @@ class StepFunction(BlockedSteps):
         return twin
 
     def first_fit(self, units: int, length_s: int, start: int, end: int) -> int | None:
-        """The first time from `start` on that begins `length_s` with at least `units`, before `end`.
+        """Return the first time from `start` on that begins `length_s` with at least `units`, before `end`.
 
         `units` are at most `top`. What cannot hold it is skipped: groups, then blocks, by runs that
         are found too long rather than too short; `run` is where the run that reaches `number`
@@ -77,7 +77,7 @@ class StepFunction(BlockedSteps):
         return run if run + length_s <= end else None
 
     def stretches(self, units: int, start: int, end: int) -> list[Interval]:
-        """The longest with at least `units` that overlap ``[start, end)``, unclipped, in order.
+        """Return the longest with at least `units` that overlap ``[start, end)``, unclipped, in order.
 
         O(log n + B + blocks and points of what is found).
         """
@@ -147,7 +147,7 @@ class StepFunction(BlockedSteps):
         return found, run if run < NEVER else self._firsts[number + 1]
 
     def _starts_group(self, number: int) -> bool:
-        """Whether a full group starts with this block."""
+        """Return whether a full group starts with this block."""
         count = self.GROUP_BLOCKS
         return number % count == 0 and number + count <= len(self._blocks)
 
@@ -156,7 +156,7 @@ class StepFunction(BlockedSteps):
         return self._blocks[number].runs(level, self._level_units)
 
     def _group_runs(self, number: int, units: int) -> Runs | None:
-        """The runs of the group that starts with block `number`. Cached."""
+        """Return the runs of the group that starts with block `number`. Cached."""
         group, level = number // self.GROUP_BLOCKS, units // self._level_units
         while group >= len(self._groups):
             self._groups.append({})

@@ -36,7 +36,10 @@ _MACHINE: Final = ResourceInfo(
 def sample_job(
     source: str, function: Function, slots: int, arguments: Mapping[str, ArgumentValue]
 ) -> Job:
-    """A call of `function`, which is shown `slots` slots; for ``recall`` at most as many as are held."""
+    """Return a call of `function`, which is shown `slots` slots.
+
+    For ``recall`` at most as many as are held.
+    """
     shown = {_MACHINE.name: _busy_week()}
     ask = Ask(term=0, resource=_MACHINE.name, length_s=_HOUR_S, units=32)
     starts = Starts(first=NOW_S, last=NOW_S + _DAYS * _DAY_S - _HOUR_S, step_s=300)

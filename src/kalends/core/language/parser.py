@@ -47,7 +47,7 @@ _ONE_TERM: Final = "write site/name, or {kind=sgi}, or 3 of {kind=sgi}"
 
 
 def parse_alternatives(text: str) -> tuple[Alternative, ...]:
-    """The alternatives that `text` asks for, in their order (the package has the grammar).
+    """Return the alternatives that `text` asks for, in their order (the package has the grammar).
 
     Raises `InvalidInput` with the column, a line that shows it, what was expected and what to write;
     never anything else, whatever the text.
@@ -86,7 +86,7 @@ def _read_alternative(scanner: Scanner) -> Alternative:
 
 
 def _read_weight(scanner: Scanner) -> float | None:
-    """The number behind ``weight``; None when that does not come next."""
+    """Return the number behind ``weight``; None when that does not come next."""
     if not scanner.take(_WEIGHT):
         return None
     start = scanner.skip_spaces()
@@ -201,7 +201,7 @@ def _read_attributes(
 
 
 def _read_attribute(scanner: Scanner) -> Attribute | AttributePreference:
-    """A comparison; with a weight it is a preference."""
+    """Return a comparison; with a weight it is a preference."""
     comparison = _read_comparison(scanner)
     weight = _read_weight(scanner)
     if weight is None:

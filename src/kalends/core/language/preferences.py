@@ -112,7 +112,7 @@ class Preference(NamedTuple):
         return f"{days}{times} ({self.zone.key})"
 
     def _shown(self, low: int, high: int) -> Iterator[Interval]:
-        """The same in seconds that the clocks show, while they run evenly from `low` to `high`."""
+        """Yield the windows in seconds that the clocks show, while they run evenly from `low` to `high`."""
         opens_s, closes_s = self.clock
         for day in range((low - closes_s) // _DAY_S, high // _DAY_S + 1):
             chosen = day == self.day if self.day is not None else _weekday(day) in self.weekdays
@@ -123,7 +123,7 @@ class Preference(NamedTuple):
 
 
 def parse_preference(text: str, *, now_s: int, zone: ZoneInfo, where: str = "prefer") -> Preference:
-    """The preference that `text` means at `now_s` in `zone` (the module says how).
+    """Return the preference that `text` means at `now_s` in `zone` (the module says how).
 
     Raises `InvalidInput` (at `where`) for what cannot be understood.
     """
@@ -148,7 +148,7 @@ def parse_preference(text: str, *, now_s: int, zone: ZoneInfo, where: str = "pre
 
 
 def starts(request: Request) -> Interval:
-    """The common starts that the window of `request` leaves; eight weeks of an open one."""
+    """Return the common starts that the window of `request` leaves; eight weeks of an open one."""
     spans = [
         span(msgspec.structs.replace(request, alternatives=(alternative,)))
         for alternative in request.alternatives
@@ -160,7 +160,7 @@ def starts(request: Request) -> Interval:
 
 
 def expand(preferences: Iterable[Preference], request: Request) -> tuple[TimePreference, ...]:
-    """The windows of all `preferences` among the starts of `request`, in the order given.
+    """Return the windows of all `preferences` among the starts of `request`, in the order given.
 
     Raises `InvalidInput` where they are more than a request may have.
     """

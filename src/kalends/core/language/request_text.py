@@ -29,7 +29,7 @@ def parse_request(
     agent: str = "",
     note: str = "",
 ) -> Request:
-    """The checked request for the terms in `text`, each for `duration` unless it says otherwise.
+    """Return the checked request for the terms in `text`, each for `duration` unless it says otherwise.
 
     `at` fixes the common start: the window is exactly as long as the stages. Otherwise the request
     starts from `not_before` (now, when left out) and ends by `not_after` (open, when left out).

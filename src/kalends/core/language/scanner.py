@@ -52,12 +52,12 @@ class Scanner:
         return match[0] if match else ""
 
     def expected(self, what: str, remedy: str = "") -> InvalidInput:
-        """The error that something other than `what` comes next."""
+        """Return the error that something other than `what` comes next."""
         found = repr(self.found[:40]) if self.found else "the end"
         return self.error(f"expected {what}, found {found}", remedy=remedy)
 
     def error(self, detail: str, *, remedy: str = "", at: int | None = None) -> InvalidInput:
-        """An error about the character `at` (the next one, when not given)."""
+        """Return an error about the character `at` (the next one, when not given)."""
         place = self.skip_spaces() if at is None else at
         begin = self.text.rfind("\n", 0, place) + 1
         end = self.text.find("\n", place)

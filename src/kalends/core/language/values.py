@@ -30,7 +30,7 @@ _WRITTEN: Final = {
 
 
 def read_value(scanner: Scanner, name: str, operator: str) -> AttributeValue:
-    """The next value; `name` and `operator` before it are for the advice in errors."""
+    """Return the next value; `name` and `operator` before it are for the advice in errors."""
     start = scanner.skip_spaces()
     quote = scanner.text[start : start + 1]
     if quote in _QUOTED:
@@ -52,7 +52,7 @@ def read_value(scanner: Scanner, name: str, operator: str) -> AttributeValue:
 
 
 def read_number(scanner: Scanner) -> int | float | None:
-    """The next number, whole unless it has a point or an exponent; None when none comes next."""
+    """Return the next number, whole unless it has a point or an exponent; None when none comes next."""
     start = scanner.skip_spaces()
     match = scanner.take(_NUMBER)
     if match is None:
@@ -68,7 +68,7 @@ def read_number(scanner: Scanner) -> int | float | None:
 
 
 def format_value(value: AttributeValue) -> str:
-    """The text that `read_value` reads as exactly `value`."""
+    """Return the text that `read_value` reads as exactly `value`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str):
@@ -79,7 +79,7 @@ def format_value(value: AttributeValue) -> str:
 
 
 def format_weight(weight: float) -> str:
-    """The shortest text that `read_number` reads as a number equal to `weight`."""
+    """Return the shortest text that `read_number` reads as a number equal to `weight`."""
     return repr(weight).removesuffix(".0")
 
 

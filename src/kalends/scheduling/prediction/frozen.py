@@ -23,7 +23,7 @@ ExpectedEnd = Callable[[Job, int], int]
 
 
 def requested_end(job: Job, now: int) -> int:
-    """A job takes all the time that it requested."""
+    """Return the requested time as the run time of a job."""
     return job.until_s
 
 
@@ -63,7 +63,10 @@ def predicted_start(
     expected_end: ExpectedEnd = requested_end,
     events_max: int = EVENTS_MAX,
 ) -> int | None:
-    """The same for one waiting job: stops as soon as it starts. None: not within `events_max` events."""
+    """Return the same for one waiting job: stops as soon as it starts.
+
+    None: not within `events_max` events.
+    """
     if expected_end is requested_end:
         known = _known_starts(scheduler, now)
         if known is not None:

@@ -58,7 +58,10 @@ class Waits(msgspec.Struct, frozen=True):
         return log((wait_s + FLOOR_S) / (self.expected_s + FLOOR_S)) / self._doubt()
 
     def wait_s(self, score: float) -> int:
-        """The wait of a score, to the second below; at least 0, at most `RATIO_MAX` times the longer."""
+        """Return the wait of a score, to the second below.
+
+        At least 0, at most `RATIO_MAX` times the longer.
+        """
         most = RATIO_MAX * (max(self.expected_s, self.requested_s) + FLOOR_S)
         reach = score * self._doubt() + log(self.expected_s + FLOOR_S)
         return max(int(exp(min(reach, log(most)))) - FLOOR_S, 0)
@@ -82,7 +85,7 @@ class Learner:
         """``(bound_s, number, which share)``, a heap."""
 
     def bounds(self, waits: Waits, now: int) -> tuple[int, ...]:
-        """A start for each of `SHARES`, as far as is known now, ascending. Changes nothing."""
+        """Return a start for each of `SHARES`, as far as is known now, ascending. Changes nothing."""
         found = self._classes.get(waits.kind)
         if found is None or len(found.ascending) < KNOWN_MIN:
             longer_s = max(waits.expected_s, waits.requested_s)
@@ -95,7 +98,7 @@ class Learner:
         return tuple(bounds)
 
     def predict(self, number: int, waits: Waits, now: int) -> tuple[int, ...]:
-        """The bounds for a job that begins to wait; what becomes of them will be learned."""
+        """Return the bounds for a job that begins to wait; what becomes of them will be learned."""
         self.advance(now)
         bounds = self.bounds(waits, now)
         kept = _Open(now, waits, bounds)

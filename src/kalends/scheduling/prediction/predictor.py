@@ -71,7 +71,9 @@ class PredictingScheduler(Scheduler):
         """A job that was told `prediction` starts now. For subclasses that keep accounts."""
 
     def predict_all(self, now: int) -> dict[Job, Prediction]:
-        """The predictions of all that wait, as things stand at the last event. Nothing is learned from them.
+        """Return the predictions of all that wait, as things stand at the last event.
+
+        Nothing is learned from them.
 
         Bounds are those of a job that is submitted now and has the same prospects: they were not adapted to
         jobs that have waited a while.

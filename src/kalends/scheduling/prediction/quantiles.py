@@ -14,7 +14,7 @@ LEVEL_MAX: Final = 0.999
 
 
 def censored_quantile(known: Sequence[float], at_least: Sequence[float], level: float) -> float:
-    """The `level` quantile of values of which some are `known`, and others known to exceed `at_least`.
+    """Return the `level` quantile of values of which some are `known`, and others known to exceed `at_least`.
 
     Both ascending. The product limit of Kaplan and Meier 1958: a value that is still open counts among
     those at risk up to what it has reached. Infinite where the known values do not reach the level.

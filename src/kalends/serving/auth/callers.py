@@ -105,7 +105,7 @@ class OpenAccess:
     """No keys are configured: the caller is whoever the header says, with every scope."""
 
     def authenticate(self, headers: Mapping[str, str], now_s: int) -> Caller:
-        """The caller named by ``Kalends-User`` (and comma-separated ``Kalends-Groups``).
+        """Return the caller named by ``Kalends-User`` (and comma-separated ``Kalends-Groups``).
 
         Raises `NotAuthenticated` without the header, for a name that cannot be one, and when the
         request was addressed to another host than a loopback one (a name that somebody pointed at
@@ -138,7 +138,7 @@ class OpenAccess:
 
 
 def principal_of(user: str, groups: list[str]) -> Principal:
-    """A validated principal; raises `NotAuthenticated` for names that are empty or not printable."""
+    """Return a validated principal; raises `NotAuthenticated` for names that are empty or not printable."""
     try:
         principal = convert({"user": user, "groups": groups}, Principal)
     except InvalidInput as error:
@@ -179,7 +179,7 @@ def split_listen(listen: str) -> tuple[str, int]:
 
 
 def _host_of(address: str) -> str:
-    """The host of ``host:port``, ``[v6]:port`` or ``host``."""
+    """Return the host of ``host:port``, ``[v6]:port`` or ``host``."""
     if address.startswith("["):
         return address[1:].partition("]")[0]
     return address.partition(":")[0]

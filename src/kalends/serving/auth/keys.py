@@ -55,12 +55,12 @@ class _JsonWebKeySet(msgspec.Struct):
 
 
 def generate_key() -> Ed25519PrivateKey:
-    """A new private key from the system's randomness."""
+    """Return a new private key from the system's randomness."""
     return Ed25519PrivateKey.generate()
 
 
 def key_id(public_key: Ed25519PublicKey) -> str:
-    """The key's RFC 7638 thumbprint: the same on every machine, whatever the file is called."""
+    """Return the key's RFC 7638 thumbprint: the same on every machine, whatever the file is called."""
     canonical = f'{{"crv":"Ed25519","kty":"OKP","x":"{_base64url(public_key.public_bytes_raw())}"}}'
     return _base64url(hashlib.sha256(canonical.encode()).digest())
 
@@ -91,7 +91,7 @@ def write_key_pair(path: Path) -> Path:
 
 
 def load_private_key(path: Path) -> Ed25519PrivateKey:
-    """The private key in `path`.
+    """Return the private key in `path`.
 
     Raises `InvalidInput` when it cannot be read, is not an unencrypted Ed25519 key, or may be read
     by every user of the machine.
@@ -123,7 +123,7 @@ def load_private_key(path: Path) -> Ed25519PrivateKey:
 def load_trusted_keys(
     path: Path, *, issuer: str, scopes: frozenset[str], vouching: Vouching = ANYBODY
 ) -> tuple[TrustedKey, ...]:
-    """The Ed25519 keys in `path`, a public PEM file or a JWKS file.
+    """Return the Ed25519 keys in `path`, a public PEM file or a JWKS file.
 
     Keys of other kinds in a JWKS are passed over: identity providers list several. Raises
     `InvalidInput` when the file cannot be read, holds no usable key, or holds a private key.

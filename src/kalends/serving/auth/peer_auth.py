@@ -100,7 +100,7 @@ class _ClockOf:
 
 
 def trust_in(authority: Path | None, where: str) -> ssl.SSLContext | bool:
-    """The certificates to believe: those that `authority` has signed, or without it the system's.
+    """Return the certificates to believe: those that `authority` has signed, or without it the system's.
 
     Raises `InvalidInput` at `where` for a file that cannot be used.
     """

@@ -62,7 +62,7 @@ def mint(
     lifetime_s: int,
     now_s: int,
 ) -> str:
-    """A token for `user` at the servers named in `audience`, valid from `now_s` for `lifetime_s`.
+    """Return a token for `user` at the servers named in `audience`, valid from `now_s` for `lifetime_s`.
 
     Raises `InvalidInput` for an empty audience, an unknown scope, a lifetime outside one second to a
     year, and for names that no server would take.
@@ -137,7 +137,7 @@ class KeyRing:
         return self.verify(token, now_s)
 
     def verify(self, token: str, now_s: int) -> Caller:
-        """The caller whom `token` vouches for, with the scopes both the token and its key allow.
+        """Return the caller whom `token` vouches for, with the scopes both the token and its key allow.
 
         Raises `NotAuthenticated` with the reason: malformed, another algorithm, signed by a key that
         is not listed, by another issuer than its key is listed for, for another audience, not valid
@@ -200,7 +200,7 @@ class KeyRing:
         )
 
     def _check_signature(self, token: str) -> tuple[TrustedKey, bytes]:
-        """The listed key that signed `token`, and the signed payload."""
+        """Return the listed key that signed `token`, and the signed payload."""
         if len(token) > limits.TOKEN_CHARACTERS_MAX:
             raise _refused(f"it is longer than {limits.TOKEN_CHARACTERS_MAX} characters")
         if not token.isascii():
@@ -243,7 +243,7 @@ def _expired(expires_at: int, now_s: int) -> NotAuthenticated:
 
 
 def _about(seconds: int) -> str:
-    """A length of time as people say it: the largest unit that is not zero, rounded down."""
+    """Return a length of time as people say it: the largest unit that is not zero, rounded down."""
     for unit, length_s in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= length_s:
             return f"{seconds // length_s} {unit}"

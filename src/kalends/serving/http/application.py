@@ -56,7 +56,7 @@ def build_application(
     routes: Iterable[web.AbstractRouteDef] = (),
     on_stop: Callable[[], None] | None = None,
 ) -> web.Application:
-    """The complete application of a site or a broker.
+    """Return the complete application of a site or a broker.
 
     `handlers` has exactly one handler per operation of the role (`ValueError` otherwise). `routes`
     are further ones, such as the protocol's session between brokers and sites: errors that they
@@ -153,7 +153,7 @@ def _route(path: str, paths: Iterable[str]) -> str:
 
 
 def _operation(server: _Server, entry: Entry) -> _Respond:
-    """The route of one operation."""
+    """Return the route of one operation."""
     operation, dispatcher = entry.operation, server.dispatcher
 
     async def respond(request: web.Request) -> web.Response:
@@ -173,7 +173,7 @@ def _operation(server: _Server, entry: Entry) -> _Respond:
 
 
 def _sessions(server: _Server) -> _Respond:
-    """The WebSocket of clients: authenticated at the upgrade, then served by a `Session`."""
+    """Return the WebSocket of clients: authenticated at the upgrade, then served by a `Session`."""
     limits = server.dispatcher.limits
 
     async def respond(request: web.Request) -> web.StreamResponse:
@@ -220,7 +220,7 @@ async def open_socket(request: web.Request, limits: ServingLimits) -> web.WebSoc
 
 
 def _problems(server: _Server, version: str) -> Any:
-    """The middleware that counts every request and turns every failure into a problem."""
+    """Return the middleware that counts every request and turns every failure into a problem."""
     dispatcher = server.dispatcher
 
     @web.middleware

@@ -40,7 +40,7 @@ _FORM_OF: Final[dict[str, Form]] = {
 
 
 def form_of_body(content_type: str) -> Form:
-    """The form a body is in; JSON when nothing is said. Raises `HttpRefusal` (415) for any other."""
+    """Return the form a body is in; JSON when nothing is said. Raises `HttpRefusal` (415) for any other."""
     if not content_type:
         return "json"
     media, _, parameters = content_type.partition(";")
@@ -57,7 +57,10 @@ def form_of_body(content_type: str) -> Form:
 
 
 def form_of_answer(accept: str) -> Form:
-    """The form that ``Accept`` prefers; JSON on a tie. Raises `HttpRefusal` (406) if it takes neither."""
+    """Return the form that ``Accept`` prefers.
+
+    JSON on a tie. Raises `HttpRefusal` (406) if it takes neither.
+    """
     if not accept or accept == codec.JSON:
         return "json"
     json = _preference(accept, codec.JSON, codec.PROBLEM_JSON)
@@ -73,7 +76,7 @@ def form_of_answer(accept: str) -> Form:
 
 
 def decode(body: bytes, form: Form, *, bytes_max: int) -> dict[str, Any]:
-    """The map of plain values in `body`; an empty body is an empty map.
+    """Return the map of plain values in `body`; an empty body is an empty map.
 
     Raises `TooLarge`, or `InvalidInput` with the path of what is wrong.
     """
@@ -146,7 +149,7 @@ def _normalize(holder: Any, items: Iterable[tuple[Any, Any]], depth: int) -> Non
 
 
 def _preference(accept: str, *names: str) -> float:
-    """The quality (RFC 9110) that `accept` gives the best of `names`; 0 when it takes none of them.
+    """Return the quality (RFC 9110) that `accept` gives the best of `names`; 0 when it takes none of them.
 
     The most specific range that matches a name decides.
     """

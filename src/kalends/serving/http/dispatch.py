@@ -104,7 +104,7 @@ class Dispatcher:
         caller.require(operation.scope, self.clock.wall_s())
 
     async def run(self, handler: Handler, caller: Caller, body: Body) -> Answer:
-        """The answer of `handler`, waited for no longer than `answer_s_max`.
+        """Return the answer of `handler`, waited for no longer than `answer_s_max`.
 
         Raises `OutcomeUnknown` then, and when the waiting is cancelled the handler still runs on.
         """

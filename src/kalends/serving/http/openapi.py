@@ -38,7 +38,7 @@ WebSocket at `/v1/calls`: frames of MessagePack, lists of `Call` there and lists
 
 
 def document(role: Role, name: str, version: str, authenticator: Authenticator) -> bytes:
-    """The document as JSON, for a server of `role` with this way in."""
+    """Return the document as JSON, for a server of `role` with this way in."""
     return msgspec.json.encode(build(role, name, version, authenticator))
 
 

@@ -18,7 +18,7 @@ from kalends.serving.http.rate_limits import ServingLimits
 async def read_fields(
     request: web.Request, operation: Operation, limits: ServingLimits
 ) -> dict[str, Any]:
-    """The plain fields of a call: from the path, and from the query (GET) or the body (POST).
+    """Return the plain fields of a call: from the path, and from the query (GET) or the body (POST).
 
     Raises `InvalidInput` with the field that is given twice, misplaced or not a plain value, and
     what refuses a body (`TooLarge`, `HttpRefusal`).
@@ -52,7 +52,7 @@ async def read_fields(
 
 
 async def read_body(request: web.Request, limits: ServingLimits) -> bytes:
-    """The bytes of the body, never more than `body_bytes_max` of them in memory.
+    """Return the bytes of the body, never more than `body_bytes_max` of them in memory.
 
     Raises `TooLarge`, `HttpRefusal` for an encoding (415) or for bytes that come too slowly (408),
     and `InvalidInput` for a body whose chunks are malformed.

@@ -11,7 +11,7 @@ from kalends.simulation.checking.topologies import Topology
 def matched(
     requests: Sequence[Request], placements: Sequence[Placement], *, as_run: bool
 ) -> tuple[list[Run], list[Finding]]:
-    """Every job of the log with its start, and what does not match.
+    """Return every job of the log with its start, and what does not match.
 
     `as_run` takes the nodes and the run times from the result, whatever the log says. A result whose
     times all begin later or earlier than the log's is shifted: many simulators begin at the first
@@ -88,7 +88,7 @@ _END, _RESERVED, _START = 0, 1, 2
 
 
 def capacity(runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int) -> Iterator[Finding]:
-    """Every start at which more nodes are taken than there are; what ends at a time is free for it.
+    """Yield every start at which more nodes are taken than there are; what ends at a time is free for it.
 
     Where a reservation begins on nodes that jobs have, the job that started last is named.
     """
@@ -126,7 +126,7 @@ def capacity(runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int) -> Ite
 
 
 def places(runs: Sequence[Run], nodes: int) -> Iterator[Finding]:
-    """Every node that two jobs have at once, and every one that the machine does not have.
+    """Yield every node that two jobs have at once, and every one that the machine does not have.
 
     Only where the result names nodes. They are numbered from 0, or from 1 if no job has node 0.
     """
@@ -158,7 +158,7 @@ def places(runs: Sequence[Run], nodes: int) -> Iterator[Finding]:
 
 
 def configured(runs: Sequence[Run], topology: Topology) -> Iterator[Finding]:
-    """Every job whose nodes the machine cannot cut off for it. The machine numbers them from 0."""
+    """Yield every job whose nodes the machine cannot cut off for it. The machine numbers them from 0."""
     for run in runs:
         if run.mask not in topology.partitions(run.request.nodes):
             said = f"its nodes are no partition for {run.request.nodes}"
@@ -166,7 +166,7 @@ def configured(runs: Sequence[Run], topology: Topology) -> Iterator[Finding]:
 
 
 def in_order(runs: Sequence[Run]) -> Iterator[Finding]:
-    """Every job that starts before one submitted earlier: first come, first served."""
+    """Yield every job that starts before one submitted earlier: first come, first served."""
     latest = runs[0]
     for run in runs[1:]:
         if run.start_s < latest.start_s:

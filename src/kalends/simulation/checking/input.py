@@ -197,7 +197,7 @@ def _rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _places(text: str, path: Path, line: int) -> Iterator[range]:
-    """The numbers in ``0-3 7``."""
+    """Yield the numbers in ``0-3 7``."""
     for part in text.split():
         first, _, last = part.partition("-")
         if not _RESOURCES.fullmatch(part) or int(last or first) < int(first):

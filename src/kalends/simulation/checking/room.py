@@ -26,7 +26,7 @@ class Room:
             del self.times[:at], self.free[:at]
 
     def earliest_s(self, nodes: int, length_s: int, now: int) -> int:
-        """The first time from which `nodes` are free for `length_s`."""
+        """Return the first time from which `nodes` are free for `length_s`."""
         times, free = self.times, self.free
         start_s = now
         at = bisect_right(times, now) - 1

@@ -45,11 +45,11 @@ class Topology:
         self._partitions: dict[int, frozenset[int]] = {}
 
     def granted(self, nodes: int) -> int:
-        """The nodes of the smallest boxes that have so many."""
+        """Return the nodes of the smallest boxes that have so many."""
         return min(size for size in map(self._nodes_of, self._extents()) if size >= nodes)
 
     def partitions(self, nodes: int) -> frozenset[int]:
-        """All that a request for so many nodes may get: the smallest boxes that serve it."""
+        """Return all that a request for so many nodes may get: the smallest boxes that serve it."""
         if nodes not in self._partitions:
             granted = self.granted(nodes)
             extents = [each for each in self._extents() if self._nodes_of(each) == granted]
@@ -59,7 +59,7 @@ class Topology:
         return self._partitions[nodes]
 
     def fits(self, nodes: int, busy: int) -> bool:
-        """Whether some partition for the request is free."""
+        """Return whether some partition for the request is free."""
         return any(not partition & busy for partition in self.partitions(nodes))
 
     def _extents(self) -> Iterator[tuple[int, ...]]:
@@ -69,7 +69,7 @@ class Topology:
         return prod(extent) * prod(self.unit)
 
     def _boxes(self, extent: Sequence[int]) -> Iterator[list[tuple[int, ...]]]:
-        """The units of every box of an extent that has a link to the host."""
+        """Yield the units of every box of an extent that has a link to the host."""
         corners = product(*(
             range(size if self._wraps else size - length + 1)
             for length, size in zip(extent, self.sizes, strict=True)
@@ -103,7 +103,7 @@ class Topology:
 
 
 def topology_from(text: str) -> tuple[int, Topology | None]:
-    """The number of nodes of the machine that `text` names, and its topology: None where any will do.
+    """Return the number of nodes of the machine that `text` names, and its topology: None where any will do.
 
     Raises `InvalidInput` for a text that names no machine, or one too large.
     """

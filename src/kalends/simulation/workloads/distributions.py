@@ -76,7 +76,7 @@ def call(text: str, where: str) -> tuple[str, list[float]]:
 
 
 def distribution(text: str, where: str) -> Distribution:
-    """The distribution that `text` names; a number alone is always drawn.
+    """Return the distribution that `text` names; a number alone is always drawn.
 
     Raises `InvalidInput`, with `where`, for an unknown one or numbers that it cannot have.
     """

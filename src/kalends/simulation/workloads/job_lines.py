@@ -62,7 +62,7 @@ class Block:
 
 
 def whole_block(first_line: int, text: bytes, *, keep_texts: bool) -> Block | None:
-    """A block in which every line is a job; None: it must be read line by line."""
+    """Return a block in which every line is a job; None: it must be read line by line."""
     if text.translate(None, _CLEAN):
         return None
     try:
@@ -83,7 +83,7 @@ def _as_json(text: bytes) -> bytes:
 
 
 def job_lines(first_line: int, block: bytes) -> Iterator[tuple[int, str]]:
-    """The numbers and texts of all lines that are neither empty nor comments."""
+    """Yield the numbers and texts of all lines that are neither empty nor comments."""
     for number, line in enumerate(block.decode("utf-8", "replace").split("\n"), first_line):
         text = line.strip()
         if text and not text.startswith(";"):
@@ -91,7 +91,7 @@ def job_lines(first_line: int, block: bytes) -> Iterator[tuple[int, str]]:
 
 
 def row_of(text: str, line: int) -> Row:
-    """The fields of one line. Raises `InvalidInput` with line and field if it is damaged."""
+    """Return the fields of one line. Raises `InvalidInput` with line and field if it is damaged."""
     return tuple(
         _number(word, name, line) if name in _LEAST else word
         for name, word in zip(_NAMES, fields_of(text, line), strict=True)
@@ -99,7 +99,7 @@ def row_of(text: str, line: int) -> Row:
 
 
 def block_of(lines: Iterable[tuple[int, str, Row]]) -> Block:
-    """A block of ``(line number, text, row)``, which were read line by line."""
+    """Return a block of ``(line number, text, row)``, which were read line by line."""
     block = Block([], [], [])
     numbers: list[int] = []
     for line, text, row in lines:

@@ -70,7 +70,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _header(path: Path, stream: BinaryIO) -> tuple[list[bytes], bytes]:
-    """The header's lines, and the first line after them."""
+    """Return the header's lines, and the first line after them."""
     header: list[bytes] = []
     size = 0
     while line := stream.readline(LINE_BYTES_MAX + 1):

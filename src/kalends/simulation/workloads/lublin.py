@@ -156,7 +156,7 @@ def cycle(parameters: LublinParameters) -> list[float]:
 
 
 def _gamma_share(low: float, high: float, shape: float, scale: float) -> float:
-    """The probability of a gamma variable between two values, by Simpson's rule on its density."""
+    """Return the probability of a gamma variable between two values, by Simpson's rule on its density."""
     steps = 32
     width = (high - low) / steps
     density = [

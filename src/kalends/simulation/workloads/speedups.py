@@ -86,7 +86,7 @@ class SpeedUps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return named
 
     def apply(self, jobs: Iterable[SimulatedJob]) -> Iterator[SimulatedJob]:
-        """The same jobs, in their order, those moldable or malleable that the file says are. Streams.
+        """Yield the same jobs, in their order, those moldable or malleable that the file says are. Streams.
 
         A moldable job asks for its smallest size until a policy chooses another one. On every size its
         requested time exceeds its run time by the same ratio as in the log.

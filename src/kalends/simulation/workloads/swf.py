@@ -68,7 +68,7 @@ class Log:
         self._begin()
 
     def __iter__(self) -> Iterator[SimulatedJob]:
-        """The jobs, in order of submission.
+        """Return the jobs, in order of submission.
 
         Raises `InvalidInput` at the first line that is damaged (or skips it), out of order (or sorts
         all, which takes memory for all), or has the number of another job; and at the end if there was
@@ -142,7 +142,7 @@ class Log:
         )
 
     def _filtered(self, block: Block) -> Iterator[SimulatedJob]:
-        """The jobs that can be simulated, by the rules of Gaussier et al., SC'15."""
+        """Yield the jobs that can be simulated, by the rules of Gaussier et al., SC'15."""
         machine = self.nodes
         fills, exact = self._estimates == "filled", self._estimates == "exact"
         texts: Iterable[str] = block.texts if self._keeps_lines else repeat("")
@@ -212,7 +212,7 @@ def open_log(
     unsorted: Unsorted = "refuse",
     keep_lines: bool = False,
 ) -> Log:
-    """The log at `path`, plain or gzip, for a machine of `nodes` nodes.
+    """Return the log at `path`, plain or gzip, for a machine of `nodes` nodes.
 
     `estimates`: ``user`` takes the requested times of the log, ``exact`` the run times instead, for the
     same jobs, ``filled`` the run times for jobs that requested none. `damaged` lines are refused, or

@@ -63,7 +63,9 @@ class SwfJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_jobs(lines: Iterable[str]) -> Iterator[SwfJob]:
-    """The jobs of `lines`, one at a time, in the order of the log; comments and empty lines are passed over.
+    """Yield the jobs of `lines`, one at a time, in the order of the log.
+
+    Comments and empty lines are passed over.
 
     Raises `InvalidInput` with the line's number at the first line that is no job. Jobs before it
     have been handed out by then: collect them first where it must be all or nothing.
@@ -75,7 +77,7 @@ def read_jobs(lines: Iterable[str]) -> Iterator[SwfJob]:
 
 
 def read_header(lines: Iterable[str]) -> dict[str, str]:
-    """The header's fields by name, as ``{"MaxProcs": "128", ...}``; reads up to the first job.
+    """Return the header's fields by name, as ``{"MaxProcs": "128", ...}``; reads up to the first job.
 
     A field given more than once (``Queue``, ``Note``), or over several lines, has its lines joined
     by newlines. Never raises: what has no field name is a comment.
@@ -118,7 +120,10 @@ def running_and_reserved(
 
 
 def fields_of(text: str, line: int) -> list[str]:
-    """The words of a job's line, one a field. Raises `InvalidInput` with the line's number if not 18."""
+    """Return the words of a job's line, one a field.
+
+    Raises `InvalidInput` with the line's number if not 18.
+    """
     words = text.split()
     if len(words) != FIELDS:
         raise InvalidInput(

@@ -21,7 +21,7 @@ STEPS_MANY: Final = 200
 
 
 def conservative(cluster: Cluster) -> Policy:
-    """The policy for what `cluster` has: nodes to be counted, parts of a grid, or nodes with names."""
+    """Return the policy for what `cluster` has: nodes to be counted, parts of a grid, or nodes with names."""
     if cluster.counts:
         return Conservative(cluster)
     # Imported here: most replays only count nodes.
@@ -101,7 +101,9 @@ class Conservative:
         return self._next_s if self._next_s < NEVER else None
 
     def promised(self, job: Job) -> int:
-        """The start reserved for a waiting job; it only gets later where a promise is broken, see above.
+        """Return the start reserved for a waiting job.
+
+        It only gets later where a promise is broken, see above.
 
         `NEVER` while it needs nodes that are out of service. Raises `KeyError` of jobs that do not wait.
         """

@@ -61,7 +61,7 @@ class GridConservative:
         return min((booked[0] for booked in self._booked.values() if booked), default=None)
 
     def promised(self, job: Job) -> int:
-        """The start reserved for a waiting job; it only gets later when nodes leave service.
+        """Return the start reserved for a waiting job; it only gets later when nodes leave service.
 
         `NEVER` while there are too few in service. Raises `KeyError` of jobs that do not wait.
         """

@@ -78,7 +78,7 @@ class MappedConservative:
         return min((booked[0] for booked in self._booked.values() if booked), default=None)
 
     def promised(self, job: Job) -> int:
-        """The start reserved for a waiting job; it only gets later when nodes leave service.
+        """Return the start reserved for a waiting job; it only gets later when nodes leave service.
 
         `NEVER` while it needs nodes that are out of service. Raises `KeyError` of jobs that do not wait.
         """

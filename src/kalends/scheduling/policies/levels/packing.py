@@ -111,7 +111,7 @@ class LevelPolicy:
         return min((time_s for time_s in times if time_s is not None), default=None)
 
     def predictions(self, now: int) -> list[tuple[Job, int]]:
-        """Every waiting job with its start, if nothing more is submitted and all take what they asked.
+        """Return every waiting job with its start, if nothing more is submitted and all take what they asked.
 
         Those inside the scheduler have their planned start. For the others the waiting room is frozen
         and virtually emptied, block by block, by counting nodes (section 4.1). Nothing is said of those
@@ -137,11 +137,11 @@ class LevelPolicy:
         return next((start_s for each, start_s in self.predictions(now) if each is job), None)
 
     def choose(self, block: Sequence[Job], packing: Packing, now: int) -> Rule:
-        """The rule that packs the next block."""
+        """Return the rule that packs the next block."""
         return self.rule
 
     def _fills_gaps(self) -> bool:
-        """Whether a submitted job may pass the waiting room by, into a gap."""
+        """Return whether a submitted job may pass the waiting room by, into a gap."""
         return self.rule.stacked
 
     def _nodes(self, job: Job) -> int:
@@ -155,7 +155,7 @@ class LevelPolicy:
         return not self.plan.bookings or self.plan.preplanned_s(now) < self.threshold_s
 
     def _at_once(self, job: Job, now: int) -> Booking | None:
-        """A booking for a job that need not enter the waiting room."""
+        """Return a booking for a job that need not enter the waiting room."""
         plan = self.plan
         if not plan.bookings and not len(self.room) and self._fits_now(job, now):
             return Booking(job, self._nodes(job), now, plan.level_now(now))
@@ -172,7 +172,7 @@ class LevelPolicy:
         return booking
 
     def _fits_now(self, job: Job, now: int) -> bool:
-        """Whether it could be configured at once; an autonomous scheduler only counts."""
+        """Return whether it could be configured at once; an autonomous scheduler only counts."""
         if self.mapped is not None:
             return self.mapped.can_start(job, now)
         return self.cluster.plan(now).fits(self._nodes(job), now, now + job.requested_s)

@@ -31,7 +31,7 @@ class SizingPolicy(QueuePolicy):
         return False
 
     def startable(self, job: Job, room: int, now: int) -> list[int]:
-        """The sizes of a waiting job, of `room` nodes at most, on which it alone could start now."""
+        """Return the sizes of a waiting job, of `room` nodes at most, on which it alone could start now."""
         sizes = [nodes for nodes in sizes_of(job) if nodes <= room]
         if self._counts:
             return sizes

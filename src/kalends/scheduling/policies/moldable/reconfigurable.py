@@ -88,7 +88,7 @@ class Reconfigurable(Adaptive):
                 return
 
     def _changeable(self, now: int) -> list[tuple[Job, Moldability]]:
-        """The running jobs that may be asked now to change as it is wanted."""
+        """Return the running jobs that may be asked now to change as it is wanted."""
         return [(job, molds) for allowed_s, job, molds in self._wanted(now) if allowed_s <= now]
 
     def _wanted(self, now: int) -> list[tuple[int, Job, Moldability]]:

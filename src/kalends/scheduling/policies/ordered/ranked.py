@@ -29,7 +29,7 @@ class Ranked:
         raise NotImplementedError
 
     def key(self, job: Job) -> tuple[int, int]:
-        """The rank, and for equal ones the order of submission."""
+        """Return the rank, and for equal ones the order of submission."""
         return (self.rank(job), job.order)
 
     def submitted(self, job: Job, now: int) -> None:
