@@ -14,7 +14,7 @@ STATES: Final[tuple[State, ...]] = ("held", "prepared", "locked")
 
 
 class Booking(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """`units` of a calendar during ``[start, end)`` (integer seconds UTC).
+    """A booking of `units` of a calendar during ``[start, end)`` (integer seconds UTC).
 
     Immutable, so that a copy of a calendar can share it; `Calendar.change_state` puts another in its
     place. `holder` is the user's name, `reservation` the request's id. `expires_ms` is the

@@ -1,4 +1,4 @@
-"""What every calendar of a resource can do, whatever is inside.
+"""The interface of every calendar of a resource.
 
 Two calendars fill this interface: `UnitCalendar` for a capacity of 1 and `CapacityCalendar` for n
 identical units. A calendar knows amounts and times only; who may book what is decided by
@@ -55,7 +55,7 @@ class Calendar(Protocol):
         """Return the smallest number of free units over ``[start, end)``. O(log n + k)."""
 
     def walk(self, start: int, end: int) -> Iterator[Step]:
-        """`steps`, one at a time; the calendar must not change meanwhile."""
+        """Yield `steps` one at a time; the calendar must not change meanwhile."""
 
     def steps(self, start: int, end: int) -> list[Step]:
         """Free units as ``(start, end, units)`` covering ``[start, end)``, equal neighbours joined."""
@@ -91,7 +91,7 @@ class Calendar(Protocol):
         """Take out and return the holds whose `expires_ms` has come, earliest first."""
 
     def next_expiry_ms(self) -> int | None:
-        """When the next hold expires; None when none will."""
+        """Return when the next hold expires, or None."""
 
     def copy(self) -> Calendar:
         """Return an independent calendar with the same bookings, for what-if: try, look, throw away.

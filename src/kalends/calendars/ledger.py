@@ -1,4 +1,4 @@
-"""What both calendars share: bookings by id, the expiry of holds, and the search for a fit."""
+"""The common part of both calendars: bookings by id, expiry of holds, search for a fit."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class Ledger(ABC):
         return twin
 
     def check(self) -> None:
-        """Amounts equal the sum of the bookings, and just what expires is in the expiries."""
+        """Check that amounts equal the sum of the bookings, and that expiries are exactly the holds."""
         self._bookings.check()
         expiring: set[tuple[int, int]] = set()
         for booking_id, booking in self._bookings.items():
@@ -183,19 +183,19 @@ class Ledger(ABC):
 
     @abstractmethod
     def free(self, start: int, end: int) -> int:
-        """See `Calendar.free`."""
+        """Return the free units, see `Calendar.free`."""
 
     @abstractmethod
     def walk(self, start: int, end: int) -> Iterator[Step]:
-        """See `Calendar.walk`."""
+        """Walk the steps, see `Calendar.walk`."""
 
     @abstractmethod
     def gaps(self, units: int, start: int, end: int) -> list[Interval]:
-        """See `Calendar.gaps`."""
+        """Return the gaps, see `Calendar.gaps`."""
 
     @abstractmethod
     def listing(self, start: int, end: int, count_max: int | None = None) -> list[Booking]:
-        """See `Calendar.listing`."""
+        """List bookings, see `Calendar.listing`."""
 
     @abstractmethod
     def _first_fit(self, units: int, length_s: int, start: int, end: int) -> int | None:
@@ -207,7 +207,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def _take_all(self, bookings: list[Booking]) -> None:
-        """`_take` all or none: well-formed ones, none of them booked, no id twice."""
+        """Take all bookings or none: well-formed, not booked yet, no id twice."""
 
     @abstractmethod
     def _give_back(self, booking: Booking) -> None:
@@ -219,7 +219,7 @@ class Ledger(ABC):
 
     @abstractmethod
     def _check_amounts(self) -> None:
-        """The subclass's part of `check`."""
+        """Check the amounts, as part of `check`."""
 
 
 def _booked_twice(booking_id: int) -> Conflict:

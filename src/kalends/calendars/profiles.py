@@ -15,7 +15,7 @@ Step = tuple[int, int, int]
 
 
 def from_windows(windows: Iterable[Interval], start: int, end: int, units: int) -> Iterator[Step]:
-    """`units` inside `windows` (sorted, disjoint, within ``[start, end)``), 0 outside."""
+    """Return a profile of `units` inside `windows` (sorted, disjoint, within ``[start, end)``), else 0."""
     at = start
     for window in windows:
         if window.start > at:
@@ -27,7 +27,7 @@ def from_windows(windows: Iterable[Interval], start: int, end: int, units: int) 
 
 
 Change = tuple[int, int, int]
-"""``(start, end, units)``: so many units more (or fewer) during ``[start, end)``."""
+"""A change ``(start, end, units)``: so many units more, or fewer, during ``[start, end)``."""
 
 
 def changed(
@@ -57,7 +57,7 @@ def total(changes: Iterable[Change], start: int, end: int) -> Iterator[Step]:
 def combine(
     left: Iterable[Step], right: Iterable[Step], choose: Callable[[int, int], int]
 ) -> Iterator[Step]:
-    """`choose` of two profiles of the same window, at every time: `min` or `max`. Lazy."""
+    """Combine two profiles of one window by `choose` (`min` or `max`) at every time. Lazy."""
     lefts, rights = iter(left), iter(right)
     one, other = next(lefts, None), next(rights, None)
     while one is not None and other is not None:
@@ -84,7 +84,7 @@ def join(steps: Iterable[Step]) -> Iterator[Step]:
 
 
 def at_least(steps: Iterable[Step], units: int) -> list[Interval]:
-    """Where a profile has at least `units`, as sorted intervals that do not touch."""
+    """Return where a profile has at least `units`, as sorted intervals that do not touch."""
     windows: list[Interval] = []
     for start, end, found in steps:
         if found < units:

@@ -29,13 +29,13 @@ from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.times import format_time, zone_named
 
 REACH_S: Final = 7 * 86_400
-"""How far behind a free start the first search under rules looks; each further one twice as far."""
+"""Seconds after a free start that the first search under rules covers; each further one doubles it."""
 
 OPENING_HOURS: Final = "opening-hours"
 """The rule that a refusal outside opening hours names."""
 
 NEXT_FIT_S: Final = 28 * 86_400
-"""How far a refusal for want of room looks for room: answers stay quick, and plans are rarely longer."""
+"""Seconds that a refusal for lack of room searches for room, so that answers stay quick."""
 
 
 def unknown_resource(name: str) -> Refusal:
@@ -82,7 +82,7 @@ class ResourceCalendar:
         units: int,
         wall_s: int,
     ) -> Refusal | None:
-        """Why the rules do not let `principal` do `actions` here, or None; occupancy is not looked at.
+        """Return why the rules refuse `actions` of `principal` here, or None; bookings are ignored.
 
         The first that holds: not visible, empty, past, beyond the horizon, off the grain, too many
         units, the access list, opening hours, limits, blackouts. How long before a slot must be booked
@@ -135,27 +135,27 @@ class ResourceCalendar:
         return self.calendar.free(start, end)
 
     def book(self, booking: Booking) -> None:
-        """See `Calendar.book`; rules are not looked at."""
+        """Book without checking rules, see `Calendar.book`."""
         self.calendar.book(booking)
 
     def load(self, bookings: Iterable[Booking]) -> None:
-        """See `Calendar.load`; rules are not looked at."""
+        """Load bookings without checking rules, see `Calendar.load`."""
         self.calendar.load(bookings)
 
     def release(self, booking_id: int) -> Booking:
-        """See `Calendar.release`."""
+        """Release a booking, see `Calendar.release`."""
         return self.calendar.release(booking_id)
 
     def change_state(self, booking_id: int, state: State, expires_ms: int | None) -> Booking:
-        """See `Calendar.change_state`."""
+        """Change the state of a booking, see `Calendar.change_state`."""
         return self.calendar.change_state(booking_id, state, expires_ms)
 
     def expire(self, now_ms: int) -> list[Booking]:
-        """See `Calendar.expire`."""
+        """Expire holds, see `Calendar.expire`."""
         return self.calendar.expire(now_ms)
 
     def next_expiry_ms(self) -> int | None:
-        """See `Calendar.next_expiry_ms`."""
+        """Return the next expiry, see `Calendar.next_expiry_ms`."""
         return self.calendar.next_expiry_ms()
 
     def free_steps(
@@ -167,7 +167,7 @@ class ResourceCalendar:
         steps_max: int,
         changes: Sequence[Change] = (),
     ) -> tuple[list[Step], int]:
-        """What `principal` could book in ``[start, end)``: steps of at least one unit, and `until`.
+        """Return what `principal` could book in ``[start, end)``: steps of at least one unit, and `until`.
 
         Clipped to now, the horizon, opening hours, blackouts, how early and late the principal may
         book, and the access list's windows and amounts; where
@@ -231,7 +231,7 @@ class ResourceCalendar:
         return None
 
     def slots(self, principal: Principal, start: int, end: int, count_max: int) -> list[Slot]:
-        """The first `count_max` taken slots that overlap ``[start, end)``, as `principal` may see them.
+        """Return the first `count_max` taken slots in ``[start, end)`` that `principal` may see.
 
         A promise shows as held. Whose a slot is, is shown only to its holder and to those who may
         see details. Empty for a principal who may not see the resource.
@@ -246,7 +246,7 @@ class ResourceCalendar:
         ]
 
     def head_start_ms(self, principal: Principal) -> int:
-        """How much earlier `principal` counts as having asked, in the line for this resource."""
+        """Return the head start of `principal` in the wait queue of this resource."""
         return self.rules.head_start_ms(principal)
 
     def check(self) -> None:
@@ -319,7 +319,7 @@ class ResourceCalendar:
         return self._refuse(RefusalCode.BLACKOUT, detail, first.rule)
 
     def _limits(self, principal: Principal, start: int, end: int) -> Iterator[Iterator[Step]]:
-        """Profiles of what the rules allow; a booking must keep to all of them."""
+        """Yield profiles of what the rules allow; a booking must keep to all of them."""
         open_between = self.rules.blackouts.open_between(start, end)
         if open_between is not None:
             yield profiles.from_windows(open_between, start, end, self.info.capacity)
@@ -333,7 +333,7 @@ class ResourceCalendar:
     def _bookable_windows(
         self, principal: Principal, units: int, length_s: int, start: int, end: int
     ) -> list[Interval]:
-        """Where in ``[start, end)`` all limits allow `units` for at least `length_s`."""
+        """Return where in ``[start, end)`` all limits allow `units` for at least `length_s`."""
         allowed = reduce(
             lambda one, other: profiles.combine(one, other, min),
             self._limits(principal, start, end),

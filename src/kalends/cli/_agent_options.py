@@ -19,7 +19,7 @@ agent_option = section("Agent")
 
 
 def agent_options(function: F) -> F:
-    """``--agent`` and ``--argument``."""
+    """Add ``--agent`` and ``--argument``."""
     agent = agent_option(
         "--agent",
         metavar="AGENT",

@@ -1,4 +1,4 @@
-"""What `book` and `hold` share: options, the echo of the request, and the answer to a refusal."""
+"""The common part of `book` and `hold`: options, the echo of the request, the answer to a refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `move`, `extend` and `shrink` share."""
+"""The common part of `move`, `extend` and `shrink`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def change_options(function: F) -> F:
-    """``--key`` and ``--wait``."""
+    """Add ``--key`` and ``--wait``."""
     key = click.option(
         "--key",
         default="",

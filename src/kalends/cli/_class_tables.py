@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kalends.simulation.experiment import Result
 
 SHOWN_MAX: Final = 20
-"""Of one kind; a log has hundreds of users."""
+"""The maximum number of classes shown of one kind; a log has hundreds of users."""
 
 _COLUMNS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "WAIT": ("mean_wait_s", lambda value: f"{value:,.0f}"),
@@ -24,7 +24,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
 
 
 def lines(results: Sequence[Result]) -> Iterator[str]:
-    """For each kind of class a table of its classes; under several policies, one row for each of them."""
+    """Return a table for each kind of class, with one row for each policy."""
     several = len(results) > 1
     numbers = [f"{heading} " if several else heading for heading in _COLUMNS]
     for kind in results[0].by:

@@ -63,7 +63,7 @@ def _column(heading: str, results: Sequence[Result]) -> list[str]:
 
 
 def _predictions(policy: str, found: Mapping[str, float]) -> Iterator[str]:
-    """How good the predicted starts were, if any were asked for."""
+    """Return lines on the accuracy of predicted starts, if any were predicted."""
     if found.get("predicted"):
         yield (
             f"{policy}: of {found['predicted']:,} jobs that had to wait, {found['p50_coverage']:.1%} started "
@@ -76,7 +76,7 @@ def _predictions(policy: str, found: Mapping[str, float]) -> Iterator[str]:
 
 
 def left_out(result: Result) -> Iterator[str]:
-    """What became of jobs and lines that are not in the metrics as they stand in the log."""
+    """Describe jobs and lines that are left out of the metrics, or changed for them."""
     for reason, tally in result.dropped.items():
         yield from _tally_lines(f"{_jobs(tally.count)} dropped, {reason}", tally)
     if result.cut.count:

@@ -16,7 +16,7 @@ _REQUEST_ID = re.compile(REQUEST_ID_PATTERN)
 
 
 def lines(error: KalendsError) -> list[str]:
-    """`error` as printed on standard error; ends with what to do next, where there is something."""
+    """Return the lines of `error` for standard error, its remedy last, if it has one."""
     where = f"{error.where}: " if error.where else ""
     remedy = _remedy(error)
     first, *more = error.detail.splitlines() or [error.title]

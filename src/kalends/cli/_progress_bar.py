@@ -1,4 +1,4 @@
-"""How far a replay is, on a terminal; costs nothing until it has gone on for a while."""
+"""A progress bar of replays on a terminal, shown only if they take a while."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 PATIENCE_S: Final = 1.0
-"""What takes less is over before anybody has read a bar."""
+"""Seconds before the bar appears, because nobody needs one for less."""
 
 EVERY_S: Final = 0.2
 
@@ -41,15 +41,15 @@ class Bar:
             self._shown.stop()
 
     def begin(self, name: str) -> None:
-        """The next replay begins."""
+        """Begin the next replay."""
         self._name = name
 
     def finish(self) -> None:
-        """A replay is over."""
+        """End a replay."""
         self._done += 1
 
     def __call__(self, jobs: int, expected: int | None) -> None:
-        """So many jobs of the replay have ended."""
+        """Report that this number of jobs of the replay have ended."""
         now_s = monotonic()
         if now_s < self._next_s:
             return

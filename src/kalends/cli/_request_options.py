@@ -36,7 +36,7 @@ class When(TypedDict):
 
 
 def when_options(function: F) -> F:
-    """``--for``, and ``--at`` or ``--after`` and ``--before``."""
+    """Add ``--for``, and ``--at`` or ``--after`` and ``--before``."""
     for decorate in (
         _time("--before", metavar="TIME", help="Latest end.  [default: none]"),
         _time("--after", metavar="TIME", help="Earliest start.  [default: now]"),

@@ -18,7 +18,7 @@ STYLES = {
 
 
 def console() -> Console:
-    """rich knows about terminals, their width, and when colours are not wanted."""
+    """Return a console; rich knows terminals, their width, and when to avoid colours."""
     from rich.console import Console
 
     return Console(highlight=False, file=sys.stdout)

@@ -49,7 +49,7 @@ _COLUMN_LENGTHS_S = [
 
 
 class Moment(NamedTuple):
-    """What is so during ``[start, end)``: units locked, held and free for the caller."""
+    """Units locked, held and free for the caller during ``[start, end)``."""
 
     start: int
     end: int
@@ -156,12 +156,12 @@ def _at_least(length_s: int) -> int:
 
 
 def _share(units: int, capacity: int, rows: int) -> int:
-    """How many of `rows` stand for `units`; more than none for more than no units."""
+    """Return how many of `rows` represent `units`: at least one unless `units` is 0."""
     return min(rows, -(-units * rows // capacity))
 
 
 def _merged(states: Sequence[State], glyphs: dict[State, str]) -> Line:
-    """Neighbours in the same state as one piece."""
+    """Merge neighbours in the same state."""
     line: list[tuple[str, State]] = []
     for state in states:
         if line and line[-1][1] == state:

@@ -40,7 +40,7 @@ class Options(TypedDict):
 
 
 class Waits(NamedTuple):
-    """How long to wait: if `wait_s` is None until settled, or with `until_listed` until listed."""
+    """The limits of a wait; `wait_s` None waits until settled, or with `until_listed` until listed."""
 
     patience: Patience = "held"
     wait_s: float | None = None
@@ -48,7 +48,7 @@ class Waits(NamedTuple):
 
 
 def options(function: F) -> F:
-    """``--no-wait``, ``--when-free``, ``--until``, ``--wait``."""
+    """Add ``--no-wait``, ``--when-free``, ``--until``, ``--wait``."""
     for decorate in (
         _waiting(
             "--wait",

@@ -13,7 +13,7 @@ from kalends.cli import _output
 from kalends.cli._settings import LocalCommand, Settings, pass_settings
 
 TEXT_COLUMNS_MIN: Final = 30
-"""In fewer columns wrapped text is harder to read than lines that the terminal breaks."""
+"""The fewest columns for wrapped text; below, lines that the terminal breaks read better."""
 
 
 @click.command(

@@ -1,1 +1,1 @@
-"""What people use: the Python client and the command line. `import kalends` gives the public names."""
+"""The Python client and the command line. `import kalends` gives the public names."""

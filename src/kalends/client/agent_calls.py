@@ -48,7 +48,7 @@ class AgentCalls(ABC):
         return await self._caller.call(body, "agent_show", calls.AgentView)
 
     async def delete_agent(self, name: str) -> calls.AgentView:
-        """Forget the script `name`; requests under way keep it."""
+        """Delete the script `name`; open requests keep it."""
         return await self._caller.call(calls.AgentRef(name=name), "agent_delete", calls.AgentView)
 
     async def tell_agent(
@@ -66,7 +66,7 @@ class AgentCalls(ABC):
         return await self._caller.call(body, "agent_tell", calls.RequestView)
 
     async def agent_runs(self, id: str = "", *, count: int = 50) -> tuple[calls.RunView, ...]:
-        """What the caller's scripts did at this site (for request `id`), newest first.
+        """List the runs of the caller's scripts at this site (for request `id`), newest first.
 
         To be asked of a site, not of a broker; the views come without their records.
         """
@@ -78,6 +78,6 @@ class AgentCalls(ABC):
         return await self._caller.call(calls.RunRef(run=str(number)), "agent_run", calls.RunView)
 
     async def _upload(self, script: NamedScript) -> None:
-        """Upload what a request names that is not uploaded yet."""
+        """Upload the script that a request names, if it is not uploaded yet."""
         if script.source is not None:
             await self.upload_agent(script.name, script.source)

@@ -1,4 +1,4 @@
-"""What answers mean for what is done next: a failed booking is an error, a new length follows the old."""
+"""The meaning of answers: a failed booking is an error, a new length follows from the old one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kalends.core.errors import InvalidInput, error_from_problem
 
 
 def settled(answer: RequestView) -> RequestView:
-    """`answer`, unless it failed: then the error that says why, carrying the request's id."""
+    """Return `answer`, or raise the error of a failed one, with the request's id."""
     if answer.state == "failed" and answer.problem is not None:
         error = error_from_problem(answer.problem)
         error.request_id = error.request_id or answer.id
@@ -20,7 +20,7 @@ def settled(answer: RequestView) -> RequestView:
 
 
 class NewLength:
-    """How long a reservation shall last: `by` longer (`direction` 1) or shorter (-1), or `duration`.
+    """The new length of a reservation: `by` longer (`direction` 1) or shorter (-1), or `duration`.
 
     Raises `InvalidInput` unless exactly one of the two is given and can be understood.
     """

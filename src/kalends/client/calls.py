@@ -37,7 +37,7 @@ _CHANGING = frozenset(
 """Calls that change something: only for these does a lost answer leave a question."""
 
 _SETTLED_BY_KEY = frozenset({"book", "change"})
-"""Of these the key tells what became of them."""
+"""Calls whose outcome can be looked up by their key."""
 
 _SAYS_NOTHING_OF_EARLIER_SENDS = (
     ConnectionFailed,

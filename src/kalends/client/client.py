@@ -102,7 +102,7 @@ class Client(RequestCalls):
     async def calendar(
         self, resource: str, *, start: Time = "now", end: Time
     ) -> calls.CalendarView:
-        """What is free for the caller and what is taken on `resource` during ``[start, end)``."""
+        """Return the free and taken slots of `resource` in ``[start, end)`` that the caller may see."""
         body = calls.ShowCalendar(resource=resource, start=self.time_s(start), end=self.time_s(end))
         return await self._caller.call(body, "calendar", calls.CalendarView)
 
@@ -119,7 +119,7 @@ class Client(RequestCalls):
         agent: Agent = "",
         arguments: ArgumentValues | None = None,
     ) -> Request:
-        """What `find`, `book` and `hold` understand their arguments to mean; sends nothing.
+        """Return the request that `find`, `book` and `hold` would send; send nothing.
 
         `request` is a `Request`, taken as it is, or the text form of its terms together with
         `duration` and either `at` (the start) or `window` (earliest start, latest end; None leaves
@@ -149,7 +149,7 @@ class Client(RequestCalls):
         return self._make_key()
 
     def time_s(self, when: Time) -> int:
-        """`when` (text in this client's zone, an aware datetime, or seconds) as seconds UTC."""
+        """Return `when` (text in this client's zone, aware datetime, or seconds) in seconds UTC."""
         return time_s(when, now_s=int(self._wall_clock()), zone=self._zone)
 
     async def find(
@@ -183,7 +183,7 @@ class Client(RequestCalls):
         return await self._caller.call(body, "release", calls.RequestView)
 
     async def cancel(self, id: str, *, wait_s: float = 30.0) -> calls.RequestView:
-        """Cancel reservation `id` on all its sites; what is held or still open is given up."""
+        """Cancel reservation `id` at all its sites; a hold or an open request ends, too."""
         body = calls.Finish(id=id, wait_ms=milliseconds(wait_s))
         return await self._caller.call(body, "cancel", calls.RequestView)
 
@@ -267,11 +267,11 @@ class Client(RequestCalls):
         return await self._caller.call(body, "reclaim", calls.ReclaimView)
 
     async def reclaims(self) -> tuple[calls.ReclaimView, ...]:
-        """What the owner of this site has taken back, and which reservations still stand there."""
+        """List the periods reclaimed by the owner of this site, with their reservations."""
         return (await self._caller.call(calls.ListReclaims(), "reclaims", calls.Reclaims)).reclaims
 
     async def end_reclaim(self, key: str) -> calls.ReclaimView:
-        """Withdraw a reclaim: its time can be booked again; what has been moved stays moved."""
+        """Withdraw a reclaim: the period can be booked again; moved reservations stay moved."""
         return await self._caller.call(calls.ReclaimRef(key=key), "reclaim_end", calls.ReclaimView)
 
     async def _change(self, id: str, key: str, wait_s: float, **fields: Any) -> calls.RequestView:

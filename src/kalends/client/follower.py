@@ -14,7 +14,7 @@ from kalends.contract import calls
 from kalends.core.errors import LimitExceeded, Unavailable
 
 Progress = Callable[[calls.RequestView], object]
-"""Told what a request is like while it waits; may be a coroutine function."""
+"""Called with a request while it waits; may be a coroutine function."""
 
 LOOK_AGAIN_S: Final = 5.0
 """The longest without a look: another replica's events may not reach us, and places in line move on."""
@@ -54,7 +54,7 @@ class Follower:
         on_progress: Progress | None,
         until_listed: bool = False,
     ) -> calls.RequestView:
-        """Request `id` once it is no longer open, or as it is after `wait_s` (None: however long).
+        """Return request `id` once it is settled, or as it is after `wait_s` (None: no limit).
 
         With `until_listed` also once it is on waiting lists. `on_progress` is told each view of it
         that differs from the one before, while it is open. Raises what the calls raise, but
@@ -83,7 +83,7 @@ class Follower:
     async def _next_event(
         self, id: str, after: int, told: calls.RequestView | None, deadline_s: float | None
     ) -> int:
-        """Where to go on, after the next event; at first only where the events are now.
+        """Return the position after the next event; first the present position.
 
         The place is known before the first look, so that nothing between the two is missed.
         """

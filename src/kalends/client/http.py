@@ -24,7 +24,7 @@ _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 
 class HttpTransport:
-    """`Transport` over HTTP; one instance per event loop. Connections are kept and shared."""
+    """A `Transport` over HTTP, one for each event loop; connections are kept and shared."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -63,7 +63,7 @@ class HttpTransport:
 
 
 def _fill(path: str, fields: dict[str, Any]) -> str:
-    """`path` with its ``{field}`` parts taken out of `fields`."""
+    """Fill the ``{field}`` parts of `path` from `fields`."""
     for name in [name for name in fields if f"{{{name}}}" in path]:
         path = path.replace(f"{{{name}}}", fields.pop(name))
     return path

@@ -1,4 +1,4 @@
-"""What people write becomes what is sent: times, durations and requests from text or Python values."""
+"""Conversion of user input to requests: times, durations and terms from text or Python values."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Window = tuple[Time | None, Time | None]
 """Earliest start and latest end; None leaves that end open."""
 
 ArgumentValues = Mapping[str, ArgumentValue]
-"""What an agent is given along: plain values by name."""
+"""Arguments of an agent: plain values by name."""
 
 Preferred = str | Sequence[str | Preference | TimePreference]
 """Phrases as ``mornings`` and ``fri -2``, what they were understood as, or windows."""
 
 
 def time_s(when: Time, *, now_s: int, zone: ZoneInfo, where: str = "time") -> int:
-    """`when` as seconds UTC; raises `InvalidInput` for what is no time, a naive datetime included."""
+    """Return `when` in seconds UTC; raises `InvalidInput` for other values and naive datetimes."""
     if isinstance(when, str):
         return parse_time(when, now_s, zone, where=where)
     if isinstance(when, datetime):
@@ -51,7 +51,7 @@ def time_s(when: Time, *, now_s: int, zone: ZoneInfo, where: str = "time") -> in
 def length_s(
     length: Duration, *, where: str = "duration", longest_s: int = limits.DURATION_S_MAX
 ) -> int:
-    """`length` as seconds; raises `InvalidInput` for what is not a positive whole number of them."""
+    """Return `length` in seconds; raises `InvalidInput` unless it is a positive whole number of them."""
     if isinstance(length, str):
         return parse_duration(length, where=where, longest_s=longest_s)
     seconds = length.total_seconds() if isinstance(length, timedelta) else length
@@ -113,7 +113,7 @@ def request_from(
 def _windows(
     prefer: Preferred, request: Request, now_s: int, zone: ZoneInfo
 ) -> tuple[TimePreference, ...]:
-    """What `request` prefers already, and `prefer`, in absolute windows; empty where nothing is new."""
+    """Return the windows that `request` and `prefer` prefer; empty if `prefer` adds nothing."""
     each = [prefer] if isinstance(prefer, str) else prefer
     phrases = [
         parse_preference(said, now_s=now_s, zone=zone) if isinstance(said, str) else said

@@ -29,20 +29,20 @@ from kalends.core.requests import Request
 ListState = Literal["", "open", "held", "reserved", "failed", "cancelled"]
 
 WATCH_WAIT_S: Final = 25.0
-"""How long one call of `watch` stays open: below the time after which proxies cut silent calls."""
+"""Duration of one call of `watch`, below the time after which proxies cut silent calls."""
 
 CALL_WAIT_S_MAX: Final = 120.0
-"""How long one call that books may wait; what takes longer is followed by its events."""
+"""Maximum wait of one call that books; longer waits follow the request's events."""
 
 PROMPT_S: Final = 1.0
-"""What is free is booked within this; what takes longer has a progress to tell."""
+"""Free slots are booked within this time; later there is progress to report."""
 
 COPIES_MAX: Final = 100
 PAGE: Final = 1_000
 
 
 class When(TypedDict, total=False):
-    """What `request` takes beside the terms and the agent."""
+    """The time arguments of `request`."""
 
     duration: Duration | None
     at: Time | None
@@ -54,13 +54,13 @@ class When(TypedDict, total=False):
 
 
 class Asking(When, total=False):
-    """What `request` takes beside the terms."""
+    """The arguments of `request` next to the terms."""
 
     agent: Agent
 
 
 class Booking(Asking, total=False):
-    """What `book`, `hold` and `book_copies` take beside the terms."""
+    """The arguments of `book`, `hold` and `book_copies` next to the terms."""
 
     patience: calls.Patience
     give_up_at: Time | None
@@ -79,11 +79,11 @@ class RequestCalls(AgentCalls):
 
     @abstractmethod
     def time_s(self, when: Time) -> int:
-        """`when` as seconds UTC."""
+        """Return `when` in seconds UTC."""
 
     @abstractmethod
     def request(self, request: Request | str, **asking: Unpack[Asking]) -> Request:
-        """What the arguments are understood to mean."""
+        """Return the request that the arguments describe."""
 
     async def book(self, request: Request | str, **booking: Unpack[Booking]) -> calls.RequestView:
         """Book all of `request` or nothing; arguments as for `request`, and further ones.
@@ -106,7 +106,7 @@ class RequestCalls(AgentCalls):
     async def hold(
         self, request: Request | str, *, keep: Duration = "15m", **booking: Unpack[Booking]
     ) -> calls.RequestView:
-        """As `book`, but the slots are only held, for `keep`: `lock` or `release` them by id.
+        """Hold the slots of `request` for `keep`, to `lock` or `release` them by id.
 
         With patience "taken" they are held for `keep` from the moment they are free. An older
         request may want them meanwhile: `recalled_until` then says until when `lock` still wins.
@@ -142,7 +142,7 @@ class RequestCalls(AgentCalls):
         until_listed: bool = False,
         on_progress: Progress | None = None,
     ) -> calls.RequestView:
-        """Request `id` once it is settled, or as it is after `wait_s` (None: however long it takes).
+        """Return request `id` once it is settled, or as it is after `wait_s` (None: no limit).
 
         With `until_listed` also once it is on waiting lists. Raises what stood in its way, as `book`
         does, and nothing is booked then.
@@ -154,11 +154,11 @@ class RequestCalls(AgentCalls):
         )
 
     async def show(self, id: str) -> calls.RequestView:
-        """Request `id` as it is now."""
+        """Return request `id` as it is now."""
         return await self._caller.call(calls.ById(id=id), "show", calls.RequestView)
 
     async def why(self, id: str) -> calls.Story:
-        """What happened to request `id`, and who refused it by which rule."""
+        """Return the events of request `id`, with refusals and their rules."""
         return await self._caller.call(calls.ById(id=id), "why", calls.Story)
 
     async def resolve(self, key: str) -> calls.RequestView:
@@ -197,7 +197,7 @@ class RequestCalls(AgentCalls):
             before = page[-1].id
 
     async def watch(self, id: str = "", *, after: int = -1) -> AsyncIterator[calls.Event]:
-        """What happens to the caller's requests (or to `id`), as it happens; never ends by itself.
+        """Yield the events of the caller's requests (or of `id`); never end by itself.
 
         Goes on after event number `after` (to resume), or from now on; lost connections are made
         again without missing an event.
@@ -259,7 +259,7 @@ class RequestCalls(AgentCalls):
     async def _decided(
         self, body: calls.Book, wait_s: float | None, on_progress: Progress | None
     ) -> calls.RequestView:
-        """The answer to `body`, followed where one call does not wait long enough, or tells nothing."""
+        """Send `body` and follow the request if one call does not wait long enough."""
         first_s = CALL_WAIT_S_MAX if wait_s is None else min(wait_s, CALL_WAIT_S_MAX)
         if on_progress is not None:
             first_s = min(first_s, PROMPT_S)

@@ -1,4 +1,4 @@
-"""When a failed call is tried again, and after how long. Pure: time and randomness are brought in.
+"""Retries of failed calls and the waits between them. Pure: time and randomness are arguments.
 
 Exponential back-off with full jitter: the n-th wait is drawn evenly from 0 up to ``base_s * 2**n``,
 at most `wait_s_max`, so that clients that failed together do not come back together. Retrying is
@@ -23,7 +23,7 @@ class ConnectionFailed(Exception):
 
 @dataclass(frozen=True)
 class Backoff:
-    """How patient a client is: at most `tries_max` sends, with growing waits between them."""
+    """The patience of a client: at most `tries_max` sends, with growing waits between them."""
 
     tries_max: int = 6
     base_s: float = 0.1
@@ -46,5 +46,5 @@ def is_passing(error: Exception) -> bool:
 
 
 def asked_wait_s(error: Exception) -> float:
-    """How long the server asked us to stay away."""
+    """Return the seconds for which the server asked us to stay away."""
     return error.retry_after_s if isinstance(error, KalendsError) else 0.0

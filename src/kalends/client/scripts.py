@@ -12,21 +12,21 @@ from kalends.core.limits import SCRIPT_BYTES_MAX
 from kalends.core.scripts import script_hash
 
 Agent = str | Path
-"""What the user has uploaded, by name or hash; ``ready:NAME``; or, as a `Path`, a file to upload first."""
+"""An uploaded script by name or hash, ``ready:NAME``, or a `Path` to upload first."""
 
 HASH_DIGITS = 16
 """Digits of a script's hash in the name that its file is uploaded under."""
 
 
 class NamedScript(NamedTuple):
-    """How a request names its agent; `source` is what must be uploaded under that name first, if any."""
+    """The agent of a request by name; `source` must be uploaded under that name first, if any."""
 
     name: str
     source: str | None = None
 
 
 def named_script(agent: Agent) -> NamedScript:
-    """`agent` as a request names it: a file has a name from its hash, so that it never means another.
+    """Return `agent` as a request names it; a file is named after its hash, so the name is unique.
 
     Raises what `read_script` raises, and `InvalidInput` for what is neither a text nor a path.
     """

@@ -33,14 +33,14 @@ CALLS_IN_FLIGHT_MAX = limits.FRAME_MESSAGES_MAX // 2
 """Further calls wait here: servers refuse more than a frame's worth on one session."""
 
 CLOSE_S = 2.0
-"""How long closing waits for the server to close its side."""
+"""Seconds to wait at closing until the server closes its side."""
 
 _ARRAY16 = b"\xdc"
 """MessagePack's head of an array with a 16-bit length: calls are packed one by one, to know their size."""
 
 
 class SessionTransport:
-    """`Transport` over a WebSocket, opened at the first call and again after it broke."""
+    """A `Transport` over a WebSocket, opened at the first call and again after it broke."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -96,7 +96,7 @@ class SessionTransport:
 
 
 class _Connection:
-    """One open WebSocket: a writer that sends what has gathered, a reader that hands out replies."""
+    """One open WebSocket: a writer that sends gathered calls, a reader that delivers replies."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse[bool]) -> None:
         self._socket = socket
@@ -163,7 +163,7 @@ class _Connection:
             await self._socket.close()
 
     def _fail(self, detail: str) -> None:
-        """Every waiting call fails; those still in the outbox were certainly never sent."""
+        """Fail all waiting calls; those still in the outbox were certainly never sent."""
         self.broken = True
         unsent = {number for number, _ in self._outbox}
         self._outbox.clear()

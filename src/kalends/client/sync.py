@@ -23,7 +23,7 @@ T = TypeVar("T")
 def _at_once(
     method: Callable[Concatenate[Client, P], T],
 ) -> Callable[Concatenate[SyncClient, P], T]:
-    """`method` of `Client`, which asks nobody and so has nothing to wait for."""
+    """Wrap `method` of `Client`, which calls no server and does not wait."""
 
     @wraps(method)
     def call(self: SyncClient, /, *args: P.args, **keywords: P.kwargs) -> T:
@@ -35,7 +35,7 @@ def _at_once(
 def _waiting(
     method: Callable[Concatenate[Client, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[SyncClient, P], T]:
-    """`method` of `Client`, run on the client's own event loop until it answers."""
+    """Wrap `method` of `Client` to run on the client's own event loop until it answers."""
 
     @wraps(method)
     def call(self: SyncClient, /, *args: P.args, **keywords: P.kwargs) -> T:
@@ -47,7 +47,7 @@ def _waiting(
 def _reporting(
     method: Callable[Concatenate[Client, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[SyncClient, P], T]:
-    """As `_waiting`, for a method with `on_progress`: it is called in the caller's own thread."""
+    """Wrap a method with `on_progress`, which is called in the caller's own thread."""
 
     @wraps(method)
     def call(self: SyncClient, /, *args: P.args, **keywords: P.kwargs) -> T:
@@ -62,7 +62,7 @@ def _reporting(
 
 
 class SyncClient:
-    """`Client` without async; usable from several threads. `connect_sync` makes one.
+    """A synchronous `Client`, usable from several threads. `connect_sync` makes one.
 
     Its connections live on an event loop in a thread of their own, from entering ``with`` to
     leaving it. An interrupt (Ctrl-C) gives up the answer, not what was asked.
@@ -142,7 +142,7 @@ class SyncClient:
     end_reclaim = _waiting(Client.end_reclaim)
 
     def watch(self, id: str = "", *, after: int = -1) -> Iterator[Event]:
-        """As `Client.watch`."""
+        """Watch synchronously, see `Client.watch`."""
         wait_s = 0.0 if after < 0 else WATCH_WAIT_S
         while True:
             seen = self.events(after, id=id, wait_s=wait_s)
@@ -167,7 +167,7 @@ class SyncClient:
         seen: queue.SimpleQueue[RequestView | None],
         on_progress: Progress,
     ) -> T:
-        """As `_run`; what `work` puts into `seen` is told here meanwhile, so that it may call us."""
+        """Run `work` and pass on what it puts into `seen` in this thread, so that it may call the client."""
         if self._loop is None:
             return self._run(work)
         answer = asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -190,7 +190,7 @@ class SyncClient:
 
 
 def _synchronous(make: Callable[P, Client]) -> Callable[P, SyncClient]:
-    """`make`, with a client that waits."""
+    """Return `make` with a synchronous client."""
 
     @wraps(make)
     def made(*args: P.args, **keywords: P.kwargs) -> SyncClient:
@@ -200,4 +200,4 @@ def _synchronous(make: Callable[P, Client]) -> Callable[P, SyncClient]:
 
 
 connect_sync = _synchronous(connect)
-"""As `kalends.connect`, for use as ``with connect_sync(url) as client``."""
+"""Connect synchronously, see `kalends.connect`: ``with connect_sync(url) as client``."""

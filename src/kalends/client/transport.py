@@ -39,7 +39,7 @@ class Transport(Protocol):
 
 @dataclass(frozen=True)
 class Access:
-    """Where the server is, and as whom we speak: with a token, or by name where it asks for none."""
+    """The server's address and the caller's identity: a token, or a name at servers without tokens."""
 
     url: str
     token: str = ""
@@ -74,7 +74,7 @@ class Access:
         return {name: value for name, value in named.items() if value}
 
     def tls(self) -> ssl.SSLContext | bool:
-        """What to trust; raises `InvalidInput` when the `ca` file cannot be used."""
+        """Return the TLS context; raises `InvalidInput` if the `ca` file cannot be used."""
         if not self.ca:
             return True
         try:
@@ -116,7 +116,7 @@ def retry_after_s(header: str | None) -> float:
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong with a connection, in words; some network errors bring only a number or a name."""
+    """Describe a failed connection; some network errors have only a number or a name."""
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {cause.verify_message}"

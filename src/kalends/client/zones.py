@@ -14,12 +14,12 @@ _LOCALTIME = Path("/etc/localtime")
 
 
 def as_datetime(time_s: int, zone: str = "UTC") -> datetime:
-    """`time_s` (seconds UTC, as in every answer) as an aware datetime in `zone` (an IANA name)."""
+    """Return `time_s` (seconds UTC) as an aware datetime in `zone` (an IANA name)."""
     return datetime.fromtimestamp(time_s, zone_named(zone))
 
 
 def local_zone() -> ZoneInfo:
-    """This computer's zone, from ``TZ`` or ``/etc/localtime``; UTC when neither names one."""
+    """Return this computer's zone, from ``TZ`` or ``/etc/localtime``, else UTC."""
     for name in (os.environ.get("TZ", "").lstrip(":"), _localtime_name()):
         if not name:
             continue

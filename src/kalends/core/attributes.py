@@ -1,4 +1,4 @@
-"""Does a resource's description meet a request's comparisons? Strict about types, so never by accident.
+"""Matching of resources with a request's comparisons, strict about types.
 
 - A resource meets a comparison only if it has the attribute: also ``gpu != a100`` needs some ``gpu``.
 - Numbers compare with numbers, whole or not; strings with strings, by code point and case; booleans
@@ -27,7 +27,7 @@ _ORDERINGS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 def described(info: ResourceInfo) -> dict[str, AttributeValue]:
-    """What `info` can be asked for: its owner's attributes, and ``site`` and ``name``."""
+    """Return the attributes that comparisons may name: the owner's, ``site`` and ``name``."""
     site, name = split_resource(info.name)
     return {**info.attributes, "site": site, "name": name}
 
@@ -59,5 +59,5 @@ def _equal(value: AttributeValue, wanted: AttributeValue) -> bool:
 
 
 def _kind(value: AttributeValue) -> type:
-    """`bool`, `str`, or `float` for any number: a bool is an int to Python, but not to people."""
+    """Return `bool`, `str`, or `float` for any number; Python's bool is an int, but not here."""
     return float if type(value) is int else type(value)

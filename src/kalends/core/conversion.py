@@ -20,7 +20,7 @@ _MISMATCHES: Final = {
 
 
 def convert(raw: Any, kind: type[T], *, strict: bool = True) -> T:
-    """`raw` (maps, lists, scalars) as a `kind`; raises `InvalidInput` naming the path.
+    """Convert `raw` (maps, lists, scalars) to a `kind`; raises `InvalidInput` naming the path.
 
     Not `strict`: texts stand for numbers and truth values, as in a query string.
     """
@@ -32,7 +32,7 @@ def convert(raw: Any, kind: type[T], *, strict: bool = True) -> T:
 
 
 def detail_and_path(error: Exception) -> tuple[str, str]:
-    """What a conversion by msgspec says was wrong, and the path of it ("" for the whole).
+    """Return the detail and the path ("" for the whole) of a conversion error of msgspec.
 
     Its messages end in " - at `$.terms[0].units`", or in " - at `key` in `$.units`".
     """

@@ -37,7 +37,7 @@ _REMEDY: Final = "write a number with a unit: 90s, 15m, 1.5h, 2d, 1w, 1h30m, or 
 def parse_duration(
     text: str, *, where: str = "duration", longest_s: int = limits.DURATION_S_MAX
 ) -> int:
-    """Seconds in `text`: at least one, at most `longest_s`.
+    """Return the seconds in `text`: at least one, at most `longest_s`.
 
     Raises `InvalidInput` (at `where`) for anything else, saying what to write instead.
     """
@@ -54,7 +54,7 @@ def parse_duration(
 
 
 def parse_offset(text: str, *, where: str = "offset", furthest_s: int = limits.OFFSET_S_MAX) -> int:
-    """Seconds in a signed duration: ``-10m`` is 600 seconds earlier, ``+2h`` or ``2h`` later, ``0s`` none.
+    """Return the seconds of a signed duration: ``-10m`` is 600 earlier, ``2h`` later, ``0s`` none.
 
     Raises `InvalidInput` as `parse_duration` does.
     """
@@ -147,5 +147,5 @@ def _unit(number: str, spelling: str, text: str, where: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """`text` quoted for an error, cut where it is too long to read."""
+    """Quote `text` for an error, cut if it is too long to read."""
     return repr(text if len(text) <= _TEXT_MAX else text[:_TEXT_MAX] + "...")

@@ -116,7 +116,7 @@ class KeyReused(KalendsError):
 
 
 class NotAuthenticated(KalendsError):
-    """No token, or one that is expired, for somebody else, or not signed by a trusted key."""
+    """The token is missing, expired, for another server, or not signed by a trusted key."""
 
     code = "not-authenticated"
     status = 401
@@ -134,7 +134,7 @@ class NotAllowed(KalendsError):
 
 
 class NotFound(KalendsError):
-    """No such thing, or nothing that this user may see."""
+    """The thing does not exist, or this user may not see it."""
 
     code = "not-found"
     status = 404
@@ -233,7 +233,7 @@ _BY_CODE: dict[str, type[KalendsError]] = {
 
 
 def error_from_problem(problem: Problem) -> KalendsError:
-    """The typed error that a received `problem` stands for (`KalendsError` for a code unknown here)."""
+    """Return the typed error of a received `problem` (`KalendsError` for unknown codes)."""
     return _BY_CODE.get(problem.code, KalendsError)(
         problem.detail,
         where=problem.where,
@@ -255,7 +255,7 @@ class RefusalCode:
     OFF_GRAIN = "off-grain"
     TOO_MUCH = "too-much"
     BUSY = "busy"
-    """Taken: it comes free only if somebody cancels."""
+    """The slot is locked: it comes free only if somebody cancels."""
     HELD = "held"
     """Others hold it, or wait for it in line: it may come free in a moment."""
     LIMIT = "limit"
@@ -269,6 +269,6 @@ class RefusalCode:
     SHARE = "share"
     """The user's, or the group's, share of that week is used up."""
     BAD_ANSWER = "bad-answer"
-    """What the site said cannot be: it is not believed, and counts as having refused."""
+    """The site's answer is impossible; it is ignored and counts as a refusal."""
     NOT_CHOSEN = "not-chosen"
     """The user's own agent has left it out."""

@@ -22,7 +22,7 @@ ARGUMENT_PATTERN: Final = r"[a-z][a-z0-9_]{0,62}"
 """Names of what a user gives an agent along: those of Python's variables, in lower case."""
 
 WHO_PATTERN: Final = r"everyone|(?:user|group):\S{1,128}"
-"""Whom a rule of an access list speaks of."""
+"""The principals of an access rule."""
 
 CLOCK_PATTERN: Final = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 HASH_PATTERN: Final = r"[0-9a-f]{64}"
@@ -49,18 +49,18 @@ IN_WORDS: Final = {
     AGENT_PATTERN: "an agent is the name or the whole hash of a script that you uploaded, or ready:NAME",
     RUN_PATTERN: "a run is named by its number, as `kalends agent runs` lists them",
 }
-"""What each pattern asks for, in the words of the error that a text which does not match gets."""
+"""The form that each pattern requires, as errors describe it."""
 
 _RESOURCE = re.compile(RESOURCE_PATTERN)
 
 
 def perhaps(pattern: str) -> str:
-    """`pattern`, or the empty text."""
+    """Return `pattern`, or the empty text."""
     return rf"(?:{pattern})?"
 
 
 def whole(pattern: str) -> str:
-    r"""`pattern` for a text from its first to its last character, for msgspec as for JSON Schema.
+    r"""Anchor `pattern` at both ends, for msgspec as for JSON Schema.
 
     A ``$`` alone also matches before a line end that closes the text (in Python, not in JSON Schema),
     and ``\Z`` means nothing in JSON Schema; this means the same in both.
@@ -80,12 +80,12 @@ def request_id(wall_ms: int, random_bits: int) -> str:
 
 
 def minted_ms(rid: str) -> int:
-    """When `rid` was made (milliseconds UTC), by the clock of whoever made it."""
+    """Return when `rid` was made (milliseconds UTC), by its maker's clock."""
     return int(rid[:8] + rid[9:13], 16)
 
 
 def split_resource(name: str) -> tuple[str, str]:
-    """``"sdsc/sp2"`` as ``("sdsc", "sp2")``; raises `InvalidInput` for anything else."""
+    """Split ``"sdsc/sp2"`` into ``("sdsc", "sp2")``; raises `InvalidInput` for other texts."""
     if not _RESOURCE.fullmatch(name):
         raise InvalidInput(
             f"{name!r} is not a resource name",

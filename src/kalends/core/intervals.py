@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Interval(NamedTuple):
-    """``[start, end)`` in integer seconds UTC; touching intervals do not overlap."""
+    """The interval ``[start, end)`` in integer seconds UTC; touching intervals do not overlap."""
 
     start: int
     end: int
@@ -26,7 +26,7 @@ class Interval(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """Now, on two clocks: durations are measured on `monotonic_ms`, slot times compared with `wall_ms`.
+    """The present on two clocks: durations use `monotonic_ms`, slot times `wall_ms`.
 
     `monotonic_ms` is local to a process and never goes back; `wall_ms` is UTC and may jump, so that
     no safety rule may depend on it (protocol rule: leases and timers affect progress only).

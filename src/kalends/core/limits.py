@@ -14,7 +14,7 @@ FRAME_MESSAGES_MAX: Final = 2_000
 """Messages in one frame: bounds the time that one frame keeps the event loop."""
 
 TOKEN_CHARACTERS_MAX: Final = 8_000
-"""What fits into one header field of the HTTP parser; 64 long group names stay below it."""
+"""Limit that fits into one header field of the HTTP parser; 64 long group names stay below it."""
 
 REQUEST_TEXT_MAX: Final = 4_096
 """Characters of a request's text form; people type far less, generators can use the Python form."""
@@ -67,7 +67,7 @@ REFUSALS_MAX: Final = CLAIMS_MAX
 """Refusals in one message: at most one for each slot that was asked for."""
 
 REFUSAL_CHARS_MAX: Final = 500
-"""Of one refusal's detail: a sentence with a reason and a few names and times."""
+"""Length of one refusal's detail: a sentence with a reason and a few names and times."""
 
 RULE_CHARS_MAX: Final = 200
 """The name of an owner's rule."""
@@ -104,7 +104,7 @@ CHOICES_MAX: Final = 64
 
 AGENT_MESSAGES_MAX: Final = 16
 AGENT_MESSAGE_CHARS_MAX: Final = 4_096
-"""What an agent may leave for its client, and the client for its agent: notes, not data."""
+"""Length of a message between an agent and its client: notes, not data."""
 
 MARKS_MAX: Final = 8
 """Lives of a register's replicas that a site remembers: the newest."""

@@ -1,4 +1,4 @@
-"""On whose behalf something is asked."""
+"""Principals: users and their groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Meta
 
 
 class Principal(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """On whose behalf: a user and their groups, as the broker or the token vouches."""
+    """A user and their groups, as the broker or the token vouches for them."""
 
     user: Annotated[str, Meta(max_length=128)]
     groups: Annotated[tuple[Annotated[str, Meta(max_length=128)], ...], Meta(max_length=64)] = ()

@@ -20,7 +20,7 @@ class Beat(NamedTuple):
         return time_s + (self.remainder - time_s) % self.modulus
 
     def number_in(self, first: int, last: int) -> int:
-        """How many times of the beat lie between the two, both included."""
+        """Count the times of the beat between the two, both included."""
         before = (first - 1 - self.remainder) // self.modulus
         return (last - self.remainder) // self.modulus - before
 

@@ -1,4 +1,4 @@
-"""What a user wants: terms, duration, window, preferences, priority, agent (DESIGN: requests).
+"""Requests: terms, duration, window, preferences, priority, agent.
 
 The Python form is these types; the text form of the terms is in `kalends.core.language`, and both
 mean the same. Everything is a plain immutable value; `Request.check()` raises for what can never be
@@ -36,7 +36,7 @@ class _Value(
 
 
 class Attribute(_Value, frozen=True, kw_only=True):
-    """One comparison, as ``memory>=64``; `value` is a tuple for ``in`` only."""
+    """One comparison, e.g. ``memory>=64``; `value` is a tuple for ``in`` only."""
 
     name: Annotated[str, Meta(pattern=ids.whole(ids.ATTRIBUTE_PATTERN))]
     operator: Operator
@@ -44,7 +44,7 @@ class Attribute(_Value, frozen=True, kw_only=True):
 
 
 class AttributePreference(_Value, frozen=True, kw_only=True):
-    """`weight` for each resource picked by the term that meets this comparison."""
+    """A `weight` for each resource picked by the term that meets this comparison."""
 
     attribute: Attribute
     weight: float
@@ -85,7 +85,7 @@ class Alternative(_Value, frozen=True, kw_only=True):
 
 
 class TimePreference(_Value, frozen=True, kw_only=True):
-    """`weight` for common starts within ``[start, end)``; of several windows the weights add up."""
+    """A `weight` for common starts within ``[start, end)``; weights of several windows add up."""
 
     start: int
     end: int
@@ -93,7 +93,7 @@ class TimePreference(_Value, frozen=True, kw_only=True):
 
 
 class Request(_Value, frozen=True, kw_only=True):
-    """`alternatives` are tried side by side, all terms of one at a common start.
+    """A request: one of `alternatives`, all its terms at a common start.
 
     The greatest sum of weights wins, then the earliest start, then the alternative that stands first.
 
@@ -139,7 +139,7 @@ class Request(_Value, frozen=True, kw_only=True):
 
 
 def _check_size(request: Request) -> None:
-    """Every term, and every comparison, costs work for each resource that there is."""
+    """Limit terms and comparisons, because each costs work for every resource."""
     terms = [term for alternative in request.alternatives for term in alternative.terms]
     asked = [*(each for term in terms for each in term.attributes)]
     asked += [each.attribute for term in terms for each in term.preferred]
@@ -169,7 +169,7 @@ def _check_arguments(request: Request) -> None:
 
 
 def term_interval(request: Request, term: Term, start: int) -> Interval:
-    """When `term` takes its resources, if the common start is `start`."""
+    """Return when `term` takes its resources if the common start is `start`."""
     begin = start + term.offset_s
     return Interval(begin, begin + (term.duration_s or request.duration_s))
 
@@ -185,7 +185,7 @@ def span(request: Request) -> tuple[int, int]:
 
 
 def span_of(request: Request, alternative: Alternative) -> tuple[int, int]:
-    """As `span`, of one `alternative`."""
+    """Return the span of one `alternative`, see `span`."""
     stages = [term_interval(request, term, 0) for term in alternative.terms]
     return min(stage.start for stage in stages), max(stage.end for stage in stages)
 
@@ -200,7 +200,7 @@ def shortest_stage_s(request: Request) -> int:
 
 
 def _declared(request: Request) -> Request:
-    """`request` held to the declared types and bounds, as one from the wire is."""
+    """Check `request` against its declared types and bounds, like one from the wire."""
     try:
         return convert(msgspec.to_builtins(request), Request)
     except TypeError as error:
@@ -308,7 +308,7 @@ def _check_preferred(term: Term, where: str) -> None:
 
 
 def _check_growing(request: Request, alternative: Alternative, where: str) -> None:
-    """At one time at most one amount of one resource may grow: else they would compete for it."""
+    """Allow one growing amount of a resource at a time, because several would compete for it."""
     growing: dict[str, list[Interval]] = {}
     for number, term in enumerate(alternative.terms):
         if not term.resource or term.units_max <= term.units:

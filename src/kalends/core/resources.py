@@ -1,4 +1,4 @@
-"""What a resource is to those who book it, and a slot as a principal may see it."""
+"""Resources as users see them, and slots as a principal may see them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Slot(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`units` of a calendar in one state during ``[start, end)``; `holder` only where it may be seen."""
+    """A slot: `units` of a calendar in one state during ``[start, end)``; `holder` only if visible."""
 
     start: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
     end: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]

@@ -32,7 +32,7 @@ Arguments = Annotated[
     dict[Annotated[str, Meta(pattern=ids.whole(ids.ARGUMENT_PATTERN))], ArgumentValue],
     Meta(max_length=limits.ARGUMENTS_MAX),
 ]
-"""What a user gives a script along: names and plain values, read as ``request["arguments"]``."""
+"""Arguments of a script: names and plain values, read as ``request["arguments"]``."""
 
 AgentMessage = Annotated[str, Meta(max_length=limits.AGENT_MESSAGE_CHARS_MAX)]
 """A message to or from an agent: plain data as JSON text."""
@@ -57,11 +57,11 @@ RunCode = Literal[
     "sandbox-unavailable",
     "unknown-script",
 ]
-"""How a run ended. All but "ok" mean that nothing of it is used, and the default chooses instead."""
+"""The end of a run. Any code but "ok" means that its result is ignored and the default chooses."""
 
 
 def script_hash(source: str) -> str:
-    """What a script is called everywhere (`ScriptHash`); raises `UnicodeEncodeError` for half a character."""
+    """Return the hash that names a script; raises `UnicodeEncodeError` for lone surrogates."""
     return hashlib.sha256(source.encode()).hexdigest()
 
 
@@ -85,18 +85,18 @@ BLAME: Final[dict[RunCode, Blame]] = {
     "sandbox-unavailable": "host",
     "unknown-script": "host",
 }
-"""Who can do something about it: the script's author, or whoever runs the host (then: try again)."""
+"""Who can act on it: the script's author, or the operator of the host (then: try again)."""
 
 
 class Violation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One rule of the language that a source breaks, and where; lines and columns count from 1."""
+    """A violation of the language by a source, with its place; lines and columns count from 1."""
 
     line: int
     column: int
     rule: str
     """Stable name, such as ``no-import``."""
     detail: str
-    """What is wrong, and what to write instead."""
+    """What is wrong, and the remedy."""
 
 
 class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -142,7 +142,7 @@ class Starts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 def asked_for(starts: Starts, asks: tuple[Ask, ...]) -> str:
-    """What an agent may choose from, in words that differ where it does: to be proved with a visit."""
+    """Return the choices of an agent as a text that differs with them, to be proved with a visit."""
     return msgspec.json.encode((starts, asks)).decode()
 
 

@@ -76,7 +76,7 @@ def zone_named(name: str | ZoneInfo) -> ZoneInfo:
 
 
 def check_time(time_s: float, *, where: str = "time") -> int:
-    """`time_s` as whole seconds UTC between 1970 and 3000.
+    """Return `time_s` as whole seconds UTC between 1970 and 3000.
 
     Raises `InvalidInput` for what is no such time: not a number, a fraction, milliseconds.
     """
@@ -137,7 +137,7 @@ def parse_time(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "tim
 
 
 def parse_window(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "window") -> Interval:
-    """``START .. END``, ``START for DURATION``, or one day (``tomorrow``, ``fri``, ``2026-03-02``).
+    """Parse ``START .. END``, ``START for DURATION``, or one day (``tomorrow``, ``2026-03-02``).
 
     An END that is only a time of day or a weekday is the first one after START, so that
     ``fri 22:00 .. 06:00`` ends on Saturday. A day lasts as long as the zone's clocks make it.
@@ -167,7 +167,7 @@ def parse_window(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "w
 
 
 def format_time(time_s: int, zone: str | ZoneInfo) -> str:
-    """`time_s` in full: ``Mon 2026-03-02 09:00:00 CET (UTC+01:00)``.
+    """Format `time_s` in full: ``Mon 2026-03-02 09:00:00 CET (UTC+01:00)``.
 
     A time that the clocks show twice says which of the two it is. Raises `InvalidInput` for what
     `check_time` refuses and for an unknown zone.
@@ -184,7 +184,7 @@ def format_time(time_s: int, zone: str | ZoneInfo) -> str:
 
 
 def weekday_named(word: str) -> int | None:
-    """0 for ``mon`` or any longer beginning of ``monday``, to 6 for Sunday; None for other words."""
+    """Return 0 for ``mon`` or a longer beginning of ``monday``, to 6 for Sunday; None for other words."""
     for number, name in enumerate(_WEEKDAYS):
         if len(word) >= 3 and name.startswith(word):
             return number
@@ -192,7 +192,7 @@ def weekday_named(word: str) -> int | None:
 
 
 class _Reading(NamedTuple):
-    """What a text is read against: the moment, the zone, and where errors are said to be."""
+    """The context of a text: the present, the zone, and the place for errors."""
 
     now_s: int
     zone: ZoneInfo
@@ -317,7 +317,7 @@ class _Gap(NamedTuple):
 
 
 def _instants(local: datetime, zone: ZoneInfo) -> list[int]:
-    """When the zone's clocks show `local`: once, twice (in order), or never."""
+    """Return when the zone's clocks show `local`: once, twice (in order), or never."""
     guesses = {int(local.replace(tzinfo=zone, fold=fold).timestamp()) for fold in (0, 1)}
     return sorted(guess for guess in guesses if _shown(guess, zone) == local)
 

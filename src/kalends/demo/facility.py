@@ -51,7 +51,7 @@ class Facility:
         return self.token_file(user).read_text("ascii").strip()
 
     def environment(self) -> dict[str, str]:
-        """What the program `kalends` and the examples read, to call this broker as `USER`."""
+        """Return the environment in which `kalends` and the examples call this broker as `USER`."""
         return {
             "KALENDS_BROKER": self.broker_url,
             "KALENDS_TOKEN_FILE": str(self.token_file(USER)),
@@ -63,7 +63,7 @@ class Facility:
 async def facility(
     directory: Path, now_s: int, said: Callable[[str], None] = lambda line: None
 ) -> AsyncIterator[Facility]:
-    """A facility in `directory`, which is made or must be empty, until this context ends.
+    """Run a facility in `directory`, new or empty, until this context ends.
 
     `said` is told what goes on. Raises `Conflict` for a directory with something in it, and what
     `servers` and `all_sites_up` raise. However the context ends, no server is left running; the files stay.
@@ -110,14 +110,14 @@ def make_directory(directory: Path) -> None:
 
 
 def write_configurations(directory: Path) -> None:
-    """The files of examples/facility, as they are."""
+    """Write the files of examples/facility, unchanged."""
     packaged = resources.files("kalends.demo") / "data"
     for name in [*(f"site-{site}.toml" for site in SITES), "broker.toml"]:
         (directory / name).write_text((packaged / name).read_text("utf-8"), "utf-8")
 
 
 def make_keys(directory: Path, now_s: int) -> None:
-    """What examples/facility/make-keys.sh makes: a key for people, one for the broker, and tokens."""
+    """Make the keys and tokens of examples/facility/make-keys.sh: for people, broker and users."""
     keys, tokens = directory / "keys", directory / "tokens"
     for made in (keys, tokens):
         made.mkdir(mode=0o700)
@@ -140,7 +140,7 @@ def make_keys(directory: Path, now_s: int) -> None:
 async def servers(
     directory: Path, said: Callable[[str], None] = lambda line: None
 ) -> AsyncIterator[Mapping[str, Server]]:
-    """The servers configured in `directory`, on free ports, until this context ends.
+    """Run the servers configured in `directory` on free ports until this context ends.
 
     Raises `Unavailable` when one does not come up. However the context ends, all have ended too.
     """

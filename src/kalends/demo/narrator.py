@@ -85,29 +85,29 @@ class SilentTeller:
     """Prints nothing: the report says it all."""
 
     def filled(self, jobs: int, seconds: float) -> None:
-        """Nothing."""
+        """Print nothing."""
 
     def found(self, candidate: Candidate) -> None:
-        """Nothing."""
+        """Print nothing."""
 
     def before(self, views: Sequence[CalendarView]) -> None:
-        """Nothing."""
+        """Print nothing."""
 
     def booked(self, view: RequestView) -> None:
-        """Nothing."""
+        """Print nothing."""
 
     def after(self, views: Sequence[CalendarView], reserved: Interval) -> None:
-        """Nothing."""
+        """Print nothing."""
 
     def why(self, story: Story) -> None:
-        """Nothing."""
+        """Print nothing."""
 
     def cancelled(self, view: RequestView, free: dict[str, int]) -> None:
-        """Nothing."""
+        """Print nothing."""
 
 
 def try_now(facility: Facility) -> Iterator[str]:
-    """What to do while the facility runs, as commands to copy."""
+    """Return commands to copy while the facility runs."""
     kalends = program()
     yield ""
     yield "The servers keep running. In a second terminal:"
@@ -126,7 +126,7 @@ def try_now(facility: Facility) -> Iterator[str]:
 
 
 def try_later() -> Iterator[str]:
-    """What to do when everything has stopped."""
+    """Return commands to copy when everything has stopped."""
     yield ""
     yield "Everything is stopped again. To try the commands above yourself, start it with"
     yield ""
@@ -136,7 +136,7 @@ def try_later() -> Iterator[str]:
 
 
 def program() -> str:
-    """How to call this program from a shell: by name where the shell finds it, else by its path."""
+    """Return the name of this program for a shell: its name if on the path, else its full path."""
     beside = Path(sys.executable).with_name("kalends")
     found = shutil.which("kalends")
     if found is not None and (not beside.exists() or Path(found).samefile(beside)):

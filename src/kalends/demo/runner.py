@@ -47,7 +47,7 @@ async def _demo(settings: Settings, directory: Path, *, keep: bool) -> bool:
     played = stopping = False
 
     def on_signal() -> None:
-        """Once: stopping the servers takes seconds, and must not be cut short by impatience."""
+        """Stop once only: stopping takes seconds, and an impatient second signal must not cut it short."""
         nonlocal stopping
         if not stopping:
             stopping = True

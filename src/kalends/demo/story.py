@@ -1,4 +1,4 @@
-"""What the demo does at a facility, step by step, and what came of it.
+"""The steps of the demo at a facility, and their results.
 
 Everything goes through the public client, as any user's program would do it; a `Teller` shows it.
 """
@@ -32,7 +32,7 @@ MARGIN_S: Final = 4 * 3_600
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What the demo did, for programs; the calendars are those of `UNITS`, in that order."""
+    """The results of the demo, for programs; the calendars are those of `UNITS`, in that order."""
 
     environment: dict[str, str]
     jobs_booked: int
@@ -47,7 +47,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Teller(Protocol):
-    """Who shows the steps; every method is called once, in this order."""
+    """The display of the steps; every method is called once, in this order."""
 
     def filled(self, jobs: int, seconds: float) -> None: ...
     def found(self, candidate: Candidate) -> None: ...
@@ -118,7 +118,7 @@ async def fill(facility: Facility, now_s: int) -> int:
 
 
 def free_units(view: CalendarView, interval: Interval) -> int:
-    """How many units the calendar's reader could book during the whole of `interval`."""
+    """Return the units that the calendar's reader could book during all of `interval`."""
     inside = [step for step in view.free if Interval(step[0], step[1]).overlaps(interval)]
     covered_s = sum(min(end, interval.end) - max(start, interval.start) for start, end, _ in inside)
     return min(units for _, _, units in inside) if covered_s == interval.length_s else 0

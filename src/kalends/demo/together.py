@@ -17,7 +17,7 @@ LOOK_EVERY_S: Final = 0.05
 
 
 async def all_of(calls: Iterable[Coroutine[Any, Any, T]], at_once_max: int = 1_000) -> list[T]:
-    """What `calls` return, in their order; at most `at_once_max` are under way at a time.
+    """Return the results of `calls` in order, with at most `at_once_max` under way at a time.
 
     When one raises, the others are cancelled and awaited, and its error is raised as it is.
     """
@@ -38,7 +38,7 @@ async def all_of(calls: Iterable[Coroutine[Any, Any, T]], at_once_max: int = 1_0
 async def until(
     look: Callable[[], Awaitable[T]], settled: Callable[[T], bool], otherwise: str
 ) -> T:
-    """What `look` sees once it is `settled`.
+    """Call `look` until its result is `settled`, and return it.
 
     Raises what `look` raises, and `Unavailable` with the text `otherwise` after `SETTLE_S_MAX`.
     """

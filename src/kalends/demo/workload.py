@@ -18,11 +18,11 @@ AHEAD_S: Final = 24 * 3_600
 """The jobs of one day: enough to be busy, and the machine is free again the day after."""
 
 LEAD_S: Final = 45
-"""Nobody books the past: the first bookings begin at least this long after they are made."""
+"""The first bookings begin this much later than they are made, because the past is closed."""
 
 
 class JobBooking(NamedTuple):
-    """One job of the log as what to book."""
+    """One job of the log as a booking."""
 
     interval: Interval
     nodes: int

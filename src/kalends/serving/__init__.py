@@ -1,4 +1,4 @@
-"""What every kalends server needs around its protocol: tokens, routes, sessions, limits, logs, metrics.
+"""The common part of kalends servers: tokens, routes, sessions, limits, logs, metrics.
 
 A site and a broker hand in one handler for each of their operations (`kalends.contract.calls.OPERATIONS`)
 and get a complete aiohttp application; nothing in here knows what a calendar or a commit is.

@@ -29,7 +29,7 @@ class ClockWatch:
 
     def __init__(self, read: Callable[[], Moment], tell: Callable[[str], None]) -> None:
         self.doubt = ""
-        """Why the wall clock may be wrong, in words for an operator; "" while nothing says so."""
+        """Why the wall clock may be wrong, for an operator; "" if nothing suggests it."""
         self._read = read
         self._tell = tell
         self._ahead_ms = _ahead(read())
@@ -45,11 +45,11 @@ class ClockWatch:
         return Moment(now.monotonic_ms, now.monotonic_ms + self._ahead_ms)
 
     def wall_ms(self) -> int:
-        """What the wall clock shows, right or wrong: what others are told."""
+        """Return the wall clock's time, right or wrong, as reported to others."""
         return self._read().wall_ms
 
     def heard(self, who: str, wall_ms: int) -> None:
-        """`who` has said what its wall clock shows; it is taken to go on from there."""
+        """Record the wall clock that `who` has reported; it is assumed to run on."""
         self._heard_ms.pop(who, None)
         self._heard_ms[who] = wall_ms - self._read().monotonic_ms
         if len(self._heard_ms) > HEARD_MAX:
@@ -57,7 +57,7 @@ class ClockWatch:
         self.now()
 
     def lost(self, who: str) -> None:
-        """`who` is not connected any more: what it said was of then."""
+        """Forget the clock of `who`, which is disconnected."""
         self._heard_ms.pop(who, None)
 
     def _is_confirmed(self, ahead_ms: int) -> bool:
@@ -85,7 +85,7 @@ class ClockWatch:
 
 
 def watch_clock(metrics: Metrics, in_doubt: Callable[[], bool]) -> None:
-    """The gauge by which an operator's own watch hears of it."""
+    """Register a gauge by which an operator's monitoring learns of clock faults."""
     metrics.gauge(
         "kalends_clock_in_doubt",
         "1: the wall clock has jumped, or disagrees with others.",
@@ -98,7 +98,7 @@ def _ahead(now: Moment) -> int:
 
 
 def _apart(ahead_ms: int) -> str:
-    """``3 d ahead`` or ``61 s behind``: the largest unit that is not zero, rounded down."""
+    """Format as ``3 d ahead`` or ``61 s behind``: the largest unit that is not zero, rounded down."""
     seconds = abs(ahead_ms) // 1000
     way = "ahead" if ahead_ms > 0 else "behind"
     for unit, length_s in (("d", 86_400), ("h", 3_600), ("min", 60)):

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """`monotonic_s` measures durations and never goes back; `wall_s` is UTC and may jump."""
+    """A pair of clocks: `monotonic_s` never goes back and measures durations; `wall_s` is UTC, may jump."""
 
     def monotonic_s(self) -> float: ...
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def not_collecting() -> Iterator[None]:
-    """Nothing is collected meanwhile, on any thread; afterwards what is there then is never looked at again.
+    """Suspend garbage collection on all threads; objects present at its end are never examined again.
 
     For a million new objects that live as long as the process: looking among them for garbage, again and
     again, takes longer than making them, and later each look is a pause of seconds.

@@ -60,7 +60,7 @@ class HoursConfiguration(_Section, frozen=True, kw_only=True):
 
 
 class AccessConfiguration(_Section, frozen=True, kw_only=True):
-    """One rule of an access list: `who` may do what, up to how much, and when.
+    """One access rule: what `who` may do, up to how many units, and when.
 
     `who` is ``everyone``, ``user:NAME`` or ``group:NAME``. `may` each step includes those before it:
     see, hold, lock; "nothing" refuses. `units_max` 0 is the whole capacity; no `hours`: at any time.
@@ -74,7 +74,7 @@ class AccessConfiguration(_Section, frozen=True, kw_only=True):
 
 
 class LimitConfiguration(_Section, frozen=True, kw_only=True):
-    """What `who` may do at most, each of them, or all of them `together`; see `kalends.calendars.Limit`.
+    """The maximum usage of `who`, each or `together`; see `kalends.calendars.Limit`.
 
     Of the rules that name the same limit and match, the first holds. `week_share` is a fraction of all
     units of a calendar week, `week_hours` a number of unit-hours.
@@ -92,7 +92,7 @@ class LimitConfiguration(_Section, frozen=True, kw_only=True):
 
 
 class BlackoutConfiguration(_Section, frozen=True, kw_only=True):
-    """Nothing new may overlap it: once, from `begins` to `ends`, or again and again as `hours` are.
+    """A time closed to new bookings: once, from `begins` to `ends`, or recurring, as `hours`.
 
     `begins` and `ends` are on the clocks of `zone`, or the resource's: ``2026-12-24`` or
     ``2026-12-24 18:00``.
@@ -107,7 +107,7 @@ class BlackoutConfiguration(_Section, frozen=True, kw_only=True):
 
 
 class PriorityConfiguration(_Section, frozen=True, kw_only=True):
-    """In line, `who` counts as having asked `head_start_s` earlier; the first that matches holds."""
+    """A head start: `who` counts as having asked `head_start_s` earlier; the first match applies."""
 
     who: Annotated[str, Meta(pattern=whole(identifiers.WHO_PATTERN))]
     head_start_s: DurationS = field(name="head_start")
@@ -117,7 +117,7 @@ RulesMax = Meta(max_length=limits.RULES_MAX // 4)
 
 
 class RulesConfiguration(_Section, frozen=True, kw_only=True):
-    """What holds for every resource of a site, after what the resource says itself.
+    """Rules for every resource of a site, after the resource's own.
 
     A resource's own rule takes the place of the default one with the same name.
     """
@@ -128,7 +128,7 @@ class RulesConfiguration(_Section, frozen=True, kw_only=True):
 
 
 class ResourceConfiguration(RulesConfiguration, frozen=True, kw_only=True):
-    """One resource; `name` is local, and the site's name goes before it outside.
+    """One resource; `name` is local, prefixed with the site's name outside.
 
     No `hours`: always open. No `access`: everyone may book it.
     """
@@ -206,7 +206,7 @@ class PeerConfiguration(_Section, frozen=True, kw_only=True):
 
 
 class _ServerConfiguration(_Section, frozen=True, kw_only=True):
-    """What sites and brokers have in common. `url` is how others reach it; "" means at `listen`."""
+    """The common part of site and broker. `url` is its address for others; "" means `listen`."""
 
     name: SiteName
     listen: str
@@ -216,7 +216,7 @@ class _ServerConfiguration(_Section, frozen=True, kw_only=True):
     tls: TlsConfiguration | None = None
 
     def url_at(self, listening: str) -> str:
-        """How others reach this server: `url`, or the address where it turned out to listen."""
+        """Return this server's address for others: `url`, or the address at which it listens."""
         return self.url or listening
 
 
@@ -265,7 +265,7 @@ class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
 
 
 class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
-    """`replica` tells replicas of one broker apart; `coords` are the addresses of all of them.
+    """The configuration of a broker; `replica` names this replica, `coords` are the addresses of all.
 
     `key` is the private key file that the broker signs its own tokens for sites with.
     """
@@ -278,7 +278,7 @@ class BrokerConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     limits: BrokerLimits = BrokerLimits()
     priority: Annotated[tuple[GrantConfiguration, ...], Meta(max_length=1_000)] = ()
     agents: AgentsConfiguration = AgentsConfiguration()
-    """How uploaded scripts are checked; what they may hold is each site's own affair."""
+    """Checks of uploaded scripts; each site decides itself what they may hold."""
 
 
 class Configuration(_Section, frozen=True, kw_only=True):

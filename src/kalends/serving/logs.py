@@ -94,7 +94,7 @@ def get_logger(*, role: str, name: str) -> Logger:
 
 
 def _is_not_malformed_http(record: logging.LogRecord) -> bool:
-    """Strangers can send bytes that are not HTTP all day; a traceback for each would fill the disk."""
+    """Return false for malformed HTTP, because tracebacks of strangers' bytes would fill the disk."""
     kind = record.exc_info[0] if record.exc_info else None
     return kind is None or kind.__module__ != "aiohttp.http_exceptions"
 

@@ -23,7 +23,7 @@ from prometheus_client import (
 SECONDS_BUCKETS: Final = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 120.0,
 )  # fmt: skip
-"""From a look into a calendar to the longest wait that a call may ask for."""
+"""Buckets from a query of a calendar to the longest wait that a call may ask for."""
 
 NO_OPERATION: Final = "none"
 """The operation of requests that reach no operation: unknown paths, unknown names."""

@@ -19,7 +19,7 @@ GONE: Final = -1
 
 
 class Column:
-    """Sorted distinct `keys` and their `values`; a change waits until the column is read.
+    """A map of sorted distinct `keys` to `values`; changes wait until the column is read.
 
     What is pending is the truth for its keys, whatever the arrays say, so that a change costs one
     entry in a dict and any number of them are settled in one pass.
@@ -33,7 +33,7 @@ class Column:
         self._pending: dict[int, int] = {}
 
     def size_max(self) -> int:
-        """At least the number of keys, and near it. O(1) amortised over the changes."""
+        """Return a bound close to the number of keys. O(1) amortised over the changes."""
         if 2 * len(self._pending) > len(self._keys):
             self._settle()
         return len(self._keys) + len(self._pending)
@@ -105,7 +105,7 @@ def hand_out(columns: Sequence[Column], places: Numbers, keys: Numbers, values: 
 
 
 def _merged(column: Numbers, new: Numbers, old: NDArray[np.bool_]) -> Numbers:
-    """`column` where `old` is true, `new` elsewhere."""
+    """Return `column` where `old` is true, `new` elsewhere."""
     merged = np.empty(len(old), np.int64)
     merged[old] = column
     merged[~old] = new

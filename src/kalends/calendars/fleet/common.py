@@ -26,14 +26,14 @@ _END = attrgetter("end")
 
 
 class Party(NamedTuple):
-    """`units` of a calendar, within `windows` (sorted, disjoint, not touching; None: always)."""
+    """The need for `units` of a calendar within `windows` (sorted, disjoint, not touching; None: always)."""
 
     calendar: Calendar
     units: int
     windows: Sequence[Interval] | None = None
 
     def openings(self, start: int, stop: int) -> list[Interval]:
-        """Where it is free and allowed: the stretches that a start in ``[start, stop)`` can use."""
+        """Return where it is free and allowed: stretches usable by a start in ``[start, stop)``."""
         gaps = self.calendar.gaps(self.units, start, stop)
         if self.windows is None or not gaps:
             return gaps
@@ -51,7 +51,7 @@ class Party(NamedTuple):
 
 
 def tally(parties: Sequence[Party], length_s: int, start: int, stop: int) -> Tally:
-    """How many of `parties` are open to a slot at each time of ``[start, stop)``."""
+    """Count the `parties` that are open to a slot at each time of ``[start, stop)``."""
     every = [gap for party in parties for gap in party.openings(start, stop)]
     return tally_of(every, length_s)
 

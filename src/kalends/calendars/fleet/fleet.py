@@ -35,7 +35,7 @@ STARTS_MAX: Final = 1_000_000
 """Starts that `Fleet.best_starts` looks at: ten days of single seconds, 28 years on a grain of 15 min."""
 
 _BUCKET_GAPS_MIN: Final = 2_048
-"""Below it, reading a bucket costs the same whatever is in it."""
+"""Gaps below which reading a bucket costs the same whatever is in it."""
 
 _IDLE_NUMBERS: Final = 64
 """Numbers of removed calendars that are kept beside as many as there are calendars."""
@@ -76,12 +76,12 @@ class Fleet:
     """
 
     FEW: ClassVar[int] = 16
-    """Up to a fleet's size over this many calendars are asked one by one, without an index."""
+    """Calendars up to which a fleet is searched one by one, without an index."""
 
     def __init__(
         self, calendars: Mapping[str, Calendar], *, bucket_gaps: int | None = None
     ) -> None:
-        """`bucket_gaps`: gaps in one bucket of an index; None: as many as calendars, which is best.
+        """`bucket_gaps` is the number of gaps in a bucket of an index; None: one for each calendar, the best.
 
         Raises `InvalidInput` for a name that is no text.
         """
@@ -145,7 +145,7 @@ class Fleet:
         return calendar
 
     def book(self, name: str, booking: Booking) -> None:
-        """See `Calendar.book`; raises `NotFound` for the name."""
+        """Book in the calendar of this name, see `Calendar.book`; raises `NotFound` for the name."""
         calendar = self[name]
         if isinstance(calendar, UnitCalendar):
             calendar.book(booking)
@@ -157,14 +157,14 @@ class Fleet:
         self._tell(name, free, self._near(calendar, booking), freed=False)
 
     def load(self, name: str, bookings: Iterable[Booking]) -> None:
-        """See `Calendar.load`; raises `NotFound` for the name."""
+        """Load into the calendar of this name, see `Calendar.load`; raises `NotFound` for the name."""
         calendar = self[name]
         free = self._whole(calendar)
         calendar.load(bookings)
         self._tell(name, free, self._whole(calendar), freed=False)
 
     def release(self, name: str, booking_id: int) -> Booking:
-        """See `Calendar.release`; raises `NotFound` for the name too."""
+        """Release in the calendar of this name, see `Calendar.release`; raises `NotFound` for the name."""
         calendar = self[name]
         if isinstance(calendar, UnitCalendar):
             booking = calendar.release(booking_id)
@@ -179,11 +179,11 @@ class Fleet:
     def change_state(
         self, name: str, booking_id: int, state: State, expires_ms: int | None
     ) -> Booking:
-        """See `Calendar.change_state`; raises `NotFound` for the name too."""
+        """Change a state, see `Calendar.change_state`; raises `NotFound` for the name."""
         return self[name].change_state(booking_id, state, expires_ms)
 
     def expire(self, now_ms: int) -> list[tuple[str, Booking]]:
-        """See `Calendar.expire`: of all calendars in order of the fleet, with their names."""
+        """Expire holds of all calendars in order, with their names; see `Calendar.expire`."""
         check_whole(None, now_ms=now_ms)
         expired: list[tuple[str, Booking]] = []
         for name, calendar in self._calendars.items():
@@ -372,7 +372,7 @@ class Fleet:
         return self._gaps(calendar, 0, limits.TIME_S_MAX)
 
     def _near(self, calendar: Calendar, booking: Booking) -> list[Heard]:
-        """Its gaps that overlap or touch `booking`: no others change with it."""
+        """Return the gaps that overlap or touch `booking`, the only ones that change with it."""
         return self._gaps(calendar, booking.start - 1, booking.end + 1)
 
     def _gaps(self, calendar: Calendar, start: int, end: int) -> list[Heard]:
@@ -388,7 +388,7 @@ class Fleet:
             index.change(self._numbers[name], before, after, freed=freed)
 
     def _cut(self, name: str, calendar: UnitCalendar, booking: Booking, *, back: bool) -> None:
-        """As `_tell` for a calendar of one unit: the one gap around `booking` says all."""
+        """Report a change of a calendar of one unit, whose one gap around `booking` is enough."""
         index = self._indexes.get(1)
         if index is not None:
             start, end = booking.start, booking.end

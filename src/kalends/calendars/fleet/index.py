@@ -48,7 +48,7 @@ class GapIndex:
     """
 
     FEW: ClassVar[int] = 16
-    """Up to so many cuts are made one by one: more cost less together."""
+    """Cuts up to which they are made one by one; more are cheaper together."""
 
     def __init__(
         self, calendars: Iterable[tuple[int, list[Interval]]], room: int, bucket_gaps: int
@@ -74,7 +74,7 @@ class GapIndex:
     def change(
         self, number: int, before: list[Interval], after: list[Interval], *, freed: bool
     ) -> None:
-        """Calendar `number` has the gaps `after` in place of `before`; `freed`: it may have more."""
+        """Replace the gaps `before` of calendar `number` by `after`; `freed`: it may have more."""
         old, new = set(before), set(after)
         opened = new - old
         for start, end in old - new:
@@ -86,7 +86,7 @@ class GapIndex:
         self._noted(len(opened))
 
     def cut(self, number: int, begin: int, until: int, start: int, end: int, *, back: bool) -> None:
-        """Calendar `number` loses ``[start, end)`` of its gap ``[begin, until)``, or has it `back`."""
+        """Cut ``[start, end)`` from the gap ``[begin, until)`` of calendar `number`, or put it `back`."""
         self._log.cut(number, begin, until, start, end, back=back)
         if back:
             self._log.free(begin, until)
@@ -132,7 +132,7 @@ class GapIndex:
     def counted(
         self, count: int, length_s: int, times: Numbers, among: NDArray[np.bool_] | None
     ) -> Numbers:
-        """Those of `times` (sorted) at which at least `count` calendars are open."""
+        """Return the `times` (sorted) at which at least `count` calendars are open."""
         if not len(times):
             return times
         self._catch_up()
@@ -219,7 +219,7 @@ class GapIndex:
     def _closes(
         self, begin: int, end: int, length_s: int, among: NDArray[np.bool_] | None
     ) -> Numbers:
-        """When gaps that end in ``[begin, end)`` close to slots of `length_s`, in order."""
+        """Return when gaps that end in ``[begin, end)`` close to slots of `length_s`, in order."""
         parts = [np.zeros(0, np.int64)]
         end = min(end, limits.TIME_S_MAX + 1)
         for bucket in range(self._bucket(begin), self._bucket(end - 1) + 1):
@@ -234,7 +234,7 @@ class GapIndex:
         return np.concatenate(parts) - length_s + 1
 
     def _row(self, length_s: int, grain_s: int) -> int:
-        """Where the bounds of this kind of search are; the kind used longest ago makes room."""
+        """Return the row of bounds for this kind of search, replacing the least recently used one."""
         kind = (length_s, grain_s)
         row = self._bounded.pop(kind, None)
         if row is None:
@@ -252,7 +252,7 @@ class GapIndex:
         return int(self._edges[bucket])
 
     def _end(self, bucket: int) -> int:
-        """Where `bucket` ends; the last has the end of time in it."""
+        """Return the end of `bucket`; the last holds the end of time."""
         later = bucket + 1
         return self._begin(later) if later < len(self._edges) else limits.TIME_S_MAX + 1
 
@@ -282,7 +282,7 @@ class GapIndex:
         self._raised += raised.cumsum()[:-1]
 
     def _make_one_by_one(self, cuts: Cuts) -> None:
-        """As `hand_out` and `_carry` of all, which is slow for a few."""
+        """Apply cuts one by one, like `hand_out` and `_carry`, which are slow for a few."""
         at = self._edges.searchsorted(cuts.times).tolist()
         beyond = self._edges.searchsorted(cuts.times, "right").tolist()
         for cut, before, after in zip(cuts.listed(), at, beyond, strict=True):
@@ -304,7 +304,7 @@ class GapIndex:
                 self._carried[before[2] : after[3], number] = 0
 
     def _carry(self, first: Numbers, stop: Numbers, numbers: Numbers, ends: Numbers) -> None:
-        """Into all buckets of ``[first, stop)`` a calendar carries a gap up to `end`, or 0 for none."""
+        """Record in all buckets of ``[first, stop)`` a gap carried up to `end`, or 0 for none."""
         rows = max(_CARRIED_MAX // len(self._edges), 1)
         for row in range(0, len(first), rows):
             part = slice(row, row + rows)
@@ -313,7 +313,7 @@ class GapIndex:
             self._carried[buckets, numbers[part][whose]] = ends[part][whose]
 
     def _keep_even(self) -> None:
-        """Cut the buckets that are overfull, and join small ones: those that time empties may not add up."""
+        """Cut overfull buckets and join small ones, because buckets emptied by time may not add up."""
         self._changes = 0
         sizes = [column.size_max() for column in self._opening]
         for bucket in range(len(sizes) - 1, -1, -1):
@@ -360,7 +360,7 @@ class GapIndex:
 
 
 def _columns(calendars: Iterable[tuple[int, list[Interval]]]) -> tuple[Numbers, Numbers, Numbers]:
-    """Starts, ends and calendar numbers of all gaps."""
+    """Return starts, ends and calendar numbers of all gaps."""
     pairs, numbers, sizes = [np.zeros((0, 2), np.int64)], [], []
     for number, gaps in calendars:
         flat = np.fromiter(chain.from_iterable(gaps), np.int64, 2 * len(gaps))

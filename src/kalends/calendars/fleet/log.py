@@ -22,7 +22,7 @@ _FIELDS: Final = 6
 _BEGIN, _UNTIL, _START, _END = range(4)
 
 _CLOSING: Final = np.array([False, True, True, False])
-"""At which of these times a gap closes that is there before or after the cut; at the others one opens."""
+"""Times of a cut at which a gap closes; at the others one opens."""
 
 
 class Cuts(NamedTuple):
@@ -37,11 +37,11 @@ class Cuts(NamedTuple):
     back: NDArray[np.bool_]
 
     def listed(self) -> Iterator[tuple[int, list[int], bool]]:
-        """Cut by cut."""
+        """List the changes, cut by cut."""
         return zip(self.numbers.tolist(), self.times.tolist(), self.back.tolist(), strict=True)
 
     def ends(self) -> tuple[NDArray[np.bool_], Numbers, Numbers]:
-        """``(closing, key, value)`` of all ends of gaps: the value is the other end, now, or `GONE`."""
+        """Return ``(closing, key, value)`` of all ends of gaps; the value is the other end, now, or `GONE`."""
         keys = self.times << NUMBER_BITS | self.numbers[:, None]
         values = self.times[:, [_START, _END, _BEGIN, _UNTIL]]
         nothing = values == self.times
@@ -54,7 +54,7 @@ class Cuts(NamedTuple):
         return np.broadcast_to(_CLOSING, kept.shape)[kept], keys[kept], values[kept]
 
     def carried(self, edges: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-        """``(first, stop, number, end)``: across those `edges` a calendar has a gap up to `end`, or 0."""
+        """Return ``(first, stop, number, end)``: across those `edges` a gap reaches `end`, or 0."""
         at, beyond = edges.searchsorted(self.times), edges.searchsorted(self.times, "right")
         # Over an edge at which the gap begins or ends, nothing is carried before or after.
         first = np.column_stack((beyond[:, _BEGIN], at[:, _START]))
@@ -67,7 +67,7 @@ class Cuts(NamedTuple):
 
 
 class Log:
-    """What was noted and not taken out yet."""
+    """The recorded changes that have not been taken out yet."""
 
     __slots__ = ("_cuts", "_freed")
 
@@ -76,15 +76,15 @@ class Log:
         self._freed = array("q")
 
     def __len__(self) -> int:
-        """How many cuts."""
+        """Return the number of cuts."""
         return len(self._cuts) // _FIELDS
 
     def cut(self, number: int, begin: int, until: int, start: int, end: int, *, back: bool) -> None:
-        """Calendar `number` loses ``[start, end)`` of its gap ``[begin, until)``, or has it `back`."""
+        """Cut ``[start, end)`` from the gap ``[begin, until)`` of calendar `number`, or put it `back`."""
         self._cuts.extend((number, begin, until, start, end, back))
 
     def free(self, start: int, end: int) -> None:
-        """A calendar may have become free within ``[start, end)``."""
+        """Record that a calendar may have become free within ``[start, end)``."""
         self._freed.extend((start, end))
 
     def take(self) -> tuple[Cuts, Numbers]:

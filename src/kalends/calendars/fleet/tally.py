@@ -1,4 +1,4 @@
-"""How many calendars could begin a slot at each time: the one count that every fleet search makes.
+"""The number of calendars that could begin a slot at each time: the one count of all fleet searches.
 
 A gap ``[start, end)`` lets a slot of `length_s` begin at `start` or later, and from
 ``end - length_s + 1`` on no longer. How many calendars are open to a slot at a time is thus what
@@ -23,14 +23,14 @@ _ROWS: Final = 64
 
 
 class Tally(NamedTuple):
-    """For all times of a stretch: `open_before` at its start, `opens` and `closes` within it, sorted."""
+    """The counts of a stretch: `open_before` at its start, `opens` and `closes` within it, sorted."""
 
     open_before: int
     opens: Numbers
     closes: Numbers
 
     def at(self, times: Numbers) -> Numbers:
-        """How many are open at each of `times`, which lie in the stretch."""
+        """Return how many are open at each of `times`, which lie in the stretch."""
         begun = self.opens.searchsorted(times, "right")
         closed = self.closes.searchsorted(times, "right")
         return self.open_before + begun - closed

@@ -1,4 +1,4 @@
-"""What a fleet search is asked, put in order or refused with `InvalidInput`."""
+"""The arguments of a fleet search, normalised or refused with `InvalidInput`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_whole(least: int | None, **numbers: int) -> None:
 
 
 def listed(names: Collection[str]) -> Collection[str]:
-    """Whole `names`: a collection of texts."""
+    """Return `names` as a list; they must be a collection of texts."""
     whole = not isinstance(names, str) and isinstance(names, Collection)
     if not whole or not all(type(name) is str for name in names):
         raise InvalidInput(f"{names!r} are not names", where="names", remedy="give a list of names")
@@ -51,7 +51,7 @@ def listed(names: Collection[str]) -> Collection[str]:
 def windows_of(
     windows: Mapping[str, Sequence[Interval]] | None, names: Collection[str]
 ) -> Mapping[str, Sequence[Interval]]:
-    """`windows`, none of which is for anything but `names`."""
+    """Return `windows`, all of which must belong to `names`."""
     if windows is None:
         return {}
     if not isinstance(windows, Mapping) or not windows.keys() <= set(names):

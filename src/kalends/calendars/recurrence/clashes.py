@@ -33,20 +33,20 @@ from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval
 
 _NEAR_S = 3 * 366 * DAY_S
-"""What clashes mostly does so soon: three years are looked at before the rest."""
+"""Distance within which most clashes occur: three years are searched before the rest."""
 
 _ALWAYS = Recurrence("FREQ=DAILY", "00:00", DAY_S, "UTC")
 
 
 class _Both(NamedTuple):
-    """In ``[start, end)`` the two `clocks` do what these stretches say."""
+    """The state of both `clocks` in ``[start, end)``."""
 
     start: int
     end: int
     clocks: tuple[Stretch, Stretch]
 
     def ahead_s(self, side: int) -> int:
-        """How much more than the time UTC a running clock shows."""
+        """Return how far a running clock is ahead of UTC."""
         clock = self.clocks[side]
         return clock.shown - clock.start
 
@@ -131,7 +131,7 @@ class _Part:
         return min(found, default=None)
 
     def starts_while_open(self, other: _Part, apart_s: int) -> Iterator[tuple[int, str]]:
-        """Times of day, each with the days on which a window starts then while one of `other` is open.
+        """Yield times of day with the days on which a window starts then while one of `other` is open.
 
         This clock runs `apart_s` ahead of the other's.
         """
@@ -153,7 +153,7 @@ def _days_between(at_s: int, low: int, high: int) -> tuple[int, int]:
 
 
 def _reach(recurrence: Recurrence) -> tuple[int, int]:
-    """Seconds UTC that all windows lie between: clocks are less than a day off, and skip at most one."""
+    """Bounds in seconds UTC of all windows: clocks are less than a day off and skip at most one."""
     every = 0
     for days, _ in recurrence.starts():
         every |= days
@@ -225,7 +225,7 @@ def _first_start(stretches: list[_Both], one: _Part, other: _Part, before: int) 
 
 
 def _stretches(one: Recurrence, other: Recurrence, begin: int, end: int) -> Iterator[_Both]:
-    """What both clocks do from `begin` to `end`."""
+    """Yield the states of both clocks from `begin` to `end`."""
     clock, other_clock = one.clock(), other.clock()
     index, other_index = stretch_at(clock, begin), stretch_at(other_clock, begin)
     while begin < end:

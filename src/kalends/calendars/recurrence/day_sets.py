@@ -74,7 +74,7 @@ def within(days: int, low: int, high: int) -> int:
 
 
 def _matching(rule: Repeat, anchor: date, times: int) -> list[int]:
-    """For each time of day, the days that match, whatever INTERVAL says."""
+    """Return the matching days for each time of day, before INTERVAL."""
     if rule.positions and rule.frequency == "DAILY":
         chosen = rule.at_positions(list(range(times)))
         days = _named(rule, anchor)
@@ -113,7 +113,7 @@ def _at_positions(rule: Repeat, named: str, times: int) -> list[int]:
 
 
 def _chosen(rule: Repeat, period: str, times: int) -> tuple[str, ...]:
-    """For each time of day, the days of `period` on which BYSETPOS leaves it."""
+    """Return for each time of day the days of `period` that BYSETPOS leaves."""
     days = [day for day, named in enumerate(period) if named == "1"]
     moments = set(rule.at_positions([(day, at) for day in days for at in range(times)]))
     return tuple(
@@ -155,7 +155,7 @@ def _borders(frequency: Frequency, week_start: int) -> list[int]:
 
 
 def _every(pattern: int, period: int) -> int:
-    """`pattern` again and again, every `period` days."""
+    """Repeat `pattern` every `period` days."""
     while period < DAYS:
         pattern |= pattern << period
         period *= 2

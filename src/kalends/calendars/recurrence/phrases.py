@@ -15,7 +15,7 @@ _UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")
 
 
 def days(rule: Repeat, text: str, first: date | None) -> str:
-    """Which days: ``Mon-Fri``, ``every 2 weeks on Sat``, ``monthly on the last Fri``.
+    """Describe the days: ``Mon-Fri``, ``every 2 weeks on Sat``, ``monthly on the last Fri``.
 
     What has no short name is given as the rule's own `text`.
     """
@@ -54,7 +54,7 @@ def _like_first(rule: Repeat, how_often: str, first: date | None) -> str:
 
 
 def times(rule: Repeat, start: time, duration_s: int) -> str:
-    """Which times of day: ``08:00-18:00``, ``22:00-06:00 (next day)``, ``all day``."""
+    """Describe the times: ``08:00-18:00``, ``22:00-06:00 (next day)``, ``all day``."""
     starts = [
         start.replace(hour=hour, minute=minute)
         for hour, minute in product(rule.hours or (start.hour,), rule.minutes or (start.minute,))
@@ -65,7 +65,7 @@ def times(rule: Repeat, start: time, duration_s: int) -> str:
 
 
 def every(length_s: int) -> str:
-    """``900`` as ``15 minutes``, ``3600`` as ``hour``: to be read after "every" or "whole"."""
+    """Describe ``900`` as ``15 minutes``, ``3600`` as ``hour``, to follow "every" or "whole"."""
     for unit_s, name in _UNITS:
         if length_s % unit_s == 0:
             count = length_s // unit_s
@@ -99,7 +99,7 @@ def _ranges(weekdays: list[int]) -> str:
 
 
 def _ordinal(number: int, thing: str) -> str:
-    """``1st``, ``2nd``, ``last``, ``2nd last``."""
+    """Format as ``1st``, ``2nd``, ``last``, ``2nd last``."""
     if number == -1:
         return f"last{thing}"
     count = abs(number)

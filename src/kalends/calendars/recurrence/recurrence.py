@@ -109,16 +109,16 @@ class Recurrence:
         return starts_of(self._rule, self.first or FIRST_DAY, self.start, self._until)
 
     def clock(self) -> tuple[Stretch, ...]:
-        """What the clock of the zone has shown at most, by the stretches in which it runs or stands."""
+        """The most that the zone's clock has shown, by the stretches in which it runs or stands."""
         return clock_of(self._zone)
 
     def closing(self, local_s: int) -> int:
-        """When (seconds UTC) the window closes that starts `local_s` after day 0 begins locally."""
+        """Return when (seconds UTC) the window closes that starts `local_s` after local day 0."""
         midnight = datetime.combine(FIRST_DAY, time())
         return instant(midnight + timedelta(seconds=local_s + self.duration_s), self._zone)
 
     def describe(self) -> str:
-        """In words: ``Mon-Fri 08:00-18:00 America/Los_Angeles``."""
+        """Describe in words: ``Mon-Fri 08:00-18:00 America/Los_Angeles``."""
         days = phrases.days(self._rule, self.rrule, self.first)
         times = phrases.times(self._rule, self.start, self.duration_s)
         since = f" from {self.first}" if self.first else ""

@@ -42,7 +42,7 @@ _Moment = TypeVar("_Moment")
 
 
 class NthWeekday(msgspec.Struct, frozen=True):
-    """`weekday` 0 is Monday; `nth` 0 is every one, 2 the second, -1 the last of the month or year."""
+    """A weekday: `weekday` 0 is Monday; `nth` 0 is every one, 2 the second, -1 the last of the period."""
 
     nth: int
     weekday: int
@@ -55,7 +55,7 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True):
     interval: int = 1
     count: int = 0
     until: date | datetime | None = None
-    """Inclusive; a date means that whole day, a datetime without zone is local."""
+    """The inclusive end; a date means that whole day, a datetime without zone is local."""
     months: tuple[int, ...] = ()
     week_numbers: tuple[int, ...] = ()
     year_days: tuple[int, ...] = ()
@@ -79,7 +79,7 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True):
     def occurrences(
         self, anchor: date, time_of_day: time, first: date, last: date
     ) -> Iterator[datetime]:
-        """Local times on the days `first` to `last`, none before `anchor`, in order.
+        """Yield local times on the days `first` to `last`, none before `anchor`, in order.
 
         `anchor` is the day to count from, and what the rule does not say is taken from it and from
         `time_of_day`. COUNT and UNTIL are left to the caller.
@@ -129,7 +129,7 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True):
         return (date.fromordinal(ordinal) for ordinal in range(first, first + count))
 
     def at_positions(self, moments: list[_Moment]) -> list[_Moment]:
-        """Those of the `moments` of one period, in order, that BYSETPOS leaves."""
+        """Return the `moments` of one period, in order, that BYSETPOS leaves."""
         if not self.positions:
             return moments
         count = len(moments)
@@ -216,7 +216,7 @@ def parse_repeat(text: str) -> Repeat:
 
 
 def _check_parts(rule: Repeat) -> None:
-    """What RFC 5545 forbids, and what would yield too much."""
+    """Refuse rules that RFC 5545 forbids or that would yield too much."""
     yearly = rule.frequency == "YEARLY"
     if rule.count and rule.until is not None:
         raise _wrong("COUNT and UNTIL exclude each other")
@@ -253,7 +253,7 @@ def _number(text: str, name: str, low: int, high: int) -> int:
 
 
 def _numbers(text: str, name: str, low: int, high: int) -> tuple[int, ...]:
-    """Sorted, without repeats; 0 is refused where negative numbers count from the end."""
+    """Return the numbers sorted, without repeats; 0 is refused if negative numbers count from the end."""
     words = text.split(",") if text else []
     return tuple(sorted({_number(word, name, low, high) for word in words}))
 

@@ -15,7 +15,7 @@ from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval
 
 CHUNK_S: Final = 1 << 23
-"""About 97 days are expanded at once: a booking's window lies in one or two chunks."""
+"""Seconds expanded at once, about 97 days: a booking's window lies in one or two chunks."""
 
 CHUNKS_MAX: Final = 64
 """Chunks kept; ten years, the longest window that is asked for, are 38."""
@@ -27,7 +27,7 @@ _END = attrgetter("end")
 
 
 class Windows:
-    """When any of `recurrences` is open. Immutable but for its cache; not thread-safe."""
+    """The open times of `recurrences`. Immutable but for its cache; not thread-safe."""
 
     def __init__(self, recurrences: Sequence[Recurrence]) -> None:
         self._recurrences = tuple(recurrences)
@@ -63,7 +63,7 @@ class Windows:
         return self.between(start, end) == [(start, end)]
 
     def describe(self) -> str:
-        """In words, all recurrences: ``Mon-Fri 08:00-18:00 Europe/Berlin and Sat ...``."""
+        """Describe all recurrences: ``Mon-Fri 08:00-18:00 Europe/Berlin and Sat ...``."""
         return " and ".join(recurrence.describe() for recurrence in self._recurrences)
 
     def _chunk(self, number: int) -> list[Interval]:

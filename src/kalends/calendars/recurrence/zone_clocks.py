@@ -1,4 +1,4 @@
-"""What the clock of a zone has shown at most by any instant, from 1968 to 3000.
+"""The most that the clock of a zone has shown by any instant, from 1968 to 3000.
 
 A local time is the first instant at which the clock shows it or a later time. So whether a local
 time has come is told by the latest time that the clock has shown so far: it runs with the clock,
@@ -35,7 +35,7 @@ _NOON: Final = time(12)
 
 
 class Stretch(NamedTuple):
-    """In ``[start, end)`` (seconds UTC) the clock `runs` on from `shown`, or stands there.
+    """A stretch ``[start, end)`` (seconds UTC) in which the clock `runs` on from `shown`, or stands.
 
     `shown` counts the local seconds from the midnight with which `FIRST_DAY` begins.
     """
@@ -50,7 +50,7 @@ class Stretch(NamedTuple):
 
 
 def year_kind(year: int) -> tuple[int, bool, bool]:
-    """Years of one kind have the same dates on the same weekdays, as have the Decembers before."""
+    """Return the kind of a year; years of one kind have the same dates on the same weekdays."""
     return date(year, 1, 1).weekday(), isleap(year - 1), isleap(year)
 
 
@@ -78,7 +78,7 @@ def _stretches(changes: list[tuple[int, int]]) -> Iterator[Stretch]:
 
 
 def _changes(zone: ZoneInfo) -> list[tuple[int, int]]:
-    """When offsets begin to hold, and which; the last is the end of the table."""
+    """Return when offsets begin, and the offsets; the last entry is the end of the table."""
     found = [(FIRST_S, _offset_s(zone, FIRST_S))]
     by_kind: dict[tuple[int, bool, bool], list[tuple[int, int]]] = {}
     for year in YEARS:
@@ -96,7 +96,7 @@ def _changes(zone: ZoneInfo) -> list[tuple[int, int]]:
 
 
 def _changes_in(zone: ZoneInfo, year: int, begins: int) -> list[tuple[int, int]]:
-    """Changes from the last noon before `year` to its last noon, in seconds after `begins`."""
+    """Return changes from the last noon before `year` to its last, in seconds after `begins`."""
     noon = datetime.combine(date(year - 1, 12, 31), _NOON)
     offsets = [zone.utcoffset(noon + timedelta(day)) for day in range(366 + isleap(year))]
     found: list[tuple[int, int]] = []

@@ -1,1 +1,1 @@
-"""What owners allow: access, closed times, limits."""
+"""Owners' rules: access, closed times, limits."""

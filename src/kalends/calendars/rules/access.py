@@ -22,7 +22,7 @@ from kalends.core.intervals import Interval
 from kalends.core.principals import Principal
 
 ACTIONS: Final = ("see", "hold", "lock", "detail")
-"""`detail` is to see who holds the slots; `see` shows only that they are taken."""
+"""The actions of rules: `detail` shows who holds the slots, `see` only that they are taken."""
 
 PRINCIPALS_MAX: Final = 4_096
 """Principals whose rules are remembered; beyond, the memory starts afresh."""
@@ -52,7 +52,7 @@ def is_meant(who: str, principal: Principal) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`who` (``everyone``, ``user:NAME``, ``group:NAME``) `may` do these actions.
+    """An access rule: `who` (``everyone``, ``user:NAME``, ``group:NAME``) `may` do these actions.
 
     At most `units_max` units in one booking (0: no limit), within `windows` (empty: always).
     Raises `InvalidInput` for anything else.
@@ -150,7 +150,7 @@ class AccessList:
         end: int,
         units: int,
     ) -> Refusal | None:
-        """Why `principal` may not do `action` with `units` during ``[start, end)``; None: they may.
+        """Return why `principal` may not do `action` with `units` in ``[start, end)``, or None.
 
         Every moment must be allowed by some rule. Raises `InvalidInput` as `Windows.between`.
         """
@@ -175,7 +175,7 @@ class AccessList:
     def windows(
         self, principal: Principal, action: str, start: int, end: int, units: int
     ) -> list[Interval] | None:
-        """When in ``[start, end)`` `principal` may do `action` with `units`; None means always.
+        """Return when in ``[start, end)`` `principal` may do `action` with `units`; None means always.
 
         Sorted, disjoint, not touching. Raises `InvalidInput` as `Windows.between`.
         """
@@ -213,7 +213,7 @@ class AccessList:
 
 
 def open_access() -> AccessList:
-    """Everyone may see, hold and lock, always; nobody sees who holds."""
+    """Allow everyone to see, hold and lock, always; nobody sees who holds."""
     return AccessList([Rule("open", "everyone", ("see", "hold", "lock"))])
 
 

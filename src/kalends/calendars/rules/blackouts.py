@@ -1,4 +1,4 @@
-"""When an owner takes nothing new: planned blackouts, and times that were reclaimed for maintenance.
+"""Closed times: planned blackouts, and periods reclaimed for maintenance.
 
 What is locked already stays; a blackout is only a reason to refuse.
 """
@@ -19,20 +19,20 @@ RECLAIMED: Final = "reclaim"
 
 @dataclass(frozen=True, slots=True)
 class Blackout:
-    """Nothing new overlaps `times`; refusals name the rule and give the `reason`."""
+    """A blackout: no new booking overlaps `times`; refusals name the rule and the `reason`."""
 
     name: str
     times: tuple[Recurrence, ...]
     reason: str = ""
 
     def describe(self) -> str:
-        """In words: ``closed Sat 08:00-12:00 Europe/Zurich (cleaning)``."""
+        """Describe in words: ``closed Sat 08:00-12:00 Europe/Zurich (cleaning)``."""
         why = f" ({self.reason})" if self.reason else ""
         return f"{self.name}: closed {Windows(self.times).describe()}{why}"
 
 
 class Closure(NamedTuple):
-    """``[start, end)`` is closed by the rule `rule`."""
+    """A period ``[start, end)`` closed by the rule `rule`."""
 
     start: int
     end: int
@@ -53,11 +53,11 @@ class Blackouts:
         self._reclaimed[key] = Closure(start, end, RECLAIMED, reason)
 
     def restore(self, key: str) -> None:
-        """What was reclaimed by `key` is open again; nothing happens where it was not."""
+        """Reopen the period reclaimed by `key`, if there is one."""
         self._reclaimed.pop(key, None)
 
     def between(self, start: int, end: int) -> list[Closure]:
-        """What is closed in ``[start, end)``, clipped to it, by start; they may overlap.
+        """Return the closed times of ``[start, end)``, clipped to it, by start; they may overlap.
 
         Raises `InvalidInput` as `Windows.between`.
         """
@@ -74,7 +74,7 @@ class Blackouts:
         return sorted(found)
 
     def open_between(self, start: int, end: int) -> list[Interval] | None:
-        """Where ``[start, end)`` is not closed, by start; None: all of it is open."""
+        """Return where ``[start, end)`` is open, by start; None: all of it."""
         closed = self.between(start, end) if self else []
         if not closed:
             return None

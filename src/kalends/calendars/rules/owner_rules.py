@@ -19,7 +19,7 @@ HEAD_START_MS_MAX: Final = 7 * 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class HeadStart:
-    """In the resource's line `who` counts as having asked `head_start_ms` earlier than they did.
+    """A head start: in the wait queue `who` counts as having asked `head_start_ms` earlier.
 
     A finite head start delays others and never starves them. Raises `InvalidInput` for any other.
     """
@@ -35,7 +35,7 @@ class HeadStart:
             )
 
     def describe(self) -> str:
-        """In words: ``group:staff waits as if it had asked 10m earlier``."""
+        """Describe in words: ``group:staff waits as if it had asked 10m earlier``."""
         return f"{self.who} waits as if it had asked {format_duration(self.head_start_ms // 1000)} earlier"
 
 
@@ -53,7 +53,7 @@ class OwnersRules:
         self.head_starts = tuple(head_starts)
 
     def head_start_ms(self, principal: Principal) -> int:
-        """By the first rule that means `principal`; 0 where none does."""
+        """Return the head start by the first rule that matches `principal`; 0 without one."""
         for each in self.head_starts:
             if is_meant(each.who, principal):
                 return each.head_start_ms

@@ -23,19 +23,19 @@ Kind = Literal["ahead_s", "lead_s", "longest_s", "held_max", "share"]
 
 
 class Share(NamedTuple):
-    """What may be used of a calendar week: a fraction of all there is, or unit-seconds (the other is 0)."""
+    """A share of a calendar week: a fraction of its units, or unit-seconds (the other is 0)."""
 
     fraction: float = 0.0
     unit_s: int = 0
 
     def of(self, capacity: int, week_s: int) -> int:
-        """In unit-seconds, of a week of `week_s`, which a clock change makes longer or shorter."""
+        """Return the unit-seconds in a week of `week_s`, which a clock change makes longer or shorter."""
         return self.unit_s or int(self.fraction * capacity * week_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What `who` may do at most; 0 (or None) where the rule says nothing.
+    """The maximum usage of `who`; 0 (or None) means no limit.
 
     A booking ends at most `ahead_s` from now, starts at least `lead_s` from now, and is at most
     `longest_s` long. At most `held_max` claims are held or promised at once. At most `share` of a
@@ -94,7 +94,7 @@ class Limit:
             )
 
     def describe(self) -> str:
-        """In words: ``guests (group:guests): at most 2h long, at least 1d before``."""
+        """Describe in words: ``guests (group:guests): at most 2h long, at least 1d before``."""
         each = "together" if self.together else "each"
         words = []
         if self.longest_s:
@@ -110,7 +110,7 @@ class Limit:
         return f"{self.name} ({self.who}): {', '.join(words)}"
 
     def describe_share(self) -> str:
-        """``25 %``, or ``40 unit-hours``."""
+        """Format as ``25 %``, or ``40 unit-hours``."""
         if self.share is None:
             return "all"
         if self.share.unit_s:
@@ -132,10 +132,10 @@ class Limits:
                 remedy="give every limit a name of its own: refusals name them",
             )
         self.counts = any(rule.held_max or rule.share for rule in self.rules)
-        """Whether any rule is about what is booked already."""
+        """Whether any rule depends on existing bookings."""
 
     def deciding(self, principal: Principal, kind: Kind, *, together: bool = False) -> Limit | None:
-        """The rule that limits `kind` for `principal`: for their own bookings, or for all `together`."""
+        """Return the rule that limits `kind` for `principal`, individually or for all `together`."""
         counted = kind in ("held_max", "share")
         for rule in self.rules:
             if (

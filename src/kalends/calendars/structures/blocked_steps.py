@@ -63,7 +63,7 @@ class BlockedSteps:
         return min(least, block.least_of(0, bisect_left(block.times, end)) + self._pending[stop])
 
     def walk(self, start: int, end: int) -> Iterator[Step]:
-        """Its steps over ``[start, end)``; it must not change meanwhile."""
+        """Yield the steps of ``[start, end)``; it must not change meanwhile."""
         number, first = self._find(start)
         at, value = start, self._blocks[number].values[first] + self._pending[number]
         first += 1
@@ -109,7 +109,7 @@ class BlockedSteps:
     def add_all(
         self, starts: NDArray[np.int64], ends: NDArray[np.int64], amounts: NDArray[np.int64]
     ) -> bool:
-        """`add` all of them, unless a value below 0 would come of it: then nothing. O(n log n)."""
+        """Add all of them, or none if a value would fall below 0. O(n log n)."""
         old_times, old_values = self._points()
         times = np.concatenate((old_times, starts, ends))
         jumps = np.concatenate((np.diff(old_values, prepend=0), amounts, -amounts))
@@ -140,10 +140,10 @@ class BlockedSteps:
             assert len(left.times) + len(right.times) > self.BLOCK_POINTS // 2
 
     def _changed(self, number: int) -> None:
-        """Called when values of block `number` change."""
+        """Note that values of block `number` change."""
 
     def _renumbered(self, number: int) -> None:
-        """Called when blocks from `number` on are others than before."""
+        """Note that blocks from `number` on are replaced."""
 
     def _find(self, time_s: int) -> tuple[int, int]:
         """Return the block, and the point in it, that is in force at `time_s`."""
@@ -153,13 +153,13 @@ class BlockedSteps:
         return number, bisect_right(self._blocks[number].times, time_s) - 1
 
     def _has_end(self, number: int, end: int) -> bool:
-        """Whether `end`, after the begin of block `number`, lies in it and not where the next begins."""
+        """Return whether `end` lies in block `number`, after its begin and before the next block's."""
         return number + 1 == len(self._firsts) or end < self._firsts[number + 1]
 
     def _add_within(
         self, number: int, at: int, last: int, start: int, end: int, amount: int
     ) -> None:
-        """`add` where points ``[at, last)`` of one block are in force over ``[start, end)``."""
+        """Add where points ``[at, last)`` of one block are in force over ``[start, end)``."""
         if at == 0:
             # The first point may go, and the one before it counts.
             self._add_across(start, end, amount)
@@ -185,7 +185,7 @@ class BlockedSteps:
             self._resize(number)
 
     def _add_across(self, start: int, end: int, amount: int) -> None:
-        """`add` over any number of blocks."""
+        """Add over any number of blocks."""
         ending, _ = self._turn(end, -amount)
         number, at = self._turn(start, amount)
         stop = bisect_left(self._firsts, end) - 1
@@ -206,7 +206,7 @@ class BlockedSteps:
             self._resize(first)
 
     def _turn(self, time_s: int, jump: int) -> tuple[int, int]:
-        """Where the points from `time_s` on begin, once a `jump` there is made room for.
+        """Return where the points from `time_s` on begin, after making room for a `jump` there.
 
         That is a point at `time_s`, or the one after it when the jump makes it needless. Values are
         left as they are.
@@ -230,7 +230,7 @@ class BlockedSteps:
         return number, at
 
     def _writable(self, number: int) -> Block:
-        """The block, about to be changed: this function's own, and what was found about it forgotten."""
+        """Return the block for a change: a copy of its own if shared, without cached findings."""
         block = self._blocks[number]
         if block.owner is self._owner:
             block.touch()
@@ -240,7 +240,7 @@ class BlockedSteps:
         return block
 
     def _resize(self, number: int) -> None:
-        """Halve a block that has become too large; join one that is too small to a neighbour."""
+        """Halve a block that is too large; join one that is too small to a neighbour."""
         if number == len(self._blocks):
             return
         size = len(self._blocks[number].times)

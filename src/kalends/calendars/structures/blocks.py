@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SMALL: Final = 48
-"""Below so many values, plain Python is faster than calling numpy."""
+"""The length below which plain Python is faster than numpy."""
 
 LEVELS: Final = 64
 """A search rounds what it needs down to this many steps of the capacity, to share what is cached."""
@@ -21,7 +21,7 @@ _INT64 = np.dtype(np.int64)
 
 
 class Runs(NamedTuple):
-    """Where a stretch of time has enough, between the first and the last step that has too little.
+    """Runs of enough units in a stretch of time, between the first and last step with too little.
 
     `lead` is when the first such step starts, `trail` when the last one ends (`NEVER`: with the
     stretch), `longest_s` the longest time between two of them.
@@ -50,7 +50,7 @@ class Block:
         self.touch()
 
     def touch(self) -> None:
-        """Forget what was found about the values or times, because they change."""
+        """Drop cached findings about the values or times, because they change."""
         self._least: int | None = None
         self._most: int | None = None
         self._runs: dict[int, Runs | None] = {}
@@ -116,7 +116,7 @@ class Block:
         return self._fit(units, length_s, first, len(self.values), run)
 
     def _fit(self, units: int, length_s: int, first: int, last: int, run: int) -> tuple[bool, int]:
-        """`fit` in the points from `first` up to `last`."""
+        """Search the points from `first` up to `last`, see `fit`."""
         enough, turns = self.turns(units, first, last)
         lead = self.times[first]
         if enough:
@@ -150,6 +150,6 @@ class Block:
 
 
 def _view(numbers: array[int], first: int = 0, last: int | None = None) -> NDArray[np.int64]:
-    """``numbers[first:last]`` as numpy sees it, not copied; an array with a view cannot grow."""
+    """Return ``numbers[first:last]`` as a numpy view; an array with a view cannot grow."""
     count = (len(numbers) if last is None else last) - first
     return np.frombuffer(numbers, _INT64, count, first * 8)

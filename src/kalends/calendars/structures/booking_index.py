@@ -26,14 +26,14 @@ class Listing:
         self._removed: list[Booking] = []
 
     def add(self, booking: Booking) -> None:
-        """O(1)."""
+        """Add a booking. O(1)."""
         self._added[booking.id] = booking
 
     def add_all(self, bookings: list[Booking]) -> None:
         self._added.update((booking.id, booking) for booking in bookings)
 
     def remove(self, booking: Booking) -> None:
-        """O(1); of what was added."""
+        """Remove a booking that was added. O(1)."""
         if self._added.pop(booking.id, None) is None:
             self._removed.append(booking)
 

@@ -20,7 +20,7 @@ GROUP: Final = 64
 """Blocks whose largest gap is kept together: a million stretches are about a hundred groups."""
 
 Stretch = tuple[int, int, int]
-"""``(start, end, key)``: ``[start, end)`` is taken; whose it is, the key tells the caller."""
+"""A taken stretch ``(start, end, key)``; the key tells the caller whose it is."""
 
 
 class _Block:
@@ -51,7 +51,7 @@ class GapBlocks:
     """
 
     def __init__(self, stretches: Iterable[Stretch] = ()) -> None:
-        """O(n log n), O(n) for sorted ones; raises `ValueError` when two of them overlap."""
+        """O(n log n), O(n) for sorted stretches; raises `ValueError` if two of them overlap."""
         self._mark = object()
         self._blocks: list[_Block] = []
         self._firsts: list[int] = []
@@ -265,7 +265,7 @@ class GapBlocks:
         self._replace(0, 0, blocks)
 
     def _locate(self, time_s: int) -> tuple[int, int]:
-        """Block and index of the first stretch that ends after `time_s`; one block too far if none."""
+        """Return block and index of the first stretch that ends after `time_s`, or one block too far."""
         number = bisect_right(self._firsts, time_s) - 1
         if number < 0:
             return 0, 0
@@ -297,7 +297,7 @@ class GapBlocks:
         return block
 
     def _measure(self, number: int, largest: int) -> None:
-        """Note a block's new largest gap."""
+        """Note the largest gap of a block."""
         old = self._largest[number]
         self._largest[number] = largest
         group = number // GROUP

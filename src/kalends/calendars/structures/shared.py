@@ -24,7 +24,7 @@ class SharedTable(Generic[Value]):
     """
 
     BUCKET_ENTRIES_MAX = 512
-    """On average: a copy of one takes microseconds, and a million entries are in 2,048."""
+    """The average size: a copy of one bucket takes microseconds; a million entries make 2,048."""
 
     def __init__(self) -> None:
         self._buckets: list[dict[int, Value]] = [{}]
@@ -45,11 +45,11 @@ class SharedTable(Generic[Value]):
         return self._buckets[key & self._mask].get(key)
 
     def values(self) -> Iterator[Value]:
-        """In no particular order."""
+        """Yield the values in no particular order."""
         return (value for bucket in self._buckets for value in bucket.values())
 
     def items(self) -> Iterator[tuple[int, Value]]:
-        """In no particular order."""
+        """Yield the items in no particular order."""
         return (item for bucket in self._buckets for item in bucket.items())
 
     def __setitem__(self, key: int, value: Value) -> None:
@@ -103,7 +103,7 @@ class SharedTable(Generic[Value]):
         self._shared[number] = 0
 
     def _grow(self) -> None:
-        """Twice the buckets; none of the new ones is shared."""
+        """Double the buckets; none of the new ones is shared."""
         items = list(self.items())
         count = 2 * len(self._buckets)
         self._buckets = [{} for _ in range(count)]
@@ -142,7 +142,7 @@ class SharedSortedList(Generic[Entry]):
                 yield block[index]
 
     def add(self, entry: Entry) -> None:
-        """One that is not in it."""
+        """Add an entry that is not in it."""
         number = max(bisect_right(self._firsts, entry) - 1, 0)
         if not self._blocks:
             self._put(0, 0, [entry])
@@ -154,7 +154,7 @@ class SharedSortedList(Generic[Entry]):
             self._put(number, number + 1, block)
 
     def remove(self, entry: Entry) -> None:
-        """One that is in it."""
+        """Remove an entry that is in it."""
         number = bisect_right(self._firsts, entry) - 1
         block = self._own(number)
         del block[bisect_left(block, entry)]
@@ -164,7 +164,7 @@ class SharedSortedList(Generic[Entry]):
             self._put(number, number + 1, [])
 
     def update(self, entries: list[Entry]) -> None:
-        """`add` all of them; when they are many, in O((n + m) log m) altogether."""
+        """Add all of them; if they are many, in O((n + m) log m) altogether."""
         if len(entries) * 8 < len(self._blocks) * self.BLOCK_ENTRIES_MAX:
             for entry in entries:
                 self.add(entry)
@@ -194,7 +194,7 @@ class SharedSortedList(Generic[Entry]):
         return self._blocks[number]
 
     def _put(self, first: int, last: int, entries: list[Entry]) -> None:
-        """Blocks of these entries in the place of blocks ``[first, last)``."""
+        """Put blocks of these entries in the place of blocks ``[first, last)``."""
         half = self.BLOCK_ENTRIES_MAX // 2
         blocks = [entries[at : at + half] for at in range(0, len(entries), half)]
         self._blocks[first:last] = blocks

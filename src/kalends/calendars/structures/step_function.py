@@ -19,7 +19,7 @@ class StepFunction(BlockedSteps):
 
     GROUP_BLOCKS = 32
     NEAR_POINTS = 512
-    """Most fits are near, and a call of numpy costs as much as some hundred points."""
+    """Points searched without numpy: most fits are near, and a numpy call costs a hundred points."""
 
     def __init__(self, top: int) -> None:
         super().__init__(top)
@@ -127,7 +127,7 @@ class StepFunction(BlockedSteps):
         del self._groups[number // self.GROUP_BLOCKS :]
 
     def _search(self, units: int, length_s: int, run: int, last: int) -> tuple[bool, int]:
-        """`Block.fit` over all blocks from the one of `run` to number `last`; never `NEVER`."""
+        """Search all blocks from the one of `run` to number `last`, like `Block.fit`; never `NEVER`."""
         first, at = self._find(run)
         for number in range(first, last + 1):
             if number > first and self._blocks[number].least + self._pending[number] >= units:
@@ -141,7 +141,7 @@ class StepFunction(BlockedSteps):
     def _search_block(
         self, units: int, length_s: int, run: int, number: int, at: int
     ) -> tuple[bool, int]:
-        """`Block.fit` from a point on; never `NEVER`, but the begin of the next block."""
+        """Search from a point on, like `Block.fit`; never `NEVER`, but the begin of the next block."""
         needed = units - self._pending[number]
         found, run = self._blocks[number].fit(needed, length_s, at, run, self.NEAR_POINTS)
         return found, run if run < NEVER else self._firsts[number + 1]

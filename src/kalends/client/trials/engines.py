@@ -11,7 +11,7 @@ from kalends.agents.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
 from kalends.agents.sandbox.language_only import LanguageOnly
 
 LIMITS: Final = SandboxLimits(cpu_s_per_minute=60.0, running_max=1, spares=1)
-"""As at sites, for one person who waits for one run after the other."""
+"""The limits of sites, for one person who runs one script after another."""
 
 SANDBOX: Final = "the sandbox"
 
@@ -25,7 +25,7 @@ class Here(NamedTuple):
 
 @asynccontextmanager
 async def engine_here() -> AsyncIterator[Here]:
-    """The best engine that this computer has; it ends with the context, and leaves no process."""
+    """Yield the best engine of this computer; the context ends it and leaves no process."""
     here = await _best()
     try:
         yield here

@@ -15,7 +15,7 @@ from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.scripts import ArgumentValue, Ask, Starts
 
 SLOTS: Final = (100, 1_000)
-"""How many slots the script is shown: a usual visit, and the largest."""
+"""Numbers of slots shown to the script: a usual visit, and the largest."""
 
 NOW_S: Final = 1_799_740_800
 """Tue 2027-01-12 00:00 in Los Angeles."""
@@ -59,7 +59,7 @@ def sample_job(
 
 
 def _busy_week() -> Shown:
-    """By day half of the machine is taken, from ten to twelve most of it; at night all is free."""
+    """Return a week in which half of the machine is taken by day, most of it from ten to twelve."""
     taken, free = [], []
     for day in range(_DAYS):
         midnight = NOW_S + day * _DAY_S

@@ -13,11 +13,11 @@ from kalends.client.trials.samples import SLOTS, sample_job
 from kalends.core.scripts import ArgumentValue, RunCode, Violation
 
 USER = "you"
-"""Whom the engine books runs on this computer to."""
+"""The user to whom the engine charges runs on this computer."""
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """One call on a sample calendar; `chosen` counts slots, and `detail` says why it failed."""
+    """One call on a sample calendar; `chosen` counts slots, `detail` explains a failure."""
 
     function: Function
     slots: int
@@ -31,7 +31,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """`violations` are sorted by place; a script that has some is not run. `code` is as of a run."""
+    """The result of a check; a script with `violations`, sorted by place, is not run."""
 
     code: RunCode
     detail: str

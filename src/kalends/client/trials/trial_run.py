@@ -33,7 +33,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SiteRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One site's run: `chosen` of the `slots` that were shown, by the script or (`code`) the default.
+    """The run at one site: the `chosen` of the `slots` shown, by the script or (`code`) the default.
 
     A site would hold the first `held_max` of `chosen` that its owner allows.
     """
@@ -60,7 +60,7 @@ class LocalRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """What is run: `source`, for `user`, who has left `inbox` for it; with `recall`, that too."""
+    """A trial: `source` runs for `user` with the messages `inbox`; with `recall`, that runs too."""
 
     source: str
     request: Request
@@ -107,7 +107,7 @@ async def _at_site(engine: Engine, site: str, shown: Mapping[str, Shown], trial:
 async def _recalled(
     engine: Engine, shown: Mapping[str, Shown], trial: Trial, held: Sequence[Offer], offer: Offer
 ) -> str:
-    """What the script says when an older request wants just the time and units of `offer`."""
+    """Return the script's answer when an older request wants the time and units of `offer`."""
     asker = Asker(offer.start, offer.end, offer.units)
     job = local.recall_job_of(
         trial.source, shown, trial.request, trial.user, held, offer.id, asker, (), trial.wall_s

@@ -10,17 +10,17 @@ from kalends.core.requests import Alternative, Attribute, Term
 
 
 def format_alternatives(alternatives: Iterable[Alternative]) -> str:
-    """``sdsc/sp2:64 | ctc/sp2:64 + caltech/onyx``: what `parse_alternatives` reads back the same."""
+    """Format as ``sdsc/sp2:64 | ctc/sp2:64 + caltech/onyx``, which `parse_alternatives` reads back."""
     return " | ".join(_alternative(alternative) for alternative in alternatives)
 
 
 def format_term(term: Term) -> str:
-    """``3 of {kind=sgi}:2 @-10m for 1h``; amounts, offsets and durations only where they matter."""
+    """Format as ``3 of {kind=sgi}:2 @-10m for 1h``, leaving out defaults."""
     return _what(term) + _units(term) + _stage(term)
 
 
 def format_comparison(comparison: Attribute) -> str:
-    """``memory>=64`` or ``kind in (sgi, pentium)``."""
+    """Format as ``memory>=64`` or ``kind in (sgi, pentium)``."""
     if isinstance(comparison.value, tuple):
         values = ", ".join(format_value(value) for value in comparison.value)
         return f"{comparison.name} {comparison.operator} ({values})"

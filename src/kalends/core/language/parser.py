@@ -136,7 +136,7 @@ def _brace_follows(scanner: Scanner, counted: re.Match[str]) -> bool:
 
 
 def _term_remedy(scanner: Scanner) -> str:
-    """What to write where no term begins."""
+    """Return the remedy for a text where no term begins."""
     counted = _COUNT_AND_WORD.match(scanner.text, scanner.skip_spaces())
     if counted and "/" in counted[2]:
         return f"one resource by name has units: write {counted[2]}:{counted[1]}"
@@ -155,7 +155,7 @@ def _term_remedy(scanner: Scanner) -> str:
 
 
 def _after_term_remedy(scanner: Scanner) -> str:
-    """What to write where a term is followed by something that does not belong there."""
+    """Return the remedy for a text that cannot follow a term."""
     found = scanner.found
     before = scanner.text[: scanner.position].rstrip()
     if found.lower() in ("and", "with", "plus") or found[:1] in ("&", ",", ";"):
@@ -178,7 +178,7 @@ def _after_term_remedy(scanner: Scanner) -> str:
 def _read_attributes(
     scanner: Scanner,
 ) -> tuple[tuple[Attribute, ...], tuple[AttributePreference, ...]]:
-    """What must be met and what is preferred, up to and with the closing brace, which is read."""
+    """Read requirements and preferences up to and including the closing brace."""
     start = scanner.position
     if scanner.take_sign("}"):
         scanner.position -= 1
@@ -258,7 +258,7 @@ def _read_list(scanner: Scanner, name: str) -> tuple[str | int | float | bool, .
 
 
 def _read_amount(scanner: Scanner) -> tuple[int, int, float]:
-    """``(units, units_max, units_weight)`` behind a colon; ``(1, 0, 1.0)`` when there is none."""
+    """Read ``(units, units_max, units_weight)`` after a colon; ``(1, 0, 1.0)`` without one."""
     if not scanner.take_sign(":"):
         return 1, 0, 1.0
     if not scanner.take_sign("("):
@@ -282,7 +282,7 @@ def _read_amount(scanner: Scanner) -> tuple[int, int, float]:
 
 
 def _read_units(scanner: Scanner) -> tuple[int, int]:
-    """``(units, units_max)``; the second is 0 for a fixed amount."""
+    """Read ``(units, units_max)``; the second is 0 for a fixed amount."""
     start = scanner.skip_spaces()
     match = scanner.take(_UNITS)
     if match is None:

@@ -39,12 +39,12 @@ from kalends.core.requests import Request, TimePreference, span
 from kalends.core.times import format_time, parse_time, parse_window, weekday_named
 
 OPEN_WINDOW_S: Final = 56 * 86_400
-"""How far preferences are spelled out where a request's window has no end: eight weeks."""
+"""Horizon of preferences in a window without an end: eight weeks."""
 
 _DAY_S: Final = 86_400
 _TEXT_MAX: Final = 200
 _PROBE_S: Final = 6 * 3_600
-"""Offsets from UTC are looked at so often; two changes in between are found unless they cancel."""
+"""Interval between probes of the UTC offset; two changes within it are found unless they cancel."""
 
 _TIMES_OF_DAY: Final = {
     "morning": (6 * 3_600, 12 * 3_600),
@@ -58,7 +58,7 @@ _NAMES: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _ALL_DAY: Final = (0, _DAY_S)
 _EVERY_DAY: Final = frozenset(range(7))
 _THURSDAY: Final = 3
-"""1970-01-01, day 0."""
+"""Day 0, 1970-01-01."""
 
 _WEIGHT = re.compile(r"(.*\S)\s+([+-][0-9]{1,6}(?:\.[0-9]{1,6})?)")
 _BARE_NUMBER = re.compile(r"(.*\S)\s+([0-9]+(?:\.[0-9]+)?)")
@@ -71,7 +71,7 @@ _REMEDY: Final = (
 
 
 class Preference(NamedTuple):
-    """One phrase, understood: starts on these days, at these times of day, within these bounds.
+    """One parsed phrase: starts on these days, at these times of day, within these bounds.
 
     `weekdays` (0 is Monday) are any of, `days` a single day, counted from 1970-01-01 (None: any);
     `clock` is seconds from a day's midnight, its end perhaps on the day after; `bounds` seconds UTC.
@@ -85,7 +85,7 @@ class Preference(NamedTuple):
     bounds: Interval | None = None
 
     def windows(self, start: int, end: int) -> list[Interval]:
-        """Where in ``[start, end)`` a start is preferred: sorted, disjoint, not touching."""
+        """Return where in ``[start, end)`` a start is preferred: sorted, disjoint, not touching."""
         if self.bounds is not None:
             start, end = max(start, self.bounds.start), min(end, self.bounds.end)
         merged: list[Interval] = []
@@ -98,7 +98,7 @@ class Preference(NamedTuple):
         return merged
 
     def describe(self) -> str:
-        """In full: ``Mon-Thu 09:00-12:00 (Europe/Berlin)``."""
+        """Format in full: ``Mon-Thu 09:00-12:00 (Europe/Berlin)``."""
         if self.bounds is not None:
             return _bounds_words(self.bounds, self.zone)
         if self.day is not None:
@@ -184,7 +184,7 @@ def expand(preferences: Iterable[Preference], request: Request) -> tuple[TimePre
 
 
 def understood(preference: Preference, request: Request) -> str:
-    """`preference` in full, with what it comes to among the starts of `request`."""
+    """Describe `preference` in full, with its windows among the starts of `request`."""
     windows = preference.windows(*starts(request))
     told = f"{preference.weight:+g} for a start {preference.describe()}"
     if not windows:
@@ -197,7 +197,7 @@ def understood(preference: Preference, request: Request) -> str:
 
 
 def _recurring(phrase: str, made: Preference, now_s: int, where: str) -> Preference:
-    """`made` with the days and the times of day that the words of `phrase` name, each once."""
+    """Add the days and times of day named by the words of `phrase`, each once, to `made`."""
     if not phrase:
         raise InvalidInput("there is no time in it", where=where, remedy=_REMEDY)
     if bare := _BARE_NUMBER.fullmatch(phrase):
@@ -223,7 +223,7 @@ def _recurring(phrase: str, made: Preference, now_s: int, where: str) -> Prefere
 
 
 def _times_of_day(word: str, where: str) -> tuple[int, int] | None:
-    """Seconds from midnight that `word` names; None where it is about days."""
+    """Return the seconds from midnight that `word` names; None for words about days."""
     if (known := _TIMES_OF_DAY.get(word.removesuffix("s"))) is not None:
         return known
     match = _CLOCKS.fullmatch(word)
@@ -266,7 +266,7 @@ def _not_understood(word: str, where: str) -> InvalidInput:
 
 
 def _weekday_of(name: str) -> int | None:
-    """``fri``, ``friday`` and ``fridays``."""
+    """Return the weekday of ``fri``, ``friday`` and ``fridays``."""
     number = weekday_named(name)
     return weekday_named(name.removesuffix("s")) if number is None else number
 
@@ -296,7 +296,7 @@ def _weekday(day: int) -> int:
 
 
 def _stretches(start: int, end: int, zone: ZoneInfo) -> Iterator[tuple[int, int, int]]:
-    """``(low, high, offset_s)`` that cover ``[start, end)``, in each of which the offset is one."""
+    """Yield ``(low, high, offset_s)`` that cover ``[start, end)``, each with one offset."""
     if start >= end:
         return
     low, offset_s = start, _offset_s(start, zone)

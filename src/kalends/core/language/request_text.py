@@ -57,7 +57,7 @@ def parse_request(
 
 
 def _starting(request: Request, start: int) -> Request:
-    """`request` with a window that leaves only `start`."""
+    """Return `request` with a window that leaves only `start`."""
     spans = {span_of(request, alternative) for alternative in request.alternatives}
     if len(spans) > 1:
         raise InvalidInput(

@@ -36,7 +36,7 @@ class Scanner:
         return match
 
     def take_sign(self, sign: str) -> bool:
-        """As `take`, for fixed characters."""
+        """Skip spaces and read fixed characters, see `take`."""
         found = self.text.startswith(sign, self.skip_spaces())
         self.position += len(sign) if found else 0
         return found

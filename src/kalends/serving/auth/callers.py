@@ -1,4 +1,4 @@
-"""Who is calling and what they may do.
+"""Callers, and what they may do.
 
 Two ways in. With keys configured, a signed token says who it is (`kalends.serving.auth.tokens`). Without
 any, access is open: whoever reaches the server is believed, so it may be reached from its own
@@ -27,7 +27,7 @@ GROUPS_HEADER: Final = "Kalends-Groups"
 
 
 class Vouching(msgspec.Struct, frozen=True):
-    """Whom tokens of a key may name: `users` and `groups` by patterns, as of a shell.
+    """The users that tokens of a key may name: `users` and `groups` by shell patterns.
 
     `brokers` are the brokers that may use it; without any, those that come with it first.
     """
@@ -98,11 +98,11 @@ class Authenticator(Protocol):
         """Raises `NotAuthenticated` with the reason."""
 
     def security_scheme(self) -> tuple[str, dict[str, object]]:
-        """Name and OpenAPI security scheme object of this way in."""
+        """Return the name and OpenAPI security scheme of this way in."""
 
 
 class OpenAccess:
-    """No keys are configured: the caller is whoever the header says, with every scope."""
+    """Access without keys: the header names the caller, who has every scope."""
 
     def authenticate(self, headers: Mapping[str, str], now_s: int) -> Caller:
         """Return the caller named by ``Kalends-User`` (and comma-separated ``Kalends-Groups``).
@@ -164,7 +164,7 @@ def require_loopback(listen: str) -> None:
 
 
 def split_listen(listen: str) -> tuple[str, int]:
-    """``"127.0.0.1:7101"`` or ``"[::1]:7101"`` as host and port; raises `InvalidInput`."""
+    """Return host and port of ``"127.0.0.1:7101"`` or ``"[::1]:7101"``; raises `InvalidInput`."""
     host, colon, port = listen.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     bracketed = host.startswith("[") and host.endswith("]")

@@ -28,12 +28,12 @@ differ."""
 
 
 def _nothing_learned(date: str) -> None:
-    """Where nothing is signed no clock matters."""
+    """Ignore the clock, which matters only where tokens are signed."""
 
 
 class Proof(NamedTuple):
-    """What proves to one server who we are. `token` makes a fresh one each time, or is "" where access
-    is open and `user` is believed. `refused` hears the ``Date`` with which it was refused, "" for none.
+    """Proof of our identity to one server. `token` makes a fresh one each time, or is "" where access is
+    open and `user` is believed. `refused` gets the ``Date`` of a refusal, "" for none.
     """
 
     user: str
@@ -41,7 +41,7 @@ class Proof(NamedTuple):
     refused: Callable[[str], None] = _nothing_learned
 
     def headers(self) -> dict[str, str]:
-        """For a call, or the opening of a session."""
+        """Return the headers of a call, or of the opening of a session."""
         token = self.token()
         return {"Authorization": f"Bearer {token}"} if token else {USER_HEADER: self.user}
 
@@ -54,7 +54,7 @@ def server_proofs(
     now_s: Callable[[], int],
     scope: Literal["broker", "near"] = "broker",
 ) -> Callable[[str], Proof]:
-    """For each server called, what proves that we are `user` and what that is: its `scope` there.
+    """Return for each server called the proof that we are `user` with our `scope` there.
 
     Without `key`, where access is open, just the name. Raises `InvalidInput` for a key that cannot be
     used.
@@ -84,7 +84,7 @@ def server_proofs(
 
 
 class _ClockOf:
-    """What the clock of one other server shows, as far as it has said so; else it is taken to be ours."""
+    """The clock of another server as far as it has reported it; otherwise ours."""
 
     def __init__(self, ours_s: Callable[[], int]) -> None:
         self._ours_s = ours_s

@@ -1,4 +1,4 @@
-"""How long a session between servers is believed after its far end has proved who it is.
+"""The time for which a session between servers is trusted after its peer has proved its identity.
 
 A token is looked at once, where the session is opened. From then on the session lives by the
 server's own monotonic clock: no wall clock, ours or theirs, can end it. The far end sends a fresh
@@ -14,7 +14,7 @@ from kalends.core.errors import NotAllowed, NotAuthenticated
 from kalends.serving.auth.callers import Caller
 
 BELIEVED_S: Final = 300
-"""Whoever cannot prove itself any more, for its key is gone, is shut out after this time at most."""
+"""Seconds after which a peer is shut out that can no longer prove itself because its key is gone."""
 
 PROVE_EVERY_S: Final = 60
 
@@ -32,7 +32,7 @@ class Belief:
         return bool(self.caller.expires_at)
 
     def renew(self, caller: Caller, monotonic_ms: int) -> None:
-        """Believe for `BELIEVED_S` from now; raises `NotAllowed` for a proof of somebody else.
+        """Extend trust to `BELIEVED_S` from now; raises `NotAllowed` for another peer's proof.
 
         And for one by another key: what a session may say was decided by the key that opened it.
         """
@@ -53,7 +53,7 @@ class Belief:
         self._until_ms = monotonic_ms + BELIEVED_S * 1000
 
     def left_s(self, monotonic_ms: int) -> float | None:
-        """For how long the session is believed yet, at least 0; None: for ever."""
+        """Return the seconds of trust left, at least 0; None: for ever."""
         return max(self._until_ms - monotonic_ms, 0) / 1000 if self.runs_out else None
 
     def check(self, monotonic_ms: int) -> None:

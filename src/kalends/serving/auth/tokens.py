@@ -29,7 +29,7 @@ CLOCK_SKEW_S_MAX: Final = 60
 """A token may start this much in our future: the clock of the machine that made it runs ahead."""
 
 SERVERS_SCOPES: Final = frozenset({"broker", "near"})
-"""Tokens with no other scope name a server, and no user."""
+"""Scopes of servers; tokens with no other scope name a server and no user."""
 
 LIFETIME_S_MAX: Final = 366 * 86_400
 
@@ -123,7 +123,7 @@ class KeyRing:
         self._verified: OrderedDict[bytes, Caller] = OrderedDict()
 
     def authenticate(self, headers: Mapping[str, str], now_s: int) -> Caller:
-        """As `verify`, for the token in the ``Authorization`` header."""
+        """Verify the token in the ``Authorization`` header, see `verify`."""
         kind, _, token = headers.get("Authorization", "").partition(" ")
         token = token.strip()
         if kind.lower() != "bearer" or not token:
@@ -251,5 +251,5 @@ def _about(seconds: int) -> str:
 
 
 def _short(value: object) -> str:
-    """`value` for an error text: quoted, escaped, and at most 64 characters of it."""
+    """Quote and escape `value` for an error text, with at most 64 characters of it."""
     return ascii(str(value)[:64])

@@ -34,7 +34,7 @@ OPENAPI_PATH: Final = "/v1/openapi.json"
 METRICS_PATH: Final = "/metrics"
 
 CLOSE_S_MAX: Final = 2.0
-"""How long a session that is being closed waits for the client to agree."""
+"""Seconds for which a closing session waits for the client to agree."""
 
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 """Answers belong to their caller: no cache keeps them, no browser guesses their type."""
@@ -92,7 +92,7 @@ def build_application(
 
 
 def caller_of(request: web.Request, scope: str) -> Caller:
-    """Who is calling a further route, and that they have `scope`.
+    """Return the caller of a further route, who must have `scope`.
 
     Raises `NotAuthenticated` or `NotAllowed`, which become problems.
     """
@@ -101,13 +101,13 @@ def caller_of(request: web.Request, scope: str) -> Caller:
 
 
 def caller_by(request: web.Request, token: str, scope: str) -> Caller:
-    """As `caller_of`, by another `token` than `request` came with."""
+    """Return the caller named by another `token` than the one of `request`."""
     server = request.app[_SERVER]
     return server.caller({"Authorization": f"Bearer {token}"}, scope)
 
 
 class _Server:
-    """What the routes of one application share."""
+    """The common state of the routes of one application."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ _SERVER: Final = web.AppKey("server", _Server)
 
 
 def _route(path: str, paths: Iterable[str]) -> str:
-    """`path` for the router: its field matches no segment that other paths have in that place.
+    """Return `path` for the router, with fields that match no fixed segment of other paths.
 
     Otherwise ``/v1/requests/list`` would also be the request whose id is ``list``.
     """
@@ -255,7 +255,7 @@ def _problems(server: _Server, version: str) -> Any:
 
 
 def _problem(request: web.Request, problem: Problem) -> web.Response:
-    """`problem` in the form that the caller accepts; in JSON when that cannot be told."""
+    """Return `problem` in the form that the caller accepts, JSON if that is unknown."""
     try:
         form = bodies.form_of_answer(request.headers.get("Accept", ""))
     except HttpRefusal:

@@ -25,10 +25,10 @@ PROBLEM_TYPE: Final[dict[Form, str]] = {
 
 INTEGER_MIN: Final = -(1 << 63)
 INTEGER_MAX: Final = (1 << 63) - 1
-"""What every store and codec on the way can carry."""
+"""The largest integer that every store and codec can carry."""
 
 EXACT_MAX: Final = 1 << 53
-"""Up to here every integer is a float, and the other way round."""
+"""The largest integer below which integers and floats convert exactly."""
 
 _FORM_OF: Final[dict[str, Form]] = {
     codec.JSON: "json",

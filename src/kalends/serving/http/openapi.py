@@ -43,7 +43,7 @@ def document(role: Role, name: str, version: str, authenticator: Authenticator) 
 
 
 def build(role: Role, name: str, version: str, authenticator: Authenticator) -> Schema:
-    """As `document`, as plain values."""
+    """Build the document as plain values, see `document`."""
     operations = operations_of(role)
     scheme_name, scheme = authenticator.security_scheme()
     schemas = _schemas(operations)
@@ -135,7 +135,7 @@ def _operation(operation: Operation, schemas: dict[str, Schema], scheme_name: st
 
 
 def _without(schema: Schema, fields: list[str]) -> Schema:
-    """`schema` less the fields that are taken from the path."""
+    """Return `schema` without the fields that come from the path."""
     rest = copy.deepcopy(schema)
     rest["title"] = f"{schema['title']}, less what is in the path"
     for field in fields:

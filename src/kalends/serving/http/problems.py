@@ -17,7 +17,7 @@ INTERNAL_CODE = "internal"
 
 
 class HttpRefusal(InvalidInput):
-    """Invalid input for which HTTP has a more exact status than 400, such as 405 or 415."""
+    """Invalid input with a more exact HTTP status than 400, such as 405 or 415."""
 
     def __init__(self, http_status: int, detail: str, *, where: str = "", remedy: str = "") -> None:
         super().__init__(detail, where=where, remedy=remedy)
@@ -28,7 +28,7 @@ class HttpRefusal(InvalidInput):
 
 
 def problem_of(error: Exception, logger: structlog.typing.FilteringBoundLogger) -> Problem:
-    """What the caller is told about `error`; the log is told the rest when the fault is ours."""
+    """Return the problem to report for `error`; details of our own faults go to the log only."""
     if isinstance(error, KalendsError) and error.code != INTERNAL_CODE:
         if error.status == 500:
             logger.error("call_failed", code=error.code, detail=error.detail, exc_info=error)

@@ -15,7 +15,7 @@ _RETRY_S_MIN: Final = 0.001
 
 
 class ServingLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one application takes. The defaults suit a site or broker that others rely on."""
+    """The limits of one application. The defaults suit a site or broker that others rely on."""
 
     body_bytes_max: int = limits.BODY_BYTES_MAX
     body_read_s_max: float = 15.0
@@ -38,7 +38,7 @@ class ServingLimits(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_s: float = 20.0
     """Pings on a quiet session: finds dead peers, and keeps proxies from closing it."""
     drain_s_max: float = 10.0
-    """At a stop, calls in flight get this long to end."""
+    """Seconds for calls in flight to end at a stop."""
 
 
 class RateLimiter:

@@ -27,7 +27,7 @@ KEEP_ALIVE_S: Final = 75.0
 """An idle connection is kept this long: longer than the pools of common clients and proxies do."""
 
 CUT_OFF_S: Final = 1.0
-"""After the applications' own deadline, connections get this long before they are cut off."""
+"""Seconds before connections are cut off, after the applications' own deadline."""
 
 
 class Service(msgspec.Struct, frozen=True):
@@ -122,7 +122,7 @@ async def listen(service: Service) -> Listening:
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """What a server proves itself with; raises `InvalidInput` when the files cannot be used."""
+    """Return the TLS context of a server; raises `InvalidInput` if its files cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:

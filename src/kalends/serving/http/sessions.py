@@ -60,7 +60,7 @@ class Session:
         self._replies_bytes = 0
         self._to_write = asyncio.Event()
         self._drained = asyncio.Event()
-        """No reply waits to be sent; set for good when nothing can be sent any more."""
+        """Set while no reply waits to be sent, and for good once nothing can be sent any more."""
         self._over = False
 
     async def run(self) -> None:
@@ -210,7 +210,7 @@ class Session:
             self._drained.set()
 
     def _next_frame(self) -> bytes:
-        """As many waiting replies as fit into one frame, in order."""
+        """Return as many waiting replies as fit into one frame, in order."""
         taken: list[bytes] = []
         size = _ARRAY_HEADER_BYTES_MAX
         while self._replies and len(taken) < limits.FRAME_MESSAGES_MAX:
@@ -226,7 +226,7 @@ class Session:
         self._abort()
 
     def _end(self) -> None:
-        """Nothing can be sent any more: drop what waits, and wake whoever waits for it."""
+        """Stop sending: drop waiting replies and wake all tasks that wait for them."""
         self._over = True
         self._in_flight.clear()
         self._replies.clear()
@@ -238,5 +238,5 @@ class Session:
 
 
 def _reason_bytes(reason: str) -> bytes:
-    """`reason` within what a close frame carries, cut between characters."""
+    """Return `reason` cut to what a close frame carries, between characters."""
     return reason.encode()[:CLOSE_REASON_BYTES_MAX].decode(errors="ignore").encode()
