@@ -48,7 +48,7 @@ class EnumeratedTopology(Topology):
         self._choices: dict[tuple[int, tuple[int, ...]], list[list[Site]]] = {}
         self._sites: dict[Any, list[Site]] = {}
         self._partitions: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[int, Partition]] = {}
-        """The units and the nodes of a site, by its origin and shape."""
+        """Units and nodes of a site, by its origin and shape."""
         self._cached = 0
 
     @abstractmethod

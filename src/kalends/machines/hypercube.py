@@ -8,11 +8,11 @@ from kalends.core.errors import InvalidInput
 from kalends.machines.boxes import BoxTopology
 
 MOST_DIMENSIONS: Final = 10
-"""There are ``3**dimensions`` subcubes."""
+"""Maximum dimensions: there are ``3**dimensions`` subcubes."""
 
 
 class Hypercube(BoxTopology):
-    """``2**dimensions`` nodes; a partition is a subcube (Gehring and Ramme 1996, section 2.1).
+    """A hypercube of ``2**dimensions`` nodes; partitions are subcubes (Gehring and Ramme 1996, section 2.1).
 
     A hypercube is a mesh of side 2 in every dimension: bit i of a node's number is its place in
     dimension i, and a subcube is a box with sides of 1 and 2.

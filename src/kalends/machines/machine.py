@@ -1,4 +1,4 @@
-"""What a mapper answers for one architecture (Gehring and Ramme 1996, section 2.1).
+"""The interface of a mapper for one architecture (Gehring and Ramme 1996, section 2.1).
 
 Schedulers count nodes; only the mapper knows which sets of nodes can be configured. A machine is a
 mutable board of free, taken and unavailable nodes: no clock, no I/O.
@@ -60,7 +60,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Machine(Protocol):
-    """One architecture's mapper.
+    """The mapper of one architecture.
 
     Nodes are numbered from 0. A node is free, taken by one partition, or out of service (drained or
     failed): out of service and taken at once means that it leaves when its partition is released.
@@ -95,7 +95,7 @@ class Machine(Protocol):
 
     @property
     def unit_nodes(self) -> int:
-        """How many nodes a unit has: what can only be had together."""
+        """Nodes in a unit, the smallest part that can be taken."""
         ...
 
     @property
@@ -108,7 +108,7 @@ class Machine(Protocol):
         ...
 
     def find_beside(self, busy: int, nodes: int, shape: Sequence[int] = ()) -> Partition | None:
-        """What `place` would take if just the units `busy` could not be had; no state is asked."""
+        """Return what `place` would take if only the units `busy` were taken; no state is used."""
         ...
 
     def granted(self, nodes: int, shape: Sequence[int] = ()) -> int:

@@ -22,9 +22,9 @@ class Mapper:
         self._taken = 0
         self._out = 0
         self._busy = 0
-        """Taken or out of service."""
+        """Units taken or out of service."""
         self._given: dict[int, tuple[int, Partition]] = {}
-        """The units and the partition of every job, by the partition's first node."""
+        """Units and partition of every job, by the partition's first node."""
         self._out_nodes: frozenset[int] = frozenset()
 
     @property

@@ -10,7 +10,7 @@ from kalends.machines.boxes import BoxTopology
 
 
 class InputOutput(StrEnum):
-    """Which units have a link to the host. A partition needs one at least, for itself alone."""
+    """The units with a link to the host. Each partition needs one of its own."""
 
     ALL = "all"
     """Every unit."""

@@ -6,7 +6,7 @@ from kalends.machines.topology import Site, Topology, bits
 
 
 class Pool(Topology):
-    """`nodes` nodes without a topology; the lowest free numbers are given first."""
+    """A machine of `nodes` nodes without a topology; the lowest free numbers are given first."""
 
     interchangeable = True
 

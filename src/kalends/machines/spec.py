@@ -21,12 +21,12 @@ LONGEST_SHOWN: Final = 60
 
 
 class Architecture(msgspec.Struct, frozen=True):
-    """One architecture: how its text is written, and what makes it of the text's parts."""
+    """One architecture: the form of its text, and the maker of a machine from the text's parts."""
 
     form: str
     summary: str
     numbers: Sequence[int]
-    """How many numbers each part between colons has; the parts from `needed` on may be left out."""
+    """Numbers in each part between colons; parts from `needed` on are optional."""
     needed: int
     options: Sequence[str]
     make: Callable[[list[tuple[int, ...]], dict[str, str]], Topology]

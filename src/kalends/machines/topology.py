@@ -1,4 +1,4 @@
-"""What an architecture looks like: its units, and where a partition may lie. Holds no state of jobs.
+"""The structure of an architecture: units, and possible partitions. Holds no state of jobs.
 
 Mappers work on *units*, the atoms of the hardware: one node, or a block of nodes that can only be had
 together. A set of units is a Python int, bit i for unit i.
@@ -20,14 +20,14 @@ MOST_ANSWERS: Final = 10_000
 
 
 class Site(NamedTuple):
-    """One place where a partition may lie."""
+    """A possible partition."""
 
     units: int
     """Its units, as bits."""
     border: int = 0
     """The units outside that a link joins to it, as bits."""
     edge: int = 0
-    """How many of its sides are the machine's own edge."""
+    """Number of its sides on the machine's own edge."""
     shape: tuple[int, ...] = ()
     """Its extent in nodes, as `Partition.shape`."""
     origin: tuple[int, ...] = ()
@@ -70,7 +70,7 @@ class Topology(ABC):
         """Return the best site for the request among the units that are not `busy`; None: there is none."""
 
     def best(self, busy: int, nodes: int, shape: tuple[int, ...]) -> Site | None:
-        """What `search` answers, remembered: plans ask the same thing again and again."""
+        """Return the result of `search`, cached because plans repeat the same searches."""
         question = busy, nodes, shape
         answers = self._answers
         if question not in answers:

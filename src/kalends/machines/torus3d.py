@@ -7,7 +7,7 @@ from kalends.machines.boxes import BoxTopology
 
 
 class Torus3d(BoxTopology):
-    """`x` x `y` x `z` nodes with opposite faces joined; a partition is a box, which may wrap around.
+    """A torus of `x` x `y` x `z` nodes; partitions are boxes, which may wrap around.
 
     Gehring and Ramme 1996, section 2.1.
     """

@@ -19,7 +19,7 @@ class _Standing(NamedTuple):
 
 
 def verify(topology: Topology, taken: int, out: int, schedule: Sequence[Planned]) -> Verdict:
-    """See `Machine.verify`. `taken` and `out` are the units that are taken, and out of service, now.
+    """Verify a schedule, see `Machine.verify`; `taken` and `out` are the units not available now.
 
     Raises `InvalidInput` if two entries of the schedule have one number.
     """
@@ -59,13 +59,13 @@ def verify(topology: Topology, taken: int, out: int, schedule: Sequence[Planned]
 
 
 class _Board:
-    """Which units are busy when."""
+    """The busy units over time."""
 
     def __init__(self, unaccounted: int, always: int) -> None:
         self.unaccounted = unaccounted
-        """Taken, and not in the schedule: never given back."""
+        """Units taken by no job of the schedule, and never given back."""
         self.always = always
-        """The same, and what is out of service. A job that runs on such a unit stays there."""
+        """These, and units out of service. A job that runs on such a unit stays there."""
         self.standing: list[_Standing] = []
 
     def during(self, start_s: int, end_s: int, *, fixed: bool = False) -> int:

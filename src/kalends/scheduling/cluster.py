@@ -1,4 +1,4 @@
-"""What runs on a machine and what is free, as policies see it: by counting nodes.
+"""The running jobs and free nodes of a machine, counted, as policies see them.
 
 Policies start jobs through it. It keeps the running jobs sorted by the end of their requested times,
 and notes what changed, for whoever carries it out: the queue service or the simulator.
@@ -22,7 +22,7 @@ NEVER: Final = 1 << 62
 
 
 class Promise(msgspec.Struct):
-    """When a waiting job can start at the latest if nobody delays it, and who may go before it.
+    """The latest start of a waiting job if nobody delays it, and who may go before it.
 
     The *shadow time* and the *extra nodes* of EASY (Lifka 1995; Mu'alem and Feitelson 2001). Subclasses
     may allow less: nobody is ever allowed who lasts beyond `shadow_s` and takes more than `extra` nodes.
@@ -54,7 +54,7 @@ class ReservedPromise(Promise):
 
 
 class Cluster:
-    """So many identical nodes: any free ones will do.
+    """A cluster of interchangeable nodes.
 
     `free` counts nodes that no job has. It can be below 0 within one second: a job whose requested time
     is over counts as gone (`free_at`) before its end is told. And it is below 0 while nodes that are to
@@ -70,17 +70,17 @@ class Cluster:
         self.nodes = nodes
         self.free = nodes
         self.ends: list[tuple[int, int, Job]] = []
-        """``(until_s, order, job)`` of what runs, sorted."""
+        """``(until_s, order, job)`` of the running jobs, sorted."""
         self.touched: list[Job] = []
-        """Jobs that were started, stopped or resized and not yet collected, in that order."""
+        """Jobs started, stopped or resized and not collected yet, in that order."""
         self.begun = 0
-        """How many jobs were started, less those that were stopped to wait again."""
+        """Number of jobs started, less those stopped to wait again."""
         self.reservations = Reservations(nodes, reservations)
         self.reserved = bool(self.reservations)
         self.out_of_service = 0
         """Nodes that are drained or failed, or will be when their jobs have ended."""
         self.services = 0
-        """How often nodes were put out of service, or back into it: what was planned before is void."""
+        """Number of changes of nodes in service; earlier plans are void after one."""
         self._out_nodes: frozenset[int] = frozenset()
 
     def could_ever_fit(self, job: Job) -> bool:
@@ -88,11 +88,11 @@ class Cluster:
         return job.nodes <= self.nodes
 
     def fits_in_service(self, job: Job) -> bool:
-        """Whether it could run once all that runs has ended, with the nodes that are in service now."""
+        """Return whether the job could run with the nodes in service, once all running jobs have ended."""
         return job.nodes <= self.nodes - self.out_of_service
 
     def width(self, job: Job) -> int:
-        """How many nodes the job would take: more than it asks for where only whole units are given."""
+        """Return the nodes that the job would take: more than it asks for if only whole units are given."""
         return job.nodes
 
     def free_at(self, now: int) -> int:
@@ -132,7 +132,7 @@ class Cluster:
         return True
 
     def end(self, job: Job) -> None:
-        """A running job has ended, at whatever time; its nodes are free."""
+        """End a running job, at whatever time, and free its nodes."""
         ends = self.ends
         at = bisect_left(ends, (job.until_s, job.order))
         assert ends[at][2] is job, f"job {job.id} does not run here"
@@ -141,7 +141,7 @@ class Cluster:
         job.granted = 0
 
     def stop(self, job: Job, now: int) -> None:
-        """Preempt a running job: it waits again, for what is left of its requested time."""
+        """Preempt a running job: it waits again, for the rest of its requested time."""
         self.end(job)
         self.begun -= 1
         job.asked_s = job.asked_s or job.requested_s
@@ -175,7 +175,7 @@ class Cluster:
         assert self.touched.pop() is job, f"job {job.id} was not the last to be started"
 
     def stops_for(self, job: Job, now: int, candidates: Iterable[Job]) -> list[Job]:
-        """Which of the running `candidates` must stop so that `job` fits now; none if all do not help.
+        """Return the running `candidates` that must stop so that `job` fits now; none if all are not enough.
 
         They are taken in their order until the job fits; then those are spared, the last one first,
         without whom it fits as well. Changes nothing.
@@ -203,13 +203,13 @@ class Cluster:
         return fits
 
     def room(self, now: int) -> int:
-        """Nodes that a job could have now at most: those that are free and not reserved."""
+        """Return the most nodes that a job could have now: free and not reserved."""
         ends = self.ends
         free = self.free if not ends or ends[0][0] > now else self.free_at(now)
         return free - self.reservations.nodes_at(now) if self.reserved else free
 
     def resize(self, job: Job, nodes: int, now: int) -> bool:
-        """Ask a running malleable job to change to another of its sizes; says whether it was asked.
+        """Ask a running malleable job to change to another of its sizes; return whether it was asked.
 
         It changes when it next can, and `resized` is called then. Nodes that it gains are kept for it
         from now on; nodes that it gives up are free from then on. A job makes one change at a time, and
@@ -233,14 +233,14 @@ class Cluster:
         return True
 
     def resized(self, job: Job, until_s: int) -> None:
-        """A job has made the change that it was asked for, and will be over by `until_s`."""
+        """Apply the change that a job was asked for; it will end by `until_s`."""
         self.free += job.granted - job.target
         job.nodes = job.granted = job.target
         job.target = 0
         self._expect(job, until_s)
 
     def promise(self, job: Job, now: int) -> Promise:
-        """When a job that cannot start now can start at the latest if nothing else is started."""
+        """Return the latest start of a job that cannot start now, if nothing else is started."""
         if job.nodes > self.nodes - self.out_of_service:
             return Promise(NEVER, NEVER)
         if self.reserved:
@@ -275,7 +275,7 @@ class Cluster:
         return Profile.of(now, self.nodes - self.out_of_service, busy)
 
     def next_change(self, now: int) -> int | None:
-        """When jobs may start though nothing is submitted and nothing ends; None: never."""
+        """Return when jobs may start without a submission or an end; None: never."""
         return self.reservations.next_change(now) if self.reserved else None
 
     def _check_numbers(self, nodes: Collection[int]) -> None:
@@ -303,7 +303,7 @@ class Cluster:
         self.touched.append(job)
 
     def _expect(self, job: Job, until_s: int) -> None:
-        """A running job will be over by another time than was thought."""
+        """Change the expected end of a running job."""
         del self.ends[bisect_left(self.ends, (job.until_s, job.order))]
         job.until_s = until_s
         insort(self.ends, (until_s, job.order, job))

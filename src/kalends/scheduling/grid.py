@@ -24,7 +24,7 @@ class GridPromise(Promise):
     grid: Grid
     head: Job
     spare: list[int]
-    """What is free of each part at the shadow time, the head not counted."""
+    """Free nodes of each part at the shadow time, without the head's."""
 
     def allows(self, job: Job, now: int) -> bool:
         placed = self.grid.placement(job, now)
@@ -96,9 +96,9 @@ class Grid(Cluster):
             for each in wanted
         ]
         self.free_of_parts = [part.nodes for part in self.parts]
-        """Nodes in service that no job has, for each part; below 0 where one is to leave that a job has."""
+        """Free nodes in service of each part; below 0 if a job has one that is to leave service."""
         self.out_of_parts = [0] * len(self.parts)
-        """Nodes out of service, for each part. They are numbered through, part by part."""
+        """Nodes out of service of each part; nodes are numbered part by part."""
 
     def could_ever_fit(self, job: Job) -> bool:
         """Return whether the job could run on the empty grid. Raises `InvalidInput` for absurd components."""
@@ -109,12 +109,13 @@ class Grid(Cluster):
         return self.placer.place(job, self._in_service()) is not None
 
     def settled(self, now: int) -> bool:
-        """Never: where a job is placed depends on what is free, so that one who was refused may be
-        allowed once less is free, elsewhere."""
+        """Return false: the place of a job depends on the free nodes, so a refused job may be allowed
+        elsewhere once less is free.
+        """
         return False
 
     def placement(self, job: Job, now: int) -> Placed | None:
-        """Where the job would run if it were started now; None if it does not fit."""
+        """Return where the job would run if it were started now; None if it does not fit."""
         if self._kept:
             return self.placer.place_during(job, now, self.plan_of_parts(now).free_during)
         ends = self.ends
@@ -123,7 +124,7 @@ class Grid(Cluster):
         return self.placer.place(job, self.free_of_parts) if job.nodes <= self.free else None
 
     def length_s(self, job: Job, placed: Placed) -> int:
-        """How long the requested time of the job is there."""
+        """Return the requested time of the job when it runs there."""
         return stretched(job.requested_s, self.placer.stretch(placed))
 
     def can_start(self, job: Job, now: int) -> bool:
@@ -141,7 +142,7 @@ class Grid(Cluster):
         return True
 
     def resize(self, job: Job, nodes: int, now: int) -> bool:
-        """Never: a job keeps what it has of each part until it has ended."""
+        """Refuse: a job keeps its nodes of each part until it has ended."""
         return False
 
     def end(self, job: Job) -> None:

@@ -10,7 +10,7 @@ from kalends.scheduling.placement import Placed, Placer
 
 
 class GridPlan:
-    """Like `Profile`, with one number of free nodes for each part of the grid.
+    """A `Profile` with one number of free nodes for each part of the grid.
 
     `times[i]` is where a step begins; `free[i]` is what is free until `times[i + 1]`; the last step
     never ends.
@@ -25,7 +25,7 @@ class GridPlan:
         nodes: Sequence[int],
         busy: Iterable[tuple[int, int, Placed]],
     ) -> None:
-        """What is left of so many `nodes` of each part beside all ``(start, end, placed)`` of `busy`."""
+        """Start with `nodes` of each part, less all ``(start, end, placed)`` of `busy`."""
         self._placer = placer
         self.times = [start]
         self.free = [list(nodes)]
@@ -50,7 +50,7 @@ class GridPlan:
         return None
 
     def end_of(self, job: Job, placed: Placed, start: int) -> int:
-        """When the requested time of the job is over, if it starts there and then."""
+        """Return when the requested time of the job is over, if it starts there and then."""
         return start + stretched(job.requested_s, self._placer.stretch(placed))
 
     def fits(self, placed: Placed, start: int, end: int) -> bool:
@@ -73,7 +73,7 @@ class GridPlan:
         self.take([-nodes for nodes in placed], start, end)
 
     def forget_before(self, now: int) -> None:
-        """Nothing before `now` will be asked for again."""
+        """Drop steps before `now`, which nobody will ask for again."""
         past = bisect_right(self.times, now) - 1
         if past > 0:
             del self.times[:past], self.free[:past]

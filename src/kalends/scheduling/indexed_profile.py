@@ -9,7 +9,7 @@ from typing import Final
 from kalends.scheduling.profile import Profile
 
 STRETCH_STEPS: Final = 32
-"""So many steps make a stretch: few enough to be looked through, enough to make few stretches."""
+"""Steps in a stretch: few enough to search through, enough to keep stretches few."""
 
 ENDLESS: Final = 1 << 62
 """Longer than any gap, later than any time."""
@@ -30,11 +30,11 @@ class IndexedProfile(Profile):
     def __init__(self, profile: Profile, stretch_steps: int = STRETCH_STEPS) -> None:
         self.times, self.free = profile.times, profile.free
         self._ends = [*self.times[stretch_steps::stretch_steps], ENDLESS]
-        """Where each stretch ends. The first begins with the profile."""
+        """End of each stretch. The first begins with the profile."""
         self._given_back: list[tuple[int, int]] = []
-        """When nodes became free: begin and end. Bookings are not noted: they leave a bound a bound."""
+        """Begin and end of freed times. Bookings are not noted, because a bound stays a bound."""
         self._bounds: dict[int, Bounds] = {}
-        """By power of two."""
+        """Bounds by power of two."""
 
     def take(self, nodes: int, start: int, end: int) -> None:
         super().take(nodes, start, end)
@@ -71,7 +71,7 @@ class IndexedProfile(Profile):
         return bounds.longest
 
     def _raise(self, bounds: Bounds, nodes: int, start: int, end: int) -> None:
-        """Gaps that reach into ``[start, end)`` may be longer than was known."""
+        """Raise bounds, because gaps that reach into ``[start, end)`` may have grown."""
         ends, longest = self._ends, bounds.longest
         for gap_start, gap_end in self._gaps(nodes, start, end):
             length = gap_end - gap_start
@@ -84,7 +84,7 @@ class IndexedProfile(Profile):
                 at += 1
 
     def _look_again(self, at: int, nodes: int) -> None:
-        """The bound of a stretch was too high, perhaps."""
+        """Lower the bound of a stretch, if it was too high."""
         start = self._ends[at - 1] if at else self.times[0]
         self._bounds[nodes].longest[at] = max(
             (end - begin for begin, end in self._gaps(nodes, start, self._ends[at])), default=0
@@ -121,11 +121,11 @@ class IndexedProfile(Profile):
 
 
 class Bounds:
-    """For one number of nodes: the longest gap that reaches into each stretch, or more."""
+    """For one number of nodes, a bound on the longest gap that reaches into each stretch."""
 
     __slots__ = ("longest", "seen")
 
     def __init__(self, stretches: int) -> None:
         self.longest = [0] * stretches
         self.seen = 0
-        """How many of the times at which nodes were given back are accounted for."""
+        """Number of freed times that are accounted for."""

@@ -16,7 +16,7 @@ _NOBODY: Final = 1 << 62
 
 
 def by_order(job: Job) -> int:
-    """In order of submission."""
+    """Return the order of submission."""
     return job.order
 
 
@@ -45,13 +45,13 @@ class Line:
     def __init__(self, key: Callable[[Job], Any] = by_order) -> None:
         self._key = key
         self.least_nodes = _NOBODY
-        """A lower bound of what any of them takes; more than any machine has, of an empty line."""
+        """Lower bound of the nodes of any job; for an empty queue more than any machine has."""
         self._blocks: list[list[Job]] = []
         self._firsts: list[Any] = []
         self._least_nodes: list[int] = []
         self._shortest_s: list[int] = []
         self._stale: list[bool] = []
-        """Where a job has left, and the two bounds may be too low: true bounds, but not the best."""
+        """Whether a job has left, so that the two bounds may be too low, though still true."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Line:
         # A frozen scheduler is copied for every prediction: keys and bounds never change and are shared.
@@ -118,7 +118,7 @@ class Line:
         self._stale[at] = True
 
     def startable(self, nodes: int, time_s: int, extra: int) -> Iterable[Job]:
-        """Who takes at most `nodes`, and is over within `time_s` or takes at most `extra`; in order.
+        """Yield jobs of at most `nodes` that end within `time_s` or take at most `extra`, in order.
 
         Lazy: stop when enough are found. Nobody may come or leave meanwhile.
         """
@@ -144,7 +144,7 @@ class Line:
         return here
 
     def first_fit(self, nodes: int, start: Callable[[Job], bool]) -> list[Job]:
-        """Ask everybody of at most `nodes`, in order, to start; who did has left, and is returned.
+        """Ask jobs of at most `nodes` in order to start; remove and return the first that does.
 
         What one is granted the others have no more: blocks of wider jobs are passed over from then on.
         """
@@ -166,7 +166,7 @@ class Line:
         return started
 
     def check(self) -> None:
-        """Verify what must always hold."""
+        """Check the invariants."""
         keys = [self._key(job) for job in self]
         assert keys == sorted(keys), "jobs stand in order"
         for at, block in enumerate(self._blocks):
@@ -187,7 +187,7 @@ class Line:
         self.least_nodes = min(self._least_nodes)
 
     def _note(self, at: int, job: Job) -> None:
-        """A job has come into a block."""
+        """Note that a job has entered a block."""
         if job.nodes < self._least_nodes[at]:
             self._least_nodes[at] = job.nodes
             if job.nodes < self.least_nodes:

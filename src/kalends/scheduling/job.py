@@ -26,12 +26,12 @@ class Moldability(msgspec.Struct, frozen=True):
     reconfiguration_s: int = 0
 
     def requested_on(self, nodes: int) -> int:
-        """How long the job takes on one of its sizes."""
+        """Return the run time of the job on one of its sizes."""
         return self.requested_s[self.sizes.index(nodes)]
 
 
 class Components(msgspec.Struct, frozen=True):
-    """How a job's nodes may be spread over clusters (Bucur and Epema, IPDPS 2003).
+    """The allowed spread of a job's nodes over clusters (Bucur and Epema, IPDPS 2003).
 
     `kind` is ``ordered`` (`nodes[i]` on cluster i), ``unordered`` (each component on one cluster,
     different ones) or ``total`` (`nodes` has one number, spread at will).
@@ -50,11 +50,11 @@ class Job(msgspec.Struct, eq=False, gc=False):
     """
 
     id: int
-    """As the log or the user names it; unique in a queue."""
+    """The number in the log, or of the user; unique in a queue."""
     submit_s: int
     nodes: int
     requested_s: int
-    """What the user asked for, an upper bound; after a preemption, what is left of it."""
+    """The user's upper bound; after a preemption, the rest of it."""
     priority: int = 0
     """Larger is more urgent."""
     user: int = -1
@@ -66,21 +66,21 @@ class Job(msgspec.Struct, eq=False, gc=False):
     order: int = -1
     """The number of its submission: what breaks ties."""
     granted: int = 0
-    """Nodes that it runs on now; 0 while it waits and when it has ended."""
+    """Nodes on which it runs; 0 while it waits and after its end."""
     start_s: int = -1
-    """When it began to run, the first time; -1 before."""
+    """First start; -1 before."""
     until_s: int = -1
-    """While it runs: when its requested time is over."""
+    """End of the requested time of a running job."""
     stretch: float = 1.0
-    """How much longer than on the reference node it takes where it runs: slow nodes, crossed clusters."""
+    """Run time over that on the reference node, from slow nodes and crossed clusters."""
     partition: Partition | None = None
-    """Its nodes, where the cluster names nodes: those it runs on, or had when it ended."""
+    """Its nodes, if the cluster names nodes: those it runs on, or had at its end."""
     placed: tuple[int, ...] = ()
-    """How many nodes of each part of a grid it has, or had when it ran last; empty elsewhere."""
+    """Nodes in each part of a grid, now or in the last run; empty elsewhere."""
     asked_s: int = 0
-    """What the user asked for at first, if a preemption has left less of it; else 0."""
+    """The first requested time, if a preemption has left less of it; else 0."""
     target: int = 0
-    """To how many nodes it has been asked to change while it runs, until it has done so; 0: not asked."""
+    """The number of nodes to which a running job is to change; 0: none."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # A frozen scheduler is copied for every prediction. All that a job holds is immutable.
@@ -88,6 +88,6 @@ class Job(msgspec.Struct, eq=False, gc=False):
 
 
 def stretched(length_s: int, stretch: float) -> int:
-    """How long something takes where everything takes `stretch` times as long, in whole seconds."""
+    """Return `length_s` times `stretch`, in whole seconds."""
     # 70 s that take 1.1 times as long are 77 s, though their product is a little above it.
     return ceil(length_s * stretch - 1e-6)

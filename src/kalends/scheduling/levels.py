@@ -54,7 +54,7 @@ RULES: Final = {rule.name: rule for rule in (FFDH, FFIH, FFDH_STAR, FFIH_STAR, F
 
 
 class Level:
-    """What lies between the scheduling points `start_s` and `end_s`."""
+    """A level between the scheduling points `start_s` and `end_s`."""
 
     __slots__ = ("end_s", "pending", "start_s")
 
@@ -62,7 +62,7 @@ class Level:
         self.start_s = start_s
         self.end_s = end_s
         self.pending = 0
-        """How many are planned in it and do not run yet."""
+        """Number of jobs that are planned in it and do not run yet."""
 
 
 class Packing:
@@ -122,7 +122,7 @@ class Packing:
     def _room(
         self, rule: Rule, level: Level, nodes: int, length_s: int, not_before_s: int
     ) -> int | None:
-        """When the request could begin on this level."""
+        """Return when the request could begin on this level."""
         on_top = level is self.levels[-1]
         begin_s = max(level.start_s, not_before_s, self.profile.times[0])
         if rule.stacked:
@@ -138,7 +138,7 @@ class Packing:
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """Where one request went: its start, and its level, counted from 0."""
+    """The place of one request: its start, and its level, counted from 0."""
 
     start_s: int
     level: int
@@ -165,7 +165,7 @@ def pack(rule: Rule, requests: Sequence[tuple[int, int]], nodes: int) -> list[Pl
 
 
 def makespan_s(requests: Iterable[tuple[int, int]], placements: Iterable[Placement]) -> int:
-    """When the last request of a packing ends: the height of the bin."""
+    """Return when the last request of a packing ends: the height of the bin."""
     return max(
         (
             placement.start_s + length_s

@@ -31,7 +31,7 @@ class MappedCluster(Cluster):
     counts = False
 
     def __init__(self, machine: Machine, reservations: Iterable[Reservation] = ()) -> None:
-        """`machine` is empty, and the cluster's alone from now on.
+        """`machine` is empty, and belongs to the cluster from now on.
 
         Raises `InvalidInput` if jobs are on it, and if it cannot give all reservations their nodes.
         """
@@ -48,7 +48,7 @@ class MappedCluster(Cluster):
         self.out_of_service = machine.out_of_service
         self.free = in_service
         self._vacated: set[int] = set()
-        """Running jobs, by their order, that no longer have their nodes: their time is over."""
+        """Running jobs, by order, that have lost their nodes because their time is over."""
 
     @property
     def as_counted(self) -> bool:
@@ -133,11 +133,11 @@ class MappedCluster(Cluster):
         return fits
 
     def room(self, now: int) -> int:
-        """Nodes that are free, in service and not reserved now: here a node is never counted out twice."""
+        """Return the nodes that are free, in service and not reserved; here each counts once."""
         return self._board(now, now + 1).free
 
     def resize(self, job: Job, nodes: int, now: int) -> bool:
-        """Never: a partition stays as it is until its job has ended."""
+        """Refuse: a partition stays as it is until its job has ended."""
         return False
 
     def withdraw(self, nodes: Collection[int]) -> None:
@@ -170,7 +170,7 @@ class MappedCluster(Cluster):
         return Promise(NEVER, NEVER)
 
     def plan_of_units(self, now: int) -> MappedPlan:
-        """Busy units from `now` on, if all that runs takes its requested time."""
+        """Return the busy units from `now` on, if all running jobs take their requested time."""
         taken = [(room.start_s, room.end_s, partition) for room, partition in self.rooms]
         for until_s, _, job in self.ends:
             assert job.partition is not None
@@ -183,7 +183,7 @@ class MappedCluster(Cluster):
         return self._without_rooms(self.machine, now, until_s)
 
     def _without_rooms(self, board: Machine, start_s: int, end_s: int) -> Machine:
-        """`board` without the nodes reserved at some time in ``[start_s, end_s)``."""
+        """Return `board` without the nodes reserved at some time in ``[start_s, end_s)``."""
         kept = [
             partition
             for room, partition in self.rooms

@@ -14,7 +14,7 @@ Booked = tuple[int, Partition]
 
 
 class MappedPlan:
-    """Like `Profile`, with the very units that are busy in place of a number of free nodes.
+    """A `Profile` of the busy units themselves, instead of a number of free nodes.
 
     `times[i]` is where a step begins; `busy[i]` are the units, as bits, that are taken until
     `times[i + 1]`; the last step never ends. Units that were out of service when the plan was made
@@ -26,7 +26,7 @@ class MappedPlan:
     def __init__(
         self, start: int, machine: Machine, taken: Iterable[tuple[int, int, Partition]]
     ) -> None:
-        """What is left of the machine beside all ``(start, end, partition)`` of `taken`."""
+        """Start with the machine less all ``(start, end, partition)`` of `taken`."""
         self._machine = machine
         self._out = machine.units_out
         self._units = machine.nodes // machine.unit_nodes
@@ -93,14 +93,14 @@ class MappedPlan:
         self._merge(first, last)
 
     def forget_before(self, now: int) -> None:
-        """Nothing before `now` will be asked for again."""
+        """Drop steps before `now`, which nobody will ask for again."""
         past = bisect_right(self.times, now) - 1
         if past > 0:
             del self.times[:past], self.busy[:past]
         self.times[0] = max(self.times[0], now)
 
     def _busy_beside(self, booked: Booked, until: int) -> list[int]:
-        """What is busy in each step, but for what is booked so; right up to `until`, its end or earlier."""
+        """Return the busy units of each step without this booking; right up to `until` or its end."""
         start, partition = booked
         if until <= start:
             return self.busy
@@ -129,7 +129,7 @@ class MappedPlan:
         return index
 
     def _merge(self, first: int, last: int) -> None:
-        """No two steps that follow each other are alike."""
+        """Merge equal neighbours among the steps."""
         for index in (last, first):
             if index and self.busy[index] == self.busy[index - 1]:
                 del self.times[index], self.busy[index]

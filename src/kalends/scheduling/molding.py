@@ -25,7 +25,7 @@ def mold(job: Job, nodes: int) -> None:
 
 
 def molding(policy: Policy) -> Policy:
-    """`policy` itself if it chooses the sizes of jobs (`chooses_sizes`), else one that does it for it."""
+    """Return `policy` if it chooses the sizes of jobs (`chooses_sizes`), else one that does it for it."""
     return policy if getattr(policy, "chooses_sizes", False) else Molding(policy)
 
 

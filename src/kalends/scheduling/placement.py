@@ -1,4 +1,4 @@
-"""Where in a grid of clusters a job's nodes are taken, and how much longer it runs there.
+"""Placement of jobs in a grid of clusters, and the stretch of their run time there.
 
 The three kinds of requests of Bucur and Epema (IPDPS 2003), as Jones and Pang 2003 (section 3.5.1)
 tell them: *ordered*, *unordered* and *total*. Pure arithmetic on counts of free nodes.
@@ -55,7 +55,7 @@ class ClusterSpec(msgspec.Struct, frozen=True):
 
 
 class Crossing(msgspec.Struct, frozen=True):
-    """What it costs to run on more than one cluster, as a share of the run time.
+    """The penalty for running on more than one cluster, as a share of the run time.
 
     A job on c > 1 clusters takes ``1 + once + each * (c - 1)`` times as long: a fixed cost of borrowing
     nodes and one for every further cluster (the model that Jones and Pang 2003, section 7.1, ask for).
@@ -72,7 +72,7 @@ class Crossing(msgspec.Struct, frozen=True):
                 )
 
     def factor(self, clusters: int) -> float:
-        """How much longer a job on so many clusters takes."""
+        """Return the stretch of a job on this number of clusters."""
         return 1.0 + self.once + self.each * (clusters - 1) if clusters > 1 else 1.0
 
 
@@ -104,9 +104,9 @@ class Placer:
         first = [0, *accumulate(len(cluster.parts) for cluster in clusters)]
         self._spans = [range(begin, end) for begin, end in pairwise(first)]
         self._never = crossing == Crossing() and all(part.speed == 1 for part in self.parts)
-        """Nobody is ever stretched."""
+        """Whether no job is ever stretched."""
         self._even = len(self.parts) == len(clusters)
-        """Each cluster is one part."""
+        """Whether each cluster is one part."""
         self._fastest_first = [
             sorted(span, key=lambda index: -self.parts[index].speed) for span in self._spans
         ]
@@ -126,7 +126,7 @@ class Placer:
             )
 
     def place(self, job: Job, free: Sequence[int]) -> Placed | None:
-        """Which of the `free` nodes of each part the job gets; None if it does not fit."""
+        """Return the `free` nodes of each part that the job gets; None if it does not fit."""
         if self._even:
             room = [nodes if nodes > 0 else 0 for nodes in free]
         else:
@@ -162,7 +162,7 @@ class Placer:
             stretch = needed
 
     def stretch(self, placed: Placed) -> float:
-        """How much longer a job takes there: the slowest node decides, and the clusters crossed."""
+        """Return the stretch of a job: the slowest node counts, and the crossed clusters."""
         if self._never:
             return 1.0
         slowest = min(part.speed for part, nodes in zip(self.parts, placed, strict=True) if nodes)
@@ -175,7 +175,7 @@ class Placer:
     def _amounts(
         self, job: Job, room: Sequence[int], free: Sequence[int]
     ) -> list[tuple[int, int]] | None:
-        """Pairs of a cluster and how many of its nodes are taken."""
+        """Return pairs of a cluster and the number of its nodes taken."""
         components = job.components
         if components is None and self.undivided == "single":
             return self._on_one(job.nodes, room, free)

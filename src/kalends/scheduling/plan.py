@@ -29,7 +29,7 @@ class Booking:
         self.level = level
         self.rank = PLANNED
         self.turn = 0
-        """Of those on one start and rank, who entered the plan first is started, and asked for, first."""
+        """Order of entry: on one start and rank, earlier bookings are started and asked for first."""
         self.partition: Partition | None = None
         """Where it will run, if the mapper has verified it."""
 
@@ -42,7 +42,7 @@ class Booking:
         return self.start_s + self.job.requested_s
 
     def wish(self) -> Planned:
-        """What the mapper is asked for; with the partition, if that is settled."""
+        """Return the request to the mapper, with the partition if that is settled."""
         job = self.job
         return Planned(job.order, job.nodes, self.start_s, self.end_s, job.shape, self.partition)
 
@@ -54,7 +54,7 @@ class Plan:
         self.cluster = cluster
         self.levels: list[Level] = []
         self.bookings: list[Booking] = []
-        """By start; on one start, those that were shifted before the others; then as they were added."""
+        """Order by start, then shifted bookings first, then order of entry."""
         self._turns = count()
 
     def end_s(self, now: int) -> int:
@@ -62,7 +62,7 @@ class Plan:
         return max(self._running_until_s(now), self.levels[-1].end_s if self.levels else now)
 
     def preplanned_s(self, now: int) -> int:
-        """For how long from now on there is something planned to be started."""
+        """Return for how long from now on starts are planned."""
         return self.bookings[-1].start_s - now if self.bookings else 0
 
     def packing(self, now: int, *, copied: bool = False) -> Packing:
@@ -81,7 +81,7 @@ class Plan:
         return Packing(profile, levels, self.end_s(now))
 
     def clear(self, now: int) -> None:
-        """Forget levels that are over, and planned ones that nothing is left of."""
+        """Drop levels that are over, and planned ones that have become empty."""
         self.levels = [
             level for level in self.levels if level.start_s <= now < level.end_s or level.pending
         ]
@@ -102,7 +102,7 @@ class Plan:
         self._sort()
 
     def empty(self) -> list[Job]:
-        """Nothing is planned any more. Returns the jobs that were, in order of their starts."""
+        """Clear the plan; return its jobs in order of their starts."""
         jobs = [booking.job for booking in self.bookings]
         self.bookings = []
         for level in self.levels:
@@ -110,15 +110,15 @@ class Plan:
         return jobs
 
     def due(self, now: int) -> list[Booking]:
-        """What should start now, in order."""
+        """Return the bookings that should start now, in order."""
         return list(takewhile(lambda booking: booking.start_s <= now, self.bookings))
 
     def next_start_s(self, now: int) -> int | None:
-        """When the first booking that is not due yet should start."""
+        """Return the start of the first booking that is not due yet."""
         return next((each.start_s for each in self.bookings if each.start_s > now), None)
 
     def started(self, booking: Booking, now: int) -> None:
-        """It runs from now on; if that is later than planned, what is behind its level waits for it."""
+        """Start it now; if that is later than planned, levels behind its own wait for it."""
         self._remove(booking)
         self._reach(booking.level, now + booking.length_s)
 
@@ -131,7 +131,7 @@ class Plan:
         return False
 
     def shift(self, booking: Booking, now: int, *, alone: bool) -> None:
-        """The machine refused to start it: it goes to the next scheduling point, first in its level.
+        """Move a job that the machine refused to the next scheduling point, first in its level.
 
         There it joins the level that is planned, if the nodes suffice, or, and always if `alone`, gets a
         level of its own before it. What is behind waits as much longer as it must.
@@ -150,7 +150,7 @@ class Plan:
         self._reach(following, booking.end_s)
 
     def compress(self, packing: Packing, now: int, accepts: Callable[[Booking], bool]) -> None:
-        """Something ended early: bookings on the level that is being worked on go to earlier gaps.
+        """Move bookings on the current level to earlier gaps, after an early end.
 
         In their order, and only where `accepts` agrees with the booking as moved. `packing` is this plan.
         """
@@ -168,7 +168,7 @@ class Plan:
         self._sort()
 
     def pull_forward(self, now: int) -> None:
-        """Something ended early: every level that can begin earlier does, whole, as it was packed."""
+        """Move every level that can begin earlier, as a whole, after an early end."""
         self.clear(now)
         running_until_s = self._running_until_s(now)
         point_s = now
@@ -234,7 +234,7 @@ class Plan:
         return profile.fits(booking.nodes, level.start_s, level.start_s + booking.length_s)
 
     def _reach(self, level: Level, end_s: int) -> None:
-        """A level lasts until `end_s` at least; those behind it move as far as they must."""
+        """Extend a level to `end_s` at least, and move those behind it as far as necessary."""
         if end_s <= level.end_s:
             return
         point_s = level.end_s = end_s

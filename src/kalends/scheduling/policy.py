@@ -22,15 +22,15 @@ class Policy(Protocol):
     """Whether `wake_at` ever names a time. Fixed from the beginning; without reservations mostly False."""
 
     def submitted(self, job: Job, now: int) -> None:
-        """A job that could run on the empty cluster begins to wait."""
+        """Add a job, which could run on the empty cluster, to the waiting jobs."""
         ...
 
     def ended(self, job: Job, now: int) -> None:
-        """A running job has ended; the cluster knows already."""
+        """Note that a running job has ended, as the cluster knows already."""
         ...
 
     def withdrawn(self, job: Job, now: int) -> None:
-        """A waiting job is not wanted any more."""
+        """Remove a waiting job."""
         ...
 
     def schedule(self, now: int) -> None:
@@ -42,5 +42,5 @@ class Policy(Protocol):
         ...
 
     def wake_at(self, now: int) -> int | None:
-        """When `schedule` must be called though nothing happens; None: not at all."""
+        """Return when to call `schedule` without an event; None: never."""
         ...

@@ -21,7 +21,7 @@ class Profile:
 
     @classmethod
     def of(cls, start: int, nodes: int, busy: Iterable[tuple[int, int, int]]) -> Profile:
-        """What is left of `nodes` beside all ``(start, end, nodes)`` of `busy`. Sorts once."""
+        """Return a profile of `nodes` less all ``(start, end, nodes)`` of `busy`. Sorts once."""
         changes: dict[int, int] = {start: nodes}
         for begin, end, taken in busy:
             if end <= start or begin >= end:
@@ -90,7 +90,7 @@ class Profile:
         return None
 
     def earlier(self, nodes: int, length: int, start: int, freed_until: int) -> int:
-        """The earliest start of a booking that now begins at `start`, if it may move: maybe `start` itself.
+        """Return the earliest start of a movable booking that begins at `start`, maybe `start` itself.
 
         Its own `nodes` during ``[start, start + length)`` are taken in the profile, and would be given
         back: so only the time before `start` must be looked at. Nothing has become free at `freed_until`
@@ -126,7 +126,7 @@ class Profile:
             self.take(-nodes, start, start + length)
 
     def at(self, time: int) -> int:
-        """How many nodes are free at a time, the profile's start or later."""
+        """Return the free nodes at a time, the profile's start or later."""
         return self.free[bisect_right(self.times, time) - 1]
 
     def fits(self, nodes: int, start: int, end: int) -> bool:
@@ -161,11 +161,11 @@ class Profile:
             del times[first], free[first]
 
     def next_border(self, after: int) -> int:
-        """When a step begins after `after`. There must be one: the last step never ends."""
+        """Return the first begin of a step after `after`. There must be one: the last step never ends."""
         return self.times[bisect_right(self.times, after)]
 
     def forget_before(self, now: int) -> None:
-        """Nothing before `now` will be asked for again."""
+        """Drop steps before `now`, which nobody will ask for again."""
         times = self.times
         if times[0] < now:
             at = bisect_right(times, now) - 1
@@ -174,7 +174,7 @@ class Profile:
             times[0] = now
 
     def _first_gap(self, nodes: int, length: int, latest: int, blocked: int) -> int | None:
-        """When the first gap of `length` begins that ends before the step `blocked`, which has no room.
+        """Return the begin of the first gap of `length` before the full step `blocked`.
 
         None if that is later than `latest`.
         """

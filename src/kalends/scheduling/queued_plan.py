@@ -8,7 +8,7 @@ from kalends.scheduling.profile import Profile
 
 
 class QueuedPlan:
-    """`profile` with requests booked in it.
+    """A `profile` with requests booked in it.
 
     It only gets fuller. So a request never starts before one that took no more nodes for no longer:
     what is known of those saves most of the search.
@@ -17,14 +17,14 @@ class QueuedPlan:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self._known: dict[int, tuple[list[int], list[int]]] = {}
-        """By nodes: lengths, ascending, and the starts that were found for them, ascending too."""
+        """By nodes: ascending lengths, and ascending starts found for them."""
 
     def has_room(self, nodes: int) -> bool:
         """Return whether so many nodes are ever free for however long."""
         return nodes <= self.profile.free[-1]
 
     def earliest(self, nodes: int, length: int) -> int:
-        """When a request could start. There must be room for it."""
+        """Return when a request could start. There must be room for it."""
         start = self.profile.times[0]
         for fewer, (lengths, starts) in self._known.items():
             if fewer <= nodes:

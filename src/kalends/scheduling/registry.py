@@ -19,15 +19,15 @@ KONURU = "Konuru, Moreira, Naik 1996"
 
 
 class PolicyInfo(msgspec.Struct, frozen=True):
-    """One policy, or one family with a number: where it is, and what it does in one line."""
+    """One policy, or one family with a number: its class and a one-line summary."""
 
     name: str
     where: str
-    """``module:Class``; the class is called with the cluster, then with the number if there is one."""
+    """The class as ``module:Class``, called with the cluster, and the number if any."""
     summary: str
     paper: str
     number: str = ""
-    """What stands after the colon of the name, in capitals: ``easy-slack:PERCENT``."""
+    """The part of the name after the colon, in capitals: ``easy-slack:PERCENT``."""
     optional: bool = False
     """Whether the number may be left out; the class then has a default for it."""
 
@@ -185,7 +185,7 @@ BY_NAME: Final = {info.name: info for info in POLICIES}
 
 
 def policy_maker(text: str) -> Callable[[Cluster], Policy]:
-    """What makes the policy named `text` over a cluster: ``easy``, ``easy-slack:10``, or ``module:Class``.
+    """Return the maker of the policy named `text`: ``easy``, ``easy-slack:10``, or ``module:Class``.
 
     A user's own class is called with the cluster, and watched (`watched.WatchedPolicy`). Raises
     `InvalidInput` with near names for an unknown one, and for a number that is missing, too much or no

@@ -12,14 +12,14 @@ from kalends.core.errors import InvalidInput
 
 
 class Reservation(msgspec.Struct, frozen=True, order=True):
-    """`nodes` nodes kept free of jobs during ``[start_s, end_s)``."""
+    """An advance reservation: `nodes` nodes kept free of jobs during ``[start_s, end_s)``."""
 
     start_s: int
     end_s: int
     nodes: int
     name: str = ""
     part: int = -1
-    """In a grid, the part that has them, numbered from 0 as the clusters name them; -1 elsewhere."""
+    """The part of a grid, numbered from 0 in the clusters' order; -1 elsewhere."""
 
     def __post_init__(self) -> None:
         if self.end_s <= self.start_s or self.nodes < 1:
@@ -57,7 +57,7 @@ class Reservations:
         return iter(self._sorted)
 
     def nodes_at(self, time_s: int) -> int:
-        """How many nodes are reserved at an instant."""
+        """Return the number of nodes reserved at an instant."""
         first = bisect_right(self._starts, time_s - self._longest_s - 1)
         return sum(
             each.nodes
@@ -72,6 +72,6 @@ class Reservations:
         ]
 
     def next_change(self, now: int) -> int | None:
-        """When the next reservation ends after `now`: queued jobs may start then. None: never."""
+        """Return when the next reservation ends after `now`, so that jobs may start; None: never."""
         first = bisect_right(self._starts, now - self._longest_s)
         return min((each.end_s for each in self._sorted[first:] if each.end_s > now), default=None)

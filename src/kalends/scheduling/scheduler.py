@@ -22,7 +22,7 @@ class Scheduler:
 
     @property
     def waiting(self) -> int:
-        """How many jobs wait."""
+        """Number of waiting jobs."""
         return self._submissions - self._withdrawals - self.cluster.begun
 
     def submit(self, job: Job, now: int) -> list[Job]:
@@ -85,5 +85,5 @@ class Scheduler:
         return touched
 
     def wake_at(self, now: int) -> int | None:
-        """When to call `wake` if no other event comes before; None: not at all."""
+        """Return when to call `wake` without another event before; None: never."""
         return self.policy.wake_at(now) if self.policy.wakes else None

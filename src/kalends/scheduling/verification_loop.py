@@ -16,7 +16,7 @@ from kalends.scheduling.plan import Booking
 
 
 def fixed_on(cluster: MappedCluster) -> list[Planned]:
-    """What nothing planned can move: running jobs, and advance reservations, on their nodes."""
+    """Return what no booking can move: running jobs and advance reservations, on their nodes."""
     running = [
         Planned(job.order, job.granted, job.start_s, until_s, job.shape, job.partition)
         for until_s, _, job in cluster.ends
@@ -46,7 +46,7 @@ class Verification:
         self.standing = list(standing)
         self.packing = packing
         self.rounds = 0
-        """How often the mapper was asked."""
+        """Number of calls of the mapper."""
 
     def settle(self, rule: Rule, bookings: Sequence[Booking], first: int) -> None:
         """Move bookings until each has a partition; they stay on level `first` or higher.
@@ -109,7 +109,7 @@ class Verification:
         return conflicts
 
     def _move(self, rule: Rule, booking: Booking, first: int, suggested_s: int) -> None:
-        """To the suggested time, or the first later one that the rule allows."""
+        """Move to the suggested time, or the first later one that the rule allows."""
         profile = self.packing.profile
         profile.take(-booking.nodes, booking.start_s, booking.end_s)
         booking.start_s, booking.level = self.packing.place(

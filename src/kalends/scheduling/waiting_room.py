@@ -1,4 +1,4 @@
-"""Where jobs wait before the scheduler takes them: priority queues, emptied in finite blocks.
+"""Priority queues of jobs before the scheduler, emptied in finite blocks.
 
 Gehring and Ramme 1996, section 3.1.
 """
@@ -17,7 +17,7 @@ EXTRACTION_ORDERS: Final = (1, 2, 4)
 
 
 class WaitingRoom:
-    """One queue for each priority from 0 up; a job of higher priority than the last waits in the last.
+    """One queue for each priority from 0 up; higher priorities than the last use the last.
 
     `orders[i]` is the extraction order E(p_i) that the administrator gave queue i.
     """
@@ -41,15 +41,15 @@ class WaitingRoom:
             yield from queue
 
     def put(self, job: Job) -> None:
-        """A job begins to wait, last in its queue."""
+        """Add a job at the end of its queue."""
         self._queue_of(job).append(job)
 
     def remove(self, job: Job) -> None:
-        """A job waits no more. Raises `ValueError` if it is not in here."""
+        """Remove a waiting job. Raises `ValueError` if it is not in here."""
         self._queue_of(job).remove(job)
 
     def counts(self) -> tuple[int, ...]:
-        """How many the next block takes from each queue: ceil(N(p_i) E(p_i) / E_m).
+        """Return the number of jobs that the next block takes from each queue: ceil(N(p_i) E(p_i) / E_m).
 
         E_m is the highest extraction order of a queue that is not empty. So the queues with the highest
         order are emptied, and of every other one that is not empty at least one job is taken.

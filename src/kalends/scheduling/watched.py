@@ -16,14 +16,14 @@ from kalends.scheduling.job import Job
 METHODS: Final = ("submitted", "ended", "withdrawn", "schedule", "waiting", "wake_at")
 
 IDLE_WAKES_MAX: Final = 10_000
-"""So often in a row may a policy be woken, at its own wish, and start nothing."""
+"""Maximum number of successive wakes that a policy may ask for and start nothing."""
 
 
 _Wanted = tuple[object, ...]
 
 
 def _wanted(job: Job) -> _Wanted:
-    """What a policy may not change. A job with several sizes gets its nodes from the policy."""
+    """Return what a policy may not change. A job with several sizes gets its nodes from the policy."""
     if job.molds is not None:
         return (job.molds, job.submit_s)
     return (job.nodes, job.requested_s, job.submit_s, job.shape, job.components)
@@ -42,11 +42,11 @@ class WatchedPolicy:
         self.cluster = cluster
         self.name = name
         self.wakes = True
-        """A user's class need not know: it is asked each time."""
+        """True, because a user's class is asked each time."""
         self._waiting: dict[int, Job] = {}
-        """By order of submission."""
+        """Jobs by order of submission."""
         self._wanted: dict[int, _Wanted] = {}
-        """What each of them asks for."""
+        """The requests of each of them."""
         self._idle_wakes = 0
         self._proxy = _WatchedCluster(cluster, self)
         self._own = self._asked(make, self._proxy)

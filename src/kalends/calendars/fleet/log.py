@@ -41,7 +41,7 @@ class Cuts(NamedTuple):
         return zip(self.numbers.tolist(), self.times.tolist(), self.back.tolist(), strict=True)
 
     def ends(self) -> tuple[NDArray[np.bool_], Numbers, Numbers]:
-        """Return ``(closing, key, value)`` of all ends of gaps; the value is the other end, now, or `GONE`."""
+        """Return ``(closing, key, value)`` of all ends of gaps; the value is the other end or `GONE`."""
         keys = self.times << NUMBER_BITS | self.numbers[:, None]
         values = self.times[:, [_START, _END, _BEGIN, _UNTIL]]
         nothing = values == self.times

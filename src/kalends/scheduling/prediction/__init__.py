@@ -1,1 +1,1 @@
-"""When waiting jobs will start: by running a frozen scheduler on, and by what was learned from the past."""
+"""Predicted starts of waiting jobs, by a frozen scheduler and by learning from the past."""

@@ -19,7 +19,7 @@ EVENTS_MAX: Final = 50_000
 """A prediction looks no further ahead than so many ends and wakes."""
 
 ExpectedEnd = Callable[[Job, int], int]
-"""When a running job will end, as believed now: after now, and at `Job.until_s` at the latest."""
+"""The expected end of a running job: after now, and at `Job.until_s` at the latest."""
 
 
 def requested_end(job: Job, now: int) -> int:
@@ -34,7 +34,7 @@ def predicted_starts(
     expected_end: ExpectedEnd = requested_end,
     events_max: int = EVENTS_MAX,
 ) -> dict[Job, int]:
-    """When each waiting job starts if nothing more is submitted and all run as expected.
+    """Return when each waiting job starts if nothing more is submitted and all run as expected.
 
     `now` is the time of the last event. Exact if run times are the requested ones, and otherwise exact
     for a machine on which the expected ends come true. The scheduler is not changed. Jobs that do not
@@ -104,16 +104,16 @@ class Future:
         self._wake_s = self._scheduler.wake_at(now - 1)
 
     def copy_of(self, job: Job) -> Job:
-        """What stands for a job of the original scheduler."""
+        """Return the copy of a job of the original scheduler."""
         copied: Job = self._copies[id(job)]
         return copied
 
     def start_of(self, job: Job) -> int | None:
-        """When a job that waits in the original starts again; None if it did not so far."""
+        """Return when a job that waits in the original starts again; None if it has not yet."""
         return self._began.get(self.copy_of(job))
 
     def step(self) -> bool:
-        """Go on to the next event; False if there is none."""
+        """Go on to the next event; return false without one."""
         wake_s, ends = self._wake_s, self._ends
         while ends and self._valid.get(ends[0][2].order) != ends[0][1]:
             heappop(ends)
@@ -144,7 +144,7 @@ class Future:
 
 
 def _copied_jobs(scheduler: Scheduler) -> dict[int, Any]:
-    """What `deepcopy` need not work out: most of what a scheduler holds are jobs, known in advance."""
+    """Return a memo for `deepcopy` with the jobs, which are most of what a scheduler holds."""
     running = scheduler.cluster.ends
     copies: dict[int, Any] = {id(job): copy(job) for job in scheduler.policy.waiting()}
     copies.update((id(job), copy(job)) for _, _, job in running)
@@ -153,7 +153,7 @@ def _copied_jobs(scheduler: Scheduler) -> dict[int, Any]:
 
 
 def _known_starts(scheduler: Scheduler, now: int) -> dict[Job, int] | None:
-    """What the policy itself knows, by its method ``known_starts(now)``, if it has one."""
+    """Return the starts known to the policy by its method ``known_starts(now)``, if it has one."""
     ask = getattr(scheduler.policy, "known_starts", None)
     known: Iterator[tuple[Job, int]] | None = None if ask is None else ask(now)
     return None if known is None else dict(known)

@@ -20,13 +20,13 @@ import msgspec
 from kalends.scheduling.prediction.quantiles import AdaptiveLevel, censored_quantile
 
 SHARES: Final = (0.5, 0.9)
-"""What the bounds promise: so many of the jobs that wait start by then."""
+"""Shares of waiting jobs that the bounds promise to have started by then."""
 
 WINDOW: Final = 200
-"""So many of the last scores of a class count."""
+"""Number of last scores of a class that count."""
 
 KNOWN_MIN: Final = 20
-"""With fewer, nothing is learned from a class: the bounds are the two predicted waits."""
+"""Scores below which nothing is learned from a class: the bounds are the two predicted waits."""
 
 FLOOR_S: Final = 60
 """Added to waits before ratios are taken, so that seconds do not count as much as hours."""
@@ -35,16 +35,16 @@ DOUBT_MIN: Final = 0.4
 """The least logarithmic distance of the two predictions that is taken for a scale of scores."""
 
 RATIO_MAX: Final = 2
-"""No bound is more than so many times the longer of the two predictions."""
+"""Maximum bound, as a multiple of the longer of the two predictions."""
 
 
 class Waits(msgspec.Struct, frozen=True):
-    """What the frozen scheduler says of one job: how long it waits from now on."""
+    """The waits of one job from now on, by the frozen scheduler."""
 
     expected_s: int
-    """With learned run times."""
+    """Wait with learned run times."""
     requested_s: int
-    """With requested ones."""
+    """Wait with requested times."""
 
     @property
     def kind(self) -> tuple[int, int]:
@@ -54,7 +54,7 @@ class Waits(msgspec.Struct, frozen=True):
         return (expected // FLOOR_S).bit_length() // 2, doubt + (requested > 5 * expected)
 
     def score(self, wait_s: int) -> float:
-        """Where a wait lies: 0 at the expected one, 1 at the requested one."""
+        """Return the place of a wait: 0 at the expected one, 1 at the requested one."""
         return log((wait_s + FLOOR_S) / (self.expected_s + FLOOR_S)) / self._doubt()
 
     def wait_s(self, score: float) -> int:
@@ -82,7 +82,7 @@ class Learner:
         self._classes: dict[tuple[int, int], _Class] = {}
         self._open: dict[int, _Open] = {}
         self._bounds: list[tuple[int, int, int]] = []
-        """``(bound_s, number, which share)``, a heap."""
+        """Heap of ``(bound_s, number, which share)``."""
 
     def bounds(self, waits: Waits, now: int) -> tuple[int, ...]:
         """Return a start for each of `SHARES`, as far as is known now, ascending. Changes nothing."""
@@ -109,7 +109,7 @@ class Learner:
         return bounds
 
     def started(self, number: int, now: int) -> None:
-        """A job has started: bounds that have not been passed have held."""
+        """Note that a job has started: bounds that have not passed have held."""
         self.advance(now)
         kept = self._open.get(number)
         if kept is None:
@@ -121,13 +121,13 @@ class Learner:
         self._classes[kept.waits.kind].learn(kept.waits.score(now - kept.made_s))
 
     def withdrawn(self, number: int) -> None:
-        """A job waits no more: nothing is learned from it any more."""
+        """Learn nothing more from a job that was withdrawn."""
         kept = self._open.pop(number, None)
         if kept is not None:
             del self._classes[kept.waits.kind].open[number]
 
     def advance(self, now: int) -> None:
-        """All bounds before `now` of jobs that still wait have not held."""
+        """Note that bounds before `now` of jobs that still wait have failed."""
         while self._bounds and self._bounds[0][0] < now:
             _, number, which = heappop(self._bounds)
             if number in self._open:

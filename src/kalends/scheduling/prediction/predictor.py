@@ -13,17 +13,17 @@ from kalends.scheduling.scheduler import Scheduler
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """When a waiting job will start, as known at `made_s`."""
+    """The predicted start of a waiting job, as known at `made_s`."""
 
     made_s: int
     requested_s: int
-    """If all run as long as they requested, and nobody comes."""
+    """Start if all run as long as requested, and nobody comes."""
     expected_s: int
-    """If all run as long as such jobs did before, and nobody comes."""
+    """Start if all run as long as similar jobs before, and nobody comes."""
     p50_s: int
-    """As likely before as after it."""
+    """Median of the start."""
     p90_s: int
-    """By then, in nine cases of ten."""
+    """90 % quantile of the start."""
 
 
 class PredictingScheduler(Scheduler):
@@ -68,7 +68,7 @@ class PredictingScheduler(Scheduler):
         return touched
 
     def started(self, job: Job, prediction: Prediction, now: int) -> None:
-        """A job that was told `prediction` starts now. For subclasses that keep accounts."""
+        """Note that a job with this `prediction` starts now; for subclasses that keep accounts."""
 
     def predict_all(self, now: int) -> dict[Job, Prediction]:
         """Return the predictions of all that wait, as things stand at the last event.

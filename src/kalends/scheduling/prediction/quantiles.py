@@ -7,7 +7,7 @@ from math import inf
 from typing import Final
 
 GAIN: Final = 0.005
-"""How far one outcome moves the level."""
+"""Step of the level for one outcome."""
 
 LEVEL_MIN: Final = 0.001
 LEVEL_MAX: Final = 0.999
@@ -45,6 +45,6 @@ class AdaptiveLevel:
         self.level = share
 
     def learn(self, within: bool) -> None:
-        """An outcome has become known."""
+        """Learn from a known outcome."""
         level = self.level + GAIN * (self.share - within)
         self.level = min(max(level, LEVEL_MIN), LEVEL_MAX)

@@ -1,4 +1,4 @@
-"""How long jobs will really run, learned from those that have ended.
+"""Predicted run times, learned from jobs that have ended.
 
 Tsafrir, Etzion and Feitelson 2007 (section 3): the mean of the user's last two run times is a better
 guess than what the user requests. Here, first of those that requested the same time.
@@ -26,7 +26,7 @@ class RunTimes:
         self._last_two: dict[Key, tuple[int, int]] = {}
 
     def ended(self, job: Job, now: int) -> None:
-        """A job has ended: `now` less its first start is its run time."""
+        """Learn the run time of a job that has ended: `now` less its first start."""
         run_s = now - job.start_s
         for key in ((job.user, job.requested_s), (job.user, -1)):
             before = self._last_two.pop(key, None)
@@ -35,7 +35,7 @@ class RunTimes:
             del self._last_two[next(iter(self._last_two))]
 
     def guess(self, job: Job) -> int:
-        """How long a job is expected to run: what it requested at most."""
+        """Return the expected run time of a job, at most the requested time."""
         last_two = self._last_two.get((job.user, job.requested_s))
         if last_two is None:
             last_two = self._last_two.get((job.user, -1))
@@ -44,7 +44,7 @@ class RunTimes:
         return min(max(sum(last_two) // 2, 1), job.requested_s)
 
     def expected_end(self, job: Job, now: int) -> int:
-        """When a running job is expected to end; later, step by step, once it has outrun its guess."""
+        """Return the expected end of a running job; later, step by step, once it outruns its guess."""
         spared_s = job.requested_s - self.guess(job)
         end_s = job.until_s - stretched(spared_s, job.stretch)
         if end_s > now:

@@ -40,7 +40,7 @@ def conservative(cluster: Cluster) -> Policy:
 
 
 class Conservative:
-    """Nobody is ever delayed by anybody who came later. `promised` tells each waiting job's start.
+    """Conservative backfilling: no job delays an earlier one. `promised` gives each waiting job's start.
 
     The plan counts nodes. When nodes leave service or come back, all are promised anew, in their order;
     who needs nodes that are out of service holds nothing back. `conservative` never puts it over a cluster
@@ -52,15 +52,15 @@ class Conservative:
         self.cluster = cluster
         self.wakes = cluster.reserved or not cluster.counts
         self._plan: Profile | None = None
-        """What is free beside all that runs, waits and is reserved; from the last event on."""
+        """Free nodes next to running, waiting and reserved jobs, from the last event on."""
         self._starts: dict[Job, int] = {}
-        """The reserved start of each waiting job, in order of submission."""
+        """Reserved start of each waiting job, in order of submission."""
         self._next_s = NEVER
-        """The first of them."""
+        """The first reserved start."""
         self._freed_until_s = 0
-        """Nothing has become free after this since each waiting job was last looked at."""
+        """Latest freed time since each waiting job was last examined."""
         self._out_of_service = cluster.out_of_service
-        """Nodes out of service that the plan knows of."""
+        """Nodes out of service in the plan."""
         self._fresh: Job | None = None
 
     def submitted(self, job: Job, now: int) -> None:

@@ -15,19 +15,20 @@ from kalends.scheduling.placement import Placed
 
 
 class GridConservative:
-    """Nobody is ever delayed by anybody who came later. `promised` tells each waiting job's start."""
+    """Conservative backfilling in a grid. `promised` gives each waiting job's start."""
 
     def __init__(self, grid: Grid) -> None:
         self.cluster: Cluster = grid
         self.grid = grid
         self.wakes = grid.reserved
         self._plan = grid.plan_of_parts(0)
-        """What is free beside all that runs, waits and is reserved; from the last event on."""
+        """Free nodes next to running, waiting and reserved jobs, from the last event on."""
         self._out_of_parts = grid.out_of_parts
-        """The nodes out of service that the plan knows of."""
+        """Nodes out of service in the plan."""
         self._booked: dict[Job, tuple[int, Placed] | None] = {}
-        """The reserved start and place of each waiting job, in order of submission; None: nodes that it
-        needs are out of service."""
+        """Reserved start and place of each waiting job, in order of submission; None while nodes that it
+        needs are out of service.
+        """
         self._fresh: Job | None = None
 
     def submitted(self, job: Job, now: int) -> None:
@@ -69,7 +70,7 @@ class GridConservative:
         return booked[0] if booked else NEVER
 
     def _book(self, job: Job, now: int) -> tuple[int, Placed] | None:
-        """Reserve the earliest start; the place that was reserved stays unless it gets earlier."""
+        """Reserve the earliest start; a reserved place stays unless the start gets earlier."""
         before = self._booked[job]
         self._give_back(job, before, now)
         found = self._plan.earliest(job, now)

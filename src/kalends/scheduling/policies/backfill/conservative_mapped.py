@@ -15,7 +15,7 @@ from kalends.scheduling.mapped_plan import Booked
 
 
 class MappedConservative:
-    """Nobody is ever delayed by anybody who came later. `promised` tells each waiting job's start.
+    """Conservative backfilling with a mapper. `promised` gives each waiting job's start.
 
     Enough free nodes need not make a partition, so the very nodes are reserved. A job gives them up for
     an earlier start only. When nodes leave service or come back, all are promised anew, in their order;
@@ -27,14 +27,15 @@ class MappedConservative:
         self.mapped = cluster
         self.wakes = True
         self._plan = cluster.plan_of_units(0)
-        """What is taken by all that runs, waits and is reserved; from the last event on."""
+        """Units taken by running, waiting and reserved jobs, from the last event on."""
         self._services = cluster.services
-        """How often nodes had left service or come back when the plan was made."""
+        """Number of changes of nodes in service when the plan was made."""
         self._booked: dict[Job, Booked | None] = {}
-        """The reserved start and nodes of each waiting job, in order of submission; None: nodes that it
-        needs are out of service."""
+        """Reserved start and nodes of each waiting job, in order of submission; None while nodes that it
+        needs are out of service.
+        """
         self._freed_until = 0
-        """The latest time until which anything was given back since all were looked at, or then."""
+        """Latest end of a freed time since all were examined, or the time of that."""
         self._fresh: Job | None = None
 
     def submitted(self, job: Job, now: int) -> None:
@@ -91,7 +92,7 @@ class MappedConservative:
             self._take(job, found)
 
     def _move(self, job: Job, now: int, freed_until: int) -> None:
-        """Reserve an earlier start, if there is one; what is free from `freed_until` on was so before."""
+        """Reserve an earlier start, if any; nothing from `freed_until` on has become free."""
         booked = self._booked[job]
         if booked is None:
             self._reserve(job, now)

@@ -25,15 +25,15 @@ class Easy:
         self.wakes = cluster.reserved
         self.line = Line()
         self.startable = self.line.startable
-        """Who could go before the head, in the order in which they are asked."""
+        """Candidates to go before the head, in the order in which they are asked."""
         self._first: Job | None = None
-        """The head of the line."""
+        """The head of the queue."""
         self._blocked = False
-        """Whether the head was refused, and nothing has become free since."""
+        """Whether the head was refused and nothing has become free since."""
         self._promise: Promise | None = None
-        """The head's; None: not worked out."""
+        """The head's promise; None: not computed."""
         self._fresh: Job | None = None
-        """Just submitted, and not in line yet: most jobs need never stand in it."""
+        """Jobs just submitted and not queued yet, because most start at once."""
 
     def submitted(self, job: Job, now: int) -> None:
         assert self._fresh is None, "a pass follows every submission"
@@ -69,13 +69,13 @@ class Easy:
         return self.cluster.next_change(now)
 
     def enter(self, job: Job) -> None:
-        """A job must wait."""
+        """Let a job wait."""
         self.line.append(job)
         if self._first is None:
             self._first = job
 
     def leave(self, job: Job) -> None:
-        """A job waits no more."""
+        """Remove a waiting job."""
         self.line.remove(job)
         if job is self._first:
             self._first = self.line.head()

@@ -23,9 +23,9 @@ class EasySlack(Easy):
         self.startable = self._startable
         self._head: Job | None = None
         self._allowance_s = 0
-        """By how much that head may still be delayed."""
+        """Remaining allowed delay of that head."""
         self._too_late: set[tuple[int, int, tuple[int, ...], Components | None]] = set()
-        """What delays it by more: nodes, time and kind of jobs that need not be tried again."""
+        """Nodes, time and kind of jobs that delay it by more and need not be tried again."""
 
     def _backfill(self, head: Job, free: int, now: int) -> None:
         if head is not self._head:

@@ -58,17 +58,17 @@ class LevelPolicy:
         self.threshold_s = threshold_s
         self.mapped = cluster if verified and isinstance(cluster, MappedCluster) else None
         self.entered: Callable[[Job, int], None] | None = None
-        """Told of every job that leaves the waiting room or passes it by, with its planned start."""
+        """Called with every job that leaves the waiting room or passes it by, and its planned start."""
         self.blocks: Counter[str] = Counter()
-        """How many blocks each rule has packed, by its name."""
+        """Number of blocks packed by each rule, by its name."""
         self.switches = 0
-        """How often a block was packed by another rule than the one before."""
+        """Number of blocks packed by another rule than the one before."""
         self._packed_by: Rule | None = None
         self._held: list[Job] = []
         """Jobs that cannot run before nodes come back into service; they wait outside the waiting room."""
         self._services = cluster.services
         self._fewer = False
-        """Whether something ended early or was withdrawn since the last pass."""
+        """Whether a job ended early or was withdrawn since the last pass."""
 
     def submitted(self, job: Job, now: int) -> None:
         booking = self._at_once(job, now)
@@ -130,7 +130,7 @@ class LevelPolicy:
         return found
 
     def predicted_start(self, job: Job, now: int) -> int | None:
-        """When a waiting job will start, as things stand; None if it does not wait."""
+        """Return when a waiting job will start, as things stand; None if it does not wait."""
         for booking in self.plan.bookings:
             if booking.job is job:
                 return max(booking.start_s, now)
@@ -145,7 +145,7 @@ class LevelPolicy:
         return self.rule.stacked
 
     def _nodes(self, job: Job) -> int:
-        """How many it takes, by counting: on a machine with a topology, whole units."""
+        """Return the nodes that it takes, counted; whole units on a machine with a topology."""
         cluster = self.cluster
         if isinstance(cluster, MappedCluster):
             return cluster.machine.granted(job.nodes, job.shape)
@@ -181,14 +181,14 @@ class LevelPolicy:
         return not self.cluster.out_of_service or self.cluster.fits_in_service(job)
 
     def _plan_anew(self, now: int) -> None:
-        """Nodes left service or came back: what was planned is packed again, before all others."""
+        """Pack all planned jobs again, before others, after a change of nodes in service."""
         self._services, self._fewer = self.cluster.services, False
         block = [*self.plan.empty(), *self._held]
         self._held = []
         self._plan_block(block, now)
 
     def _plan_block(self, block: list[Job], now: int) -> None:
-        """Jobs enter the scheduler; but those that cannot run, with the nodes in service, are held."""
+        """Let the next block of jobs enter; jobs that cannot run with the nodes in service are held."""
         self._held += [job for job in block if not self._in_service(job)]
         block = [job for job in block if self._in_service(job)]
         if not block:
@@ -249,7 +249,7 @@ class LevelPolicy:
         return self.cluster.start(booking.job, now)
 
     def _close_gaps(self, now: int) -> None:
-        """There is more room than was planned for: jobs may start earlier, never later."""
+        """Let jobs start earlier, never later, because there is more room than planned."""
         if self._fills_gaps() and self.plan.bookings:
             packing = self.plan.packing(now)
             self.plan.compress(packing, now, self._accepts(packing))
@@ -286,6 +286,6 @@ class FfihStar(LevelPolicy):
 
 
 class FcfsStar(LevelPolicy):
-    """In order of submission, each at the earliest time with room; a scheduling point only when refused."""
+    """FCFS*: in order of submission, each at the earliest time with room; a new level only when refused."""
 
     rule = FCFS_STAR

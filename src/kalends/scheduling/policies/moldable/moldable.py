@@ -13,14 +13,14 @@ from kalends.scheduling.policies.ordered.queue import QueuePolicy
 
 
 class SizingPolicy(QueuePolicy):
-    """What they share: jobs with several sizes in one queue. A rigid job is one with a single size."""
+    """The common part of policies for jobs with several sizes in one queue; a rigid job has one size."""
 
     chooses_sizes: ClassVar[bool] = True
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._counts = cluster.counts and not cluster.reserved
-        """Whether whoever fits by number can start: no reservations, no topology."""
+        """Whether counting nodes is enough: no reservations, no topology."""
 
     def start(self, job: Job, sizes: Sequence[int], now: int) -> bool:
         """Start a job on the largest of the `sizes` that the cluster allows."""

@@ -12,7 +12,7 @@ from kalends.scheduling.job import Job, Moldability
 from kalends.scheduling.policies.moldable.moldable import Adaptive
 
 INTERVAL: Final = 10
-"""Between two changes of a job, in times of what a change costs it."""
+"""Time between two changes of a job, in multiples of a change's cost."""
 
 
 class Reconfigurable(Adaptive):
@@ -43,7 +43,7 @@ class Reconfigurable(Adaptive):
             self._expand(now)
 
     def wake_at(self, now: int) -> int | None:
-        """When the next job may be changed again that is wanted for it."""
+        """Return when the next job that is wanted for a change may be changed again."""
         wake_s = super().wake_at(now)
         for allowed_s, _, _ in self._wanted(now):
             if allowed_s > now and (wake_s is None or allowed_s < wake_s):
@@ -92,7 +92,7 @@ class Reconfigurable(Adaptive):
         return [(job, molds) for allowed_s, job, molds in self._wanted(now) if allowed_s <= now]
 
     def _wanted(self, now: int) -> list[tuple[int, Job, Moldability]]:
-        """From when on each running job may be asked that could shrink, if any wait, or expand, if none.
+        """Return when each running job may be asked that could shrink, if any wait, or expand, if none.
 
         Left out is who is changing or over. Nobody is asked in the second in which he began.
         """

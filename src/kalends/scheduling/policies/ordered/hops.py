@@ -21,7 +21,7 @@ class NoStarvation(FcfsScan):
         super().__init__(cluster)
         self.hops = hops
         self._overtakers: list[int] = []
-        """The orders of submission of those that were started before the head, sorted."""
+        """Orders of submission of jobs that were started before the head, sorted."""
 
     def schedule(self, now: int) -> None:
         fresh, self._fresh = self._fresh, None
@@ -48,6 +48,6 @@ class NoStarvation(FcfsScan):
         return True
 
     def _forget_before(self, head: Job | None) -> None:
-        """Who was submitted before the head has not overtaken it."""
+        """Drop jobs submitted before the head, because they have not overtaken it."""
         end = len(self._overtakers) if head is None else bisect_left(self._overtakers, head.order)
         del self._overtakers[:end]

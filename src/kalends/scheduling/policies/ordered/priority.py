@@ -1,4 +1,4 @@
-"""By priority, with or without ageing; scanning, strict, or preemptive."""
+"""Priorities, with or without ageing; scanning, strict, or preemptive."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Preemptive(Priority):
             line.remove(head)
 
     def _less_urgent(self, head: Job, now: int) -> list[Job]:
-        """Who runs and may be stopped for `head`, in that order; who is as good as over stays."""
+        """Return the running jobs that may be stopped for `head`, in order, except jobs about to end."""
         rank = self.rank(head)
         running = [job for until_s, _, job in self.cluster.ends if until_s > now]
         less_urgent = [job for job in running if self.rank(job) > rank]

@@ -1,4 +1,4 @@
-"""What most policies share: one queue in order of submission."""
+"""The common part of most policies: one queue in order of submission."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class QueuePolicy:
         self.queue.append(job)
 
     def ended(self, job: Job, now: int) -> None:
-        """Nothing to note."""
+        """Note nothing."""
 
     def withdrawn(self, job: Job, now: int) -> None:
         self.queue.remove(job)

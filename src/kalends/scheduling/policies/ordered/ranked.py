@@ -25,7 +25,7 @@ class Ranked:
         self.line = Line(self.key)
 
     def rank(self, job: Job) -> int:
-        """Smaller goes first."""
+        """Return the rank; smaller goes first."""
         raise NotImplementedError
 
     def key(self, job: Job) -> tuple[int, int]:
@@ -36,7 +36,7 @@ class Ranked:
         self.line.add(job)
 
     def ended(self, job: Job, now: int) -> None:
-        """Nothing to note."""
+        """Note nothing."""
 
     def withdrawn(self, job: Job, now: int) -> None:
         self.line.remove(job)

@@ -1,4 +1,4 @@
-"""Who goes first: the orders of Beosim (Jones and Pang 2003, section 4), as bases of policies.
+"""Orders of Beosim (Jones and Pang 2003, section 4) as bases of policies.
 
 Times are requested times and work is nodes x requested time, for nobody knows the real ones. Equal
 ranks go in order of submission.

@@ -15,7 +15,7 @@ from kalends.scheduling.policies.ordered.ranks import (
 
 
 class Scan(Ranked):
-    """First fit in order of rank: one look at each in a pass.
+    """First fit in order of rank: each job is tried once in a pass.
 
     Nothing is held back for who does not fit, so that a wide job may wait as long as narrow ones come.
     """
@@ -23,7 +23,7 @@ class Scan(Ranked):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._fresh: Job | None = None
-        """Submitted since the pass before; all others were refused there, and nothing has ended since."""
+        """Jobs submitted since the last pass; all others were refused there, and nothing has ended since."""
 
     def submitted(self, job: Job, now: int) -> None:
         super().submitted(job, now)
