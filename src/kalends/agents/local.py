@@ -29,7 +29,7 @@ from kalends.core.requests import Request, span
 from kalends.core.scripts import Ask, Starts
 
 HELD_MAX: Final = 16
-"""How many slots a visit may hold where the owner has said nothing else."""
+"""Maximum number of slots held by a visit, by default."""
 
 _REMEDY: Final = "give what kalends calendar RESOURCE --json has printed"
 
@@ -69,7 +69,7 @@ def load_calendars(text: str) -> dict[str, Shown]:
 
 
 def by_site(shown: Mapping[str, Shown]) -> dict[str, dict[str, Shown]]:
-    """`shown` parted by site, in order of their names: a script runs once at each."""
+    """Group `shown` by site, in order of their names: a script runs once at each."""
     sites: dict[str, dict[str, Shown]] = {}
     for name in sorted(shown):
         sites.setdefault(split_resource(name)[0], {})[name] = shown[name]
@@ -104,7 +104,7 @@ def recall_job_of(
     source: str, shown: Mapping[str, Shown], request: Request, user: str,
     held: Iterable[Offer], recalled: int, asker: Asker, inbox: Sequence[Any], wall_s: int,
 ) -> Job:  # fmt: skip
-    """The call of ``recall`` when `asker` wants the slot with the id `recalled` of all that are `held`.
+    """Return the call of ``recall`` when `asker` wants the slot `recalled` of all that are `held`.
 
     Raises `InvalidInput` for a slot that is not held.
     """
@@ -126,7 +126,7 @@ def recall_job_of(
 
 
 def asks_of(request: Request, shown: Mapping[str, Shown]) -> tuple[Ask, ...]:
-    """What the request's first alternative asks of the resources that are `shown`.
+    """Return the demands of the request's first alternative on the resources that are `shown`.
 
     Raises `InvalidInput` where it asks nothing of them.
     """

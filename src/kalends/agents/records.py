@@ -58,7 +58,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def chosen(self) -> int:
-        """How many slots the script chose."""
+        """Number of slots that the script chose."""
         return len(self.answer) if self.function == "choose" and self.code == "ok" else 0
 
     def job(self) -> Job:
@@ -73,7 +73,7 @@ class Replayed(NamedTuple):
 
 
 def view_hash(job: Job) -> str:
-    """SHA-256 of all that the script is shown: equal for equal jobs, whoever runs them when."""
+    """Return the SHA-256 of the script's inputs: equal for equal jobs, whoever runs them when."""
     zones = {name: job.zones[name] for name in sorted(job.zones)}
     shown = (job.function, job.arguments, job.inbox, zones)
     return hashlib.sha256(msgspec.msgpack.encode(shown)).hexdigest()
@@ -114,7 +114,7 @@ def record_of(
 
 
 def encode(record: RunRecord) -> bytes:
-    """MessagePack, compressed (RFC 1950): a view repeats itself much."""
+    """Encode as MessagePack, compressed (RFC 1950), because views repeat themselves."""
     return zlib.compress(msgspec.msgpack.encode(record), level=1)
 
 
@@ -195,7 +195,7 @@ def _remarks(record: RunRecord, outcome: Outcome, differs: bool) -> Iterator[str
 
 
 def _differ(one: Any, other: Any) -> bool:
-    """Not equal, or of other types: True is not 1 here, and 1.0 is not either."""
+    """Return whether values or types differ: here True is not 1, and neither is 1.0."""
     return msgspec.msgpack.encode(one) != msgspec.msgpack.encode(other)
 
 

@@ -16,7 +16,7 @@ from kalends.core.scripts import RunCode, Violation
 Function = Literal["choose", "recall"]
 
 ClockTable = tuple[tuple[int, int], ...]
-"""Of one time zone: ``(from_s, offset_s)``, ascending; local time is UTC plus the offset."""
+"""Offsets of one time zone, ``(from_s, offset_s)``, ascending; local time is UTC plus the offset."""
 
 
 class Job(NamedTuple):
@@ -35,7 +35,7 @@ class Job(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """`steps` are the same in every run; processor and wall time (microseconds) are not."""
+    """The cost of a run: `steps` repeat in every run; processor and wall time (microseconds) do not."""
 
     steps: int = 0
     cpu_us: int = 0
@@ -43,7 +43,7 @@ class Cost(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a run ended; `answer` and `sent` count only where `code` is "ok".
+    """The end of a run; `answer` and `sent` count only if `code` is "ok".
 
     `detail` is at most 300 characters, printable, and holds nothing but what the script itself said;
     `line` (from 1; 0: unknown) is where in the script it happened.
@@ -61,7 +61,7 @@ class Outcome(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What a check at upload has found: `functions` that the script defines, or why it is refused.
+    """The result of a check at upload: `functions` that the script defines, or the refusal.
 
     `code` is "ok", "rejected" (see `violations`), or why it could not be checked now.
     """
@@ -73,10 +73,10 @@ class Checked(NamedTuple):
 
 
 class Engine(Protocol):
-    """Whoever checks and runs scripts; never raises for anything that a script does."""
+    """An engine that checks and runs scripts; it never raises for anything that a script does."""
 
     async def check(self, source: str, user: str) -> Checked:
-        """Is this a script that may run? Its body is not run."""
+        """Check whether this is a script that may run; its body is not run."""
 
     async def run(self, job: Job) -> Outcome:
         """Run `job` to its end, within the engine's limits."""

@@ -15,7 +15,7 @@ Step = tuple[int, int, int]
 
 
 def from_windows(windows: Iterable[Interval], start: int, end: int, units: int) -> Iterator[Step]:
-    """Return a profile of `units` inside `windows` (sorted, disjoint, within ``[start, end)``), else 0."""
+    """Yield a profile of `units` inside `windows` (sorted, disjoint, within ``[start, end)``), else 0."""
     at = start
     for window in windows:
         if window.start > at:

@@ -24,7 +24,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
 
 
 def lines(results: Sequence[Result]) -> Iterator[str]:
-    """Return a table for each kind of class, with one row for each policy."""
+    """Yield a table for each kind of class, with one row for each policy."""
     several = len(results) > 1
     numbers = [f"{heading} " if several else heading for heading in _COLUMNS]
     for kind in results[0].by:

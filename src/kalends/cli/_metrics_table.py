@@ -63,7 +63,7 @@ def _column(heading: str, results: Sequence[Result]) -> list[str]:
 
 
 def _predictions(policy: str, found: Mapping[str, float]) -> Iterator[str]:
-    """Return lines on the accuracy of predicted starts, if any were predicted."""
+    """Yield lines on the accuracy of predicted starts, if any were predicted."""
     if found.get("predicted"):
         yield (
             f"{policy}: of {found['predicted']:,} jobs that had to wait, {found['p50_coverage']:.1%} started "

@@ -107,7 +107,7 @@ class SilentTeller:
 
 
 def try_now(facility: Facility) -> Iterator[str]:
-    """Return commands to copy while the facility runs."""
+    """Yield commands to copy while the facility runs."""
     kalends = program()
     yield ""
     yield "The servers keep running. In a second terminal:"
@@ -126,7 +126,7 @@ def try_now(facility: Facility) -> Iterator[str]:
 
 
 def try_later() -> Iterator[str]:
-    """Return commands to copy when everything has stopped."""
+    """Yield commands to copy when everything has stopped."""
     yield ""
     yield "Everything is stopped again. To try the commands above yourself, start it with"
     yield ""

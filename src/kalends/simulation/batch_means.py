@@ -1,4 +1,4 @@
-"""How sure a simulated mean is: batch means, and when to stop (Jain 1991, section 25.5.2).
+"""The precision of a simulated mean by batch means, and when to stop (Jain 1991, section 25.5.2).
 
 What a simulation yields one after the other is correlated, so that the usual standard error is too
 small. Means of long batches are nearly independent, and theirs is nearly right.
@@ -15,7 +15,7 @@ from kalends.core.errors import InvalidInput
 from kalends.simulation.confidence import estimate
 
 JOINED: Final = 4
-"""So many neighbouring batches are one for an interval: longer ones hang together less."""
+"""Neighbouring batches joined for an interval, because longer ones are less correlated."""
 
 
 class BatchMeans:
@@ -37,9 +37,9 @@ class BatchMeans:
             )
         self.batches = batches
         self.size = size
-        """Values in a batch."""
+        """Number of values in a batch."""
         self.warm_up = batches // 8
-        """Batches at the beginning that do not count."""
+        """Number of batches at the beginning that do not count."""
         self._sums: list[float] = []
         self._sum: float = 0
         self._filled = 0
@@ -78,7 +78,7 @@ class BatchMeans:
 
     @property
     def standard_error(self) -> float:
-        """Of the mean; infinite as long as there are fewer than two batches."""
+        """The standard error of the mean; infinite below two batches."""
         means = self._means()
         if len(means) < 2:
             return inf
@@ -88,7 +88,7 @@ class BatchMeans:
 
     @property
     def correlation(self) -> float:
-        """Of neighbouring batches: near 0 if they are long enough."""
+        """The correlation of neighbouring batches: near 0 if they are long enough."""
         means = self._means()
         middle = sum(means) / len(means) if means else 0.0
         squares = sum((each - middle) ** 2 for each in means)
@@ -96,7 +96,7 @@ class BatchMeans:
         return products / squares if squares else 0.0
 
     def half_width(self, level: float = 0.95) -> float:
-        """How far the interval of confidence `level` goes to both sides of the mean.
+        """Return the half-width of the mean's confidence interval of `level`.
 
         Right for long runs, too narrow for short ones, whose batches still hang together: for the
         response of M/M/4 from an empty start, intervals of 95 % held the true mean in 92 of 100 runs of

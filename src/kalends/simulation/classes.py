@@ -23,7 +23,7 @@ UNKNOWN: Final = "unknown"
 """The class of jobs of which nobody knows the user, the group or the queue."""
 
 CLASSES_MAX: Final = 10_000
-"""Of one kind. More are no classes: every job is one of its own."""
+"""Maximum number of classes of one kind; with more, every job would be a class of its own."""
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 _BOUNDS_S: Final = (
@@ -44,12 +44,12 @@ class ClassMetrics(msgspec.Struct, frozen=True):
     mean_response_s: float
     mean_bounded_slowdown: float
     node_seconds: int
-    """Nodes x time that they had."""
+    """Nodes x time that the jobs had."""
     utilization: float
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """One way to tell jobs apart."""
+    """A way to divide jobs into classes."""
 
     of: Callable[[SimulatedJob], tuple[int, str]]
     """The class of a job that has ended: its place among the others, and its name."""
@@ -61,7 +61,7 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 def _nodes(job: SimulatedJob) -> tuple[int, str]:
-    """Powers of two: 1, 2, 3-4, 5-8 and so on."""
+    """Return the class by powers of two: 1, 2, 3-4, 5-8 and so on."""
     doublings = (job.nodes - 1).bit_length()
     least, most = (1 << doublings >> 1) + 1, 1 << doublings
     return doublings, str(most) if least >= most else f"{least}-{most}"
@@ -102,7 +102,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "queue": Kind(_field("queue"), "the log's field 15", ordered=False, lined=True),
     "partition": Kind(_field("partition"), "the log's field 16", ordered=False, lined=True),
 }
-"""By name, what `simulate` can break the metrics down by."""
+"""The kinds of classes by which `simulate` can break down the metrics, by name."""
 
 
 def check_kinds(names: Iterable[str]) -> None:
@@ -117,7 +117,7 @@ def check_kinds(names: Iterable[str]) -> None:
 
 
 class _Class:
-    """What is known of the jobs of one class so far."""
+    """The jobs of one class so far."""
 
     __slots__ = ("bounded", "node_s", "response_s", "waits")
 
@@ -169,7 +169,7 @@ class Breakdown:
         return any(KINDS[kind].lined for kind in self._classes)
 
     def add(self, job: SimulatedJob) -> None:
-        """One job has ended. Raises `InvalidInput` if it has no such field, or there are too many classes."""
+        """Add a job that has ended. Raises `InvalidInput` for a missing field or too many classes."""
         for kind, classes in self._classes.items():
             key = KINDS[kind].of(job)
             found = classes.get(key)

@@ -17,7 +17,7 @@ def drawn(
     sizes: Sequence[tuple[int, int]],
     draw: Random,
 ) -> Iterator[SimulatedJob]:
-    """Jobs with a component for each of `sizes`: even odds from its first number to its last.
+    """Yield jobs with a component for each of `sizes`, drawn evenly from its first to its last.
 
     The job asks for their sum. One seed gives the same sizes for every kind, so that the kinds can be
     compared job by job. Changes the jobs, and keeps none.
@@ -36,7 +36,7 @@ def drawn(
 def split(
     jobs: Iterable[SimulatedJob], kind: str, largest: int, clusters: int
 ) -> Iterator[SimulatedJob]:
-    """Jobs as they are in the log, in as few components as can be that are no larger than `largest`.
+    """Yield jobs of the log, split into the fewest components no larger than `largest`.
 
     The components are as equal as can be, the larger ones first: 10 nodes with at most 4 in each are
     4 + 3 + 3. Where that gives more components than `clusters`, there are `clusters` of them, larger
@@ -64,7 +64,7 @@ def split(
 def on_partitions(
     jobs: Iterable[SimulatedJob], clusters: Mapping[int, int]
 ) -> Iterator[SimulatedJob]:
-    """Jobs that stay on the cluster that their log's field 16, the partition, names.
+    """Yield jobs that stay on the cluster in field 16, the partition, of their log.
 
     `clusters` says which cluster of the grid a partition is, from 0. Jobs must carry their log line.
     Raises `InvalidInput` with the job's number for a partition that is not in `clusters`.

@@ -1,4 +1,4 @@
-"""How sure a mean of few independent values is: Student's t."""
+"""The precision of a mean of few independent values: Student's t."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ class Estimate(msgspec.Struct, frozen=True):
 
 
 def estimate(values: Sequence[float], level: float = 0.95) -> Estimate:
-    """The mean of independent `values`, one or more, with the interval that holds the true one in a share
-    `level` of all cases."""
+    """Return the mean of independent `values`, one or more, with its interval of confidence `level`."""
     mean = fmean(values)
     if len(values) < 2:
         return Estimate(mean, None)
@@ -34,7 +33,7 @@ def estimate(values: Sequence[float], level: float = 0.95) -> Estimate:
 
 @cache
 def students_t(level: float, freedom: int) -> float:
-    """The t that a value of Student's distribution stays within, to both sides, with probability `level`.
+    """Return the two-sided t of Student's distribution for the probability `level`.
 
     Exact to 12 digits for any whole number of degrees of `freedom`, 1 or more; `level` is below 1.
     """
@@ -51,7 +50,7 @@ def students_t(level: float, freedom: int) -> float:
 
 
 def _within(angle: float, freedom: int) -> float:
-    """The probability of ``|t| <= sqrt(freedom) tan(angle)`` (Abramowitz and Stegun 1964, 26.7.3-4)."""
+    """Return the probability of ``|t| <= sqrt(freedom) tan(angle)`` (Abramowitz and Stegun 1964, 26.7.3)."""
     odd = freedom % 2
     sine, cosine = sin(angle), cos(angle)
     term = sine * cosine if odd else sine

@@ -1,4 +1,4 @@
-"""How many nodes are busy, and how many jobs wait, over time: step functions of a schedule."""
+"""Busy nodes and waiting jobs over time: step functions of a schedule."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Curve(msgspec.Struct, frozen=True):
 
 
 def busy_nodes(schedule: Schedule) -> Curve:
-    """Nodes that jobs run on."""
+    """Return the nodes on which jobs run, over time."""
     return _steps(
         change
         for _, start_s, end_s, nodes in schedule.stretches()
@@ -27,7 +27,7 @@ def busy_nodes(schedule: Schedule) -> Curve:
 
 
 def queue_depth(schedule: Schedule) -> Curve:
-    """Jobs that were submitted and have not begun."""
+    """Return the jobs submitted and not begun, over time."""
     return _steps(
         chain(
             ((submit_s, 1) for submit_s in schedule.submits),

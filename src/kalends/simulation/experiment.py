@@ -34,16 +34,16 @@ Watcher = Callable[[SimulatedJob], object]
 Progress = Callable[[int, int | None], object]
 
 _CHUNK: Final = 1024
-"""So many ended jobs are counted at a time: few enough to stay in the processor's cache."""
+"""Number of ended jobs counted at a time: few enough to stay in the processor's cache."""
 
 
 class Result(Summary, frozen=True, kw_only=True):
-    """What one policy made of one workload: the metrics, and what they are of."""
+    """The result of one policy on one workload: the metrics and their conditions."""
 
     policy: str
     nodes: int
     predictions: dict[str, float] = {}
-    """How good the predicted starts were; empty where none were asked for."""
+    """Accuracy of predicted starts; empty without predictions."""
     by: dict[str, list[ClassMetrics]] = {}
     """The metrics of every class of jobs, by what tells them apart; empty where none was asked for."""
     dropped: dict[str, Tally] = {}
@@ -179,7 +179,7 @@ def simulate(
 
 
 def _molded(speedups: SpeedUps | Path | str, components: str) -> Change:
-    """What makes those jobs moldable or malleable that `speedups` name."""
+    """Return a change that makes the jobs named by `speedups` moldable or malleable."""
     if components:
         raise InvalidInput(
             "components are of one size, and speed-ups give jobs several",

@@ -31,7 +31,7 @@ class FreeNodes:
         return None
 
     def give_back(self, taken: Intervals) -> None:
-        """These numbers, which `take` gave, are free again."""
+        """Free numbers that `take` gave."""
         runs = self._runs
         for first, last in taken:
             at = bisect_left(runs, (first, last))
@@ -44,7 +44,7 @@ class FreeNodes:
 
 
 def intervals(numbers: Iterable[int]) -> Intervals:
-    """Ascending `numbers` as runs without a gap."""
+    """Return ascending `numbers` as runs without a gap."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
         if runs and runs[-1][1] == number - 1:

@@ -17,7 +17,7 @@ from kalends.simulation.job import SimulatedJob
 
 
 def loaded(jobs: Iterable[SimulatedJob], load: float) -> Iterator[SimulatedJob]:
-    """`jobs` with `load` times as many of them a second: the times between submissions are divided by it.
+    """Return `jobs` at `load` times the arrival rate: times between submissions are divided by it.
 
     The first submission stays where it is. Raises `InvalidInput` for a load that is not above 0, and, at
     the job, for one so small that a job would be submitted after `TIME_S_MAX`.
@@ -46,7 +46,7 @@ def _at_load(jobs: Iterable[SimulatedJob], load: float) -> Iterator[SimulatedJob
 
 
 def shaken(jobs: Iterable[SimulatedJob], shift_s: int, seed: int) -> Iterator[SimulatedJob]:
-    """`jobs`, each submitted up to `shift_s` earlier or later by chance, again in order of submission.
+    """Return `jobs`, each submitted up to `shift_s` earlier or later at random, in order again.
 
     The same seed gives the same shifts. No job is submitted before the first was. Keeps only the jobs
     of twice `shift_s` in memory. Raises `InvalidInput` for a shift below 0.

@@ -11,25 +11,25 @@ class SimulatedJob(Job, eq=False, gc=False):
     """A rigid job. Only the kernel reads `run_s`; no policy ever does."""
 
     run_s: int = 0
-    """How long it runs on the reference node; after a preemption, what is left of it."""
+    """Run time on the reference node; after a preemption, the rest of it."""
     end_s: int = -1
-    """When it ends, as things stand; -1 while it waits."""
+    """Expected end; -1 while it waits."""
     pauses: tuple[tuple[int, int], ...] = ()
-    """From when to when it did not run, because it was preempted; -1 for an end that is not yet."""
+    """Begin and end of times when it was preempted; -1 for an end that has not come."""
     pace: float = 1.0
     """The `stretch` that `end_s` was worked out with."""
     run: int = 0
     """The number of its last start, stop or change among all of them: older ends are void."""
     line: str = ""
-    """Its line in the log, where results are written as a log again."""
+    """Its line in the log, if results are written as a log again."""
 
     def node_seconds(self) -> int:
-        """Nodes times seconds that it had, now that it has ended."""
+        """Return the nodes times seconds that it had, after its end."""
         paused_s = sum(end_s - start_s for start_s, end_s in self.pauses)
         return self.nodes * (self.end_s - self.start_s - paused_s)
 
     def resume(self, now: int) -> None:
-        """Its nodes changed now (`granted` says to how many): work out anew when it ends."""
+        """Compute a new end, because its nodes changed now (to `granted`)."""
         if self.end_s >= 0:
             left_s = self.end_s - now
             self.run_s = left_s if self.pace == 1.0 else ceil(left_s / self.pace)
@@ -45,11 +45,11 @@ class SimulatedJob(Job, eq=False, gc=False):
             self.pace = pace
 
     def pause(self, now: int) -> None:
-        """It does not run from now on. It may have been started and stopped again in one pass."""
+        """Stop running from now on. It may have been started and stopped in one pass."""
         if not self.pauses or self.pauses[-1][1] >= 0:
             self.pauses = (*self.pauses, (now, -1))
 
     def unpause(self, now: int) -> None:
-        """It runs from now on."""
+        """Run from now on."""
         if self.pauses and self.pauses[-1][1] < 0:
             self.pauses = (*self.pauses[:-1], (self.pauses[-1][0], now))

@@ -16,7 +16,7 @@ COLUMNS: Final = (
 
 
 def write_jobs(stream: TextIO, schedule: Schedule, nodes: int) -> None:
-    """All jobs of `schedule`, of a machine of `nodes` nodes, in order of submission, with a head line.
+    """Write all jobs of `schedule`, of a machine of `nodes` nodes, in order of submission, with a header.
 
     ``stretch`` is turnaround / execution time (0 for a run of no time), to 6 digits;
     ``allocated_resources`` are runs of node numbers, such as ``0-3 5``. Of a job that was preempted, or

@@ -69,7 +69,7 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
 
 
 def _expect_change(job: SimulatedJob, ends: list[tuple[int, int, SimulatedJob]]) -> None:
-    """A job was asked to change its size: note when it will have done so, if it will."""
+    """Note when a job that was asked to change its size will have done so, if ever."""
     if isinstance(job, MalleableJob) and job.change_s >= 0:
         heappush(ends, (job.change_s, job.run, job))
 
@@ -81,7 +81,7 @@ def _resized(job: SimulatedJob, now: int, scheduler: Scheduler) -> list[Simulate
 
 
 def _all_started(scheduler: Scheduler) -> None:
-    """Nothing runs and nothing comes any more: who waits now, waits for ever."""
+    """Check that no job waits for ever, after the last event."""
     if scheduler.waiting:
         policy = scheduler.policy
         first = next(policy.waiting())

@@ -58,7 +58,7 @@ def cluster_from(
 
 
 def without_parts(reservations: Sequence[Reservation]) -> Sequence[Reservation]:
-    """`reservations` as they are. Raises `InvalidInput` if one names a part, and this is no grid."""
+    """Return `reservations` unchanged. Raises `InvalidInput` if one names a part, which only grids have."""
     named = next((each for each in reservations if each.part >= 0), None)
     if named is not None:
         raise InvalidInput(
@@ -70,7 +70,7 @@ def without_parts(reservations: Sequence[Reservation]) -> Sequence[Reservation]:
 
 
 def parts_of(machine: str) -> tuple[int, ...]:
-    """How many nodes each part of the grid `machine` has; none for any other machine."""
+    """Return the nodes of each part of the grid `machine`; nothing for any other machine."""
     if not machine.startswith("grid"):
         return ()
     from kalends.scheduling.grid_spec import grid_from
@@ -79,7 +79,7 @@ def parts_of(machine: str) -> tuple[int, ...]:
 
 
 def split_by(components: str, machine: str) -> Change:
-    """What splits jobs for a grid as ``KIND:LARGEST`` says, such as ``unordered:16``.
+    """Return a change that splits jobs for a grid by ``KIND:LARGEST``, e.g. ``unordered:16``.
 
     Raises `InvalidInput` for a text that cannot be read, and for a `machine` that is no grid.
     """

@@ -17,7 +17,7 @@ from kalends.simulation.job import SimulatedJob
 
 
 class Course(msgspec.Struct, frozen=True):
-    """How long each phase takes on each size, and where and at what cost the size can be changed.
+    """Run times of each phase on each size, and where and at what cost the size can change.
 
     All `iterations` together take `solution_s[i]` on `sizes[i]` nodes; sizes ascend. A change begins
     before an iteration whose number (from 0) is a multiple of `every`, and stops the job for
@@ -78,7 +78,7 @@ class Course(msgspec.Struct, frozen=True):
         return self.before_s(at) + self.solution_s[at] + self.after_s(at)
 
     def iterations_s(self, count: int, at: int) -> int:
-        """How long `count` iterations take, to the whole second above."""
+        """Return the time of `count` iterations, rounded up to a second."""
         return -(-count * self.solution_s[at] // self.iterations)
 
     def boundary(self, elapsed_s: int, done: int, at: int) -> int:
@@ -100,7 +100,7 @@ class Course(msgspec.Struct, frozen=True):
         )
 
     def molds(self, *, malleable: bool, spare_s: int = 0) -> Moldability:
-        """What a policy is told: total times, each `spare_s` longer than the truth."""
+        """Return the sizes for a policy: total times, each `spare_s` longer than the truth."""
         return Moldability(
             self.sizes,
             tuple(self.total_s(at) + spare_s for at in range(len(self.sizes))),
@@ -122,19 +122,19 @@ class MalleableJob(SimulatedJob, eq=False):
 
     course: Course | None = None
     change_s: int = -1
-    """When the change that was asked for will have been made; -1: none is to come."""
+    """When the requested change will be made; -1: none."""
     turns_before: int = 0
     """The iteration before which that change begins."""
     changes: int = 0
-    """How often its size was changed."""
+    """Number of changes of its size."""
     at: int = -1
     """The index of the size that it computes on; -1 before it began."""
     done: int = 0
     """Iterations done when it began to compute on that size."""
     since_s: int = 0
-    """When that was, or will be."""
+    """When it began to compute on that size."""
     held: list[tuple[int, int]] = []
-    """``(since_s, nodes)``: how many nodes it had, from when on; 0 while it was preempted."""
+    """Nodes and the times from which it had them, ``(since_s, nodes)``; 0 while preempted."""
 
     def resume(self, now: int) -> None:
         # Whole units, where only they are given, count as what was asked for: as with rigid jobs.
@@ -168,11 +168,11 @@ class MalleableJob(SimulatedJob, eq=False):
         return self.end_s + molds.requested_s[self.at] - course.total_s(self.at)
 
     def node_seconds(self) -> int:
-        """Nodes times seconds that it had, now that it has ended."""
+        """Return the nodes times seconds that it had, after its end."""
         return sum(nodes * (end_s - start_s) for start_s, end_s, nodes in self.stretches())
 
     def stretches(self) -> list[tuple[int, int, int]]:
-        """``(start_s, end_s, nodes)`` of each time in which an ended job had that many nodes.
+        """Return ``(start_s, end_s, nodes)`` of each time in which an ended job had that many nodes.
 
         Who changes and changes back within one second has kept its nodes.
         """
@@ -186,7 +186,7 @@ class MalleableJob(SimulatedJob, eq=False):
         return found
 
     def mean_nodes(self) -> int:
-        """How many nodes an ended job had on average while it had any, to the nearest whole number."""
+        """Return the mean nodes of an ended job while it had any, to the nearest whole number."""
         length_s = sum(end_s - start_s for start_s, end_s, _ in self.stretches())
         return (2 * self.node_seconds() + length_s) // (2 * length_s) if length_s else self.nodes
 
@@ -201,7 +201,7 @@ class MalleableJob(SimulatedJob, eq=False):
         self.end_s = now + self.run_s
 
     def _turn(self, now: int) -> None:
-        """It was asked to change to `target`: at the next boundary, if there is one left."""
+        """Plan the change to `target`: at the next boundary, if there is one left."""
         course = self.course
         assert course is not None
         # A job that has just been changed stands behind its boundary already.
@@ -219,7 +219,7 @@ class MalleableJob(SimulatedJob, eq=False):
         )
 
     def _pause(self, now: int) -> None:
-        """It is preempted; a change that had begun will not have been."""
+        """Preempt it; a change that had begun is dropped."""
         course = self.course
         assert course is not None
         if self.change_s >= 0 and now > self.change_s - course.redistribution_s:

@@ -1,4 +1,4 @@
-"""What a schedule was worth, in the numbers the field reports: exact, in one pass, eight bytes a job.
+"""Metrics of a schedule, as the field reports them: exact, in one pass, eight bytes a job.
 
 For a job submitted at s, begun at b and ended at e:
 
@@ -60,7 +60,7 @@ class Summary(msgspec.Struct, frozen=True):
     max_queue_depth: int = 0
     throughput_per_s: float = 0.0
     reconfigurations: int = 0
-    """How often running jobs changed their size."""
+    """Number of changes of the size of running jobs."""
 
 
 class Metrics:
@@ -85,11 +85,11 @@ class Metrics:
         self._waits = array("i")
 
     def add(self, job: SimulatedJob) -> None:
-        """One job has ended."""
+        """Add a job that has ended."""
         self.extend((job,))
 
     def extend(self, jobs: Sequence[SimulatedJob]) -> None:
-        """These jobs have ended, in this order."""
+        """Add jobs that have ended, in this order."""
         if not jobs:
             return
         self._make_room(max([job.order for job in jobs]))
@@ -107,7 +107,7 @@ class Metrics:
             self._waits.extend(repeat(-1, missing))
 
     def _count(self, jobs: Sequence[SimulatedJob]) -> None:
-        """All of `jobs` or, where it raises `OverflowError`, nothing that a second call would not redo."""
+        """Count all of `jobs`; after `OverflowError` a second call redoes everything."""
         submits, waits = self._submits, self._waits
         wait_s = response_s = node_s = changes = 0
         slowdown, bounded, last_s = self._slowdown, self._bounded, self._last_s

@@ -19,14 +19,14 @@ import msgspec
 from kalends.core.errors import InvalidInput
 
 Sizes = Mapping[int, Fraction]
-"""How likely a job, or a component, has so many nodes; the chances sum up to 1."""
+"""Probabilities of the numbers of nodes of a job or component; they sum up to 1."""
 
 
 class MultiServerQueue(msgspec.Struct, frozen=True):
     """The steady state of M/M/m, with the symbols of Jones and Pang 2003, section 2."""
 
     empty: float
-    """p0: the chance that nobody is there (equation 3)."""
+    """p0: the probability of an empty system (equation 3)."""
     must_wait: float
     """The chance that an arriving job must wait: Erlang's C."""
     mean_queue: float
@@ -42,7 +42,7 @@ class MultiServerQueue(msgspec.Struct, frozen=True):
 
 
 def multi_server(arrival_rate: float, service_rate: float, servers: int) -> MultiServerQueue:
-    """M/M/m: Poisson arrivals, exponential service, `servers` servers, one queue served in order.
+    """Return the M/M/m queue: Poisson arrivals, exponential service, `servers` servers, one queue in order.
 
     Raises `InvalidInput` where the queue would grow for ever, and for rates that are not above 0.
     """
@@ -80,7 +80,7 @@ def multi_server(arrival_rate: float, service_rate: float, servers: int) -> Mult
 
 
 def single_server_wait(arrival_rate: float, mean: float, mean_square: float) -> float:
-    """The mean wait in M/G/1, in order of arrival: Poisson arrivals, service times of any distribution.
+    """Return the mean wait in M/G/1 in order of arrival, for service times of any distribution.
 
     That of Pollaczek and Khinchine (Law and Kelton 2000, appendix 1B), from the `mean` service time
     and the mean of its square. Raises `InvalidInput` where the queue would grow for ever, and for
@@ -115,7 +115,7 @@ def total(components: Sequence[Sizes]) -> dict[int, Fraction]:
 
 
 def jobs_in_order(nodes: int, sizes: Sizes) -> list[Fraction]:
-    """`[k]`: the chance that the first k + 1 jobs in line fit on `nodes` nodes together; the last is 0.
+    """Return `[k]`: the probability that the first k + 1 jobs fit on `nodes` nodes; the last is 0.
 
     Raises `InvalidInput` for sizes below 1 or above `nodes`, and chances that do not sum up to 1.
     """
@@ -142,7 +142,7 @@ def jobs_in_order(nodes: int, sizes: Sizes) -> list[Fraction]:
 
 
 def saturated_utilization(nodes: Sequence[int], components: Sequence[Sizes]) -> Fraction:
-    """How much of all nodes works when jobs in order never stop coming: ``E[size] / (nodes E[1 / N])``.
+    """Return the utilization when jobs in order never stop coming: ``E[size] / (nodes E[1 / N])``.
 
     N is how many of a line of independent jobs fit at once. A job has an independent component on each
     cluster, `nodes[i]` the size of cluster i and `components[i]` the sizes of the component there: an

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SUFFIXES: Final = (".png", ".svg", ".pdf")
-"""What the name of a picture may end in: that says what kind it is."""
+"""Suffixes of pictures, which set their kind."""
 
 COLOURS: Final = (
     "#2b6cb0", "#dd6b20", "#2f855a", "#b83280", "#6b46c1", "#b7791f", "#2c7a7b", "#c53030",
@@ -36,11 +36,11 @@ BARS: Final = {
 
 _BINS: Final = 400
 _BINS_COMPARED: Final = 80
-"""Fewer where several curves cross."""
+"""Number of bins, fewer because several curves cross."""
 
 _DAY_S: Final = 86_400
 _OUTLINED_MAX: Final = 600
-"""Up to so many bars of a Gantt chart get an outline; of more it would be all there is to see."""
+"""Maximum bars of a Gantt chart with outlines; more outlines would hide the bars."""
 
 _STYLE: Final[dict[str, Any]] = {
     "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True,
@@ -85,7 +85,7 @@ def overview(
 
 
 def comparison(schedules: Sequence[Schedule], results: Sequence[Result]) -> Figure:
-    """Several schedules of one workload: metrics as bars; waits, busy nodes and queues as curves."""
+    """Draw several schedules of one workload: metrics as bars; waits, busy nodes, queues as curves."""
     with _style():
         rows = max(1.2, 0.32 * len(results))
         figure, axes = _figure("abcd\neeff\ngggg", (12, 7 + rows), (rows, 2, 1.7))
@@ -131,7 +131,7 @@ def check_suffix(path: Path) -> None:
 
 
 def gantt(axes: Axes, schedule: Schedule, nodes: int) -> None:
-    """Each job as a bar over its nodes and its run; the darker, the longer it waited."""
+    """Draw each job as a bar over its nodes and its run; the darker, the longer it waited."""
     from matplotlib import colormaps
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import ListedColormap, LogNorm
@@ -164,7 +164,7 @@ def gantt(axes: Axes, schedule: Schedule, nodes: int) -> None:
 
 
 def utilization(axes: Axes, schedules: Sequence[Schedule], nodes: int) -> None:
-    """Busy nodes over time, each value the mean of a short while."""
+    """Draw busy nodes over time, each value the mean of a short while."""
     for number, schedule in enumerate(schedules):
         edges = _edges(schedule, _BINS if len(schedules) == 1 else _BINS_COMPARED)
         shares = [100 * value / nodes for value in means(busy_nodes(schedule), edges)]
@@ -175,7 +175,7 @@ def utilization(axes: Axes, schedules: Sequence[Schedule], nodes: int) -> None:
 
 
 def depth(axes: Axes, schedules: Sequence[Schedule]) -> None:
-    """Waiting jobs over time, each value the mean of a short while; for one schedule its maximum too."""
+    """Draw waiting jobs over time, as means of short whiles; for one schedule its maximum too."""
     for number, schedule in enumerate(schedules):
         curve, edges = queue_depth(schedule), _edges(schedule)
         if len(schedules) == 1:
@@ -189,7 +189,7 @@ def depth(axes: Axes, schedules: Sequence[Schedule]) -> None:
 
 
 def waits(axes: Axes, schedules: Sequence[Schedule]) -> None:
-    """The share of jobs that waited at most so long."""
+    """Draw the shares of jobs by maximum wait."""
     for number, schedule in enumerate(schedules):
         waited_s = sorted(
             max(start_s - submit_s, 1)
@@ -202,7 +202,7 @@ def waits(axes: Axes, schedules: Sequence[Schedule]) -> None:
 
 
 def waits_by_size(axes: Axes, schedule: Schedule) -> None:
-    """Mean waits of jobs by how many nodes they took: 1, 2, 3-4, 5-8, ..."""
+    """Draw mean waits of jobs by size: 1, 2, 3-4, 5-8, ..."""
     classes: dict[int, list[int]] = {}
     for submit_s, start_s, width in zip(
         schedule.submits, schedule.starts, schedule.widths, strict=True
@@ -217,7 +217,7 @@ def waits_by_size(axes: Axes, schedule: Schedule) -> None:
 
 
 def bars(axes: Axes, results: Sequence[Result], field: str, *, named: bool = True) -> None:
-    """One metric of several results, a bar each; waits in hours, the utilization in percent."""
+    """Draw one metric of several results as bars; waits in hours, utilization in percent."""
     factor = 100 if field == "utilization" else 1 / 3600 if field.endswith("_s") else 1
     values = [getattr(result, field) * factor for result in results]
     places = list(range(len(results)))
@@ -237,7 +237,7 @@ def bars(axes: Axes, results: Sequence[Result], field: str, *, named: bool = Tru
 
 
 def error_curves(axes: Axes, errors_s: Mapping[str, Sequence[float]]) -> None:
-    """The share of predictions that were off by at most so much, earlier or later, a curve a method."""
+    """Draw the shares of predictions by maximum error, earlier or later, one curve for each method."""
     for number, (name, errors) in enumerate(errors_s.items()):
         _shares(axes, sorted(max(abs(error), 1) for error in errors), number, name)
     _time_scale(axes)
@@ -262,7 +262,7 @@ def _steps(
 
 
 def _shares(axes: Axes, ascending: Sequence[float], number: int, name: str) -> None:
-    """How many percent of `ascending`, all above 0, are at most so much."""
+    """Draw the percentage of `ascending`, all above 0, that are at most each value."""
     # A thousand points are all that can be told apart.
     step = max(len(ascending) // 1000, 1)
     ranks = [*range(step - 1, len(ascending) - 1, step), len(ascending) - 1]

@@ -1,4 +1,4 @@
-"""How good predicted starts are: a workload is replayed by a scheduler that predicts and keeps accounts.
+"""The accuracy of predicted starts: a replay whose scheduler predicts and keeps accounts.
 
     accounts = Accounts()
     kalends.simulate(log, policy="easy", accounts=accounts)
@@ -21,7 +21,7 @@ from kalends.scheduling.prediction.predictor import PredictingScheduler, Predict
 
 METHODS: Final = ("requested", "expected", "p50", "p90")
 SHARES: Final = {"p50": 0.5, "p90": 0.9}
-"""What share of the jobs is to start by the bound."""
+"""Shares of jobs that are to start by each bound."""
 
 
 class Accounts:
@@ -29,21 +29,21 @@ class Accounts:
 
     def __init__(self) -> None:
         self.jobs = 0
-        """All that were submitted."""
+        """Number of jobs submitted."""
         self.wait_s = 0
-        """Summed over the predicted jobs, from the time of the prediction."""
+        """Sums over the predicted jobs, from the time of the prediction."""
         self.errors_s = {name: array("q") for name in METHODS}
-        """By method, in order of starts: what the error curves are drawn from."""
+        """Errors by method, in order of starts, for the error curves."""
 
     def add(self, prediction: Prediction, start_s: int) -> None:
-        """A job that was predicted has started."""
+        """Add a job that was predicted and has started."""
         self.wait_s += start_s - prediction.made_s
         told = prediction.requested_s, prediction.expected_s, prediction.p50_s, prediction.p90_s
         for name, told_s in zip(METHODS, told, strict=True):
             self.errors_s[name].append(start_s - told_s)
 
     def summary(self) -> dict[str, float]:
-        """Numbers for the results; rates are shares of 1. Only the counts where nobody waited.
+        """Return numbers for the results; rates are shares of 1. Only the counts if no job waited.
 
         - ``jobs``, ``predicted``: submitted, and told a prediction because they had to wait;
         - ``mean_wait_s`` of the predicted;
@@ -81,7 +81,7 @@ class Accounts:
         return found
 
     def coverage(self, first: int, last: int) -> tuple[float, float]:
-        """The shares of jobs that started by P50 and by P90, those with these places in order of starts."""
+        """Return the shares of jobs that started by P50 and by P90, for these places in order of starts."""
         p50, p90 = (
             sum(error_s <= 0 for error_s in part) / max(len(part), 1)
             for part in (self.errors_s[name][first:last] for name in SHARES)
@@ -89,14 +89,14 @@ class Accounts:
         return p50, p90
 
     def thirds(self) -> list[tuple[float, float]]:
-        """The coverage of P50 and P90 in each third of the predicted jobs, in order of their starts."""
+        """Return the coverage of P50 and P90 in each third of the predicted jobs, by order of starts."""
         count = len(self.errors_s["p50"])
         cuts = [count * part // 3 for part in range(4)]
         return [self.coverage(*ends) for ends in pairwise(cuts)]
 
 
 def pinball(errors_s: array[int], share: float) -> float:
-    """Summed pinball loss of bounds that promise `share`: late counts `share` a second, early the rest."""
+    """Return the summed pinball loss of bounds that promise `share`: late counts `share` a second."""
     late_s = sum(error_s for error_s in errors_s if error_s > 0)
     early_s = late_s - sum(errors_s)
     return share * late_s + (1 - share) * early_s
@@ -137,7 +137,7 @@ class Predicted(PredictingScheduler):
                 self._updated.add(told, now)
 
     def history(self, job: Job) -> list[Prediction]:
-        """What a waiting job was told at each event since its submission, if these are accounted for."""
+        """Return the predictions of a waiting job at each event since its submission, if recorded."""
         return self._told.get(job, [])
 
     def _update(self, now: int) -> None:

@@ -1,4 +1,4 @@
-"""How much of the nodes works when jobs never stop coming."""
+"""The utilization when jobs never stop coming."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kalends.simulation.kernel import replay
 
 
 def all_at_once(jobs: int, mean_run: int, draw: Random) -> Iterator[SimulatedJob]:
-    """Jobs that are all submitted at 0, of one node and with exponential run times, known beforehand."""
+    """Yield jobs all submitted at 0, of one node and with known exponential run times."""
     for number in range(jobs):
         run = max(round(draw.expovariate(1 / mean_run)), 1)
         yield SimulatedJob(id=number, submit_s=0, nodes=1, requested_s=run, run_s=run)

@@ -28,24 +28,24 @@ class Schedule:
         self.starts = array("q")
         self.ends = array("q")
         self.widths = array("q")
-        """Nodes of each job; of one that changed its size, those that it had in the end."""
+        """Nodes of each job; of a resized job, the last ones."""
         self.requested = array("q")
         """Requested times, as the user gave them."""
         self._orders = array("q")
         self._named: dict[int, Intervals] = {}
-        """The nodes of jobs that ran on named ones, by index."""
+        """Nodes of jobs that ran on named ones, by index."""
         self._pauses: dict[int, tuple[tuple[int, int], ...]] = {}
-        """When preempted jobs did not run, by index."""
+        """Times when preempted jobs did not run, by index."""
         self._sized: dict[int, list[tuple[int, int, int]]] = {}
-        """``(start_s, end_s, nodes)`` of the stretches of jobs that can change their size, by index."""
+        """Stretches ``(start_s, end_s, nodes)`` of jobs that can change their size, by index."""
         self._placed: dict[int, tuple[int, ...]] = {}
-        """How many nodes of each part jobs had, by index."""
+        """Nodes of jobs in each part, by index."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def add(self, job: SimulatedJob) -> None:
-        """One job has ended."""
+        """Add a job that has ended."""
         if job.partition is not None:
             self._named[len(self.ids)] = intervals(job.partition.nodes)
         if job.pauses:
@@ -73,7 +73,7 @@ class Schedule:
         return len({nodes for _, _, nodes in self._sized.get(index, ())}) > 1
 
     def stretches(self) -> Iterator[tuple[int, int, int, int]]:
-        """``(index, start, end, nodes)`` of every run, by index.
+        """Yield ``(index, start, end, nodes)`` of every run, by index.
 
         Of a job that was preempted or changed its size there is one for each time in between.
         """
@@ -89,7 +89,7 @@ class Schedule:
             yield index, start_s, end_s, nodes
 
     def on_nodes(self, nodes: int) -> list[tuple[int, int, int, Intervals]]:
-        """``(index, start, end, nodes)`` of the stretches in order of starts: on which of `nodes` each ran.
+        """Return ``(index, start, end, nodes)`` of the stretches by start: on which of `nodes` each ran.
 
         Where the machine only counts its nodes, a run gets the lowest numbers that are free at its
         start: one way to give them numbers, and always the same. In a grid they are those of its parts,

@@ -1,4 +1,4 @@
-"""Where the jobs of a replay come from: a log, a list, a generator; only those that can run."""
+"""Sources of the jobs of a replay: a log, a list, a generator; only jobs that can run."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Source:
 
     @property
     def expected(self) -> int | None:
-        """How many jobs there are, more or less; None: nobody knows."""
+        """Approximate number of jobs; None: unknown."""
         if self.log is None:
             return self._count
         said = (self.log.header.get(name, "") for name in ("MaxRecords", "MaxJobs"))
@@ -145,7 +145,7 @@ class Source:
 
 
 def nodes_in_header(path: str | Path) -> int:
-    """How many processors the log's header says that its machine has.
+    """Return the number of processors in the log's header.
 
     Raises `InvalidInput` if it says nothing, and for a file that cannot be read.
     """

@@ -1,4 +1,4 @@
-"""What users were told when they would start, and how wrong it was (Gehring and Ramme 1996, section 4)."""
+"""Start estimates at submission and their errors (Gehring and Ramme 1996, section 4)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from kalends.scheduling.scheduler import Scheduler
 
 
 class EstimatingScheduler(Scheduler):
-    """Notes the estimated start of every job twice: when it is submitted, and when it leaves the
-    waiting room. Both by `Job.order`."""
+    """A scheduler that notes the estimated start of every job when it is submitted, and when it leaves
+    the waiting room. Both by `Job.order`.
+    """
 
     def __init__(self, policy: LevelPolicy) -> None:
         super().__init__(policy)
@@ -31,7 +32,7 @@ class EstimatingScheduler(Scheduler):
 
 
 def mean_error_value(errors_s: Sequence[int]) -> float:
-    """EV = 100 / (N * E_max) * sum |t_configured - t_estimated|: the mean error, in percent of the largest.
+    """Return EV = 100 / (N * E_max) * sum |t_configured - t_estimated|, in percent of the largest error.
 
     0 where there is no error at all.
     """
@@ -41,7 +42,7 @@ def mean_error_value(errors_s: Sequence[int]) -> float:
 
 
 def error_classes(errors_s: Sequence[int], classes: int = 10) -> list[int]:
-    """How many errors lie in each of so many equal classes up to the largest one (Fig. 14 and 15)."""
+    """Count the errors in each of so many equal classes up to the largest one (Fig. 14 and 15)."""
     sizes = [abs(error) for error in errors_s]
     largest = max(sizes, default=0)
     counts = [0] * classes

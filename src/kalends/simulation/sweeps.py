@@ -20,7 +20,7 @@ from kalends.simulation.experiment import Result, simulate
 from kalends.simulation.source import Workload
 
 REPLAYS_MAX: Final = 100_000
-"""More than a sweep is ever wanted for; a number mistyped."""
+"""Maximum number of replays, above which it is a typing error."""
 
 DASK_WAIT_S: Final = 10
 
@@ -123,7 +123,7 @@ def _replayed(replay: _Replay) -> Result:
 
 @contextmanager
 def _runner(dask: str | None, cores: int, count: int) -> Iterator[_Run]:
-    """What runs replays and yields their results in the same order."""
+    """Yield a function that runs replays and yields their results in the same order."""
     if dask is not None:
         with _on_dask(dask) as run:
             yield run

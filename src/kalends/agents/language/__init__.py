@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> str:
-    """`ENGINE` is looked up when it is first asked for: a worker never does."""
+    """Look up `ENGINE` when it is first asked for, because a worker never does."""
     if name == "ENGINE":
         from kalends.agents.language.version import ENGINE
 

@@ -1,4 +1,4 @@
-"""What may leave a run: plain data of exact types, of bounded depth, count and size.
+"""Results that may leave a run: plain data of exact types, of bounded depth, count and size.
 
 Exact, because whoever receives it trusts the types; bounded, because it is stored and sent.
 """
@@ -18,19 +18,19 @@ _INTEGER_BITS: Final = 64
 
 
 class NotPlain(Exception):
-    """Not data that can be handed over; `code` is the code of a run with such an answer."""
+    """Data that cannot be handed over; `code` is the code of a run with such an answer."""
 
     code: str = "bad-result"
 
 
 class TooMuch(NotPlain):
-    """Too deep, too many items, or too long."""
+    """Data that is too deep, too long, or has too many items."""
 
     code = "limit-output"
 
 
 class _Allowance:
-    """What may still come; packed sizes are those of MessagePack at most."""
+    """The remaining allowance; packed sizes are upper bounds of MessagePack's."""
 
     def __init__(self, size_bytes: int) -> None:
         self.items = limits.ANSWER_ITEMS_MAX

@@ -11,7 +11,7 @@ from kalends.agents.language.values import integer, items_of, key, kind, roomy, 
 
 _ABSENT: Any = object()
 _INTEGER_CHARS_MAX = 600
-"""More characters than any integer of so many bits needs, in any base."""
+"""More characters than any allowed integer needs, in any base."""
 
 
 def builtin_functions(meter: Meter, add: Guard, text: Guard) -> dict[str, Guard]:
@@ -140,7 +140,7 @@ def _collections(meter: Meter) -> dict[str, Guard]:
 
 
 def ordered(meter: Meter, items: list[Any], key_function: Any, *, reverse: bool) -> list[Any]:
-    """`items` sorted, stable, by what `key_function` says of each; the sort is paid for."""
+    """Return `items` sorted, stable, by `key_function`; the sort is paid for."""
     keys = items if key_function is None else [key_function(item) for item in items]
     heavy = sum(weight(meter, one) for one in keys)
     meter.charge(heavy * (len(keys).bit_length() // 4))
@@ -171,7 +171,7 @@ def _choices(meter: Meter) -> dict[str, Guard]:
 
 def _summing(meter: Meter, add: Guard) -> Guard:
     def sum_(values: Any, /, start: Any = 0) -> Any:
-        """From left to right: Python 3.12 adds floats in another way than 3.11."""
+        """Add from left to right, because Python 3.12 adds floats in another way than 3.11."""
         total = start
         for value in items_of(meter, values):
             total = add(total, value)

@@ -1,4 +1,4 @@
-"""Is this a script? Every rule that a source breaks, all at once, by reading its syntax tree.
+"""The check of a source: every violation of the language at once, by its syntax tree.
 
 What is not on a list here is refused: syntax that a later Python brings is unknown until somebody
 has thought about it.
@@ -56,7 +56,7 @@ _AS_WRITTEN: Final = {
     "no-operator": "the operator `@`",
     "no-annotation": "a type behind a name",
 }
-"""What authors have written, for they need not know the names of Python's syntax tree."""
+"""Names for what authors have written, who need not know those of Python's syntax tree."""
 
 _SILENT: Final = frozenset({"alias", "ExceptHandler", "withitem", "Del", "match_case"})
 """Parts of refused statements: the statement is reported, once."""

@@ -16,7 +16,7 @@ from kalends.agents.language.texts import printable
 from kalends.agents.language.values import kind
 
 ZoneTables = Mapping[str, Sequence[Sequence[int]]]
-"""For each zone: ``(from_s, offset_s)``, ascending. Before the first, its offset holds, too."""
+"""Offsets of each zone, ``(from_s, offset_s)``, ascending; the first also holds before its time."""
 
 MINUTE_S: Final = 60
 HOUR_S: Final = 3_600
@@ -26,7 +26,7 @@ _CLOCK: Final = re.compile(r"([01][0-9]|2[0-4]):([0-5][0-9])")
 
 
 def amount(value: Any, unit_s: int) -> int:
-    """So many units, in whole seconds. Raises `TypeError` or `ValueError`."""
+    """Return a number of units in whole seconds. Raises `TypeError` or `ValueError`."""
     if type(value) not in (int, float):
         raise TypeError(f"an amount of time is a number, not {kind(value)}")
     if not -_AMOUNT_MAX <= value <= _AMOUNT_MAX or value * unit_s != int(value * unit_s):
@@ -37,7 +37,7 @@ def amount(value: Any, unit_s: int) -> int:
 
 
 class Clock(NamedTuple):
-    """One zone: from each of `changes_s` on, the wall shows UTC plus the offset at the same place."""
+    """One zone: from each of `changes_s` on, local time is UTC plus the offset at the same index."""
 
     changes_s: Sequence[int]
     offsets_s: Sequence[int]
@@ -47,13 +47,13 @@ class Clock(NamedTuple):
         return cls([from_s for from_s, _ in table], [offset_s for _, offset_s in table])
 
     def local_s(self, time_s: int) -> int:
-        """What `time_s` is on the wall, counted as if the zone were UTC."""
+        """Return the local time at `time_s`, counted as if the zone were UTC."""
         number = bisect_right(self.changes_s, time_s)
         return time_s + self.offsets_s[max(0, number - 1)]
 
 
 def date_of(days: int) -> tuple[int, int, int]:
-    """Year, month and day of so many days after 1970-01-01, in the Gregorian calendar.
+    """Return year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
 
     Counts in eras of 400 years that begin in March, so that a leap day is the last of its year: H.
     Hinnant, "chrono-compatible low-level date algorithms".
@@ -70,7 +70,7 @@ def date_of(days: int) -> tuple[int, int, int]:
 
 
 def clock_minutes(text: Any) -> int:
-    """Minutes since midnight of "09:30"; "24:00" is the end of the day. Raises `ValueError`."""
+    """Return the minutes since midnight of "09:30"; "24:00" ends the day. Raises `ValueError`."""
     match = _CLOCK.fullmatch(text) if type(text) is str else None
     if match is None or text > "24:00":
         raise ValueError('a time of day is written "09:30"')

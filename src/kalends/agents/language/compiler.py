@@ -1,4 +1,4 @@
-"""From source to bytecode whose every piece of work is guarded."""
+"""Compilation of source to bytecode whose every piece of work is guarded."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _talking(meter: Meter, inbox: list[Any], sent: list[Any]) -> dict[str, Calla
     waiting = inbox[::-1]
 
     def send(value: Any, /) -> None:
-        """Copied at once: what a script changes later does not change what it has said."""
+        """Send a copy, so that later changes by the script do not change the message."""
         meter.charge(10)
         if len(sent) >= MESSAGES_MAX:
             raise ValueError(f"a run sends at most {MESSAGES_MAX} messages")

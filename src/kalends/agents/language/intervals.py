@@ -11,7 +11,7 @@ from kalends.agents.language.values import items_of, kind
 
 
 def overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    """Do they share a moment? Intervals that only touch do not, and neither do empty ones."""
+    """Return whether they share a moment; touching and empty intervals do not."""
     return max(a[0], b[0]) < min(a[1], b[1])
 
 
@@ -44,7 +44,7 @@ def between(intervals: list[tuple[int, int]], start: int, end: int) -> list[list
 
 
 def moment(value: Any) -> int:
-    """`value`, as seconds since 1970. Raises `TypeError` or `ValueError`, which say what it is."""
+    """Return `value` as seconds since 1970. Raises `TypeError` or `ValueError`, which name it."""
     if type(value) is not int:
         raise TypeError(f"a time is an integer of seconds, not {kind(value)}")
     if not 0 <= value <= limits.TIME_S_MAX:
@@ -53,7 +53,7 @@ def moment(value: Any) -> int:
 
 
 def interval(value: Any) -> tuple[int, int]:
-    """`value`, as ``(start, end)``. Raises `TypeError`, `KeyError` or `ValueError`."""
+    """Return `value` as ``(start, end)``. Raises `TypeError`, `KeyError` or `ValueError`."""
     if type(value) is dict:
         if "start" not in value or "end" not in value:
             raise KeyError('an interval has "start" and "end"')
@@ -68,7 +68,7 @@ def interval(value: Any) -> tuple[int, int]:
 
 
 def interval_helpers(meter: Meter) -> dict[str, Callable[..., Any]]:
-    """`overlaps`, `merge` and `gaps`, paid for."""
+    """Return `overlaps`, `merge` and `gaps`, paid for."""
 
     def read(values: Any) -> list[tuple[int, int]]:
         found = items_of(meter, values)

@@ -1,4 +1,4 @@
-"""What a worker does: check a source, or run it, and hand over one result.
+"""The job of a worker: check a source, or run it, and hand over one result.
 
 A result is a dict of plain data with the fields of `kalends.agents.runs.Outcome` and `Checked`. Every
 end that a script can come to is a result: nothing that it does is raised here.
@@ -105,7 +105,7 @@ def _code_of(job: dict[str, Any]) -> CodeType:
 
 
 def _called(code: CodeType, names: dict[str, Any], function: str, arguments: list[Any]) -> Any:
-    """What the function of the script returns; Python's own limit of recursion is out of the way."""
+    """Return the result of the script's function, without Python's own recursion limit."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(_stack_depth() + _FRAMES_PER_CALL * limits.CALLS_MAX)
     try:

@@ -40,19 +40,19 @@ ANSWER_TEXT_BYTES_MAX: Final = 8 * 1024
 ANSWER_BYTES_MAX: Final = 256 * 1024
 
 DETAIL_CHARS_MAX: Final = 200
-"""Of an error's text."""
+"""Characters of an error's text."""
 
 NODES_PER_STEP: Final = 4
 """A pass through code costs one step, and one more for every so many nodes of it."""
 
 DISPLAY_NODES: Final = 16
-"""What a list, dict or function that is made counts as, for the memory it takes."""
+"""Price of making a list, dict or function, for its memory."""
 
 GUARDED_NODES: Final = 8
-"""What a call or a comparison counts as, for the guard that it passes."""
+"""Price of a call or a comparison, for its guard."""
 
 KEY_STEPS: Final = 4
-"""What a key that is put into a dict costs, for the memory it takes."""
+"""Price of a key that is put into a dict, for its memory."""
 
 CHARS_PER_STEP_BITS: Final = 4
 """Work on text costs one step for 2 to the power of this characters."""

@@ -28,13 +28,13 @@ class Meter:
         return self._steps_max - max(0, self.left)
 
     def charge(self, steps: int) -> None:
-        """Pay `steps`, or come to an end."""
+        """Pay `steps`, or end the run."""
         self.left -= steps
         if self.left < 0:
             self._exhausted()
 
     def charge_text(self, chars: int) -> None:
-        """Pay for going over so many characters."""
+        """Pay for a pass over this number of characters."""
         self.charge(1 + (chars >> limits.CHARS_PER_STEP_BITS))
 
     def enter(self, steps: int) -> None:

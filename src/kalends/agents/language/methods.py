@@ -13,11 +13,11 @@ from kalends.agents.language.vocabulary import STR_METHODS
 
 _ABSENT: Any = object()
 _MOVED_PER_STEP = 64
-"""Items that make room in a list for one step."""
+"""Items moved in a list for one step."""
 
 
 def method_guard(meter: Meter) -> Guard:
-    """``_method_(value, name, ...)`` calls the method of exactly this type, or raises `TypeError`."""
+    """Return ``_method_(value, name, ...)``, the method of this exact type; raises `TypeError`."""
     tables: dict[type, dict[str, Guard]] = {
         str: _text_methods(meter),
         list: {**_searching(meter), **_list_methods(meter)},
@@ -36,7 +36,7 @@ def method_guard(meter: Meter) -> Guard:
 
 
 def _sought(value: Any) -> int:
-    """What each character may be compared with, at worst, when `value` is looked for."""
+    """Return the worst number of comparisons of each character in a search for `value`."""
     if type(value) is tuple:
         return len(value) + sum(len(one) for one in value if type(one) is str)
     return len(value) if type(value) is str else 0
@@ -44,7 +44,7 @@ def _sought(value: Any) -> int:
 
 def _text_methods(meter: Meter) -> dict[str, Guard]:
     def plain(name: str) -> Guard:
-        """Methods whose work and result are bounded by the text they are called on."""
+        """Return the methods whose work and result are bounded by their text."""
         native = getattr(str, name)
 
         def guard(text: str, /, *arguments: Any, **named: Any) -> Any:
@@ -81,7 +81,7 @@ def _text_methods(meter: Meter) -> dict[str, Guard]:
 
 
 def _searching(meter: Meter) -> dict[str, Guard]:
-    """What lists and tuples share."""
+    """Return the common methods of lists and tuples."""
 
     def count(values: Any, wanted: Any, /) -> int:
         meter.charge(len(values) * weight(meter, wanted))
@@ -94,7 +94,7 @@ def _searching(meter: Meter) -> dict[str, Guard]:
 
 
 def position(meter: Meter, values: Any, wanted: Any) -> int:
-    """Of the first equal item. Raises `ValueError`, without the text of anything, if there is none."""
+    """Return the index of the first equal item. Raises `ValueError` without any text of items."""
     meter.charge(2 * len(values) * weight(meter, wanted))
     if wanted not in values:
         raise ValueError("this is not among the items")
@@ -203,7 +203,7 @@ def _dict_methods(meter: Meter) -> dict[str, Guard]:
 
 
 def missing(wanted: Any) -> str:
-    """What the error for a missing key says of it, whatever its size."""
+    """Describe a missing key, whatever its size."""
     if type(wanted) is str:
         return f"there is no key {wanted[:100]!r}"
     return (

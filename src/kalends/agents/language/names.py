@@ -16,12 +16,12 @@ def parameters(function: ast.FunctionDef | ast.Lambda | ast.AsyncFunctionDef) ->
 
 
 def bound_in(body: Iterable[ast.AST]) -> set[str]:
-    """Names that `body` binds in its own scope: assigned, looped over, or defined."""
+    """Return the names that `body` binds in its own scope: assigned, looped over, or defined."""
     return {name for node in body for name in _bound(node, in_comprehension=False)}
 
 
 def targets_of(generators: Iterable[ast.comprehension]) -> set[str]:
-    """Names that exist only within a comprehension."""
+    """Return the names that exist only within a comprehension."""
     return {
         node.id
         for generator in generators

@@ -110,7 +110,7 @@ def binary_guards(meter: Meter) -> dict[str, Guard]:
 
 
 def augmented_guard(meter: Meter, binary: dict[str, Guard]) -> Guard:
-    """``name op= value``: lists and dicts are changed in place, as Python does."""
+    """Return ``name op= value``, which changes lists and dicts in place, as Python does."""
 
     def augmented(symbol: str, a: Any, b: Any, /) -> Any:
         operate = symbol.removesuffix("=")
@@ -161,7 +161,7 @@ def comparison_guards(meter: Meter) -> dict[str, Guard]:
 
 
 def chain_guard(comparisons: dict[str, Guard]) -> Guard:
-    """``a < b <= c``: later values come as functions, so that they are asked for only if they count."""
+    """Return ``a < b <= c``, whose later values are functions, called only if they count."""
 
     def chain(left: Any, symbol: str, right: Any, /, *rest: Any) -> bool:
         if not comparisons[symbol](left, right):

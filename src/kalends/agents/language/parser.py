@@ -1,4 +1,4 @@
-"""From text to a syntax tree of bounded size, whatever the text is.
+"""Parsing of any text to a syntax tree of bounded size.
 
 Python's parser gives up on hostile text with any of four exceptions; each becomes a violation here.
 """
@@ -14,7 +14,7 @@ from kalends.agents.language import limits
 from kalends.agents.language.rules import Violation, violation
 
 SCRIPT_FILE: Final = "<agent>"
-"""What tracebacks call the script."""
+"""The script's name in tracebacks."""
 
 _LINE_END: Final = re.compile("\r\n|\r|\n")
 
@@ -26,7 +26,7 @@ class Source:
         self._lines = [line.encode("utf-8", "replace") for line in _LINE_END.split(text)]
 
     def violation(self, node: ast.AST, rule: str, wrong: str) -> Violation:
-        """`rule` is broken at `node`."""
+        """Return a violation of `rule` at `node`."""
         line = max(1, getattr(node, "lineno", 1))
         before_bytes = getattr(node, "col_offset", 0)
         text = self._lines[line - 1] if line <= len(self._lines) else b""
@@ -58,7 +58,7 @@ def parse(source: str) -> ast.Module | Violation:
 
 
 def compiles(tree: ast.Module) -> Violation | None:
-    """What Python finds only when it compiles, such as a `break` outside of a loop."""
+    """Check what Python finds only when it compiles, such as a `break` outside of a loop."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -81,7 +81,7 @@ def syntax_violation(error: SyntaxError) -> Violation:
 
 
 def _bounded(source: str, tree: ast.Module) -> ast.Module | Violation:
-    """Without recursion: the tree may be deeper than Python's stack."""
+    """Walk without recursion, because the tree may be deeper than Python's stack."""
     level: list[ast.AST] = [tree]
     nodes = depth = 0
     while level:

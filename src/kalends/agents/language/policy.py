@@ -1,4 +1,4 @@
-"""How a checked script is rewritten, so that every piece of work passes a guard and is paid for.
+"""Rewriting of a checked script, so that every piece of work passes a guard and is paid for.
 
 A subclass of RestrictedPython's transformer: what the checker has let through is judged once more by
 its rules, and whatever it does not know is an error. In place of its guards of attributes, unpacking
@@ -77,7 +77,7 @@ _MAKES: Final = (
 
 
 def steps_of(*parts: ast.AST) -> int:
-    """What one pass through this code costs: bounded work between two guards is paid for here."""
+    """Return the cost of one pass through this code, which pays for bounded work between two guards."""
     nodes = 0
     for part in parts:
         for node in ast.walk(part):
@@ -95,7 +95,7 @@ def _call(name: str, *arguments: ast.expr) -> ast.Call:
 
 
 def _placed(node: Any, like: ast.AST) -> Any:
-    """`node`, and all that is new in it, at the place of `like`."""
+    """Return `node` with its new parts at the place of `like`."""
     ast.copy_location(node, like)
     return ast.fix_missing_locations(node)
 
@@ -212,7 +212,7 @@ class Policy(RestrictingNodeTransformer):
     # Statements.
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        """Python unpacks by itself: whatever is unpacked is finite, and at once at hand."""
+        """Leave it as it is: Python unpacks by itself, and only finite values."""
         return cast(ast.AST, self.node_contents_visit(node))
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:

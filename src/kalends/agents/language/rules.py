@@ -10,13 +10,13 @@ from kalends.agents.language import limits
 
 
 class Violation(NamedTuple):
-    """One broken rule and its place; lines and columns count from 1, columns in characters."""
+    """One violation and its place; lines and columns count from 1, columns in characters."""
 
     line: int
     column: int
     rule: str
     detail: str
-    """What is wrong, and what to write instead."""
+    """What is wrong, and the remedy."""
 
 
 REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
@@ -65,5 +65,5 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def violation(line: int, column: int, rule: str, wrong: str) -> Violation:
-    """`rule` is broken at this place: `wrong` says how, the rule's remedy follows."""
+    """Return a violation of `rule` at this place: `wrong` describes it, the rule's remedy follows."""
     return Violation(max(1, line), max(1, column), rule, f"{wrong[:150]}; {REMEDIES[rule]}")

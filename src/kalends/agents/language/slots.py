@@ -11,7 +11,7 @@ from kalends.agents.language.values import items_of, kind, roomy
 
 
 def slot_helpers(meter: Meter) -> dict[str, Callable[..., Any]]:
-    """`together` and `ids`, paid for."""
+    """Return `together` and `ids`, paid for."""
 
     def together(view: Any, request: Any, /) -> list[list[Any]]:
         slots = _paid(meter, view, "slots")

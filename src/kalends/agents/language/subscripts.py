@@ -37,7 +37,7 @@ class _Writer:
 
 
 def subscript_guards(meter: Meter) -> dict[str, Guard]:
-    """`_getiter_`, `_getitem_`, `_write_` and `_key_`."""
+    """Return `_getiter_`, `_getitem_`, `_write_` and `_key_`."""
 
     def iterated(values: Any, steps: int, /) -> Any:
         """Return a copy of what can change, so that a loop ends; each turn costs `steps`, paid at once."""

@@ -18,7 +18,7 @@ _SPECIFICATION: Final = re.compile(
     r"(?:.?[<>=^])?[-+ ]?z?#?0?(?P<width>[0-9]{0,4})[,_]?(?:\.(?P<precision>[0-9]{1,4}))?[bdoxXeEfFgGs%]?",
     re.DOTALL,
 )
-"""Format specifications of Python, without `n` (the host's locale) and `c`."""
+"""Python's format specifications, without `n` (the host's locale) and `c`."""
 
 
 def printable(text: str, chars_max: int) -> str:
@@ -31,7 +31,7 @@ def printable(text: str, chars_max: int) -> str:
 
 
 def text_guards(meter: Meter) -> dict[str, Guard]:
-    """`_text_` (also the builtin `str`), `_format_` and `_joined_`."""
+    """Return `_text_` (also the builtin `str`), `_format_` and `_joined_`."""
 
     def text(value: Any = "", /) -> str:
         if type(value) is str:

@@ -18,27 +18,27 @@ INTEGER_MAX: Final = 1 << limits.INTEGER_BITS_MAX
 
 
 def kind(value: object) -> str:
-    """What a script's author calls the type of `value`."""
+    """Return the name of the type of `value` for a script's author."""
     name = type(value).__name__
     return "function" if callable(value) else "None" if value is None else name
 
 
 def integer(value: int) -> int:
-    """`value`. Raises `OverflowError` where it has too many bits."""
+    """Return `value`. Raises `OverflowError` if it has too many bits."""
     if -INTEGER_MAX < value < INTEGER_MAX:
         return value
     raise OverflowError(f"an integer of more than {limits.INTEGER_BITS_MAX} bits")
 
 
 def fitting(chars: int) -> int:
-    """`chars`. Raises `OverflowError` where a text would be too long."""
+    """Return `chars`. Raises `OverflowError` if a text would be too long."""
     if chars > limits.TEXT_CHARS_MAX:
         raise OverflowError(f"a text of more than {limits.TEXT_CHARS_MAX:,} characters")
     return chars
 
 
 def roomy(items: int) -> int:
-    """`items`. Raises `OverflowError` where a list, tuple, range or dict would be too long."""
+    """Return `items`. Raises `OverflowError` if a list, tuple, range or dict would be too long."""
     if items > limits.ITEMS_MAX:
         raise OverflowError(f"more than {limits.ITEMS_MAX:,} items")
     return items
@@ -53,7 +53,7 @@ def items_of(meter: Meter, value: Any) -> list[Any]:
 
 
 def weight(meter: Meter, value: object) -> int:
-    """Comparisons that `value` takes part in once: 1, or as many as it holds. Paid for.
+    """Return the comparisons in which `value` takes part at once: 1, or one for each item. Paid for.
 
     Raises `RecursionError` where it is nested too deep to be compared.
     """
@@ -83,7 +83,7 @@ def _walk(meter: Meter, value: Any, depth: int) -> int:
 
 
 def key(meter: Meter, value: Any) -> Any:
-    """`value`, as the key of a dict. Raises `TypeError` where it cannot be one.
+    """Return `value` as the key of a dict. Raises `TypeError` if it cannot be one.
 
     Keys are plain and flat enough: hashing a deep tuple would end the interpreter.
     """

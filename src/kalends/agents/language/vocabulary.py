@@ -16,7 +16,7 @@ BUILTINS: Final = words(
 )
 
 EXCEPTIONS: Final = frozenset({"Exception", "KeyError", "ValueError"})
-"""For ``raise``, and for nothing else."""
+"""Exceptions for ``raise`` only."""
 
 HELPERS: Final = words(
     "by clock days gaps hours ids local_date merge minutes overlaps receive send time_of_day "

@@ -36,5 +36,5 @@ def source(name: str) -> str:
 
 
 def summary(name: str) -> str:
-    """What the script `name` does, in a line; raises as `source`."""
+    """Return a one-line summary of the script `name`; raises as `source`."""
     return (ast.get_docstring(ast.parse(source(name))) or "").partition("\n")[0]

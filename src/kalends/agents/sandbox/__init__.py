@@ -1,4 +1,4 @@
-"""Where scripts run: single-use processes that can do nothing but compute, and whoever starts them.
+"""The sandbox: single-use processes that can do nothing but compute, and their parents.
 
     host (server) ── SEQPACKET ──> zygote: clean, warmed up, holds no secret, reads nothing of an agent
       │  <── worker's pid, pidfd, socket; and how it ended      │ fork, spares ahead of need

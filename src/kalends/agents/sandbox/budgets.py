@@ -1,4 +1,4 @@
-"""What a user may take over time: processor seconds per minute, and nothing for a while after an attack.
+"""Budgets of users: processor seconds per minute, and a ban after an attack.
 
 Pure: `now` is seconds of one clock that does not run backwards. What has grown back to full is
 forgotten, so both remember only users who have run something lately.
@@ -16,7 +16,7 @@ SWEEP_EVERY: Final = 1_024
 
 
 class Budgets:
-    """Of every user: up to `cpu_s_per_minute`, which grow back evenly within a minute.
+    """Processor time of every user: up to `cpu_s_per_minute`, which grow back evenly within a minute.
 
     The last run before it is used up may overdraw it; what is owed has to grow back, too.
     """
@@ -28,20 +28,20 @@ class Budgets:
         self._charges = 0
 
     def __len__(self) -> int:
-        """Users who are remembered."""
+        """Return the number of users remembered."""
         return len(self._spent)
 
     def left_s(self, user: str, now: float) -> float:
-        """Processor seconds that `user` has left; negative when overdrawn."""
+        """Return the processor seconds that `user` has left; negative when overdrawn."""
         return self._full_s - self._owed_s(user, now)
 
     def wait_s(self, user: str, now: float) -> float:
-        """0 when `user` may run something now, else in how long there is enough to be worth it."""
+        """Return 0 if `user` may run something now, else the seconds until there is enough."""
         left_s = self.left_s(user, now)
         return 0.0 if left_s > 0 else (ENOUGH * self._full_s - left_s) / self._rate
 
     def charge(self, user: str, cpu_s: float, now: float) -> None:
-        """`user` has used `cpu_s`."""
+        """Charge `user` with `cpu_s`."""
         self._spent[user] = (self._owed_s(user, now) + cpu_s, now)
         self._charges += 1
         if self._charges % SWEEP_EVERY == 0:
@@ -62,14 +62,14 @@ class Suspensions:
         self._until: dict[str, float] = {}
 
     def __len__(self) -> int:
-        """Users who are remembered."""
+        """Return the number of users remembered."""
         return len(self._until)
 
     def suspend(self, user: str, now: float) -> None:
-        """From `now` on; a second attack counts from then."""
+        """Suspend `user` from `now` on; a second attack counts from then."""
         self._until = {name: until for name, until in self._until.items() if until > now}
         self._until[user] = now + self._length_s
 
     def wait_s(self, user: str, now: float) -> float:
-        """0 when `user` may run something now, else in how long."""
+        """Return 0 if `user` may run something now, else the seconds until then."""
         return max(0.0, self._until.get(user, now) - now)

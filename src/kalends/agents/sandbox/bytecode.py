@@ -19,7 +19,7 @@ class Compiled(NamedTuple):
 
 
 class BytecodeCache:
-    """At most `bytes_max` of bytecode; what was not used for longest goes first."""
+    """At most `bytes_max` of bytecode; the least recently used is dropped first."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -34,7 +34,7 @@ class BytecodeCache:
         return self._bytes
 
     def get(self, source: str, engine: str) -> Compiled | None:
-        """What `engine` has made of `source`, if that is still known."""
+        """Return the bytecode of `source` by `engine`, if still known."""
         key = _key(source, engine)
         compiled = self._entries.get(key)
         if compiled is not None:

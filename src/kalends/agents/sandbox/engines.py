@@ -10,7 +10,7 @@ from kalends.agents.sandbox.zygote_process import SandboxUnavailable
 
 
 class Settings(Protocol):
-    """What `kalends.serving.configuration.AgentsConfiguration` says of running scripts."""
+    """The settings of `kalends.serving.configuration.AgentsConfiguration` for running scripts."""
 
     @property
     def enabled(self) -> bool: ...

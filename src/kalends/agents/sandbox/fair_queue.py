@@ -25,7 +25,7 @@ class FairQueue(Generic[T]):
         return self._length
 
     def push(self, user: str, item: T) -> bool:
-        """Queue `item`; False, and nothing is queued, when all places or all of `user` are taken."""
+        """Queue `item`; return false, and queue nothing, if all places or all of `user` are taken."""
         mine = self._users.get(user, deque())
         if self._length >= self._length_max or len(mine) >= self._per_user_max:
             return False

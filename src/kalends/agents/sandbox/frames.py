@@ -43,7 +43,7 @@ async def exchange(channel: socket.socket, body: bytes, answer_bytes_max: int) -
 
 
 def missing_bytes(received: bytes | bytearray, body_bytes_max: int) -> int:
-    """How many bytes may be read next: 0 when the frame is whole; raises `FrameTooLong`."""
+    """Return how many bytes may be read next: 0 if the frame is complete; raises `FrameTooLong`."""
     if len(received) < HEADER_BYTES:
         return HEADER_BYTES - len(received)
     length = int.from_bytes(received[:HEADER_BYTES], "big")

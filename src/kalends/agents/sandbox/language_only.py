@@ -68,7 +68,7 @@ class LanguageOnly:
         )
 
     async def close(self) -> None:
-        """Nothing is under way between two calls."""
+        """Do nothing, because nothing is under way between two calls."""
 
 
 def violations_in(result: Result) -> tuple[Violation, ...]:

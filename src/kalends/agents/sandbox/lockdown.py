@@ -1,4 +1,4 @@
-"""How a fresh process gives up everything but one descriptor, memory, and the right to exit.
+"""The way in which a fresh process gives up all but one descriptor, memory, and the right to exit.
 
 The order matters: what needs a right comes before that right is given up, and the system call filter
 is last. Standard library only, so that any Python can show that the wall holds by itself.
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from kalends.agents.sandbox import seccomp
 
 NICENESS: Final = 10
-"""Of a worker, beside servers, which have 0."""
+"""Niceness of a worker next to servers, which have 0."""
 
 PR_SET_PDEATHSIG: Final = 1
 READ_IMPLIES_EXEC: Final = 0x0040_0000
@@ -25,7 +25,7 @@ LAST_DESCRIPTOR: Final = 0xFFFF_FFFF
 
 
 class Allowance(NamedTuple):
-    """`memory_bytes` beyond what the process has mapped already, `cpu_s` from now on."""
+    """Limits of a process: `memory_bytes` beyond its present mappings, `cpu_s` from now on."""
 
     memory_bytes: int
     cpu_s: float
@@ -63,7 +63,7 @@ def die_with(parent: int) -> None:
 
 
 def address_space_bytes() -> int:
-    """How much this process has mapped: what RLIMIT_AS counts."""
+    """Return the mapped bytes of this process, as RLIMIT_AS counts them."""
     with open("/proc/self/statm", "rb") as statm:
         return int(statm.read().split()[0]) * resource.getpagesize()
 
@@ -87,14 +87,14 @@ def _limit(allowance: Allowance, mapped_bytes: int) -> None:
 
 
 def _clear_personality() -> None:
-    """On some hosts readable memory is executable without asking: not here."""
+    """Clear the personality by which readable memory is executable on some hosts."""
     personality = _libc.personality(PERSONALITY_ASK)
     if personality & READ_IMPLIES_EXEC:
         _libc.personality(personality & ~READ_IMPLIES_EXEC)
 
 
 def _close_range(first: int, last: int) -> None:
-    """close_range(2), by its number, which is the same everywhere: the C library may be older."""
+    """Call close_range(2) by its number, the same everywhere, because the C library may be older."""
     if _libc.syscall(_SYS_CLOSE_RANGE, first, last, 0) != 0:
         number = ctypes.get_errno()
         raise seccomp.Unsupported(number, f"close_range (Linux 5.9): {os.strerror(number)}")

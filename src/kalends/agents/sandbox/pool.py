@@ -22,7 +22,7 @@ AGAIN_S_MAX: Final = 5.0
 
 
 class PoolClosed(Exception):
-    """There are no workers any more."""
+    """The pool has no workers any more."""
 
 
 class Pool:
@@ -30,7 +30,7 @@ class Pool:
 
     def __init__(self, recipe: Recipe, spares: int, zygote_workers_max: int) -> None:
         self.engine = ""
-        """Version of what the workers run; the last known while there is no zygote."""
+        """Version of the workers' engine; the last known while there is no zygote."""
         self._closed = False
         self._recipe = recipe
         self._spares_wanted = spares
@@ -88,7 +88,7 @@ class Pool:
         self._refill()
 
     async def close(self) -> None:
-        """Kill every worker and end every zygote; who waits for a worker gets `PoolClosed`."""
+        """Kill every worker and end every zygote; waiting callers get `PoolClosed`."""
         self._closed = True
         if self._tending is not None:
             self._tending.cancel()
@@ -126,7 +126,7 @@ class Pool:
         worker.on_end(lambda _: self._ended(worker))
 
     def _ended(self, worker: Worker) -> None:
-        """A worker that ended before it was used: something is wrong with all of its kind."""
+        """Drop all workers of a kind, because one ended before it was used."""
         if worker in self._spares:
             self._spares.remove(worker)
             worker.close()

@@ -16,10 +16,10 @@ from kalends.core import limits
 from kalends.core.scripts import RunCode, Violation
 
 RESULT_BYTES_MAX: Final = 384 * 1024
-"""Of a run: an answer of 256 kB, and messages."""
+"""Bytes of a run's result: an answer of 256 kB, and messages."""
 
 CHECK_BYTES_MAX: Final = 2 * 1024 * 1024
-"""Of a check: the bytecode of the longest source, and every rule that it breaks."""
+"""Bytes of a check's result: the bytecode of the longest source, and every violation."""
 
 DEPTH_MAX: Final = 16
 ITEMS_MAX: Final = 20_000
@@ -42,13 +42,13 @@ SAID: Final[frozenset[RunCode]] = frozenset(
         "limit-memory",
     }
 )
-"""How a worker may say that its job ended; all other ends are seen from outside."""
+"""Ends of a job that a worker may report; all others are seen from outside."""
 
 FUNCTIONS: Final[frozenset[str]] = frozenset(get_args(Function))
 
 
 class BadResult(Exception):
-    """What came is not a result; the text says why, and holds nothing of it."""
+    """Bytes that are not a result; the text explains why, and quotes nothing of them."""
 
 
 class Result(NamedTuple):
@@ -116,7 +116,7 @@ def check_plain(value: Any) -> None:
 
 
 def printable(text: str, chars_max: int) -> str:
-    """`text` on one line, without control characters or others that do not show, cut to size."""
+    """Return `text` on one line, without control or invisible characters, cut to size."""
     return "".join(char if char.isprintable() else " " for char in text[:chars_max])
 
 

@@ -34,7 +34,7 @@ Alerted = Callable[[str, str], None]
 
 
 class SandboxLimits(NamedTuple):
-    """What one run, and one user, may use; what waits, and how many processes there are.
+    """Limits of one run and of one user, of the queue, and of the number of processes.
 
     `wall_s_max` counts from when a run's turn has come; until then it waits `wait_s_max` at most.
     Steps should end a run before processor time does, and that before wall time: only the first is
@@ -57,14 +57,14 @@ class SandboxLimits(NamedTuple):
 
 
 class Language(NamedTuple):
-    """What workers do with a job (``module:function``), and where its version is to be found."""
+    """The job of workers (``module:function``), and where to find its version."""
 
     perform: str = PERFORM
     engine: str = ENGINE
 
 
 class _Ran(NamedTuple):
-    """How a job ended; `result` only when the worker itself said so."""
+    """The end of a job; `result` only if the worker reported it."""
 
     code: RunCode
     detail: str = ""
@@ -128,7 +128,7 @@ class Sandbox:
         return self._running
 
     async def check(self, source: str, user: str) -> Checked:
-        """See `Engine.check`. What passes is compiled, and kept."""
+        """Check a script, see `Engine.check`; a valid one is compiled and kept."""
         known = self._bytecode.get(source, self.engine)
         if known is not None:
             return Checked("ok", functions=known.functions)
@@ -136,7 +136,7 @@ class Sandbox:
         return checked
 
     async def run(self, job: Job) -> Outcome:
-        """See `Engine.run`. What was not checked here before is checked first."""
+        """Run a script, see `Engine.run`, after a check if there was none here."""
         started = time.monotonic()
         known = self._bytecode.get(job.source, self.engine)
         if known is None:
@@ -163,7 +163,7 @@ class Sandbox:
         )
 
     async def close(self) -> None:
-        """See `Engine.close`. No process is left, and no descriptor."""
+        """Close, see `Engine.close`. No process is left, and no descriptor."""
         self._closed = True
         while (turn := self._queue.pop()) is not None:
             if not turn.done():
@@ -183,7 +183,7 @@ class Sandbox:
         return checked, compiled
 
     async def _perform(self, user: str, request: dict[str, Any], answer_bytes_max: int) -> _Ran:
-        """Do `request` when the turn of `user` has come; its end, however it ends."""
+        """Do `request` when it is the turn of `user`; return its end, whatever it is."""
         try:
             self._admit(user)
             async with self._turn(user):
@@ -220,7 +220,7 @@ class Sandbox:
         return ran._replace(cpu_us=max(0, ending.cpu_us - before_us))
 
     async def _converse(self, worker: Worker, body: bytes, answer_bytes_max: int) -> _Ran | None:
-        """What `worker` says, or does wrong, within its time; None when it ends without a word."""
+        """Return the result or fault of `worker` within its time; None if it ends without a result."""
         try:
             async with asyncio.timeout(self._limits.wall_s_max):
                 answer = await exchange(worker.channel, body, answer_bytes_max)
@@ -245,7 +245,7 @@ class Sandbox:
             raise _Refused("busy", "there are no workers now; try again") from None
 
     def _settle(self, user: str, ending: Ending | None, before_us: int) -> None:
-        """Charge what a worker has used; if it attacked, say so, and run no more of this user's."""
+        """Charge the use of a worker; after an attack report it and suspend this user."""
         if ending is None:
             return
         now = time.monotonic()
@@ -274,7 +274,7 @@ class Sandbox:
 
     @contextlib.asynccontextmanager
     async def _turn(self, user: str) -> AsyncIterator[None]:
-        """One of `running_max` places; raises `_Refused` when none is free in time."""
+        """Hold one of `running_max` places; raises `_Refused` if none is free in time."""
         if self._running >= self._limits.running_max:
             await self._wait(user)
         else:
@@ -286,7 +286,7 @@ class Sandbox:
             self._pass_on()
 
     async def _wait(self, user: str) -> None:
-        """Queue until somebody passes their place on."""
+        """Queue until a place is passed on."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if not self._queue.push(user, turn):
             raise _Refused("busy", "too many scripts are waiting; try again")

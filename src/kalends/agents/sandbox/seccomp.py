@@ -54,7 +54,7 @@ SECCOMP_MODE_FILTER: Final = 2
 
 
 class Unsupported(OSError):
-    """This machine or kernel has no such filter; nothing was changed that matters."""
+    """This machine or kernel has no such filter; nothing important was changed."""
 
 
 class Machine(NamedTuple):
@@ -86,7 +86,7 @@ MACHINES: Final = {
 
 
 class Instruction(NamedTuple):
-    """One ``struct sock_filter``; jumps count the instructions to leave out."""
+    """One ``struct sock_filter``; jumps count the instructions to skip."""
 
     operation: int
     if_true: int
@@ -132,7 +132,7 @@ def program(machine: Machine) -> tuple[Instruction, ...]:
 
 
 def _when(number: int, then: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
-    """`then`, which must end in returns, for the call `number`; the next instruction for others."""
+    """Return `then`, which must end in returns, for the call `number`; other calls go on."""
     return (Instruction(JUMP_EQUAL, 0, len(then), number), *then)
 
 
@@ -161,20 +161,20 @@ def program_here() -> tuple[Instruction, ...]:
 
 
 class _Program(ctypes.Structure):
-    """``struct sock_fprog``."""
+    """One ``struct sock_fprog``."""
 
     _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
 
 
 def prctl(option: int, argument: int = 0, pointer: int = 0) -> None:
-    """prctl(2) on this process; raises `Unsupported` with the kernel's reason."""
+    """Call prctl(2) on this process; raises `Unsupported` with the kernel's reason."""
     if _prctl(option, argument, pointer, 0, 0) != 0:
         number = ctypes.get_errno()
         raise Unsupported(number, f"prctl({option}): {os.strerror(number)}")
 
 
 def install(instructions: Sequence[Instruction]) -> None:
-    """Filter this process's calls from now on, for ever; raises `Unsupported` when it cannot be."""
+    """Filter this process's calls from now on, for ever; raises `Unsupported` if it cannot."""
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
     filter_program = _Program(len(instructions), code)
     prctl(PR_SET_NO_NEW_PRIVS, 1)

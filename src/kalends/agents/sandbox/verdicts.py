@@ -1,4 +1,4 @@
-"""What the end of a worker that gave no result says about its job."""
+"""Verdicts on jobs whose worker ended without a result."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ ENDED_FORM: Final = struct.Struct("=ciiq")
 PACKET_BYTES_MAX: Final = 4_096
 
 NOBODY: Final = 65_534
-"""What root becomes: the user and group of nobody on every Linux."""
+"""User and group that root becomes: nobody on every Linux."""
 
 DESCRIPTORS_MAX: Final = 1_024
 PR_SET_DUMPABLE: Final = 4
@@ -195,7 +195,7 @@ def _warm_up(perform: worker.Perform) -> bytes:
 
 
 def _become_nobody() -> None:
-    """Root is given up as soon as everything is loaded, which nobody might not be allowed to read."""
+    """Give up root once everything is loaded, which nobody might not be allowed to read."""
     if os.geteuid() == 0:
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
@@ -203,7 +203,7 @@ def _become_nobody() -> None:
 
 
 def _guard(host: int) -> None:
-    """Die with the host, let nobody look into this process, and pass no odd signals on to workers."""
+    """Die with the host, forbid inspection of this process, and pass no odd signals on to workers."""
     die_with(host)
     seccomp.prctl(PR_SET_DUMPABLE, 0)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:

@@ -28,7 +28,7 @@ PASSED_ON: Final = ("LD_LIBRARY_PATH",)
 """All of our environment that a zygote needs: some Pythons do not start without it."""
 
 CPUCLOCK_SCHED: Final = 2
-"""With a process id it makes the clock of that process, as clock_getcpuclockid(3) does."""
+"""Bits that, with a process id, make its clock, as clock_getcpuclockid(3) does."""
 
 PERFORM: Final = "kalends.agents.language.job:perform"
 ENGINE: Final = "kalends.agents.language:ENGINE"
@@ -48,7 +48,7 @@ class SandboxUnavailable(Unavailable):
 
 
 class Recipe(NamedTuple):
-    """How to make a zygote: what its workers may use, and where what they do is to be found."""
+    """How to make a zygote: the limits of its workers, and where their work is to be found."""
 
     allowance: Allowance
     perform: str = PERFORM
@@ -77,7 +77,7 @@ class Worker:
         self._pidfd = pidfd
 
     def cpu_us(self) -> int | None:
-        """Processor time so far; None when the process has ended and was buried."""
+        """Return the processor time so far; None after the process has ended and was reaped."""
         try:
             return time.clock_gettime_ns((~self.pid << 3) | CPUCLOCK_SCHED) // 1000
         except OSError:
@@ -89,7 +89,7 @@ class Worker:
 
     @property
     def ended(self) -> bool:
-        """Has the process ended, even if its zygote has not said so yet?"""
+        """Whether the process has ended, even if its zygote has not reported it."""
         if self._end.done() or self._pidfd < 0:
             return True
         ended = select.poll()
@@ -97,14 +97,14 @@ class Worker:
         return bool(ended.poll(0))
 
     def on_end(self, then: Callable[[Ending | None], None]) -> None:
-        """Have `then` called with its end, before anybody who waits for that goes on."""
+        """Call `then` with its end before anybody who waits for that goes on."""
         if self._end.done():
             then(self._end.result())
         else:
             self._heirs.append(then)
 
     def bury(self, ending: Ending | None) -> None:
-        """It has ended so; called once, by its zygote."""
+        """Record its end; called once, by its zygote."""
         self._end.set_result(ending)
         for then in self._heirs:
             then(ending)
@@ -116,7 +116,7 @@ class Worker:
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def close(self) -> None:
-        """Kill the process and forget it; for the one who has it. Calling again does nothing."""
+        """Kill the process and forget it; for its holder. A second call does nothing."""
         self.kill()
         if self._pidfd >= 0:
             os.close(self._pidfd)
@@ -164,12 +164,12 @@ class Zygote:
             raise SandboxUnavailable(f"the zygote took more than {START_S_MAX:g} s") from None
 
     def order(self) -> None:
-        """Have another worker made; it is handed to `made`, unless the zygote dies before."""
+        """Order another worker, which is passed to `made` unless the zygote dies before."""
         self.orders += 1
         self._say(program.FORK)
 
     async def witness(self) -> Ending | None:
-        """Have a worker made that makes a forbidden call, and return how it ended."""
+        """Order a worker that makes a forbidden call, and return how it ended."""
         self._say(program.WITNESS)
         either: list[asyncio.Future[Any]] = [self._witness, self.gone]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -261,7 +261,7 @@ class Zygote:
             self._control.close()
 
     def _bury(self) -> None:
-        """The process has ended: hear its last words, then let everybody know."""
+        """Record the end of the process: read its last messages, then notify everybody."""
         asyncio.get_running_loop().remove_reader(self._pidfd)
         if self._control.fileno() >= 0:
             self._hear()

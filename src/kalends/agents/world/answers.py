@@ -1,4 +1,4 @@
-"""What a script said, held against what it was shown; nothing that is not exactly right passes."""
+"""A script's answers, checked against its inputs; only exactly valid ones pass."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def recalled(answer: Any) -> bool:
 
 
 def judged(job: Job, outcome: Outcome) -> Outcome:
-    """`outcome`, or "bad-result" where its answer is not one to what `job` has shown."""
+    """Return `outcome`, or "bad-result" if its answer does not fit what `job` has shown."""
     if outcome.code != "ok":
         return outcome
     try:

@@ -25,11 +25,11 @@ from kalends.core.progressions import Beat
 from kalends.core.scripts import Starts
 
 _SLACK: Final = 2
-"""So many times the slots that may be shown are looked at, before the thinning decides."""
+"""Factor of slots examined over slots shown, before the thinning decides."""
 
 
 def on_grid(servings: Sequence[Serving], starts: Starts, count_max: int) -> set[int]:
-    """Starts of the grid at which something could be served: all, or enough to choose from evenly.
+    """Return starts of the grid at which something could be served: all, or an even choice.
 
     Where there are more than `count_max` slots at them, those come first that are on everyone's grain
     at once: few others become a reservation.
@@ -49,7 +49,7 @@ def on_grid(servings: Sequence[Serving], starts: Starts, count_max: int) -> set[
 
 
 def whole_on_grid(servings: Sequence[Serving], starts: Starts, count_max: int) -> list[int]:
-    """Starts of the grid, on everyone's grain, at which every term is served: at most `count_max`."""
+    """Return starts of the grid, on every grain, at which each term is served: at most `count_max`."""
     joint = _joint(beat for _, beat in _beats(servings, starts))
     if joint is None:
         return []
@@ -68,7 +68,7 @@ def earliest(servings: Iterable[Serving], count_max: int) -> list[int]:
 
 
 def beside_own(shown: Mapping[str, Shown], servings: Iterable[Serving]) -> list[int]:
-    """Starts that put a slot right behind or right before one of the user's own, on any resource."""
+    """Return starts that put a slot right after or before one of the user's own, on any resource."""
     own = [slot for here in shown.values() for slot in here.taken if here.is_mine(slot)]
     starts, ends = {slot.start for slot in own}, {slot.end for slot in own}
     candidates: dict[tuple[int, int, int], list[int]] = {}
@@ -88,7 +88,7 @@ def beside_own(shown: Mapping[str, Shown], servings: Iterable[Serving]) -> list[
 
 
 def bounded(commons: Sequence[int], servings: Iterable[Serving], count_max: int) -> list[int]:
-    """`commons` (sorted), or some of them, evenly, where they make many times `count_max` slots."""
+    """Return `commons` (sorted), or an even choice if they make many times `count_max` slots."""
     slots = _slots_at(commons, servings)
     if slots <= _SLACK * count_max:
         return list(commons)
@@ -107,7 +107,7 @@ def _slots_at(commons: Sequence[int], servings: Iterable[Serving]) -> int:
 
 
 def _beats(servings: Iterable[Serving], starts: Starts) -> list[tuple[Serving, Beat | None]]:
-    """For each serving the starts of the grid that are on its grain."""
+    """Return for each serving the starts of the grid that are on its grain."""
     grid = Beat(starts.step_s, starts.first % starts.step_s)
     return [(serving, grid.both(serving.beat)) for serving in servings]
 
@@ -121,7 +121,7 @@ def _joint(beats: Iterable[Beat | None]) -> Beat | None:
 
 
 def _served_together(servings: Iterable[Serving]) -> list[Range]:
-    """Where every term that is asked for here has a resource that could serve it."""
+    """Return where every term that is asked for here has a resource that could serve it."""
     by_term: dict[int, list[Serving]] = {}
     for serving in servings:
         by_term.setdefault(serving.ask.term, []).append(serving)

@@ -1,4 +1,4 @@
-"""What a site holds where no script chooses, or where the script failed."""
+"""The default choice of a site, without a script or after its failure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kalends.agents.world.offers import Offer
 
 
 def choice(offers: Sequence[Offer]) -> list[Offer]:
-    """All of `offers`, in order of preference: the earliest common start first, all its slots together.
+    """Return all of `offers` in order of preference: the earliest common start first, as a whole.
 
     Common starts at which more of the terms are served come before all others: a reservation takes
     every term.

@@ -1,4 +1,4 @@
-"""At which common starts one resource could serve what is asked of it.
+"""Common starts at which one resource could serve a demand.
 
 They are a few closed ranges (where enough units stay free for long enough), cut with one arithmetic
 progression (where the slot starts and ends on the resource's grain).
@@ -27,7 +27,7 @@ _ROUND_STEPS_S: Final = (
 
 
 def round_step_s(modulus: int, length_s: int, most: int) -> int:
-    """A multiple of `modulus`, a round one if there is one, with at most `most` starts in `length_s`."""
+    """Return a multiple of `modulus`, preferably round, with at most `most` starts in `length_s`."""
     least_s = -(-(length_s + 1) // most)
     if least_s <= modulus:
         return modulus
@@ -38,7 +38,7 @@ def round_step_s(modulus: int, length_s: int, most: int) -> int:
 
 
 class Serving(NamedTuple):
-    """`ask` could be served at the common starts of `ranges` that are on the `beat`."""
+    """Feasible starts of `ask`: the common starts of `ranges` on the `beat`."""
 
     ask: Ask
     steps: tuple[Step, ...]
@@ -46,7 +46,7 @@ class Serving(NamedTuple):
     ranges: tuple[Range, ...]
 
     def fitting(self, commons: Sequence[int]) -> list[int]:
-        """Those of `commons` (sorted) at which it could be served."""
+        """Return the `commons` (sorted) at which it could be served."""
         return [
             common
             for first, last in self.ranges
@@ -55,7 +55,7 @@ class Serving(NamedTuple):
         ]
 
     def fitting_count(self, on_beat: Sequence[int]) -> int:
-        """How many of `on_beat` (sorted, all on the beat) fit."""
+        """Count how many of `on_beat` (sorted, all on the beat) fit."""
         return sum(
             bisect_right(on_beat, last) - bisect_left(on_beat, first) for first, last in self.ranges
         )
@@ -64,7 +64,7 @@ class Serving(NamedTuple):
 def servings_of(
     shown: Mapping[str, Shown], asks: Iterable[Ask], first: int, last: int
 ) -> list[Serving]:
-    """For every ask that could be served at all: at which common starts from `first` to `last`."""
+    """Return for every feasible ask its common starts from `first` to `last`."""
     found = []
     for ask in asks:
         here = shown.get(ask.resource)
@@ -86,7 +86,7 @@ def _ranges(steps: Iterable[Step], ask: Ask, first: int, last: int) -> Iterator[
 
 
 def stretches(steps: Iterable[Step], units: int) -> Iterator[tuple[int, int]]:
-    """Where at least `units` are free: disjoint ``(start, end)`` in order, none of which touch."""
+    """Yield where at least `units` are free: disjoint ``(start, end)`` in order that do not touch."""
     begin = border = -1
     for start, end, free in steps:
         if free < units:
@@ -102,7 +102,7 @@ def stretches(steps: Iterable[Step], units: int) -> Iterator[tuple[int, int]]:
 
 
 def union(lists: Iterable[Iterable[Range]]) -> list[Range]:
-    """What lies in a range of any list, as disjoint ranges in order."""
+    """Return the union of ranges of all lists, as disjoint ranges in order."""
     merged: list[Range] = []
     for first, last in sorted(each for ranges in lists for each in ranges):
         if merged and first <= merged[-1][1] + 1:
@@ -113,7 +113,7 @@ def union(lists: Iterable[Iterable[Range]]) -> list[Range]:
 
 
 def intersection(ours: Sequence[Range], theirs: Sequence[Range]) -> list[Range]:
-    """What lies in a range of both; each is disjoint and in order, and so is the result."""
+    """Return the intersection of two lists of ranges; all are disjoint and in order."""
     shared: list[Range] = []
     left = right = 0
     while left < len(ours) and right < len(theirs):
@@ -129,7 +129,7 @@ def intersection(ours: Sequence[Range], theirs: Sequence[Range]) -> list[Range]:
 
 
 def count(beat: Beat, ranges: Iterable[Range]) -> int:
-    """How many times of `beat` lie in `ranges`."""
+    """Count the times of `beat` in `ranges`."""
     return sum(beat.number_in(first, last) for first, last in ranges)
 
 
@@ -161,7 +161,7 @@ def evenly_of(times: Sequence[int], count_max: int) -> list[int]:
 
 
 def least_free(steps: Sequence[Step], starts: Sequence[int], length_s: int) -> list[int]:
-    """For each of `starts` (ascending) the least free units during so many seconds; 0 in gaps.
+    """Return for each of `starts` (ascending) the least free units during `length_s`; 0 in gaps.
 
     One pass over both: a step leaves the `lowest` when it is over, or when one with less follows.
     """

@@ -66,7 +66,7 @@ def offers(
 
 
 def numbered(found: Iterable[Offer]) -> list[Offer]:
-    """In the order in which scripts see them, with ids from 0."""
+    """Return the slots in the order in which scripts see them, with ids from 0."""
     ordered = sorted(found, key=lambda offer: (offer.common, offer.term, offer.resource))
     return [Offer(number, *offer[1:]) for number, offer in enumerate(ordered)]
 

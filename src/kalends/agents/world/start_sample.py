@@ -38,7 +38,7 @@ def kept(
 
 
 def _spread(commons: Sequence[int], sizes: Mapping[int, int], slots_max: int) -> Iterator[int]:
-    """Some of `commons`, evenly by what they weigh, as error diffusion places dots in print.
+    """Yield some of `commons`, evenly by weight, as error diffusion places dots in print.
 
     (R. W. Floyd, L. Steinberg, An adaptive algorithm for spatial greyscale, 1976.)
     """

@@ -1,4 +1,4 @@
-"""What a script is called with: offers, calendars and the request, as plain data and nothing else.
+"""The arguments of a script: offers, calendars and the request, as plain data.
 
 Keys and lists come in one fixed order, because a script may walk through them: the same world makes
 the same bytes.
@@ -15,7 +15,7 @@ from kalends.agents.world.visible_calendar import Shown
 from kalends.core.scripts import Ask, HeldChoice, Starts
 
 Plain = dict[str, Any]
-"""None, bool, int, float, str, list and dict, all the way down."""
+"""None, bool, int, float, str, list and dict, at every level."""
 
 TAKEN_SHOWN_MAX: Final = 2_000
 """Taken slots in one view, over all its resources: the earliest."""
@@ -34,7 +34,7 @@ def choose_arguments(
     asks: Iterable[Ask], starts: Starts, text: str, arguments: Mapping[str, Any], round: int,
     held_max: int, wall_s: int,
 ) -> tuple[Plain, Plain]:  # fmt: skip
-    """``view`` and ``request`` of ``choose``; `round` counts the visits of a request from 1."""
+    """Return ``view`` and ``request`` of ``choose``; `round` counts the visits of a request from 1."""
     request = {
         "user": user,
         "text": text,
@@ -61,7 +61,7 @@ def recall_arguments(
     site: str, shown: Mapping[str, Shown], held: Iterable[HeldChoice], hold_id: int,
     asker: Asker, held_max: int, wall_s: int,
 ) -> tuple[Plain, Plain, Plain]:  # fmt: skip
-    """``slot``, ``asker`` and ``view`` of ``recall``: `hold_id` of all that is `held` is asked back.
+    """Return ``slot``, ``asker`` and ``view`` of ``recall``: `hold_id` of all that is `held` is wanted.
 
     ``free`` of these slots are the units that are free there besides. Raises `KeyError` for a
     `hold_id` that is not held.

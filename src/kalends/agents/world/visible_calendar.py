@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kalends.core.principals import Principal
 
 Step = tuple[int, int, int]
-"""``(start, end, units)``: free units during ``[start, end)``."""
+"""Free units ``(start, end, units)`` during ``[start, end)``."""
 
 TAKEN_MAX: Final = 1_000
 """Taken slots of one resource that are shown, earliest first."""
@@ -23,11 +23,11 @@ STEPS_MAX: Final = 20_000
 """Free steps that one visit looks at, over all that it asks for: some 100 ms of a server's time."""
 
 STEPS_EACH_MIN: Final = 40
-"""However much is asked for: some two weeks of a calendar that is as busy as most."""
+"""Minimum of steps, however many asks: some two weeks of a busy calendar."""
 
 
 class Shown(NamedTuple):
-    """`free` are sorted, disjoint steps that `user` could book; `taken` what stands in the way.
+    """A visible calendar: `free` are sorted, disjoint steps that `user` could book; `taken` the rest.
 
     A taken slot names its holder only where that is `user`.
     """
@@ -42,7 +42,7 @@ class Shown(NamedTuple):
 
 
 def steps_each(asks: int) -> int:
-    """How many free steps each of so many asks may look at."""
+    """Return how many free steps each of so many asks may examine."""
     return min(max(STEPS_MAX // max(asks, 1), STEPS_EACH_MIN), limits.VIEW_STEPS_MAX)
 
 
@@ -55,7 +55,7 @@ def look(
     steps_max: int = limits.VIEW_STEPS_MAX,
     kept: Sequence[Step] = (),
 ) -> Shown | None:
-    """What `principal` may see and book of `calendar` in ``[start, end)``; None where they see nothing.
+    """Return what `principal` may see and book of `calendar` in ``[start, end)``; None if nothing.
 
     Slots that only touch the window are shown, too: one may want to book next to them. At most the
     first `steps_max` free steps: what comes later is as if it were not free. Nor is what is `kept` for

@@ -15,7 +15,7 @@ from kalends.core.times import zone_named
 
 _DAY_S = 86_400
 _LENGTH_S_MAX = WINDOW_S_MAX + DURATION_S_MAX + 2 * OFFSET_S_MAX
-"""No request asks about a longer time; a visit that claims to must not cost a site seconds."""
+"""Longest time of a request; a visit that claims more must not cost a site seconds."""
 
 
 def zones_of(
@@ -24,7 +24,7 @@ def zones_of(
     last_s: int,
     arguments: Mapping[str, object] = MappingProxyType({}),
 ) -> dict[str, ClockTable]:
-    """The clocks of UTC and of every resource's zone, from a day before `first_s` to a year after `last_s`.
+    """Return the clocks of UTC and of every zone, from a day before `first_s` to a year after `last_s`.
 
     So are those of the zone that the argument ``zone`` names, if there is one of that name: users live
     elsewhere than resources. Of a longer time than any request may ask about, the end has the clock
@@ -62,7 +62,7 @@ def _changes(zone: str, year: int) -> tuple[tuple[int, int], ...]:
 
 
 def _between(zone: str, before: int, last: int) -> Iterator[tuple[int, int]]:
-    """Changes after `before` and up to `last`, a day or less later: one at most, or two that differ."""
+    """Yield changes after `before` and up to `last`, within a day: at most one, or two that differ."""
     after_s = _offset_s(zone, last)
     while (offset_s := _offset_s(zone, before)) != after_s:
         low, high = before, last

@@ -1,4 +1,4 @@
-"""What holds under every policy: all jobs once, as the log has them, and never more nodes than there are."""
+"""Rules of every policy: all jobs once, as in the log, and never more nodes than there are."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ ESTIMATES: Final = ("user", "exact", "filled")
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What was checked, and what is wrong: nothing, if `findings` is empty."""
+    """The subject and the findings of a check; no `findings` means that nothing is wrong."""
 
     policy: str
     nodes: int
@@ -53,7 +53,7 @@ class Report(msgspec.Struct, frozen=True):
     worst_s: int
     """The largest delay after a promise."""
     kinds: dict[str, int]
-    """How many findings there are of each kind."""
+    """Number of findings of each kind."""
     findings: list[Finding]
     resized: int = 0
     """Jobs that changed their nodes while they ran: it is not known which they had when, nor looked at."""

@@ -19,7 +19,7 @@ _SUBMISSION, _END, _START = 0, 1, 2
 def promises(
     runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int
 ) -> Iterator[tuple[Run, int]]:
-    """Jobs with the time at which they are to start; replays the starts that were.
+    """Yield jobs with the time at which they are to start; replays the actual starts.
 
     Each job when it is submitted, and once more if a second is over in which it was to start and did not.
     In a second submissions come first, then ends, in the order in which the runs began.
@@ -68,7 +68,7 @@ def promises(
 
 
 def late(runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int) -> tuple[int, list[Finding]]:
-    """How many jobs were promised a later time than their submission, and those that started too late."""
+    """Return the number of jobs that were to wait, and findings for late starts."""
     findings = []
     promised: dict[int, int] = {}
     for run, start_s in promises(runs, blocked, nodes):
@@ -88,7 +88,7 @@ def late(runs: Sequence[Run], blocked: Sequence[Blocked], nodes: int) -> tuple[i
 
 
 def _begin(room: Room, planned: dict[int, tuple[Run, int]], run: Run) -> None:
-    """A planned job has started when it really did."""
+    """Note that a planned job has started when it really did."""
     _, start_s = planned.pop(run.order)
     if start_s != run.start_s:
         wanted = run.request

@@ -1,4 +1,4 @@
-"""What is wrong with a schedule."""
+"""Findings: the faults of a schedule."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What a log says of one job."""
+    """A job as the log has it."""
 
     id: int
     submit_s: int
@@ -16,7 +16,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """What a result says of one job; None where it does not say."""
+    """A job as the result has it; None for unknown values."""
 
     id: int
     line: int
@@ -52,7 +52,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Blocked(msgspec.Struct, frozen=True):
-    """Nodes taken during ``[start_s, end_s)`` by no job: an advance reservation."""
+    """An advance reservation: nodes taken during ``[start_s, end_s)`` by no job."""
 
     start_s: int
     end_s: int
@@ -60,11 +60,12 @@ class Blocked(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One broken rule: which job, when, and by how much."""
+    """A broken rule: by which job, when, and by how much."""
 
     kind: str
     """missing, invented, twice, submit, nodes, early, run-time, capacity, shared, outside, partition,
-    reservation, order, idle, delayed, held-back or promise: docs/check-schedule.md explains each."""
+    reservation, order, idle, delayed, held-back or promise: docs/check-schedule.md explains each.
+    """
     job: int
     at_s: int
     by: int

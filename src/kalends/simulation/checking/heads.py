@@ -19,7 +19,7 @@ from kalends.simulation.checking.room import Room
 from kalends.simulation.checking.topologies import Topology
 
 Running = list[tuple[int, int, Run]]
-"""``(until_s, order, run)``, sorted."""
+"""Sorted ``(until_s, order, run)``."""
 
 
 class Heads:
@@ -45,7 +45,7 @@ class Heads:
         self._topology = topology
         self._running: Running = []
         self._waiting: dict[int, Run] = {}
-        """In order of submission, those that were found to be held back left out."""
+        """Jobs in order of submission, without those found to be held back."""
 
     def findings(self) -> Iterator[Finding]:
         runs, running = self._runs, self._running
@@ -98,7 +98,7 @@ class Heads:
             promise_s = shadow_s
 
     def _held_back(self, head: Run, now: int, shadow_s: int) -> Iterator[Finding]:
-        """Who could start and leave the head its promise, and does not."""
+        """Yield jobs that could start and leave the head its promise, and do not."""
         free = self._nodes - sum(each[2].request.nodes for each in self._running)
         free -= sum(each.nodes for each in self._blocked if each.start_s <= now < each.end_s)
         if free <= 0:
@@ -114,7 +114,7 @@ class Heads:
                 yield Finding("held-back", wanted.id, now, run.start_s - now, said)
 
     def _beside(self, head: Run, now: int, shadow_s: int) -> Callable[[Request], bool]:
-        """Says of a job for which there are nodes now whether the head could still start at `shadow_s`."""
+        """Return a test whether the head could still start at `shadow_s` next to a job that fits now."""
         if not self._blocked:
             later = sum(
                 run.request.nodes for until_s, _, run in self._running if until_s > shadow_s
@@ -130,7 +130,7 @@ class Heads:
         return lambda wanted: room.earliest_s(wanted.nodes, wanted.requested_s, now) == now
 
     def _shadow_s(self, head: Run, now: int, without: Sequence[Run]) -> int:
-        """When the head could start if nothing else were started; `without` some of what runs."""
+        """Return when the head could start if nothing else were started, `without` some running jobs."""
         left_out = {run.order for run in without}
         running = (
             [each for each in self._running if each[1] not in left_out]
@@ -193,7 +193,7 @@ def _by_second(runs: Sequence[Run], second: Callable[[Run], int]) -> dict[int, l
 def _broken(
     head: Run, now: int, due_s: int, shadow_s: int, started: Sequence[Run], first: bool
 ) -> Iterator[Finding]:
-    """What breaks the promise of `due_s`: jobs that `started` now, or in the end the head's own start."""
+    """Yield breaches of the promise of `due_s`: by jobs that `started` now, or by the head's own start."""
     if shadow_s > due_s:
         culprits = ", ".join(str(run.request.id) for run in started[:5]) or "none"
         said = f"could start at {due_s}, now at {shadow_s}; jobs started before it: {culprits}"

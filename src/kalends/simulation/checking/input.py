@@ -36,7 +36,7 @@ _COLUMNS: Final = {
 
 
 def read_requests(path: Path, nodes: int, estimates: str) -> list[Request]:
-    """The jobs of a log that can be simulated on `nodes` nodes, in order of submission (SC'15 filter)."""
+    """Return the jobs of a log that `nodes` nodes can run, in order of submission (SC'15 filter)."""
     found = []
     known: set[int] = set()
     for line, words in _swf_lines(path):
@@ -71,7 +71,7 @@ def read_requests(path: Path, nodes: int, estimates: str) -> list[Request]:
 
 
 def read_placements(path: Path) -> list[Placement]:
-    """The jobs of a result, in the order of the file: SWF if its lines have 18 fields, CSV otherwise."""
+    """Return the jobs of a result in the file's order: SWF if its lines have 18 fields, else CSV."""
     text = _text(path)
     first = next((line for line in io.StringIO(text) if line.strip() and line[:1] != ";"), "")
     placements = _from_csv(path, text) if "," in first else _from_swf(path)
@@ -81,7 +81,7 @@ def read_placements(path: Path) -> list[Placement]:
 
 
 def read_blocked(path: Path, log: Path) -> list[Blocked]:
-    """Advance reservations from a CSV file with columns start, end and nodes.
+    """Return advance reservations from a CSV file with columns start, end and nodes.
 
     Times are seconds of the log, or dates (UTC where no offset is written), which need the log's
     ``UnixStartTime``.
@@ -104,7 +104,7 @@ def read_blocked(path: Path, log: Path) -> list[Blocked]:
 
 
 def read_nodes(log: Path) -> int:
-    """How many nodes the log's header says that the machine has. Raises `InvalidInput` if it does not."""
+    """Return the number of nodes in the log's header. Raises `InvalidInput` if it has none."""
     nodes = _header_number(log, "MaxProcs") or _header_number(log, "MaxNodes")
     if not nodes:
         raise InvalidInput(
@@ -226,7 +226,7 @@ def _whole(word: str, path: Path, line: int) -> int:
 
 
 def _seconds(word: str, path: Path, line: int) -> int:
-    """Other simulators write decimals: to the nearest second."""
+    """Round decimals, which other simulators write, to the nearest second."""
     if not _NUMBER.fullmatch(word) or abs(float(word)) > TIME_S_MAX:
         raise _damaged(word, path, line)
     return round(float(word))

@@ -1,4 +1,4 @@
-"""What is free when, as the checker counts it."""
+"""Free nodes over time, as the checker counts them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Room:
                 self.free[at] += nodes
 
     def forget_before(self, now: int) -> None:
-        """What is over need not be kept."""
+        """Drop what is over."""
         at = bisect_right(self.times, now) - 1
         if at > 0:
             del self.times[:at], self.free[:at]

@@ -1,1 +1,1 @@
-"""Where simulated jobs come from: logs of real machines, and generators."""
+"""Sources of simulated jobs: logs of real machines, and generators."""

@@ -25,12 +25,12 @@ _NUMBER: Final = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
 
 
 class Distribution(msgspec.Struct, frozen=True):
-    """What is drawn is rounded to whole numbers, and lies between `least` and `most`."""
+    """A distribution, whose values are rounded to whole numbers between `least` and `most`."""
 
     draw: Draw
     least: float
     most: float
-    """Infinite for one without end."""
+    """The maximum, which may be infinite."""
 
 
 def exponential(random: Random, mean: float) -> float:
@@ -38,7 +38,7 @@ def exponential(random: Random, mean: float) -> float:
 
 
 def normal(random: Random) -> float:
-    """By the polar method of Marsaglia and Bray (1964), the second of each pair thrown away."""
+    """Draw by the polar method of Marsaglia and Bray (1964), without the second of each pair."""
     while True:
         x, y = 2.0 * random.random() - 1.0, 2.0 * random.random() - 1.0
         square = x * x + y * y
@@ -47,7 +47,7 @@ def normal(random: Random) -> float:
 
 
 def gamma(random: Random, shape: float, scale: float) -> float:
-    """By the method of Marsaglia and Tsang (2000)."""
+    """Draw by the method of Marsaglia and Tsang (2000)."""
     if shape < 1.0:
         lift: float = (1.0 - random.random()) ** (1.0 / shape)
         return lift * gamma(random, shape + 1.0, scale)
@@ -63,7 +63,7 @@ def gamma(random: Random, shape: float, scale: float) -> float:
 
 
 def call(text: str, where: str) -> tuple[str, list[float]]:
-    """``name(1,2.5)`` or ``name`` as the name and its numbers. Raises `InvalidInput` for anything else."""
+    """Return the name and the numbers of ``name(1,2.5)`` or ``name``. Raises `InvalidInput` otherwise."""
     found = _CALL.fullmatch(text)
     words = [word.strip() for word in found[2].split(",")] if found and found[2] else []
     if found is None or not all(map(_NUMBER.fullmatch, words)) or len(words) > ARGUMENTS_MAX:

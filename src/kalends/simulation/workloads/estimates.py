@@ -1,4 +1,4 @@
-"""How much time users request for jobs whose run times a generator knows."""
+"""Requested times for jobs whose run times a generator knows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROUND_S: Final = (
 
 
 def requested_times(text: str) -> Requested:
-    """How requested times come from run times: ``exact``, ``f(K)`` or ``round(K)``.
+    """Return the rule from run times to requested times: ``exact``, ``f(K)`` or ``round(K)``.
 
     ``f(K)`` is the f-model of Mu'alem and Feitelson (IEEE TPDS 2001, section 4): equally likely from the
     run time to K + 1 times it. ``round(K)`` rounds that up to a value that people choose, as Tsafrir,

@@ -22,7 +22,7 @@ JOBS_MAX: Final = 100_000_000
 LOAD_MAX: Final = 100.0
 
 Drawn = Iterator[tuple[float, int, int, bool]]
-"""``(submit_s, run_s, nodes, interactive)``, without end."""
+"""Endless ``(submit_s, run_s, nodes, interactive)``."""
 
 _OPTION: Final = re.compile(r"([a-z]+)=([^=,()]*(?:\([^()]*\))?)")
 _DEFAULTS: Final = {
@@ -35,7 +35,7 @@ _DEFAULTS: Final = {
 def generate(
     spec: str, *, jobs: int, nodes: int, seed: int, load: float | None = None
 ) -> Iterator[SimulatedJob]:
-    """The first `jobs` jobs of the workload that `spec` names, in order of submission, for `nodes` nodes.
+    """Return the first `jobs` jobs of the workload that `spec` names, by submission, for `nodes` nodes.
 
     ``poisson`` and ``uniform`` take ``interarrival`` (the mean gap in seconds: exponential, or equally
     likely from 0 to twice the mean), ``run`` and ``nodes`` (distributions); ``lublin`` takes ``jobs``

@@ -43,7 +43,7 @@ _rows_of: Final = msgspec.json.Decoder(_ROWS).decode
 
 
 class Block:
-    """Some job lines: their `rows`, and for each its number in `lines` and itself in `texts`.
+    """Some job lines: their `rows`, and for each its number in `lines` and its text in `texts`.
 
     `texts` is empty where nobody wants them.
     """

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final, cast
 from kalends.core.errors import InvalidInput
 
 BLOCK_BYTES: Final = 1 << 16
-"""Some 800 job lines: enough that nothing per block counts, and small beside Python itself."""
+"""Bytes of about 800 job lines: enough to hide the cost of a block, and small next to Python itself."""
 
 LINE_BYTES_MAX: Final = 1 << 12
 """A job line has about a hundred characters; what is longer than this is no log."""
@@ -25,7 +25,7 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
 def read_log_file(path: Path) -> Generator[tuple[int, bytes]]:
-    """The header (empty and ``;`` lines, maybe none), then the rest: ``(number of the first line, lines)``.
+    """Yield the header (empty and ``;`` lines), then the rest: ``(number of the first line, lines)``.
 
     Whether it is gzip, its first bytes tell, not its name. Raises `InvalidInput` for a file that cannot
     be read, ends inside its gzip data, or is no text; blocks before the damage have been handed out.

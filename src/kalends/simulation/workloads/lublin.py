@@ -35,7 +35,7 @@ _PUBLISHED_LOG_NODES: Final = 7.0
 
 
 class LublinParameters(msgspec.Struct, frozen=True):
-    """One class of jobs. Names as in the paper: alpha is a shape, beta a scale."""
+    """Parameters of one class of jobs, named as in the paper: alpha is a shape, beta a scale."""
 
     serial_share: float
     power_of_two_share: float
@@ -43,7 +43,7 @@ class LublinParameters(msgspec.Struct, frozen=True):
     log_middle: float
     log_most: float
     low_share: float
-    """Of sizes between `log_least` and `log_middle`."""
+    """Share of sizes between `log_least` and `log_middle`."""
     alpha_1: float
     beta_1: float
     alpha_2: float
@@ -52,7 +52,7 @@ class LublinParameters(msgspec.Struct, frozen=True):
     intercept: float
     """The first gamma's share is ``slope * nodes + intercept``."""
     alpha_gap: float
-    """At all hours: the paper's at rush hour times its ratio of all to rush hours."""
+    """Shape at all hours: the paper's at rush hour times its ratio of all to rush hours."""
     beta_gap: float
     alpha_cycle: float
     beta_cycle: float
@@ -79,11 +79,11 @@ CLASSES: Final = {
     "interactive": (INTERACTIVE,),
     "all": (ALL,),
 }
-"""``both`` lets batch and interactive jobs arrive side by side; ``all`` does not tell them apart."""
+"""Classes of jobs: ``both`` mixes batch and interactive jobs; ``all`` has one class."""
 
 
 def lublin(classes: str, nodes: int, random: Random) -> Iterator[tuple[float, int, int, bool]]:
-    """Endlessly ``(submit_s, run_s, nodes, interactive)`` in order of submission, from midnight on."""
+    """Yield endless ``(submit_s, run_s, nodes, interactive)`` in order of submission, from midnight on."""
     streams = [
         _stream(parameters, nodes, Random(random.getrandbits(64)), parameters is INTERACTIVE)
         for parameters in CLASSES[classes]
@@ -100,7 +100,7 @@ def _stream(
 
 
 def size_of(parameters: LublinParameters, nodes: int, random: Random) -> int:
-    """How many nodes a job asks for, on a machine of `nodes`: the published sizes are shifted to it."""
+    """Return the nodes of a job on a machine of `nodes`, to which the published sizes are shifted."""
     kind = random.random()
     if kind < parameters.serial_share:
         return 1
@@ -116,7 +116,7 @@ def size_of(parameters: LublinParameters, nodes: int, random: Random) -> int:
 
 
 def run_time_of(parameters: LublinParameters, size: int, random: Random) -> int:
-    """Whole seconds, at least 1."""
+    """Return a run time in whole seconds, at least 1."""
     short_share = parameters.slope * size + parameters.intercept
     while True:
         if random.random() < short_share:
@@ -128,7 +128,7 @@ def run_time_of(parameters: LublinParameters, size: int, random: Random) -> int:
 
 
 def arrivals(parameters: LublinParameters, random: Random) -> Iterator[float]:
-    """Endlessly the times of arrival: each gap buys time, which costs more in busier half hours."""
+    """Yield endless arrival times: each gap buys time, which costs more in busier half hours."""
     weights = cycle(parameters)
     slot, used, slots_before = 0, 0.0, 0
     while True:
@@ -145,7 +145,7 @@ def arrivals(parameters: LublinParameters, random: Random) -> Iterator[float]:
 
 
 def cycle(parameters: LublinParameters) -> list[float]:
-    """How many jobs arrive in each half hour from midnight on, 1 on average."""
+    """Return the jobs that arrive in each half hour from midnight on, 1 on average."""
     weights = [0.0] * SLOTS
     for slot in range(_FIRST_SLOT, _FIRST_SLOT + SLOTS):
         weights[(slot - 1) % SLOTS] = _gamma_share(

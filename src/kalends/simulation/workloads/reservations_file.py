@@ -21,7 +21,7 @@ _WHOLE: Final = re.compile(r"[0-9]{1,12}")
 
 
 def read_reservations(path: Path | str, *, unix_start_s: int | None = None) -> list[Reservation]:
-    """The reservations of a file whose first line is ``start,end,nodes``, with ``name`` or ``part`` too.
+    """Return the reservations of a file with the header ``start,end,nodes``, and ``name`` or ``part``.
 
     ``part`` is for a grid: which part the nodes are of, from 0 as its clusters name them.
     Times are seconds of the log, or dates such as ``1998-05-01T08:00``, in UTC where no offset is

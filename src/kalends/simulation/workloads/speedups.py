@@ -32,19 +32,19 @@ _Cost = Annotated[int, msgspec.Meta(ge=0, le=TIME_S_MAX)]
 
 
 class SpeedUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long jobs take on some sizes, relative to each other, and whether they change on the way."""
+    """Relative run times of jobs on some sizes, and whether they change on the way."""
 
     sizes: Annotated[tuple[_Count, ...], msgspec.Meta(min_length=1, max_length=SIZES_MAX)]
     times: tuple[_Time, ...]
     malleable: bool = False
     iterations: _Count = 1
-    """Where a malleable job can be changed: before every `every`-th of so many equal parts."""
+    """Equal parts of a malleable job; it can change before every `every`-th of them."""
     every: _Count = 1
     reconfiguration_s: _Cost = 0
     redistribution_s: _Cost = 0
 
     def course(self, run_s: int, nodes: int) -> Course:
-        """Of a job that takes `run_s` on `nodes`, one of the sizes. Times are rounded up."""
+        """Return the course of a job that takes `run_s` on `nodes`, one of the sizes. Rounded up."""
         reference = self.times[self.sizes.index(nodes)]
         return Course(
             sizes=self.sizes,
@@ -73,7 +73,7 @@ class SpeedUps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     classes: tuple[SpeedUp, ...] = ()
 
     def of(self, job: SimulatedJob) -> SpeedUp | None:
-        """What the file says of a job. Raises `InvalidInput` if it names the job, but not its size."""
+        """Return the speed-up of a job. Raises `InvalidInput` if the file names the job, but not its size."""
         named = self.jobs.get(job.id)
         if named is None:
             return next((each for each in self.classes if job.nodes in each.sizes), None)

@@ -267,7 +267,7 @@ class ResultWriter:
             stream.write(f"; Note: {_NOTE}\n")
 
     def add(self, job: SimulatedJob) -> None:
-        """A job has ended."""
+        """Add a job that has ended."""
         line = _result_line(job)
         if job.order != self._next:
             heappush(self._early, (job.order, line))

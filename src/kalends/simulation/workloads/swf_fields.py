@@ -23,7 +23,7 @@ _HEADER_FIELD = re.compile(r"([A-Z][A-Za-z0-9]*):(?:\s+(.*))?")
 
 
 class SwfJob(msgspec.Struct, frozen=True, kw_only=True):
-    """One job of a log; the fields stand in the order of the line, None where the log says -1.
+    """One job of a log; fields in the order of the line, None where the log has -1.
 
     `cpu_s` and `memory_kb` are averages over the processors, and `memory_requested_kb` is for one
     processor. `status` is 0 failed, 1 completed, 5 cancelled (2 to 4 are parts of a job).
@@ -51,7 +51,7 @@ class SwfJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stretch(self) -> tuple[int, int, int] | None:
-        """``(start_s, end_s, processors)`` of a job that ran; None for one that did not.
+        """``(start_s, end_s, processors)`` of a job that ran; None for others.
 
         Where a log has no count of allocated processors, the requested ones are taken.
         """
@@ -103,7 +103,7 @@ def read_header(lines: Iterable[str]) -> dict[str, str]:
 def running_and_reserved(
     jobs: Iterable[SwfJob], instant_s: int, ahead_s: int
 ) -> list[tuple[int, int, int]]:
-    """Every job that runs at `instant_s` or starts within `ahead_s` of it: ``(start_s, end_s, processors)``.
+    """Return ``(start_s, end_s, processors)`` of jobs running at `instant_s` or within `ahead_s` of it.
 
     In order of start. A job that runs at the instant keeps its true start, before it; one that ends
     exactly then is over. Jobs that never ran are left out. Raises `InvalidInput` for a negative

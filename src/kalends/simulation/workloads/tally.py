@@ -1,4 +1,4 @@
-"""How many lines something happened to, and which were the first."""
+"""Counts of lines by what happened to them, with the first of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 NAMED_MAX: Final = 5
-"""How many are named: the others are only counted."""
+"""Maximum number of lines that are named; others are only counted."""
 
 
 class Tally(msgspec.Struct):
