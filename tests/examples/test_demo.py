@@ -134,5 +134,5 @@ def test_a_directory_with_something_in_it_is_refused_and_left_as_it_is(tmp_path:
     with demo(tmp_path) as process:
         _, told = process.communicate(timeout=END_S_MAX)
     assert process.returncode == 1
-    assert "there is something in this directory already" in told
+    assert "the directory is not empty" in told
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]

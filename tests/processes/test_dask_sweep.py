@@ -63,7 +63,7 @@ def test_a_sweep_on_a_dask_cluster_is_that_of_one_process(scheduler: str) -> Non
 
 
 def test_what_a_worker_refuses_is_refused_here_and_the_cluster_goes_on(scheduler: str) -> None:
-    with pytest.raises(InvalidInput, match="there is no policy 'eesy'"):
+    with pytest.raises(InvalidInput, match="unknown policy 'eesy'"):
         sweep(LOG, policies=["easy", "eesy"], dask=scheduler)
     assert sweep(LOG, policies=["easy"], dask=scheduler)[0].results[0].jobs == 332
 

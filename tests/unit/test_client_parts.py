@@ -70,10 +70,10 @@ def test_groups_go_along_with_the_name_and_neither_with_a_token() -> None:
 
 
 def test_a_file_that_holds_no_certificates_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="cannot be used"):
+    with pytest.raises(InvalidInput, match="cannot use"):
         Access(url="https://localhost", ca=str(tmp_path / "missing.pem")).tls()
     (tmp_path / "empty.pem").write_text("nothing")
-    with pytest.raises(InvalidInput, match="cannot be used"):
+    with pytest.raises(InvalidInput, match="cannot use"):
         Access(url="https://localhost", ca=str(tmp_path / "empty.pem")).tls()
 
 

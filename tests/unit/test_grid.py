@@ -242,7 +242,7 @@ def test_absurd_grids_are_refused() -> None:
         grid_from("grid:4", fit="best")
     with pytest.raises(InvalidInput, match="'many' is not known"):
         grid_from("grid:4", undivided="many")
-    with pytest.raises(InvalidInput, match="there is no part 1"):
+    with pytest.raises(InvalidInput, match="no such part 1"):
         grid_from("grid:4", reservations={1: []})
     with pytest.raises(InvalidInput, match="5 nodes are reserved"):
         grid_from("grid:4+4", reservations={0: [Reservation(0, 9, 5)]})

@@ -55,9 +55,9 @@ def test_columns_may_stand_in_any_order_and_names_may_be_left_out(tmp_path: Path
         (["start,end,nodes", "1,2,99999999"], "no count of nodes"),
         (["start,end,nodes", "1,2,0"], "line 2: 0 nodes from 1 to 2"),
         (["start,end,nodes", "2,2,1"], "line 2: 1 nodes from 2 to 2"),
-        (["start,end,nodes", "soon,2,1"], "line 2, start: 'soon' is no time"),
-        (["start,end,nodes", "1,99999999999999,1"], "line 2, end: '99999999999999' is no time"),
-        (["start,end,nodes", "1,-2,1"], "line 2, end: '-2' is no time"),
+        (["start,end,nodes", "soon,2,1"], "line 2, start: 'soon' is not a time"),
+        (["start,end,nodes", "1,99999999999999,1"], "line 2, end: '99999999999999' is not a time"),
+        (["start,end,nodes", "1,-2,1"], "line 2, end: '-2' is not a time"),
         (["start,end,nodes", "1990-01-01,2,1"], "before the log began"),
         (["start,end,nodes,name", '1,2,3,"x'], "line 2"),
     ],
@@ -80,7 +80,7 @@ def test_dates_need_a_log_that_says_when_it_began(tmp_path: Path) -> None:
 def test_files_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "binary"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InvalidInput, match="is no text"):
+    with pytest.raises(InvalidInput, match="is not text"):
         read_reservations(path)
     with pytest.raises(InvalidInput, match="No such file"):
         read_reservations(tmp_path / "none")

@@ -116,7 +116,7 @@ def test_a_log_is_read_anew_each_time_and_counts_anew(tmp_path: Path) -> None:
         ([line(1), line(2, run=10**11)], "line 2, run_s", "from 0 to 32503680000"),
         ([line(1), line(2, limit=-5)], "line 2, time_requested_s", "'-5'"),
         ([line(1), line(2, submit=-1)], "line 2, submit_s", "'-1' is not"),
-        ([line(1), "; x", line(1)], "line 3, job", "there is a job 1 already"),
+        ([line(1), "; x", line(1)], "line 3, job", "job 1 occurs twice"),
         ([line(1, 7), line(2, 9), line(3, 8)], "line 3, submit_s", "before a job above it (9)"),
     ],
 )
@@ -136,7 +136,7 @@ def test_damaged_lines_are_skipped_counted_and_named_if_one_wants(tmp_path: Path
     )
     assert [job.id for job in log] == [1, 2]
     assert (log.damaged.count, sorted(log.damaged.lines)) == (3, [2, 4, 5])
-    assert any("there is a job 2 already" in said for said in log.damaged.said)
+    assert any("job 2 occurs twice" in said for said in log.damaged.said)
 
 
 def test_an_unsorted_log_is_sorted_stably_if_one_wants(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_an_unsorted_log_is_sorted_stably_if_one_wants(tmp_path: Path) -> None:
         (gzip.compress(line(1).encode() * 50)[:-20], "ended before"),
         (gzip.compress(b"")[:5], "ended before"),
         (b"\x1f\x8b no gzip", "Unknown compression method"),
-        (line(1).encode() + b"\n\0\1\2", "is no text"),
+        (line(1).encode() + b"\n\0\1\2", "is not text"),
         (b"1 " * 5_000, "more than 4096 characters"),
         (line(1).encode() + b"\n" + b"1" * 5_000, "more than 4096 characters"),
         (b"; a\n" * (1 << 19), "first megabyte"),

@@ -31,7 +31,7 @@ from kalends.core.scripts import Ask, Starts
 HELD_MAX: Final = 16
 """Maximum number of slots held by a visit, by default."""
 
-_REMEDY: Final = "give what kalends calendar RESOURCE --json has printed"
+_REMEDY: Final = "give the output of kalends calendar RESOURCE --json"
 
 
 def load_calendars(text: str) -> dict[str, Shown]:
@@ -44,7 +44,9 @@ def load_calendars(text: str) -> dict[str, Shown]:
     for place, envelope in enumerate(_envelopes(text)):
         where = f"calendars[{place}]"
         if not isinstance(envelope, dict) or envelope.get("kind") != "calendar":
-            raise InvalidInput("this is no calendar", where=where, remedy=_REMEDY)
+            raise InvalidInput(
+                "not output of `kalends calendar --json`", where=where, remedy=_REMEDY
+            )
         if envelope.get("version") != 1:
             raise InvalidInput(
                 "this program reads version 1 of printed calendars", where=where, remedy=_REMEDY
@@ -53,7 +55,7 @@ def load_calendars(text: str) -> dict[str, Shown]:
         split_resource(view.resource.name)
         if view.resource.name in shown:
             raise InvalidInput(
-                f"{view.resource.name} is there twice", where=where, remedy="give it once"
+                f"{view.resource.name} occurs twice", where=where, remedy="give it once"
             )
         times = [time_s for start, end, _ in view.free for time_s in (start, end)]
         if times != sorted(times) or not all(0 <= each <= limits.TIME_S_MAX for each in times):
@@ -64,7 +66,7 @@ def load_calendars(text: str) -> dict[str, Shown]:
             )
         shown[view.resource.name] = Shown(view.resource, view.free, view.slots)
     if not shown:
-        raise InvalidInput("there is no calendar", where="calendars", remedy=_REMEDY)
+        raise InvalidInput("the calendar is missing", where="calendars", remedy=_REMEDY)
     return shown
 
 
@@ -147,9 +149,9 @@ def asks_of(request: Request, shown: Mapping[str, Shown]) -> tuple[Ask, ...]:
                 )  # fmt: skip
     if not asks:
         raise InvalidInput(
-            f"the request asks for nothing of {', '.join(sorted(shown))}",
+            f"the request needs nothing of {', '.join(sorted(shown))}",
             where="request",
-            remedy="give the calendar of a resource that it asks for",
+            remedy="give the calendar of a resource in the request",
         )
     return tuple(asks[: limits.CLAIMS_MAX])
 
@@ -186,7 +188,7 @@ def _site_of(shown: Mapping[str, Shown]) -> str:
     sites = by_site(shown)
     if len(sites) != 1:
         raise InvalidInput(
-            f"these calendars are of {len(sites)} sites: {', '.join(sites)}",
+            f"calendars of {len(sites)} sites: {', '.join(sites)}",
             where="calendars",
             remedy="a script runs at each site by itself: give those of one",
         )
@@ -202,7 +204,7 @@ def _envelopes(text: str) -> Iterator[Any]:
             value, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
             # Numbers of 5,000 digits are a bare ValueError.
-            raise InvalidInput("this is not JSON", where="calendars", remedy=_REMEDY) from error
+            raise InvalidInput("not JSON", where="calendars", remedy=_REMEDY) from error
         yield from value if isinstance(value, list) else [value]
         while at < len(text) and text[at].isspace():
             at += 1

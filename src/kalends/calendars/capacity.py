@@ -76,7 +76,7 @@ class CapacityCalendar(Ledger):
             )
         )
         if not self._profile.add_all(starts, ends, -units):
-            raise Conflict("too few units are free for all of them", where="units")
+            raise Conflict("too few units are free for all bookings", where="units")
         self._listing.add_all(bookings)
 
     def _give_back(self, booking: Booking) -> None:

@@ -66,7 +66,7 @@ class Ledger(ABC):
             fresh = {booking.id: booking for booking in new}
             known = self._bookings
             if len(fresh) < len(new) or (len(known) and any(each in known for each in fresh)):
-                raise Conflict("an id is booked twice", where="id")
+                raise Conflict("two bookings have the same id", where="id")
             self._take_all(new)
         except (InvalidInput, Conflict):
             self._raise_first_refusal(new)

@@ -46,7 +46,7 @@ def unknown_resource(name: str) -> Refusal:
     return Refusal(
         where=name,
         code=RefusalCode.UNKNOWN_RESOURCE,
-        detail=f"there is no resource {name}, or none that you may see",
+        detail=f"no such resource {name}, or you may not see it",
     )
 
 
@@ -261,9 +261,7 @@ class ResourceCalendar:
             return self._refuse(RefusalCode.PAST, f"it is already {self._shown(wall_s)}")
         if end > min(wall_s + self.info.horizon_s, limits.TIME_S_MAX):
             latest = self._shown(self._latest_end(wall_s))
-            return self._refuse(
-                RefusalCode.BEYOND_HORIZON, f"slots can be booked that end by {latest}"
-            )
+            return self._refuse(RefusalCode.BEYOND_HORIZON, f"slots must end by {latest}")
         grain = self.info.grain_s
         if start % grain or end % grain:
             wanted = [("start", start)] if start % grain else []

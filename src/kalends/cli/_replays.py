@@ -68,7 +68,7 @@ class Files:
             raise InvalidInput(
                 f"unknown format {out.suffix}" if out.suffix else "the file has no suffix",
                 where="--out",
-                remedy=f"name a file that ends in {', '.join(OUT_SUFFIXES)}",
+                remedy=f"give a file that ends in {', '.join(OUT_SUFFIXES)}",
             )
         jobs = [path for name in names if (path := self.of_jobs(name))]
         metrics = [out] if out is not None and not jobs else []

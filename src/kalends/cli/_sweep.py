@@ -45,7 +45,7 @@ def run(
             raise InvalidInput(
                 "a sweep has no single schedule to write",
                 where="--out",
-                remedy="name a file that ends in .json",
+                remedy="give a file that ends in .json",
             )
         _new_files.check_new(out)
     with Bar() as bar:

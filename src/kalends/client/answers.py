@@ -33,7 +33,7 @@ class NewLength:
         self._target_s = None if duration is None else length_s(duration)
         if (self._step_s is None) == (self._target_s is None):
             raise InvalidInput(
-                "say either by how much, or to which duration",
+                "the new length is missing or ambiguous",
                 where="duration",
                 remedy="give one of `by` and `duration`",
             )
@@ -53,7 +53,7 @@ class NewLength:
                 f"it lasts {format_duration(present_s)} now and cannot be {verb} "
                 f"to {format_duration(wanted_s)}",
                 where="duration",
-                remedy="use shrink to shorten, extend to lengthen, cancel to give all back",
+                remedy="use shrink to shorten, extend to lengthen, cancel to give up the reservation",
             )
         return wanted_s
 
@@ -66,8 +66,8 @@ def _common_length_s(view: RequestView) -> int:
     lengths_s = {claim.end - claim.start for claim in view.claims} or {view.end - view.start}
     if len(lengths_s) > 1:
         raise InvalidInput(
-            "its stages differ in length, so that one duration does not say what is meant",
+            "the stages differ in length, and one duration does not fit all",
             where="duration",
-            remedy="book it anew with the stages you want, then cancel this one",
+            remedy="book the stages you want, then cancel this reservation",
         )
     return lengths_s.pop()

@@ -126,7 +126,7 @@ class Caller:
             if operation.name in _CHANGING:
                 raise self._unknown(detail, operation, body) from error
             raise KalendsError(
-                detail, where=self._url, remedy="use the same version here and there"
+                detail, where=self._url, remedy="use the same version of client and server"
             ) from error
 
     def _unknown(self, detail: str, operation: Operation, body: Body) -> OutcomeUnknown:
@@ -147,7 +147,7 @@ def _check_text(body: Body) -> None:
         codec.encode_msgpack(body)
     except UnicodeEncodeError as error:
         raise InvalidInput(
-            "a text holds half a character (a lone surrogate)",
+            "a text has a lone surrogate",
             where="body",
             remedy="write it in UTF-8",
         ) from error

@@ -57,7 +57,7 @@ def connect(
     access = Access(url=url, token=token, user=user, groups=groups, ca=ca)
     if transport not in ("session", "http"):
         raise InvalidInput(
-            f"{transport!r} is not a transport", where="transport", remedy="session or http"
+            f"{transport!r} is not a transport", where="transport", remedy="give session or http"
         )
     return Client(
         open_transport=lambda: _open_transport(transport, access),

@@ -40,9 +40,9 @@ def time_s(when: Time, *, now_s: int, zone: ZoneInfo, where: str = "time") -> in
     if isinstance(when, datetime):
         if when.tzinfo is None:
             raise InvalidInput(
-                f"{when.isoformat()} does not say in which zone",
+                f"{when.isoformat()} has no time zone",
                 where=where,
-                remedy="give an aware datetime, as datetime(..., tzinfo=ZoneInfo('Europe/Berlin'))",
+                remedy="give an aware datetime, e.g. datetime(..., tzinfo=ZoneInfo('Europe/Berlin'))",
             )
         return check_time(when.timestamp(), where=where)
     return check_time(when, where=where)
@@ -86,7 +86,7 @@ def request_from(
         made = _from_text(request, duration, at, window, now_s, zone)
     elif duration is not None or at is not None or window != (None, None):
         raise InvalidInput(
-            "this request says when and how long itself",
+            "the request has its own time and length",
             where="request",
             remedy="leave out duration, at and window, or give the terms as text",
         )
@@ -135,7 +135,7 @@ def _from_text(
 ) -> Request:
     if duration is None:
         raise InvalidInput(
-            "nothing says for how long", where="duration", remedy="give a duration, as 2h or 45m"
+            "the duration is missing", where="duration", remedy="give a duration, e.g. 2h or 45m"
         )
     after, before = window
     return parse_request(

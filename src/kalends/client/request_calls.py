@@ -127,7 +127,7 @@ class RequestCalls(AgentCalls):
         """
         if not 1 <= count <= COPIES_MAX:
             raise InvalidInput(
-                f"{count} copies cannot be asked for",
+                f"{count} copies",
                 where="count",
                 remedy=f"ask for 1 to {COPIES_MAX}",
             )

@@ -55,15 +55,15 @@ def read_script(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InvalidInput(
-            f"this script cannot be read: {reason}",
+            f"cannot read the script: {reason}",
             where=str(path),
-            remedy="name a file that holds the script, in UTF-8",
+            remedy="give a file with the script, in UTF-8",
         ) from error
     if len(raw) > SCRIPT_BYTES_MAX:
         raise TooLarge(
-            f"this script is longer than {SCRIPT_BYTES_MAX} bytes",
+            f"the script is longer than {SCRIPT_BYTES_MAX} bytes",
             where=str(path),
-            remedy="leave out what it does not need",
+            remedy="shorten it",
         )
     return source
 
@@ -74,7 +74,7 @@ def message_text(message: Any) -> str:
         return msgspec.json.encode(message).decode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(
-            f"this is no plain data: {error}",
+            f"not plain data: {error}",
             where="message",
-            remedy="use None, true and false, numbers, texts, lists and maps of them",
+            remedy="use None, true and false, numbers, texts, and lists and maps of them",
         ) from error

@@ -58,7 +58,7 @@ class Access:
             )
         for where, text in (("token", self.token), ("user", self.user), ("groups", self._groups)):
             if not (text.isascii() and text.isprintable()):
-                raise InvalidInput("has characters that cannot be sent", where=where)
+                raise InvalidInput("contains characters that cannot be sent", where=where)
 
     @property
     def _groups(self) -> str:
@@ -81,9 +81,9 @@ class Access:
             return ssl.create_default_context(cafile=self.ca)
         except (OSError, ssl.SSLError) as error:
             raise InvalidInput(
-                f"{self.ca} cannot be used: {error}",
+                f"cannot use {self.ca}: {error}",
                 where="ca",
-                remedy="name a file with certificates in PEM form",
+                remedy="give a file with certificates in PEM form",
             ) from error
 
 
@@ -91,22 +91,22 @@ def error_from_status(status: int, url: str, retry_after_s: float = 0.0) -> Kale
     """Return the typed error for a refusal without problem details, as proxies and handshakes give it."""
     if status == 401:
         return NotAuthenticated(
-            "the server does not accept us without a valid token",
+            "the server requires a valid token",
             where=url,
             remedy="get a new token from the owner",
         )
     if status == 403:
-        return NotAllowed("the server refuses us", where=url, remedy="ask the server's owner")
+        return NotAllowed("the server refuses access", where=url, remedy="ask the server's owner")
     if status == 404:
-        return NotFound("there is no kalends server here", where=url, remedy="check the address")
+        return NotFound("no kalends server at this address", where=url, remedy="check the address")
     if status == 429:
         return LimitExceeded("too many calls", where=url, retry_after_s=retry_after_s or 1.0)
     if status == 503:
         return Unavailable("the server cannot answer now", where=url, retry_after_s=retry_after_s)
     return KalendsError(
-        f"the server answered with status {status} and nothing that can be understood",
+        f"the server answered with status {status} and no kalends answer",
         where=url,
-        remedy="check that the address is that of a kalends server",
+        remedy="check that a kalends server has this address",
     )
 
 

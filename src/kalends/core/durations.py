@@ -46,9 +46,9 @@ def parse_duration(
         raise InvalidInput("a duration is at least one second", where=where, remedy=_REMEDY)
     if length_s > longest_s:
         raise InvalidInput(
-            f"{_shown(text)} is longer than {format_duration(longest_s)}, the most that is taken",
+            f"{_shown(text)} is longer than {format_duration(longest_s)}, the maximum",
             where=where,
-            remedy="ask for less, or in several requests",
+            remedy="shorten it, or make several requests",
         )
     return length_s
 
@@ -65,7 +65,7 @@ def parse_offset(text: str, *, where: str = "offset", furthest_s: int = limits.O
         raise InvalidInput(
             f"{_shown(text)} is further than {format_duration(furthest_s)}",
             where=where,
-            remedy="put stages that lie so far apart in separate requests",
+            remedy="put such distant stages in separate requests",
         )
     return sign * length_s
 
@@ -97,7 +97,7 @@ def _length(text: str, where: str) -> int:
             if _HOURS_OR_MINUTES.fullmatch(text)
             else f"{_shown(text)} is not HH:MM:SS with minutes and seconds below 60",
             where=where,
-            remedy="write HH:MM:SS as 01:30:00, or units as 1h30m",
+            remedy="write HH:MM:SS, e.g. 01:30:00, or units, e.g. 1h30m",
         )
     return _sum_of_parts(text, where)
 
@@ -111,7 +111,7 @@ def _sum_of_parts(text: str, where: str) -> int:
             raise InvalidInput(
                 f"the parts of {_shown(text)} are out of order",
                 where=where,
-                remedy="write each unit once, larger ones first, as 1h30m",
+                remedy="write each unit once, larger ones first, e.g. 1h30m",
             )
         total += Fraction(number) * seconds
         position, smallest = match.end(), seconds
@@ -131,7 +131,7 @@ def _unit(number: str, spelling: str, text: str, where: str) -> str:
         raise InvalidInput(
             f"{_shown(text)} has no unit",
             where=where,
-            remedy=f"say which: {number}s, {number}m, {number}h or {number}d",
+            remedy=f"add one: {number}s, {number}m, {number}h or {number}d",
         )
     unit = _SPELLINGS.get(spelling)
     if unit is None:

@@ -133,9 +133,7 @@ class Request(_Value, frozen=True, kw_only=True):
         _check_arguments(declared)
         _check_text(self.note, "note")
         if declared != self:
-            raise InvalidInput(
-                "a list stands where a tuple belongs", where="request", remedy="use tuples"
-            )
+            raise InvalidInput("a list instead of a tuple", where="request", remedy="use tuples")
 
 
 def _check_size(request: Request) -> None:
@@ -150,16 +148,16 @@ def _check_size(request: Request) -> None:
     ):
         if number > most:
             raise InvalidInput(
-                f"{number} {what}, at most {most} are weighed",
+                f"{number} {what}, at most {most} are allowed",
                 where="alternatives",
-                remedy="ask for less, or in several requests",
+                remedy="ask for less, or make several requests",
             )
 
 
 def _check_arguments(request: Request) -> None:
     if request.arguments and not request.agent:
         raise InvalidInput(
-            "arguments are for an agent, and none is named",
+            "arguments without an agent",
             where="arguments",
             remedy="name the agent, or leave the arguments out",
         )
@@ -205,7 +203,7 @@ def _declared(request: Request) -> Request:
         return convert(msgspec.to_builtins(request), Request)
     except TypeError as error:
         raise InvalidInput(
-            f"the request holds what is no plain value: {error}",
+            f"the request has a value that is not plain: {error}",
             where="request",
             remedy="use the types of kalends.core.requests",
         ) from error
@@ -218,7 +216,7 @@ def _check_window(request: Request, alternative: Alternative, where: str) -> Non
         raise InvalidInput(
             "the window ends before it begins",
             where="not_after",
-            remedy="put not_after behind not_before",
+            remedy="give a not_after later than not_before",
         )
     if request.not_after and request.not_after - request.not_before < length_s:
         window_s = request.not_after - request.not_before
@@ -244,7 +242,7 @@ def check_alternative(alternative: Alternative, where: str) -> None:
     claims = sum(term.count for term in alternative.terms)
     if claims > limits.CLAIMS_MAX:
         raise InvalidInput(
-            f"{claims} resources are asked for together, at most {limits.CLAIMS_MAX} can be",
+            f"{claims} resources in one alternative, at most {limits.CLAIMS_MAX} are allowed",
             where=f"{where}.terms",
             remedy="ask for fewer, or in several requests",
         )
@@ -294,11 +292,11 @@ def _check_preferred(term: Term, where: str) -> None:
         raise InvalidInput(
             f"more than {limits.ATTRIBUTES_MAX} comparisons in one term",
             where=f"{where}.preferred",
-            remedy="leave out those that matter least",
+            remedy="leave out the least important",
         )
     if term.preferred and term.resource:
         raise InvalidInput(
-            "preferred attributes of a resource that is named already",
+            "preferred attributes of a resource given by name",
             where=f"{where}.preferred",
             remedy="give a weight to the alternative instead",
         )
@@ -367,7 +365,7 @@ def _check_preference(preference: TimePreference, where: str) -> None:
         raise InvalidInput(
             "the preferred time ends before it begins",
             where=f"{where}.end",
-            remedy="put `end` behind `start`",
+            remedy="give an `end` later than `start`",
         )
 
 
@@ -389,7 +387,7 @@ def _check_finite(value: float, where: str) -> None:
 def _check_text(text: str, where: str) -> None:
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         raise InvalidInput(
-            "the text holds half a character (a lone surrogate)",
+            "the text has a lone surrogate",
             where=where,
             remedy="write it in UTF-8",
         )

@@ -71,7 +71,7 @@ def zone_named(name: str | ZoneInfo) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise InvalidInput(
-            f"there is no time zone {name[:64]!r}", where="zone", remedy=_near_zones(name[:64])
+            f"unknown time zone {name[:64]!r}", where="zone", remedy=_near_zones(name[:64])
         ) from error
 
 
@@ -106,7 +106,7 @@ def parse_time(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "tim
     """
     reading = _Reading(now_s, zone_named(zone), where)
     if len(text) > _TEXT_MAX:
-        raise InvalidInput("far too long for a time", where=where, remedy=_REMEDY)
+        raise InvalidInput("too long for a time", where=where, remedy=_REMEDY)
     stripped = text.strip()
     named_zone = _ZONE_BEHIND.fullmatch(stripped)
     if named_zone is not None:
@@ -346,7 +346,7 @@ def _whole_day(text: str, now_s: int, zone: str | ZoneInfo, where: str) -> Inter
     local = datetime.fromtimestamp(start, reading.zone)
     if ":" in text or reading.first_moment(local.date()) != start or "now" in text.lower():
         raise InvalidInput(
-            f"{text!r} says when to begin but not when to end",
+            f"{text!r} has a begin but no end",
             where=where,
             remedy="write START .. END, START for DURATION, or a whole day such as tomorrow",
         )

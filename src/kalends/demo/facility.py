@@ -99,13 +99,13 @@ def make_directory(directory: Path) -> None:
         empty = not any(directory.iterdir())
     except OSError as error:
         raise Conflict(
-            f"this cannot be a directory for the demo: {error.strerror}", where=str(directory)
+            f"cannot use this directory for the demo: {error.strerror}", where=str(directory)
         ) from error
     if not empty:
         raise Conflict(
-            "there is something in this directory already",
+            "the directory is not empty",
             where=str(directory),
-            remedy="name a new directory, or remove this one",
+            remedy="give a new directory, or remove this one",
         )
 
 

@@ -74,7 +74,7 @@ async def _address(name: str, process: Process, log: Path) -> str:
     raise Unavailable(
         "\n".join([f"the server {name} did not start: {ended}", *_last_lines(log)]),
         where=log.name,
-        remedy="that is the end of its log; with --directory all its files stay",
+        remedy="read the end of its log above; --directory keeps all its files",
     )
 
 

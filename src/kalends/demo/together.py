@@ -47,5 +47,5 @@ async def until(
             while not settled(seen := await look()):  # noqa: ASYNC110  no call waits for a site
                 await asyncio.sleep(LOOK_EVERY_S)
     except TimeoutError:
-        raise Unavailable(otherwise, remedy="look into the logs of the servers") from None
+        raise Unavailable(otherwise, remedy="read the logs of the servers") from None
     return seen

@@ -41,7 +41,7 @@ def machine_from(text: str) -> Machine:
     architecture = ARCHITECTURES.get(name)
     if architecture is None:
         raise InvalidInput(
-            f"there is no architecture {name[:LONGEST_SHOWN]!r}",
+            f"unknown architecture {name[:LONGEST_SHOWN]!r}",
             where="machine",
             remedy=f"write {' or '.join(each.form for each in ARCHITECTURES.values())}",
         )
@@ -73,7 +73,7 @@ def _numbers(part: str, architecture: Architecture, text: str) -> tuple[int, ...
 
 def _misspelt(text: str, architecture: Architecture) -> InvalidInput:
     return InvalidInput(
-        f"{text[:LONGEST_SHOWN]!r} is no such machine",
+        f"{text[:LONGEST_SHOWN]!r} is not a machine of this kind",
         where="machine",
         remedy=f"write {architecture.form}",
     )

@@ -98,7 +98,7 @@ class Topology(ABC):
         for node in (min(nodes, default=0), max(nodes, default=0)):
             if not 0 <= node < self.nodes:
                 raise InvalidInput(
-                    f"there is no node {node}",
+                    f"no such node {node}",
                     where="nodes",
                     remedy=f"the nodes of {self.spec} are 0 to {self.nodes - 1}",
                 )

@@ -282,7 +282,7 @@ class Cluster:
         for node in nodes:
             if not 0 <= node < self.nodes:
                 raise InvalidInput(
-                    f"there is no node {node}",
+                    f"no such node {node}",
                     where="nodes",
                     remedy=f"they are 0 to {self.nodes - 1}",
                 )

@@ -83,7 +83,7 @@ class Grid(Cluster):
         for part, wanted in kept.items():
             if not 0 <= part < len(self.parts):
                 raise InvalidInput(
-                    f"there is no part {part}",
+                    f"no such part {part}",
                     where="reservations",
                     remedy=f"number parts from 0 to {len(self.parts) - 1}",
                 )

@@ -55,7 +55,7 @@ def crossing_from(text: str) -> Crossing:
         found = _SHARE.fullmatch(written)
         if found is None or found[1] in shares:
             raise InvalidInput(
-                f"{written[:40]!r} is not a crossing penalty of its own",
+                f"{written[:40]!r} is not a crossing penalty",
                 where="crossing",
                 remedy="write once:SHARE, each:SHARE or both with a comma, such as once:0.2,each:0.05",
             )

@@ -242,7 +242,7 @@ def _unknown(name: str) -> InvalidInput:
     near = get_close_matches(name.lower(), BY_NAME, n=3)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     return InvalidInput(
-        f"there is no policy {name[:40]!r}",
+        f"unknown policy {name[:40]!r}",
         where="policy",
         remedy=f"{hint}see kalends policies",
     )

@@ -51,7 +51,7 @@ class Scheduler:
         """
         if not job.granted:
             raise Conflict(
-                f"job {job.id} does not run", where="job", remedy="end it once, when it runs"
+                f"job {job.id} does not run", where="job", remedy="end a running job once"
             )
         cluster, policy = self.cluster, self.policy
         cluster.end(job)
@@ -67,7 +67,7 @@ class Scheduler:
         withdrawn before or never submitted.
         """
         if job not in self.policy.waiting():
-            remedy = "end it instead" if job.granted else "withdraw only who waits"
+            remedy = "end it instead" if job.granted else "withdraw only waiting jobs"
             raise Conflict(f"job {job.id} does not wait", where="job", remedy=remedy)
         self.policy.withdrawn(job, now)
         self._withdrawals += 1

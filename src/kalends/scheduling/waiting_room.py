@@ -27,7 +27,7 @@ class WaitingRoom:
             raise InvalidInput(
                 f"extraction orders {list(orders)}",
                 where="extraction orders",
-                remedy="give 1 or more for each queue: a queue with less would never be emptied",
+                remedy="give 1 or more for each queue; with less a queue would never empty",
             )
         self.orders = tuple(orders)
         self.queues: tuple[deque[Job], ...] = tuple(deque() for _ in orders)

@@ -113,9 +113,7 @@ class WatchedPolicy:
 
     def refuse(self, detail: str) -> NoReturn:
         """Raise `InvalidInput`: the policy is wrong."""
-        raise InvalidInput(
-            detail, where=f"policy {self.name}", remedy="see docs/policies.md for what it must do"
-        )
+        raise InvalidInput(detail, where=f"policy {self.name}", remedy="follow docs/policies.md")
 
     def _enters(self, job: Job) -> None:
         self._waiting[job.order] = job
@@ -167,7 +165,7 @@ class _WatchedCluster:
         self._watch.undo(job)
 
     def end(self, job: Job) -> NoReturn:
-        self._watch.refuse(f"ends job {job.id}, which only the one who runs it may do")
+        self._watch.refuse(f"ends job {job.id}, which only the caller may do")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -297,11 +297,11 @@ def load_configuration(text: str, base: Path) -> Configuration:
     other machines could reach.
     """
     if len(text) > CONFIGURATION_BYTES_MAX:
-        raise InvalidInput("the configuration is far too large", where="configuration")
+        raise InvalidInput("the configuration is too large", where="configuration")
     try:
         raw = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # Numbers of 5,000 digits are a bare ValueError.
-        raise InvalidInput(f"this is not TOML: {error}", where="configuration") from error
+        raise InvalidInput(f"not TOML: {error}", where="configuration") from error
     normalize(raw)
     _check_fields(raw, Configuration, "")
     configuration = _convert(raw, base)
@@ -378,7 +378,7 @@ def _check_blackouts(blackouts: tuple[BlackoutConfiguration, ...], where: str) -
             raise InvalidInput(
                 "a blackout needs its times",
                 where=here,
-                remedy="give begins and ends for one time, or hours for times that come again",
+                remedy="give begins and ends for one time, or hours for recurring times",
             )
 
 

@@ -110,7 +110,7 @@ def check_kinds(names: Iterable[str]) -> None:
     for name in names:
         if name not in KINDS:
             raise InvalidInput(
-                f"jobs cannot be told apart by {name[:40]!r}",
+                f"unknown job class {name[:40]!r}",
                 where="by",
                 remedy=f"write some of {', '.join(KINDS)}",
             )

@@ -77,7 +77,7 @@ def on_partitions(
             raise InvalidInput(
                 f"job {job.id} names partition {name[:20] or 'none'}",
                 where="field 16",
-                remedy="say which cluster each partition of the log is, and keep the log's lines",
+                remedy="map each partition of the log to a cluster, and keep the log's lines",
             )
         yield _with(job, "ordered", (0,) * cluster + (job.nodes,))
 

@@ -184,7 +184,7 @@ def _molded(speedups: SpeedUps | Path | str, components: str) -> Change:
         raise InvalidInput(
             "components are of one size, and speed-ups give jobs several",
             where="speedups",
-            remedy="leave out one of both",
+            remedy="leave out one of them",
         )
     # Imported here: most workloads are rigid.
     from kalends.simulation.workloads.speedups import SpeedUps, read_speed_ups

@@ -24,7 +24,7 @@ def loaded(jobs: Iterable[SimulatedJob], load: float) -> Iterator[SimulatedJob]:
     """
     if not 0 < load < float("inf"):
         raise InvalidInput(
-            f"{load} is no load", where="load", remedy="give a number above 0, as 1.1"
+            f"load {load} is not positive", where="load", remedy="give a number above 0, e.g. 1.1"
         )
     return iter(jobs) if load == 1 else _at_load(jobs, load)
 
@@ -39,7 +39,7 @@ def _at_load(jobs: Iterable[SimulatedJob], load: float) -> Iterator[SimulatedJob
             raise InvalidInput(
                 f"under a load of {load} job {job.id} would be submitted after the year 3000",
                 where="load",
-                remedy="give a greater one",
+                remedy="give a larger load",
             )
         job.submit_s = first_s + int(after_s)
         yield job

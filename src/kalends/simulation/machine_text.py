@@ -33,7 +33,7 @@ def cluster_from(
         for each in reservations:
             if each.part < 0:
                 raise InvalidInput(
-                    "in a grid they must say of which part the nodes are",
+                    "reservations in a grid must name the part of their nodes",
                     where="reservations",
                     remedy="add a column part, with numbers from 0 as the clusters name them",
                 )
@@ -52,7 +52,7 @@ def cluster_from(
         raise InvalidInput(
             f"{nodes} nodes, but the machine has {cluster.nodes}",
             where="nodes",
-            remedy="leave them out where a machine is given",
+            remedy="leave out --nodes, or --machine",
         )
     return cluster
 

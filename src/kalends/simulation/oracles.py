@@ -123,7 +123,7 @@ def jobs_in_order(nodes: int, sizes: Sizes) -> list[Fraction]:
         raise InvalidInput(
             f"sizes of {sorted(sizes)[:8]} on {nodes} nodes",
             where="sizes",
-            remedy=f"give sizes from 1 to {nodes}, with chances that sum up to 1",
+            remedy=f"give sizes from 1 to {nodes}, with probabilities that sum up to 1",
         )
     # Whole numbers with one denominator: exact, and much faster than fractions.
     whole = lcm(*(chance.denominator for chance in sizes.values()))

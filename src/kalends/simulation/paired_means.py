@@ -131,9 +131,9 @@ class PairedMeans:
         """
         if set(batches) != set(self.batches) or len(set(map(len, batches.values()))) != 1:
             raise InvalidInput(
-                "another run has other series, or not equally many batches of each",
+                "runs differ in their series or numbers of batches",
                 where="batches",
-                remedy="take runs together only where the same was measured",
+                remedy="combine only runs with the same measurements",
             )
         for of, means in batches.items():
             self.batches[of] += means

@@ -124,9 +124,9 @@ def check_suffix(path: Path) -> None:
     """Raise `InvalidInput` unless the name of a picture says what kind it is."""
     if path.suffix not in SUFFIXES:
         raise InvalidInput(
-            f"a picture cannot be {path.suffix or 'without a suffix'}",
+            f"unknown picture format {path.suffix or 'without a suffix'}",
             where=str(path),
-            remedy=f"name a file that ends in {', '.join(SUFFIXES)}",
+            remedy=f"give a file that ends in {', '.join(SUFFIXES)}",
         )
 
 
@@ -310,7 +310,7 @@ def need_matplotlib() -> None:
         import matplotlib as mpl
     except ModuleNotFoundError as error:
         raise KalendsError(
-            f"pictures need matplotlib: there is no module {error.name}",
+            f"pictures need matplotlib: no module {error.name}",
             remedy="install it: pip install 'kalends[plot]'",
         ) from error
     assert mpl

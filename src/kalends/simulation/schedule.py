@@ -122,7 +122,7 @@ class Schedule:
                 raise InvalidInput(
                     f"fewer than {width} nodes are free at {start_s}",
                     where=f"job {self.ids[index]}",
-                    remedy="look for what is wrong: kalends check-schedule",
+                    remedy="find the fault with kalends check-schedule",
                 )
             placed.append((index, start_s, end_s, tuple(chain.from_iterable(taken))))
             if end_s > start_s:

@@ -64,7 +64,7 @@ class Source:
             )  # fmt: skip
             return
         if nodes is None:
-            raise InvalidInput("how many are there?", where="nodes", remedy="give nodes")
+            raise InvalidInput("number of nodes unknown", where="nodes", remedy="give nodes")
         self.nodes = nodes
         if callable(workload):
             self._given: Iterable[SimulatedJob] = workload()
@@ -123,7 +123,7 @@ class Source:
                 )
             if last_s is not None and job.submit_s < last_s:
                 raise InvalidInput(
-                    f"submitted at {job.submit_s}, before the job in front of it ({last_s})",
+                    f"submitted at {job.submit_s}, before the previous job ({last_s})",
                     where=f"job {job.id}",
                     remedy="sort the jobs by submit_s",
                 )
@@ -158,7 +158,7 @@ def nodes_in_header(path: str | Path) -> int:
     # A file without any job has a worse fault, and this says which.
     next(iter(log))
     raise InvalidInput(
-        "its header does not say how many nodes the machine has",
+        "number of nodes missing in the header",
         where=str(path),
-        remedy="say so: nodes, or --nodes N",
+        remedy="give nodes, or --nodes N",
     )

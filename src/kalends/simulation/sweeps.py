@@ -88,7 +88,7 @@ def sweep(
         )
     if repeats > 1 and not shake_s:
         raise InvalidInput(
-            f"{repeats} repetitions of the same",
+            f"{repeats} identical repetitions",
             where="sweep",
             remedy="shake the submissions by some seconds, such as 300",
         )
@@ -138,7 +138,7 @@ def _runner(dask: str | None, cores: int, count: int) -> Iterator[_Run]:
         except BrokenProcessPool as error:
             raise KalendsError(
                 "a process that replayed the workload has died",
-                remedy="look whether memory is short; use fewer cores; "
+                remedy="check that memory suffices; use fewer cores; "
                 "start scripts under if __name__ == '__main__':",
             ) from error
         finally:
@@ -151,7 +151,7 @@ def _on_dask(address: str) -> Iterator[_Run]:
         from distributed import Client
     except ModuleNotFoundError as error:
         raise KalendsError(
-            f"this needs Dask: there is no module {error.name}",
+            f"Dask is not installed: no module {error.name}",
             remedy="install it: pip install 'kalends[dask]'",
         ) from error
     _must_answer(address)
@@ -166,11 +166,11 @@ def _must_answer(address: str) -> None:
     parts = urlsplit(address if "://" in address else f"tcp://{address}")
     try:
         if parts.scheme not in ("tcp", "tls") or not parts.hostname or not parts.port:
-            raise ValueError("that is no address of one")
+            raise ValueError("not an address")
         socket.create_connection((parts.hostname, parts.port), DASK_WAIT_S).close()
     except (OSError, ValueError) as error:
         raise Unavailable(
             f"no Dask scheduler answers: {error}",
             where=address,
-            remedy="give the address that the scheduler says, such as tcp://127.0.0.1:8786",
+            remedy="give the address that the scheduler prints, such as tcp://127.0.0.1:8786",
         ) from error

@@ -28,7 +28,7 @@ def source(name: str) -> str:
     """Return the script `name`; raises `NotFound` where there is none of that name."""
     if name not in names():
         raise NotFound(
-            f"there is no ready-made script {name[:64]!r}",
+            f"unknown ready-made script {name[:64]!r}",
             where="agent",
             remedy=f"the ready-made ones are {', '.join(names())}",
         )

@@ -1,4 +1,4 @@
-"""Whose turn it is: a bounded queue that serves users in turn, however much one of them asks for."""
+"""A bounded queue, fair to users: they take turns, however much one of them asks for."""
 
 from __future__ import annotations
 

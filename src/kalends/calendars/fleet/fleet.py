@@ -288,7 +288,7 @@ class Fleet:
         size = max((last - first) // grain_s + 1, 0)
         if size > STARTS_MAX:
             raise InvalidInput(
-                f"{size} starts to weigh, {STARTS_MAX} at most",
+                f"{size} starts to weight, at most {STARTS_MAX} are allowed",
                 where="grain_s",
                 remedy="shorten the window or widen the grain",
             )

@@ -44,7 +44,9 @@ def listed(names: Collection[str]) -> Collection[str]:
     """Return `names` as a list; they must be a collection of texts."""
     whole = not isinstance(names, str) and isinstance(names, Collection)
     if not whole or not all(type(name) is str for name in names):
-        raise InvalidInput(f"{names!r} are not names", where="names", remedy="give a list of names")
+        raise InvalidInput(
+            f"{names!r} is not a list of names", where="names", remedy="give a list of names"
+        )
     return names
 
 
@@ -56,7 +58,9 @@ def windows_of(
         return {}
     if not isinstance(windows, Mapping) or not windows.keys() <= set(names):
         raise InvalidInput(
-            "windows for what is not searched", where="windows", remedy="give them by name"
+            "windows for calendars that are not searched",
+            where="windows",
+            remedy="give them by name",
         )
     return windows
 
@@ -80,14 +84,14 @@ def weigh(weight: Weight, times: NDArray[np.int64]) -> NDArray[np.float64]:
         weights = np.asarray(answer, np.float64)
     except Exception as error:  # whatever foreign code raises, the caller gets a typed error
         raise InvalidInput(
-            f"weighing the starts failed: {type(error).__name__}: {error}",
+            f"computing the weights failed: {type(error).__name__}: {error}",
             where="weight",
-            remedy="let it answer an array of numbers for an array of starts",
+            remedy="return an array of numbers for an array of starts",
         ) from error
     if weights.shape != shape or np.isnan(weights).any():
         raise InvalidInput(
             f"weights of shape {weights.shape} for {shape[0]} starts, or not numbers",
             where="weight",
-            remedy="answer one number for each start, none of them NaN",
+            remedy="return one number for each start, none of them NaN",
         )
     return weights

@@ -75,7 +75,7 @@ class Recurrence:
         self.duration_s = duration_s
         if type(zone) is not str:
             raise InvalidInput(
-                f"{zone!r} is not a zone", where="zone", remedy="write Europe/Zurich"
+                f"{zone!r} is not a time zone", where="zone", remedy="write Europe/Zurich"
             )
         self._zone = zone_named(zone)
         self.zone = zone
@@ -83,7 +83,7 @@ class Recurrence:
         self.last = _day(last, "last")
         if self.first is None and self._rule.needs_first_day:
             raise InvalidInput(
-                f"{rrule} does not say from which day to count",
+                f"{rrule} has no first day to count from",
                 where="first",
                 remedy="give the first day, or name the days with BYDAY or BYMONTHDAY",
             )

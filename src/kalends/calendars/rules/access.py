@@ -38,7 +38,9 @@ def check_who(who: str, where: str) -> None:
     """Raises `InvalidInput` unless `who` is ``everyone``, ``user:NAME`` or ``group:NAME``."""
     if type(who) is not str or not _WHO.fullmatch(who):
         raise InvalidInput(
-            f"{who!r} is nobody", where=where, remedy="write everyone, user:NAME or group:NAME"
+            f"unknown principal {who!r}",
+            where=where,
+            remedy="write everyone, user:NAME or group:NAME",
         )
 
 
@@ -124,7 +126,7 @@ class AccessList:
             raise InvalidInput(
                 f"two rules are called {twice}",
                 where="access",
-                remedy="give every rule a name of its own: refusals name them",
+                remedy="give each rule its own name, because refusals name them",
             )
         self._windows = {rule.name: Windows(rule.windows) for rule in self.rules if rule.windows}
         self._grants: dict[Principal, dict[str, _Grant]] = {}

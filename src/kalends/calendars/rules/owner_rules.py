@@ -30,9 +30,7 @@ class HeadStart:
     def __post_init__(self) -> None:
         check_who(self.who, "who")
         if not 0 <= self.head_start_ms <= HEAD_START_MS_MAX:
-            raise InvalidInput(
-                "that is no head start", where="head_start", remedy="give from 0s to 7d"
-            )
+            raise InvalidInput("not a head start", where="head_start", remedy="give from 0s to 7d")
 
     def describe(self) -> str:
         """Describe in words: ``group:staff waits as if it had asked 10m earlier``."""

@@ -69,7 +69,7 @@ class Limit:
                 f"whoever must book {format_duration(self.lead_s)} before and at most"
                 f" {format_duration(self.ahead_s)} ahead can book nothing",
                 where="lead",
-                remedy="let ahead be longer than lead, or bar them by the access list",
+                remedy="make ahead longer than lead, or exclude them by access rules",
             )
         if self.share is not None and not (
             (0 < self.share.fraction <= 1 and not self.share.unit_s)
@@ -90,7 +90,7 @@ class Limit:
             raise InvalidInput(
                 "only held_max, week_share and week_hours can be shared",
                 where="together",
-                remedy="leave it out: the other limits hold for every booking by itself",
+                remedy="leave it out: the other limits apply to each booking",
             )
 
     def describe(self) -> str:
@@ -129,7 +129,7 @@ class Limits:
             raise InvalidInput(
                 f"two limits are called {twice}",
                 where="limits",
-                remedy="give every limit a name of its own: refusals name them",
+                remedy="give each limit its own name, because refusals name them",
             )
         self.counts = any(rule.held_max or rule.share for rule in self.rules)
         """Whether any rule depends on existing bookings."""

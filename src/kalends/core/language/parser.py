@@ -54,9 +54,9 @@ def parse_alternatives(text: str) -> tuple[Alternative, ...]:
     """
     if len(text) > limits.REQUEST_TEXT_MAX:
         raise InvalidInput(
-            f"the text has {len(text)} characters, at most {limits.REQUEST_TEXT_MAX} are read",
+            f"the text has {len(text)} characters, at most {limits.REQUEST_TEXT_MAX} are allowed",
             where="request",
-            remedy="use the Python form for requests that long",
+            remedy="use the Python form for longer requests",
         )
     scanner = Scanner(text)
     alternatives = _separated(
@@ -92,7 +92,7 @@ def _read_weight(scanner: Scanner) -> float | None:
     start = scanner.skip_spaces()
     weight = read_number(scanner)
     if weight is None:
-        raise scanner.expected("a number", "write weight 2, a larger number is preferred")
+        raise scanner.expected("a number", "write weight 2; larger numbers are preferred")
     if abs(weight) > limits.WEIGHT_MAX:
         raise scanner.error(
             f"a weight is between {-limits.WEIGHT_MAX:,.0f} and {limits.WEIGHT_MAX:,.0f}",
@@ -183,7 +183,7 @@ def _read_attributes(
     if scanner.take_sign("}"):
         scanner.position -= 1
         raise scanner.error(
-            "the braces are empty: any resource would do", remedy="say which: {kind=sgi}"
+            "the braces are empty and match any resource", remedy="add a condition: {kind=sgi}"
         )
     comparisons = _separated(
         scanner, ",", _read_attribute, limits.ATTRIBUTES_MAX, "comparisons in one term"
@@ -193,8 +193,8 @@ def _read_attributes(
     demands = tuple(each for each in comparisons if isinstance(each, Attribute))
     if not demands:
         raise scanner.error(
-            "all that stands in the braces has a weight: any resource would do",
-            remedy="say also what it must have: {kind=sgi, memory>=128 weight 2}",
+            "everything in the braces has a weight, so they match any resource",
+            remedy="add a condition: {kind=sgi, memory>=128 weight 2}",
             at=start,
         )
     return demands, tuple(each for each in comparisons if isinstance(each, AttributePreference))

@@ -128,7 +128,7 @@ def parse_preference(text: str, *, now_s: int, zone: ZoneInfo, where: str = "pre
     Raises `InvalidInput` (at `where`) for what cannot be understood.
     """
     if len(text) > _TEXT_MAX:
-        raise InvalidInput("far too long for a preference", where=where, remedy=_REMEDY)
+        raise InvalidInput("too long for a preference", where=where, remedy=_REMEDY)
     weight, phrase = 1.0, text.strip()
     if weighted := _WEIGHT.fullmatch(phrase):
         phrase, weight = weighted[1], float(weighted[2])
@@ -199,7 +199,7 @@ def understood(preference: Preference, request: Request) -> str:
 def _recurring(phrase: str, made: Preference, now_s: int, where: str) -> Preference:
     """Add the days and times of day named by the words of `phrase`, each once, to `made`."""
     if not phrase:
-        raise InvalidInput("there is no time in it", where=where, remedy=_REMEDY)
+        raise InvalidInput("the preference names no time", where=where, remedy=_REMEDY)
     if bare := _BARE_NUMBER.fullmatch(phrase):
         raise InvalidInput(
             f"{bare[2]!r} is only a number",
@@ -215,7 +215,7 @@ def _recurring(phrase: str, made: Preference, now_s: int, where: str) -> Prefere
             made, days_said = _on_days(word, made, now_s, where), True
         else:
             raise InvalidInput(
-                f"{phrase!r} says twice {'at what time' if clock is not None else 'on which days'}",
+                f"{phrase!r} gives twice {'at what time' if clock is not None else 'on which days'}",
                 where=where,
                 remedy="give two preferences, or a list of days: mon,wed,fri 09:00-12:00",
             )

@@ -47,9 +47,9 @@ def parse_request(
     if at is not None:
         if not_before is not None or not_after is not None:
             raise InvalidInput(
-                "a fixed start leaves no window",
+                "a fixed start excludes a window",
                 where="at",
-                remedy="give the start, or the window, not both",
+                remedy="give the start or the window",
             )
         request = _starting(request, _seconds(at, "at", now_s, zone))
     request.check()
@@ -61,9 +61,9 @@ def _starting(request: Request, start: int) -> Request:
     spans = {span_of(request, alternative) for alternative in request.alternatives}
     if len(spans) > 1:
         raise InvalidInput(
-            "a fixed start needs alternatives whose stages begin and end alike",
+            "a fixed start needs alternatives whose stages begin and end at the same times",
             where="at",
-            remedy="give a window, or ask for the alternatives one by one",
+            remedy="give a window, or request the alternatives one by one",
         )
     lead_s, tail_s = spans.pop()
     return msgspec.structs.replace(

@@ -123,7 +123,7 @@ class OpenAccess:
             raise NotAuthenticated(
                 f"the header {USER_HEADER} is missing",
                 where=USER_HEADER,
-                remedy=f"say who you are: {USER_HEADER}: NAME",
+                remedy=f"send {USER_HEADER}: NAME",
             )
         groups = [text.strip() for text in headers.get(GROUPS_HEADER, "").split(",")]
         return Caller(principal_of(user, [text for text in groups if text]), SCOPES, "open")
@@ -173,7 +173,7 @@ def split_listen(listen: str) -> tuple[str, int]:
         raise InvalidInput(
             f"{listen!r} is not an address to listen on",
             where="listen",
-            remedy="write host:port, as 127.0.0.1:7101 or [::1]:7101; port 0 takes any free one",
+            remedy="write host:port, e.g. 127.0.0.1:7101 or [::1]:7101; port 0 takes any free one",
         )
     return bare, int(port)
 

@@ -99,21 +99,21 @@ def load_private_key(path: Path) -> Ed25519PrivateKey:
     content = _read(path)
     if path.stat().st_mode & 0o007:
         raise InvalidInput(
-            "every user of this machine may open this private key",
+            "every user of this machine can read this private key",
             where=str(path),
-            remedy=f"chmod 600 {path}, and make a new key if others had the chance to read it",
+            remedy=f"chmod 600 {path}, and make a new key if others may have read it",
         )
     try:
         key = serialization.load_pem_private_key(content, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise InvalidInput(
-            "this is not a private key in PEM form without a passphrase",
+            "not a private key in PEM form without a passphrase",
             where=str(path),
             remedy="make one with `kalends admin key FILE`",
         ) from error
     if not isinstance(key, Ed25519PrivateKey):
         raise InvalidInput(
-            "this is a private key of another kind than Ed25519",
+            "not an Ed25519 private key",
             where=str(path),
             remedy="make one with `kalends admin key FILE`",
         )
@@ -133,7 +133,7 @@ def load_trusted_keys(
         raise InvalidInput(
             "this is a private key: only its owner may have it",
             where=str(path),
-            remedy="list the public half, the file that ends in .pub",
+            remedy="list the public key, the file that ends in .pub",
         )
     if content.lstrip().startswith(b"-----BEGIN"):
         public = _from_pem(content, path)
@@ -149,13 +149,13 @@ def _from_pem(content: bytes, path: Path) -> Ed25519PublicKey:
         key = serialization.load_pem_public_key(content)
     except (ValueError, UnsupportedAlgorithm) as error:
         raise InvalidInput(
-            "this is not a public key in PEM form",
+            "not a public key in PEM form",
             where=str(path),
             remedy="list the file ending in .pub that `kalends admin key FILE` wrote",
         ) from error
     if not isinstance(key, Ed25519PublicKey):
         raise InvalidInput(
-            "this is a public key of another kind than Ed25519",
+            "not an Ed25519 public key",
             where=str(path),
             remedy="tokens are signed with EdDSA: make a key with `kalends admin key FILE`",
         )
@@ -167,7 +167,7 @@ def _from_jwks(content: bytes, path: Path) -> list[tuple[str, Ed25519PublicKey]]
         listed = msgspec.json.decode(content, type=_JsonWebKeySet).keys
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(
-            "this is neither a public key in PEM form nor a JWKS",
+            "neither a public key in PEM form nor a JWKS",
             where=str(path),
             remedy="list a .pub file, or a JSON file of the form {'keys': [...]}",
         ) from error
@@ -197,12 +197,12 @@ def _read(path: Path) -> bytes:
             content = file.read(KEY_FILE_BYTES_MAX + 1)
     except OSError as error:
         raise InvalidInput(
-            f"the key file cannot be read: {error.strerror}",
+            f"cannot read the key file: {error.strerror}",
             where=str(path),
             remedy="correct the path, or make a key with `kalends admin key FILE`",
         ) from error
     if len(content) > KEY_FILE_BYTES_MAX:
-        raise InvalidInput("the file is far too large for a key file", where=str(path))
+        raise InvalidInput("the file is too large for a key file", where=str(path))
     return content
 
 
@@ -217,7 +217,7 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
             remedy="choose another name, or move the old key away",
         ) from error
     except OSError as error:
-        raise InvalidInput(f"the file cannot be made: {error.strerror}", where=str(path)) from error
+        raise InvalidInput(f"cannot create the file: {error.strerror}", where=str(path)) from error
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)

@@ -110,7 +110,7 @@ def trust_in(authority: Path | None, where: str) -> ssl.SSLContext | bool:
         return ssl.create_default_context(cafile=authority)
     except (OSError, ssl.SSLError) as error:
         raise InvalidInput(
-            f"{authority} cannot be used: {error}",
+            f"cannot use {authority}: {error}",
             where=where,
-            remedy="name a file with certificates in PEM form",
+            remedy="give a file with certificates in PEM form",
         ) from error

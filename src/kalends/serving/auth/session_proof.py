@@ -41,7 +41,7 @@ class Belief:
                 f"this session is that of {self.caller.principal.user}, and the new token is that of"
                 f" {caller.principal.user}",
                 where="proof",
-                remedy="open a session of its own for each name",
+                remedy="open one session for each name",
             )
         if caller.key != self.caller.key:
             raise NotAllowed(
@@ -60,7 +60,7 @@ class Belief:
         """Raises `NotAuthenticated` once the last proof is too old."""
         if self.left_s(monotonic_ms) == 0:
             raise NotAuthenticated(
-                f"no proof of who this is was accepted for {BELIEVED_S} s",
+                f"no proof of identity was accepted for {BELIEVED_S} s",
                 where="proof",
                 remedy="connect again with a new token",
             )

@@ -68,7 +68,7 @@ def mint(
     year, and for names that no server would take.
     """
     if not audience or not all(audience):
-        raise InvalidInput("a token needs at least one server to be for", where="audience")
+        raise InvalidInput("a token needs at least one server as its audience", where="audience")
     for scope in scopes:
         if scope not in SCOPES:
             raise InvalidInput(

@@ -181,7 +181,7 @@ def _sessions(server: _Server) -> _Respond:
         if len(server.sessions) >= limits.sessions_max:
             raise LimitExceeded(
                 f"{limits.sessions_max} sessions are open, the most that this server keeps",
-                remedy="close sessions that are not used, or come back later",
+                remedy="close unused sessions, or try again later",
                 retry_after_s=1.0,
             )
         socket = await open_socket(request, limits)
@@ -238,7 +238,7 @@ def _problems(server: _Server, version: str) -> Any:
             response = _problem(request, problem)
             response.headers["Allow"] = error.headers["Allow"]
         except web.HTTPNotFound:
-            missing = NotFound("there is no such path here", remedy=f"the paths: {OPENAPI_PATH}")
+            missing = NotFound("no such path", remedy=f"the paths: {OPENAPI_PATH}")
             response = _problem(request, missing.to_problem())
         except ConnectionError:
             raise  # The client is gone: there is nobody to answer.

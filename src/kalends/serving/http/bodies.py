@@ -68,7 +68,7 @@ def form_of_answer(accept: str) -> Form:
     if json <= 0 and msgpack <= 0:
         raise HttpRefusal(
             406,
-            f"answers are not made in {accept[:80]!a}",
+            f"answers are not available in {accept[:80]!a}",
             where="Accept",
             remedy=f"accept {codec.JSON} or {codec.MSGPACK}",
         )

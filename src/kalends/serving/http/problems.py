@@ -39,7 +39,7 @@ def problem_of(error: Exception, logger: structlog.typing.FilteringBoundLogger) 
         type=PROBLEM_TYPE_PREFIX + INTERNAL_CODE,
         title=KalendsError.title,
         status=KalendsError.status,
-        detail=f"an error that nobody foresaw; the server's log has it as {error_id}",
+        detail=f"an unforeseen error; the server's log has it as {error_id}",
         code=INTERNAL_CODE,
-        remedy="tell the operator this error id; whether the call had an effect can be asked for by its key",
+        remedy="report this error id to the operator; look up the call's outcome by its key",
     )

@@ -36,7 +36,7 @@ async def read_fields(
             raise InvalidInput(
                 "this call takes no query string",
                 where=ascii(next(iter(query)))[1:-1],
-                remedy="put the fields into the body",
+                remedy="put the fields in the body",
             )
         body = await read_body(request, limits)
         # Without a body its type means nothing: some clients name one for every POST.
@@ -79,7 +79,7 @@ async def read_body(request: web.Request, limits: ServingLimits) -> bytes:
             408,
             f"the body did not arrive within {limits.body_read_s_max:g} s",
             where="body",
-            remedy="send it again over a better line",
+            remedy="send it again over a faster connection",
         ) from None
     except (HttpProcessingError, web.RequestPayloadError) as error:
         raise InvalidInput("the body's transfer encoding is malformed", where="body") from error

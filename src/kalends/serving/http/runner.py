@@ -132,7 +132,7 @@ def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
         raise InvalidInput(
             f"the certificate {certificate} and the key {key} cannot be used: {error}",
             where="tls",
-            remedy="name two files in PEM form that belong together, the key without a passphrase",
+            remedy="give a certificate and its key in PEM form, the key without a passphrase",
         ) from error
     return context
 
@@ -162,5 +162,5 @@ def _cannot_listen(address: str, error: OSError) -> KalendsError:
     return InvalidInput(
         f"cannot listen on {address}: {error.strerror or error}",
         where="listen",
-        remedy="name an address of this machine, and a port that you may use",
+        remedy="give an address of this machine and a port that you may use",
     )

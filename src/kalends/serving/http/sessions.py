@@ -168,7 +168,7 @@ class Session:
             packed = codec.encode_msgpack(Reply(number, answer=answer))
             if len(packed) > self._limits.frame_bytes_max:
                 raise TooLarge(
-                    f"the answer has {len(packed)} bytes, more than fit into a frame",
+                    f"the answer has {len(packed)} bytes, more than fits into a frame",
                     remedy="ask for less: a shorter window, or fewer at a time",
                 )
         except Exception as error:

@@ -87,7 +87,7 @@ def check(
     """
     if policy not in POLICIES:
         raise InvalidInput(
-            f"the rules of {policy[:40]!r} are not known",
+            f"unknown policy {policy[:40]!r}",
             where="policy",
             remedy=f"write {', '.join(POLICIES)}",
         )
@@ -99,13 +99,13 @@ def check(
         raise InvalidInput(
             f"the rules of {policy} hold for jobs as they are in the log",
             where="policy",
-            remedy="write any, or leave out what takes jobs as they ran",
+            remedy="give the policy any, or leave out --as-run",
         )
     topology = None
     if machine:
         if nodes is not None:
             raise InvalidInput(
-                f"{nodes} nodes beside a machine", where="nodes", remedy="leave out one of both"
+                f"both {nodes} nodes and a machine", where="nodes", remedy="leave out one of them"
             )
         nodes, topology = topology_from(machine)
     if topology is not None:

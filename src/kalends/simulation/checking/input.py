@@ -45,7 +45,7 @@ def read_requests(path: Path, nodes: int, estimates: str) -> list[Request]:
         )
         if job in known:
             raise InvalidInput(
-                f"there is a job {job} already",
+                f"job {job} occurs twice",
                 where=f"{path}, line {line}",
                 remedy="give each job a number of its own, or leave the line out",
             )
@@ -63,7 +63,7 @@ def read_requests(path: Path, nodes: int, estimates: str) -> list[Request]:
         )
     if not found:
         raise InvalidInput(
-            "has no job that can be simulated",
+            "no job can be simulated",
             where=str(path),
             remedy="give the log that was simulated",
         )
@@ -108,9 +108,9 @@ def read_nodes(log: Path) -> int:
     nodes = _header_number(log, "MaxProcs") or _header_number(log, "MaxNodes")
     if not nodes:
         raise InvalidInput(
-            "its header does not say how many nodes there are",
+            "number of nodes missing in the header",
             where=str(log),
-            remedy="say it with --nodes",
+            remedy="give --nodes N",
         )
     return nodes
 
@@ -234,7 +234,7 @@ def _seconds(word: str, path: Path, line: int) -> int:
 
 def _damaged(word: str, path: Path, line: int) -> InvalidInput:
     return InvalidInput(
-        f"{word[:40]!r} is not a number that can stand there",
+        f"{word[:40]!r} is not a valid number here",
         where=f"{path}, line {line}",
         remedy="correct the line or leave it out",
     )
@@ -258,5 +258,5 @@ def _text(path: Path) -> str:
             remedy="give a part of it",
         )
     if b"\0" in content:
-        raise InvalidInput("is no text", where=str(path), remedy="give a schedule as SWF or CSV")
+        raise InvalidInput("is not text", where=str(path), remedy="give a schedule as SWF or CSV")
     return content.decode("utf-8-sig", "replace")

@@ -109,7 +109,7 @@ def topology_from(text: str) -> tuple[int, Topology | None]:
     """
     if not _FORM.fullmatch(text):
         raise InvalidInput(
-            f"{text[:60]!r} is no machine with a topology",
+            f"{text[:60]!r} is not a machine with a topology",
             where="machine",
             remedy="write it as docs/machines.md says, such as mesh2d:32x32:4x4",
         )

@@ -86,16 +86,14 @@ def distribution(text: str, where: str) -> Distribution:
     known = _KNOWN.get(name)
     if known is None:
         raise InvalidInput(
-            f"there is no distribution {name!r}",
+            f"unknown distribution {name!r}",
             where=where,
             remedy=f"write one of {', '.join(shown for shown, _, _ in _KNOWN.values())}",
         )
     shown, arity, make = known
     made = make(*numbers) if arity in (len(numbers), _ANY) else None
     if made is None or made.least > TIME_S_MAX:
-        raise InvalidInput(
-            f"{text[:60]} has not the numbers of {shown}", where=where, remedy=_RULES[name]
-        )
+        raise InvalidInput(f"{text[:60]} does not fit {shown}", where=where, remedy=_RULES[name])
     return made
 
 

@@ -37,7 +37,7 @@ def requested_times(text: str) -> Requested:
             return lambda run_s, random: _stretched(run_s, factor, random)
         return lambda run_s, random: _rounded(_stretched(run_s, factor, random))
     raise InvalidInput(
-        f"{text[:60]!r} is no model of estimates",
+        f"{text[:60]!r} is not a model of estimates",
         where="estimates",
         remedy="write exact, f(K) or round(K), with K up to 1000000",
     )

@@ -71,7 +71,7 @@ def _parsed(spec: str) -> tuple[str, dict[str, str]]:
     name, _, rest = spec.replace(" ", "").partition(":")
     if name not in _DEFAULTS:
         raise InvalidInput(
-            f"there is no workload {name[:40]!r}",
+            f"unknown workload {name[:40]!r}",
             where="workload",
             remedy=f"write {', '.join(_DEFAULTS)}, with options after a colon",
         )
@@ -117,7 +117,7 @@ def _drawing(name: str, options: dict[str, str], nodes: int) -> Callable[[Random
         raise InvalidInput(
             f"{options['nodes']} on {nodes} nodes",
             where=f"{where}, nodes",
-            remedy=f"draw no more than the machine has, such as {name}:nodes=uniform(1,{nodes})",
+            remedy=f"draw at most the machine's nodes, e.g. {name}:nodes=uniform(1,{nodes})",
         )
     poisson = name == "poisson"
     return lambda random: _simple(poisson, mean_s, run, size, nodes, random)
@@ -127,7 +127,7 @@ def _mean_gap(text: str, where: str) -> float:
     gap = distribution(text, where)
     if gap.least != gap.most or gap.least <= 0:
         raise InvalidInput(
-            f"{text[:40]} is no mean gap",
+            f"{text[:40]} is not a mean gap",
             where=where,
             remedy="write seconds above 0: interarrival=100",
         )

@@ -28,7 +28,7 @@ def read_log_file(path: Path) -> Generator[tuple[int, bytes]]:
     """Yield the header (empty and ``;`` lines), then the rest: ``(number of the first line, lines)``.
 
     Whether it is gzip, its first bytes tell, not its name. Raises `InvalidInput` for a file that cannot
-    be read, ends inside its gzip data, or is no text; blocks before the damage have been handed out.
+    be read, ends inside its gzip data, or is not text; blocks before the damage have been handed out.
     """
     lines = 0
     try:
@@ -36,7 +36,7 @@ def read_log_file(path: Path) -> Generator[tuple[int, bytes]]:
             raise _refused(
                 path,
                 "is not a regular file",
-                "give a log on disk, for it is read anew each time; a command reads - from a pipe",
+                "give a log on disk, because it is read repeatedly; commands accept - for a pipe",
             )
         with _opened(path) as stream:
             header, rest = _header(path, stream)
@@ -97,7 +97,7 @@ def _must_be_text(path: Path, block: bytes, lines_before: int) -> None:
         at = len(block)
     line = lines_before + block.count(b"\n", 0, at) + 1
     raise InvalidInput(
-        "is no text" if at < len(block) else f"has more than {LINE_BYTES_MAX} characters",
+        "is not text" if at < len(block) else f"has more than {LINE_BYTES_MAX} characters",
         where=f"{path}, line {line}",
         remedy="give a workload log in the Standard Workload Format, plain or gzip",
     )

@@ -36,7 +36,7 @@ def read_reservations(path: Path | str, *, unix_start_s: int | None = None) -> l
             content = stream.read(BYTES_MAX + 1)
         text = content.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "is no text"
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "is not text"
         raise InvalidInput(
             reason, where=str(file), remedy="give a file that can be read"
         ) from error
@@ -81,7 +81,7 @@ def _reservation(
     nodes = values["nodes"]
     if not _WHOLE.fullmatch(nodes) or int(nodes) > UNITS_MAX:
         raise InvalidInput(
-            f"{nodes[:40]!r} is no count of nodes",
+            f"{nodes[:40]!r} is not a number of nodes",
             where=f"{where}, nodes",
             remedy=f"write 1 to {UNITS_MAX}",
         )
@@ -95,7 +95,7 @@ def _reservation(
 def _part(word: str, where: str) -> int:
     if not _WHOLE.fullmatch(word):
         raise InvalidInput(
-            f"{word[:40]!r} is no part of a grid",
+            f"{word[:40]!r} is not a part of a grid",
             where=where,
             remedy="write its number, from 0 as the clusters name them",
         )
@@ -111,13 +111,13 @@ def _time_s(word: str, where: str, unix_start_s: int | None) -> int:
         moment = None
     if moment is None or word.isdecimal():
         raise InvalidInput(
-            f"{word[:40]!r} is no time",
+            f"{word[:40]!r} is not a time",
             where=where,
             remedy="write seconds of the log, or a date such as 1998-05-01T08:00",
         )
     if unix_start_s is None:
         raise InvalidInput(
-            "a date, but when the log began is not known",
+            "a date, but the log's begin is unknown",
             where=where,
             remedy="write seconds of the log, or use a log with UnixStartTime in its header",
         )

@@ -79,7 +79,7 @@ class SpeedUps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return next((each for each in self.classes if job.nodes in each.sizes), None)
         if job.nodes not in named.sizes:
             raise InvalidInput(
-                f"the job has {job.nodes} nodes in the log, and there is no time for that",
+                f"the job has {job.nodes} nodes in the log, and no time for that size",
                 where=f"speed-ups, job {job.id}",
                 remedy=f"add {job.nodes} to its sizes",
             )

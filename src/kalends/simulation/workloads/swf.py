@@ -118,7 +118,7 @@ class Log:
             self._refuse_or_skip(
                 line,
                 InvalidInput(
-                    f"there is a job {numbers[at]} already",
+                    f"job {numbers[at]} occurs twice",
                     where=f"line {line}, job",
                     remedy="give each job a number of its own, or leave the line out",
                 ),
