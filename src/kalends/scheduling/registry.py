@@ -48,16 +48,16 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
     PolicyInfo(
         "fcfs-scan",
         f"{_HERE}.ordered.scan:FcfsScan",
-        "Whoever fits, in order of submission.",
+        "Any job that fits, in order of submission.",
         JONES,
     ),
     PolicyInfo("sjf", f"{_HERE}.ordered.ranked:Sjf", "The shortest requested time first.", JONES),
     PolicyInfo(
-        "sjf-scan", f"{_HERE}.ordered.scan:SjfScan", "Whoever fits, the shortest first.", JONES
+        "sjf-scan", f"{_HERE}.ordered.scan:SjfScan", "Any job that fits, the shortest first.", JONES
     ),
     PolicyInfo("ljf", f"{_HERE}.ordered.ranked:Ljf", "The longest requested time first.", JONES),
     PolicyInfo(
-        "ljf-scan", f"{_HERE}.ordered.scan:LjfScan", "Whoever fits, the longest first.", JONES
+        "ljf-scan", f"{_HERE}.ordered.scan:LjfScan", "Any job that fits, the longest first.", JONES
     ),
     PolicyInfo("smjf", f"{_HERE}.ordered.ranked:Smjf", "The fewest nodes first.", JONES),
     PolicyInfo(
@@ -66,12 +66,15 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
     PolicyInfo(
         "swjf-scan",
         f"{_HERE}.ordered.scan:SwjfScan",
-        "Whoever fits, the least nodes x requested time first.",
+        "Any job that fits, the least nodes x requested time first.",
         JONES,
     ),
     PolicyInfo("bjf", f"{_HERE}.ordered.ranked:Bjf", "The most nodes first.", JONES),
     PolicyInfo(
-        "bjf-scan", f"{_HERE}.ordered.scan:BjfScan", "Whoever fits, the most nodes first.", JONES
+        "bjf-scan",
+        f"{_HERE}.ordered.scan:BjfScan",
+        "Any job that fits, the most nodes first.",
+        JONES,
     ),
     PolicyInfo(
         "priority",
@@ -84,7 +87,7 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
     PolicyInfo(
         "priority-scan",
         f"{_HERE}.ordered.priority:PriorityScan",
-        "Whoever fits, the highest priority first; a level is worth AGE_S of waiting.",
+        "Any job that fits, the highest priority first; a level is worth AGE_S of waiting.",
         JONES,
         number="AGE_S",
         optional=True,
@@ -106,7 +109,7 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
     PolicyInfo(
         "easy-sjbf",
         f"{_HERE}.backfill.easy:EasySjbf",
-        "EASY, the shortest first among those who go before the head.",
+        "EASY, the shortest first among jobs that go before the head.",
         "Tsafrir, Etzion, Feitelson 2007",
     ),
     PolicyInfo(
@@ -125,7 +128,7 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
     PolicyInfo(
         "no-starvation",
         f"{_HERE}.ordered.hops:NoStarvation",
-        "Whoever fits, in order of submission; nobody is overtaken more than HOPS times.",
+        "Any job that fits, in order of submission; no job is overtaken more than HOPS times.",
         JONES,
         number="HOPS",
     ),
@@ -164,7 +167,7 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
     PolicyInfo(
         "lazy",
         f"{_HERE}.moldable.moldable:Lazy",
-        "The first that fits, on as many nodes as it can take (LS).",
+        "The first job that fits, on as many nodes as it can take (LS).",
         KONURU,
     ),
     PolicyInfo(
@@ -176,7 +179,7 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
     PolicyInfo(
         "reconfigurable",
         f"{_HERE}.moldable.reconfigurable:Reconfigurable",
-        "As adaptive; running jobs give nodes to those that wait, and take them when none does (RS).",
+        "As adaptive; running jobs shrink for waiting jobs, and expand when none wait (RS).",
         KONURU,
     ),
 )
