@@ -62,14 +62,14 @@ def test_printed_calendars_come_back_one_several_or_in_a_list(
 @pytest.mark.parametrize(
     ("text", "detail"),
     [
-        ("", "no calendar"),
-        ("[]", "no calendar"),
+        ("", "calendar is missing"),
+        ("[]", "calendar is missing"),
         ("{", "not JSON"),
         ("[] x", "not JSON"),
         ("[" * 100_000, "not JSON"),
         ("1" * 5_000, "not JSON"),
-        ("7", "no calendar"),
-        ('{"kind": "resources", "version": 1}', "no calendar"),
+        ("7", "not output of `kalends calendar --json`"),
+        ('{"kind": "resources", "version": 1}', "not output of `kalends calendar --json`"),
         ('{"kind": "calendar", "version": 2}', "version 1"),
         ('{"kind": "calendar", "version": 1}', "Expected `object`"),
         ('{"kind": "calendar", "version": 1, "data": {"resource": 7}}', "Expected `object`"),

@@ -70,12 +70,15 @@ def test_json_has_every_finding(folder: Path) -> None:
     [
         ("", "has no job"),
         ("1 2 3", "3 fields"),
-        (WRONG.replace(" 201 ", " x "), "line 2: 'x' is not a number"),
+        (WRONG.replace(" 201 ", " x "), "line 2: 'x' is not a valid number"),
         ("job_id,starting_time\n1,2,3\n", "line 2: 3 values for 2 columns"),
         ("job,begin\n1,2\n", "line 2: no start"),
         ("job_id,starting_time\nfirst,2\n", "line 2: no number of a job"),
-        ("job_id,starting_time,allocated_resources\n1,2,a-b\n", "line 2: 'a-b' is not a number"),
-        ("job_id,starting_time\n1,1e99\n", "line 2: '1e99' is not a number"),
+        (
+            "job_id,starting_time,allocated_resources\n1,2,a-b\n",
+            "line 2: 'a-b' is not a valid number",
+        ),
+        ("job_id,starting_time\n1,1e99\n", "line 2: '1e99' is not a valid number"),
         ("\0\1", "is not text"),
     ],
 )

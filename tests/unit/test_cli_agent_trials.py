@@ -247,7 +247,7 @@ def test_a_script_runs_once_at_each_site_that_is_asked(
     assert one["site"] == "caltech"
     none = run(*words, "ncsa/cave")
     assert none.exit_code == 2
-    assert "asks for nothing of" in none.stdout
+    assert "needs nothing of" in none.stdout
 
 
 def test_a_ready_made_agent_runs_by_its_name(sp2: str) -> None:

@@ -208,7 +208,7 @@ def test_an_error_in_a_long_line_shows_only_what_is_near() -> None:
         ("a/b*2", 4, "a/b weight 2".replace("a/b", "sdsc/sp2")),
         ("{kind=sgi weight}", 17, "weight 2"),
         ("{kind=sgi weight -2e9}", 18, "smaller weights"),
-        ("{memory>=64 weight 2}", 2, "what it must have"),
+        ("{memory>=64 weight 2}", 2, "add a condition"),
         ("a/b:(64 weight 2)", 9, "write :64, or give a range: :(64..128 weight 2)"),
         ("a/b:(3..3 weight 2)", 11, "write :3"),
         ("a/b:(32..64)", 12, "write (32..64 weight 2), or leave the ( ) out"),
