@@ -73,7 +73,7 @@ class Replayed(NamedTuple):
 
 
 def view_hash(job: Job) -> str:
-    """Return the SHA-256 of the script's inputs: equal for equal jobs, whoever runs them when."""
+    """Return the SHA-256 of the script's inputs: equal for equal jobs, at any site and time."""
     zones = {name: job.zones[name] for name in sorted(job.zones)}
     shown = (job.function, job.arguments, job.inbox, zones)
     return hashlib.sha256(msgspec.msgpack.encode(shown)).hexdigest()

@@ -1,4 +1,4 @@
-"""A run of a script: what goes in, what comes out, and the seam between whoever asks and whoever runs.
+"""A run of a script: its inputs, its outputs, and the interface between caller and engine.
 
 A run is a pure function of `Job`: nothing else reaches the script, and only its `Outcome` leaves. So
 the same job has the same answer wherever and whenever it runs (same engine version); only how a run

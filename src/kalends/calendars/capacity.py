@@ -1,4 +1,4 @@
-"""The calendar of n identical units: free capacity as a step function, bookings beside it."""
+"""The calendar of n identical units: free capacity as a step function, and bookings."""
 
 from __future__ import annotations
 

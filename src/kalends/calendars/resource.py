@@ -86,7 +86,7 @@ class ResourceCalendar:
 
         The first that holds: not visible, empty, past, beyond the horizon, off the grain, too many
         units, the access list, opening hours, limits, blackouts. How long before a slot must be booked
-        counts for holding alone: who has held it in time may lock it later. Raises `InvalidInput` for
+        counts for holds alone: a slot held in time may be locked later. Raises `InvalidInput` for
         what is not whole numbers.
         """
         _check_numbers(start, end, units)
@@ -113,7 +113,7 @@ class ResourceCalendar:
     def busy(self, principal: Principal, start: int, end: int, units: int, wall_s: int) -> Refusal:
         """Return the refusal for `units` that are not free during ``[start, end)``.
 
-        It tells when so much could be booked for so long, if it can within about `NEXT_FIT_S`.
+        It names the next possible start, if there is one within about `NEXT_FIT_S`.
         """
         free = self.calendar.free(start, end)
         window = f"between {self._shown(start)} and {self._shown(end)}"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 PATIENCE_S: Final = 1.0
-"""Seconds before the bar appears, because nobody needs one for less."""
+"""Seconds before the bar appears, so that short replays have none."""
 
 EVERY_S: Final = 0.2
 

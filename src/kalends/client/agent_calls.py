@@ -12,7 +12,7 @@ from kalends.core.errors import InvalidInput
 
 
 class AgentCalls(ABC):
-    """The part of `kalends.Client` that is about agents; whoever inherits it brings caller and keys."""
+    """The part of `kalends.Client` about agents; subclasses provide the caller and keys."""
 
     @property
     @abstractmethod

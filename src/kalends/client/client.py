@@ -163,7 +163,7 @@ class Client(RequestCalls):
         count: int = 5,
         explain: bool = False,
     ) -> calls.Found:
-        """Return the best `count` starts there are now, and otherwise who stands in the way; books nothing.
+        """Return the best `count` starts at present, or the refusals if there are none; book nothing.
 
         With `explain` each start is priced, and the answer tells what stands in the way of better
         ones and how candidates would be polled.

@@ -22,7 +22,7 @@ TransportName = Literal["session", "http"]
 
 
 def _new_key() -> str:
-    """Return a key that nobody else makes. It begins with the time, so that a broker finds its row among the
+    """Return a unique key. It begins with the time, so that a broker finds its row among the
     newest, not anywhere in its index."""
     return request_id(time.time_ns() // 1_000_000, secrets.randbits(74))
 

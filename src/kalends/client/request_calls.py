@@ -70,7 +70,7 @@ class Booking(Asking, total=False):
 
 
 class RequestCalls(AgentCalls):
-    """The part of `kalends.Client` about requests; whoever inherits it brings times and a follower."""
+    """The part of `kalends.Client` about requests; subclasses provide times and a follower."""
 
     @property
     @abstractmethod

@@ -39,7 +39,7 @@ class Backoff:
 
 
 def is_passing(error: Exception) -> bool:
-    """Return whether trying again may help: nobody answered, or the answer was "not now"."""
+    """Return whether a retry may help: there was no answer, or it was "not now"."""
     if isinstance(error, LimitExceeded):
         return error.retry_after_s > 0
     return isinstance(error, ConnectionFailed | Unavailable)

@@ -5,7 +5,7 @@ first served as people expect it, while no safety rule depends on it (Lamport 19
 2014 for the hybrid). Received values are merged, but a value far ahead of our own wall clock is
 followed only so far: a broken or hostile peer cannot lead the clock astray, and is not shut out for it
 either. Who was astray by a wall clock of its own comes back as soon as that is set: stamps go back
-then, which costs nobody more than a place in line.
+then, which costs at most a place in a wait queue.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Half-open intervals of integer seconds UTC, and the moment that state machines are given.
 
-Nothing here reads a clock: `Moment` is handed in by whoever runs a state machine.
+Nothing here reads a clock: the runner of a state machine passes in a `Moment`.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Term(_Value, frozen=True, kw_only=True):
     `offset_s` moves this stage from the common start; `duration_s` 0 means the request's duration.
     `units_max` above `units` makes the term moldable: `units_weight` is earned by the full amount,
     and of it the share that lies above the least amount for anything between (more is better, unless
-    the weight is negative), for each picked resource by itself. `preferred` are attributes that a
+    the weight is negative), separately for each picked resource. `preferred` are attributes that a
     picked resource need not have.
     """
 
@@ -116,7 +116,7 @@ class Request(_Value, frozen=True, kw_only=True):
     note: Annotated[str, Meta(max_length=200)] = ""
 
     def check(self, *, from_wire: bool = False) -> None:
-        """Raise `InvalidInput` for what can never be right, whoever made the request.
+        """Raise `InvalidInput` for an invalid request, whatever its origin.
 
         `where` is the path of what is wrong, such as ``alternatives[0].terms[1].units``. Types and
         single values are held to their declarations (Python code may have ignored them; what comes

@@ -35,7 +35,7 @@ class Server:
 async def start(name: str, configuration: Path) -> Server:
     """Run `kalends serve configuration`; returns when it listens.
 
-    Its log and its process id are written beside the configuration, as ``NAME.log`` and
+    Its log and its process id are written next to the configuration, as ``NAME.log`` and
     ``NAME.pid``. Raises `Unavailable` with the end of the log when it does not come up; whatever is
     raised, no process is left behind.
     """

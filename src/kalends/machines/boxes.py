@@ -85,7 +85,7 @@ class BoxTopology(EnumeratedTopology):
         return self._number([at // by for at, by in zip(place, self.unit_shape, strict=True)])
 
     def _serves(self, box: tuple[int, ...], nodes: int, shape: tuple[int, ...]) -> bool:
-        """Return whether a box has so many nodes, and contains the shape in some orientation."""
+        """Return whether a box has enough nodes, and contains the shape in some orientation."""
         if nodes < 1 or prod(box) * self.unit_nodes < nodes:
             return False
         if not shape:

@@ -15,7 +15,7 @@ from kalends.machines.machine import Partition
 from kalends.machines.topology import Site, Topology
 
 MOST_UNITS: Final = 2_048
-"""The largest machine that is enumerated; the largest Cray T3D had so many nodes."""
+"""Nodes of the largest machine that is enumerated, as many as the largest Cray T3D had."""
 MOST_CACHED: Final = 60_000
 """Sites kept ready, of some 200 bytes each on a machine of 64 units, 700 on the largest."""
 MOST_REQUESTS: Final = 10_000

@@ -41,7 +41,7 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """A planned job that cannot be configured at its start, beside those before it in the schedule.
+    """A planned job that cannot be configured at its start, next to those before it in the schedule.
 
     `suggested_s` is the earliest start, at or after the planned one, at which it could be, all others of
     the schedule staying where they are. None: never, with the nodes that are in service. A `partition`

@@ -1,7 +1,7 @@
 """The running jobs and free nodes of a machine, counted, as policies see them.
 
 Policies start jobs through it. It keeps the running jobs sorted by the end of their requested times,
-and notes what changed, for whoever carries it out: the queue service or the simulator.
+and notes what changed, for the queue service or the simulator that carries it out.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ NEVER: Final = 1 << 62
 
 
 class Promise(msgspec.Struct):
-    """The latest start of a waiting job if nobody delays it, and who may go before it.
+    """The latest start of a waiting job without delays, and the jobs that may go before it.
 
     The *shadow time* and the *extra nodes* of EASY (Lifka 1995; Mu'alem and Feitelson 2001). Subclasses
-    may allow less: nobody is ever allowed who lasts beyond `shadow_s` and takes more than `extra` nodes.
+    may allow less: never a job that lasts beyond `shadow_s` and takes more than `extra` nodes.
     """
 
     shadow_s: int
@@ -42,7 +42,7 @@ class Promise(msgspec.Struct):
 
 
 class ReservedPromise(Promise):
-    """A promise among advance reservations: who goes before must leave room for it in the whole plan."""
+    """A promise among advance reservations: jobs before it must leave room for it in the whole plan."""
 
     plan: Profile
 
@@ -247,7 +247,7 @@ class Cluster:
             plan = self.plan(now)
             shadow_s = plan.earliest(job.nodes, job.requested_s, now)
             plan.take(job.nodes, shadow_s, shadow_s + job.requested_s)
-            # Who is not over by then needs nodes that are free beside the head.
+            # A job that lasts longer needs nodes that the head leaves free.
             return ReservedPromise(shadow_s, plan.at(shadow_s), plan)
         free, nodes, shadow_s = self.free, job.nodes, now
         later = iter(self.ends)

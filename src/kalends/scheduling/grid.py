@@ -19,7 +19,7 @@ from kalends.scheduling.reservations import Reservation, Reservations
 
 
 class GridPromise(Promise):
-    """A promise by components: who goes before must leave the head a place at its shadow time."""
+    """A promise by components: jobs before the head must leave it a place at its shadow time."""
 
     grid: Grid
     head: Job
@@ -57,7 +57,7 @@ class ReservedGridPromise(Promise):
 
 
 class Grid(Cluster):
-    """Clusters of so many nodes each. A *part* is the nodes of one speed in one cluster.
+    """Clusters of given numbers of nodes. A *part* is the nodes of one speed in one cluster.
 
     `reservations` keep nodes of a part free: ``{0: [Reservation(...)]}``, parts numbered from 0 as the
     clusters name them. `crossing`, `fit` and `undivided`: see `placing`. The requested time of a job is

@@ -18,7 +18,7 @@ ENDLESS: Final = 1 << 62
 class IndexedProfile(Profile):
     """The steps of another profile, shared with it, and an index of the gaps in them.
 
-    A *gap* is a time, as long as can be, in which so many nodes are free. All time is cut into stretches.
+    A *gap* is a time, as long as can be, in which a number of nodes is free. All time is cut into stretches.
     For each power of two of nodes, the index has a bound of the longest gap that reaches into a stretch:
     stretches without one of the wanted length are passed over.
 

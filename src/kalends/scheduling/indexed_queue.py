@@ -1,4 +1,4 @@
-"""Waiting jobs in a fixed order, indexed so that who could start now is found without a walk."""
+"""Waiting jobs in a fixed order, indexed so that jobs that could start are found without a walk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def by_requested_time(job: Job) -> tuple[int, int]:
 class Line:
     """Jobs sorted by `key` (unique), in blocks that know their least nodes and shortest time.
 
-    A block without anybody who could start is passed over: a look at ten thousand waiting jobs touches a
+    A block without a job that could start is skipped: a search of ten thousand waiting jobs touches a
     few hundred. Adding and removing cost a bisection and a move within one block.
     """
 
@@ -120,7 +120,7 @@ class Line:
     def startable(self, nodes: int, time_s: int, extra: int) -> Iterable[Job]:
         """Yield jobs of at most `nodes` that end within `time_s` or take at most `extra`, in order.
 
-        Lazy: stop when enough are found. Nobody may come or leave meanwhile.
+        Lazy: stop when enough are found. No job may come or leave meanwhile.
         """
         # Nearly always one block is all there is, and a generator for it would cost more than the look.
         if len(self._blocks) == 1:

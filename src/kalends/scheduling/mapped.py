@@ -205,7 +205,7 @@ class MappedCluster(Cluster):
 
 
 class MappedPromise(Promise):
-    """A promise of a place: who goes before ends by then, or leaves a place for the head."""
+    """A promise of a place: jobs before the head end by then, or leave a place for it."""
 
     cluster: MappedCluster
     head: Job

@@ -76,7 +76,7 @@ class MappedPlan:
         return None
 
     def take(self, partition: Partition, start: int, end: int) -> None:
-        """Book a partition during ``[start, end)``, when nobody else has any of it."""
+        """Book a partition during ``[start, end)``, when all of it is free."""
         units = self._machine.units_of(partition)
         first, last = self._borders(start, end)
         for index in range(first, last):

@@ -82,7 +82,7 @@ class Placer:
     - ``ordered``: component i on cluster i, or not at all.
     - ``unordered``: the components, largest first, each on a different cluster: the one with the most
       free nodes (`fit` ``worst``) or the first with enough (``first``). Both find a place whenever
-      there is one, for who has room for a large component has room for a smaller.
+      there is one, because a cluster with room for a large component has room for a smaller.
     - ``total``: on one cluster if one has room: the one where it runs fastest, then the fullest. Else on
       as few clusters as can be: the emptiest ones, and for the rest the fullest with enough.
     - a job without components is placed as ``total``, or with `undivided` ``single`` on one cluster only.

@@ -20,7 +20,7 @@ class QueuedPlan:
         """By nodes: ascending lengths, and ascending starts found for them."""
 
     def has_room(self, nodes: int) -> bool:
-        """Return whether so many nodes are ever free for however long."""
+        """Return whether this number of nodes is ever free, for any length."""
         return nodes <= self.profile.free[-1]
 
     def earliest(self, nodes: int, length: int) -> int:

@@ -8,7 +8,7 @@ module              one idea
 =================== =============================================================================
 auth/keys           Ed25519 key files: made, loaded, listed as trusted
 auth/tokens         signed tokens: minted, verified against the keys that an owner lists
-auth/callers        who is calling and what they may do; open access on loopback
+auth/callers        callers and their rights; open access on loopback
 auth/peer_auth      what a server proves to another when it calls
 auth/session_proof  how long a session between servers is believed
 http/rate_limits    limits of one application, and the token bucket of every caller

@@ -51,7 +51,7 @@ calls_burst = 4000                # this many at once
 name = "sp2"
 capacity = 128            # 128 identical nodes; 1 for an instrument
 grain = "15m"             # bookings start and end on multiples of this
-horizon = "90d"           # nobody books further ahead
+horizon = "90d"           # bookings end within this time
 zone = "America/Los_Angeles"
 description = "IBM SP2, thin nodes"
 attributes = { kind = "sp2", memory = 256, interactive = false }
@@ -78,7 +78,7 @@ may = "lock"
 name = "guests at night"
 who = "everyone"
 may = "lock"
-units_max = 32            # at most so many units at once
+units_max = 32            # maximum number of units at once
 hours = [{ rrule = "FREQ=DAILY", start = "20:00", duration = "12h" }]
 
 # Limits: of those that match and name the same thing, the first holds; so put the few first.
@@ -109,7 +109,7 @@ name = "helium"
 reason = "helium is refilled"
 hours = [{ rrule = "FREQ=MONTHLY;BYDAY=1MO", start = "09:00", duration = "4h" }]
 
-# Priority in line: who waits as if it had asked so much earlier.
+# Head starts: these users wait as if they had asked earlier.
 [[site.resources.priority]]
 who = "group:staff"
 head_start = "10m"

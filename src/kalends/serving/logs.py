@@ -1,6 +1,6 @@
 """Structured logs on standard error: one JSON object a line, or lines for people on a terminal.
 
-Events are snake_case names with fields beside them, never sentences with values inside. Fields whose
+Events are snake_case names with fields, never sentences with values inside. Fields whose
 names speak of secrets are blanked, and so is anything that looks like a token, wherever it stands: a
 log is read by more people than a key file.
 """

@@ -1,4 +1,4 @@
-"""Metrics by class of job: who waits, users or queues, wide jobs or long ones.
+"""Metrics by class of job: user or queue, size or length, and others.
 
 Means, medians and percentiles are those of `kalends.simulation.metrics`, over the jobs of one class.
 `utilization` is the class's part of the whole schedule's: over all nodes and the makespan of all jobs, so
@@ -20,7 +20,7 @@ from kalends.simulation.metrics import TAU_S, ranked
 from kalends.simulation.workloads.swf_fields import SwfJob
 
 UNKNOWN: Final = "unknown"
-"""The class of jobs of which nobody knows the user, the group or the queue."""
+"""The class of jobs whose user, group or queue is unknown."""
 
 CLASSES_MAX: Final = 10_000
 """Maximum number of classes of one kind; with more, every job would be a class of its own."""

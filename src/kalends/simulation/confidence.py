@@ -15,7 +15,7 @@ from kalends.core.errors import InvalidInput
 class Estimate(msgspec.Struct, frozen=True):
     """A mean, and how far to both sides of it its confidence interval goes.
 
-    `half_width` is None where there is only one value: nobody knows.
+    `half_width` is None for a single value.
     """
 
     mean: float

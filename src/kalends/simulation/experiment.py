@@ -107,7 +107,7 @@ def simulate(
 
     Every watcher is called with each job when it has ended, in order of ends (with `keep_lines`, a job
     has its line of the log); `progress` now and then with the number of jobs that have ended and how
-    many there are, None if nobody knows. The same input gives the same result, but for its times.
+    many there are, None if unknown. The same input gives the same result, except for its times.
 
     With `accounts`, the start of every job that must wait is predicted, and they tell how good that was;
     so does `Result.predictions`. The schedule is the same, but takes much longer.

@@ -17,7 +17,7 @@ class SimulatedJob(Job, eq=False, gc=False):
     pauses: tuple[tuple[int, int], ...] = ()
     """Begin and end of times when it was preempted; -1 for an end that has not come."""
     pace: float = 1.0
-    """The `stretch` that `end_s` was worked out with."""
+    """The `stretch` from which `end_s` was computed."""
     run: int = 0
     """The number of its last start, stop or change among all of them: older ends are void."""
     line: str = ""

@@ -2,7 +2,7 @@
 
 The model of Konuru, Moreira and Naik 1996 (sections 2 and 5): setup, then a number of equal iterations,
 then summary, each with a duration for every size. A job can change its size only where an iteration
-begins, and there only before every so many of them.
+begins, and there only before every n-th of them.
 """
 
 from __future__ import annotations

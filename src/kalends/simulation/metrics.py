@@ -14,7 +14,7 @@ For all jobs on n nodes, from the first submission to the last end:
   changed its size counts with the nodes that it had at each time;
 - throughput = jobs / makespan;
 - queue depth at an instant = jobs with s <= instant < b. Its mean over the makespan is the sum of all
-  waits / makespan: Little's law, exact here because nobody waits before or after.
+  waits / makespan: Little's law, exact here because no job waits before or after.
 
 The wait of a preempted job is until it first began. Times are in the workload's unit.
 """
@@ -39,7 +39,7 @@ TAU_S: Final = 10
 """Runs shorter than this count as this long in the bounded slowdown."""
 
 _BITS: Final = 12
-"""Values are told apart by so many bits at a time when those of a rank are looked for."""
+"""Bits by which values are divided at a time in a search for ranks."""
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -192,7 +192,7 @@ def ranked(values: Sequence[int], ranks: Sequence[int]) -> list[int]:
     None may be below 0.
 
     Counts the values by their leading bits, then looks only into the buckets that hold a rank: a few
-    passes, and hardly any memory beside `values`.
+    passes, and hardly any memory next to `values`.
     """
     shift = max(max(values).bit_length() - _BITS, 0)
     counts = Counter(map(rshift, values, repeat(shift)))

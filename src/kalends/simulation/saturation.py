@@ -19,7 +19,7 @@ def all_at_once(jobs: int, mean_run: int, draw: Random) -> Iterator[SimulatedJob
 
 
 def utilization_while_waiting(jobs: Iterable[SimulatedJob], policy: Policy) -> float:
-    """Return the share of all nodes that work until the last job begins: after that, nobody waits any more.
+    """Return the share of all nodes that work until the last job begins; after that, no job waits any more.
 
     Keeps start, end and nodes of every job.
     """

@@ -42,7 +42,7 @@ def mean_error_value(errors_s: Sequence[int]) -> float:
 
 
 def error_classes(errors_s: Sequence[int], classes: int = 10) -> list[int]:
-    """Count the errors in each of so many equal classes up to the largest one (Fig. 14 and 15)."""
+    """Count the errors in each of the equal classes up to the largest one (Fig. 14 and 15)."""
     sizes = [abs(error) for error in errors_s]
     largest = max(sizes, default=0)
     counts = [0] * classes

@@ -1,6 +1,6 @@
 """Results that may leave a run: plain data of exact types, of bounded depth, count and size.
 
-Exact, because whoever receives it trusts the types; bounded, because it is stored and sent.
+Exact, because the receiver trusts the types; bounded, because it is stored and sent.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ DETAIL_CHARS_MAX: Final = 200
 """Characters of an error's text."""
 
 NODES_PER_STEP: Final = 4
-"""A pass through code costs one step, and one more for every so many nodes of it."""
+"""Nodes of code that cost one more step in a pass through it."""
 
 DISPLAY_NODES: Final = 16
 """Price of making a list, dict or function, for its memory."""

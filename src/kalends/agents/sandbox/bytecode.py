@@ -1,6 +1,6 @@
 """Scripts that were compiled before: what a checker made of a source, by the source and the engine.
 
-The host only keeps the bytes. Nobody but a worker ever reads them: reading hostile bytecode is as
+The host only keeps the bytes. Only workers ever read them: reading hostile bytecode is as
 good as running it.
 """
 

@@ -47,7 +47,7 @@ class Unavailable:
 async def engine_for(settings: Settings, *, alerted: Alerted = lambda user, detail: None) -> Engine:
     """Return the sandbox; the language alone when `settings` say so; else one that answers why not.
 
-    Whoever starts a server should tell its operator when this is not a `Sandbox`. `alerted` is
+    The caller should report to the operator if this is not a `Sandbox`. `alerted` is
     called with a user and what their script did, when one attacks the host.
     """
     if not settings.enabled:

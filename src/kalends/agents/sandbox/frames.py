@@ -1,4 +1,4 @@
-"""Frames between the host and a worker: a length of four bytes, big-endian, and so many bytes.
+"""Frames between the host and a worker: a length of four bytes, big-endian, and that many bytes.
 
 The worker may be in a stranger's hands, so its length is checked before anything is kept for it.
 """

@@ -1,6 +1,6 @@
 """Workers ahead of need, from a zygote that is replaced when it dies and before it gets old.
 
-Spares are made between runs, so that nobody waits for a fork. All that a zygote ever forked has the
+Spares are made between runs, so that no run waits for a fork. All that a zygote ever forked has the
 same layout of memory, which helps an attacker who has learnt some of it: so it is not kept for long.
 """
 

@@ -209,7 +209,7 @@ class Sandbox:
             cpu_us = worker.cpu_us()
             worker.kill()
             if ran is not None and cpu_us is not None:
-                # To take a process apart takes as long as a run: nobody needs to wait for that.
+                # Taking a process apart takes as long as a run, so the caller does not wait for it.
                 return ran._replace(cpu_us=cpu_us - before_us)
             ending = await worker.end()
         finally:
@@ -304,7 +304,7 @@ class Sandbox:
                 self._pass_on()
 
     def _pass_on(self) -> None:
-        """Give this place to who is next, or give it up."""
+        """Pass this place to the next waiting run, or give it up."""
         while (turn := self._queue.pop()) is not None:
             if not turn.done():
                 turn.set_result(None)

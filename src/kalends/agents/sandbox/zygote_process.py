@@ -97,7 +97,7 @@ class Worker:
         return bool(ended.poll(0))
 
     def on_end(self, then: Callable[[Ending | None], None]) -> None:
-        """Call `then` with its end before anybody who waits for that goes on."""
+        """Call `then` with its end before any waiting task goes on."""
         if self._end.done():
             then(self._end.result())
         else:
@@ -110,7 +110,7 @@ class Worker:
             then(ending)
 
     def kill(self) -> None:
-        """End the process, whatever it is doing; whoever reads from `channel` sees it end."""
+        """End the process, whatever it is doing; readers of `channel` see it end."""
         if self._pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)

@@ -1,7 +1,7 @@
 """Which common starts are worth looking at: the visit's grid, and what no grid knows of.
 
 A window of years in steps of seconds has more starts than anybody can look at. They are counted, not
-made: only so many are taken out that a choice can be filled from them.
+made: only as many are removed as leaves enough for a choice.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Shown(NamedTuple):
 
 
 def steps_each(asks: int) -> int:
-    """Return how many free steps each of so many asks may examine."""
+    """Return how many free steps each of the asks may examine."""
     return min(max(STEPS_MAX // max(asks, 1), STEPS_EACH_MIN), limits.VIEW_STEPS_MAX)
 
 

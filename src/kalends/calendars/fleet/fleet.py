@@ -38,7 +38,7 @@ _BUCKET_GAPS_MIN: Final = 2_048
 """Gaps below which reading a bucket costs the same whatever is in it."""
 
 _IDLE_NUMBERS: Final = 64
-"""Numbers of removed calendars that are kept beside as many as there are calendars."""
+"""Numbers of removed calendars kept, in addition to one for each calendar."""
 
 Heard = tuple[GapIndex, list[Interval]]
 """An index, and gaps of a calendar as it holds them."""
@@ -61,7 +61,7 @@ class WeightedStart(NamedTuple):
 class Fleet:
     """Calendars by name, changed through the fleet so that its searches stay quick.
 
-    The calendars stay the truth; what is kept beside them is gaps by time, for each amount of units
+    The calendars stay the truth; the fleet adds gaps by time, for each amount of units
     that was searched for (`GapIndex`), and follows every change. A calendar that somebody changed
     past the fleet is taken in again by `add` after `remove`. Not thread-safe.
 

@@ -38,7 +38,7 @@ _CARRIED_MAX: Final = 1 << 20
 """Numbers that are carried over borders in one go: gaps over very many buckets take memory in parts."""
 
 _OVERFULL: Final = 4
-"""A bucket with so many times `bucket_gaps` is cut in two."""
+"""The multiple of `bucket_gaps` at which a bucket is cut in two."""
 
 
 class GapIndex:

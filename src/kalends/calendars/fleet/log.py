@@ -1,4 +1,4 @@
-"""Changes of gaps, noted as they come and worked out all at once.
+"""Changes of gaps, recorded as they come and applied all at once.
 
 Where a change shows is scattered over all of an index, and memory that was not used for long is slow:
 to note the change in one place costs a tenth of going there. Each is noted as a cut: a calendar loses

@@ -113,7 +113,7 @@ class _Grant:
 class AccessList:
     """The rules of one resource; raises `InvalidInput` when two have the same name.
 
-    Whoever one of `barred` matches (written as a rule's `who`) may do nothing, whatever rules say.
+    Principals that match one of `barred` (written as a rule's `who`) may do nothing.
     Immutable but for a cache of who matches what; not thread-safe.
     """
 

@@ -14,7 +14,7 @@ from kalends.core.errors import InvalidInput
 from kalends.core.principals import Principal
 
 HEAD_START_MS_MAX: Final = 7 * 86_400_000
-"""A week: whoever waits longer than that is never overtaken."""
+"""A week: a request that has waited longer is never overtaken."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,7 @@ class Limit:
                 )
         if self.ahead_s and self.lead_s >= self.ahead_s:
             raise InvalidInput(
-                f"whoever must book {format_duration(self.lead_s)} before and at most"
+                f"users who must book {format_duration(self.lead_s)} before and at most"
                 f" {format_duration(self.ahead_s)} ahead can book nothing",
                 where="lead",
                 remedy="make ahead longer than lead, or exclude them by access rules",

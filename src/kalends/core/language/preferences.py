@@ -192,7 +192,7 @@ def understood(preference: Preference, request: Request) -> str:
     count = "once" if len(windows) == 1 else f"{len(windows)} times"
     first = format_time(windows[0].start, preference.zone)
     last = format_time(windows[-1].end, preference.zone)
-    reach = "" if request.not_after else ", within the next 8 weeks, for the window has no end"
+    reach = "" if request.not_after else ", within the next 8 weeks, because the window has no end"
     return f"{told}: {count}, from {first} to {last}{reach}"
 
 

@@ -2,7 +2,7 @@
 
 Gehring and Ramme 1996 (section 4.1) freeze the waiting room; Smith, Taylor and Foster 1999 simulate the
 scheduler forward with predicted run times. Here the policy itself is copied and run, so a prediction is
-exact for every policy if the run times are right and nobody comes.
+exact for every policy if the run times are right and no job is submitted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kalends.scheduling.job import Job
 from kalends.scheduling.scheduler import Scheduler
 
 EVENTS_MAX: Final = 50_000
-"""A prediction looks no further ahead than so many ends and wakes."""
+"""Maximum number of ends and wakes that a prediction looks ahead."""
 
 ExpectedEnd = Callable[[Job, int], int]
 """The expected end of a running job: after now, and at `Job.until_s` at the latest."""

@@ -17,9 +17,9 @@ class Prediction(msgspec.Struct, frozen=True):
 
     made_s: int
     requested_s: int
-    """Start if all run as long as requested, and nobody comes."""
+    """Start if all run as long as requested, and no job is submitted."""
     expected_s: int
-    """Start if all run as long as similar jobs before, and nobody comes."""
+    """Start if all run as long as similar jobs before, and no job is submitted."""
     p50_s: int
     """Median of the start."""
     p90_s: int

@@ -1,7 +1,7 @@
 """Callers, and what they may do.
 
 Two ways in. With keys configured, a signed token says who it is (`kalends.serving.auth.tokens`). Without
-any, access is open: whoever reaches the server is believed, so it may be reached from its own
+any, access is open: every caller is believed, so it may be reached from its own
 machine only (`require_loopback`), and not from a web page that a user of that machine looks at
 (`OpenAccess` asks for a header that pages of other origins cannot send, and for a loopback host).
 """
@@ -133,7 +133,7 @@ class OpenAccess:
             "type": "apiKey",
             "in": "header",
             "name": USER_HEADER,
-            "description": "Access is open on loopback: the header says who is calling.",
+            "description": "Access is open on loopback: the header names the caller.",
         }
 
 

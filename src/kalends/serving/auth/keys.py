@@ -1,6 +1,6 @@
 """Ed25519 key files: made, loaded, and listed as trusted.
 
-A private key is one PEM file (PKCS 8) that only its owner may read; its public half lies beside it
+A private key is one PEM file (PKCS 8) that only its owner may read; its public half lies next to it
 as ``<file>.pub``. An owner trusts keys by listing such public files, or a JWKS file (RFC 7517) from
 an identity provider. A key is known by its id: the ``kid`` of a JWKS, else its RFC 7638 thumbprint.
 """

@@ -3,7 +3,7 @@
 A token says by the clock from when to when it holds, and the server that is called compares that with its
 own clock. So that no link hangs on two clocks agreeing, a server that refuses us says what its clock
 shows (the header ``Date``), and from then on tokens for it are made for that time. Such a token is for
-that server alone, and holds for `TOKEN_S` by that server's clock: whoever steals it can use it there and
+that server alone, and holds for `TOKEN_S` by that server's clock: a thief can use it there and
 then, as any other. Who answers in that server's place can have tokens made for a time to come; that is
 what TLS is for.
 """

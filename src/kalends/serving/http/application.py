@@ -60,7 +60,7 @@ def build_application(
 
     `handlers` has exactly one handler per operation of the role (`ValueError` otherwise). `routes`
     are further ones, such as the protocol's session between brokers and sites: errors that they
-    raise become problems too, and `caller_of` tells them who is calling. At shutdown `on_stop` is
+    raise become problems too, and `caller_of` returns their caller. At shutdown `on_stop` is
     called first, for handlers that wait for something (a watch) to answer now; then calls in flight
     get `drain_s_max` to end, and sessions are closed as going away.
     """

@@ -2,7 +2,7 @@
 
 HTTP requests and session calls both go through `Dispatcher`, so that a call means the same on
 either. A handler gets the caller and the validated body of its operation and answers at once or
-with an awaitable. Handlers run to their end even when nobody waits for the answer any more: a
+with an awaitable. Handlers run to their end even without a waiting caller: a
 booking that is half done is worth nothing to anyone.
 """
 

@@ -1,6 +1,6 @@
 """Any failure as problem details (RFC 9457), and the few refusals that only HTTP knows.
 
-A failure that nobody foresaw becomes the code ``internal`` with a fresh error id: the traceback goes
+An unforeseen failure becomes the code ``internal`` with a fresh error id: the traceback goes
 to the log under that id, and nothing of it to the caller.
 """
 

@@ -26,7 +26,7 @@ class ServingLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Per principal, steadily: what a whole machine can book; a loop gone wild is slowed down."""
     calls_burst: int = 4_000
     principals_tracked_max: int = 10_000
-    """Buckets kept; whoever has not called for longest is forgotten, with a full bucket again."""
+    """Buckets kept; the least recently used is dropped, and full again later."""
     sessions_max: int = 1_000
     calls_in_flight_max: int = limits.FRAME_MESSAGES_MAX
     """Per session: calls whose replies have not been made yet."""

@@ -64,7 +64,7 @@ class Session:
         self._over = False
 
     async def run(self) -> None:
-        """Serve the session; returns when it is closed, whoever closed it."""
+        """Serve the session until either side closes it."""
         writer = asyncio.create_task(self._write())
         sweeper = asyncio.create_task(self._sweep())
         try:

@@ -32,7 +32,7 @@ from kalends.simulation.checking.topologies import topology_from
 POLICIES: Final = {
     "any": "All jobs once and as in the log, never more nodes than there are.",
     "fcfs": "Also: starts in order of submission, and the first one never idles.",
-    "easy": "Also: the head of the queue never idles, and starts as promised; who can go before it, does.",
+    "easy": "Also: the head of the queue never idles, and starts as promised; jobs that can go before do.",
     "easy-sjbf": "As easy.",
     "conservative": "Also: every job starts when promised at its submission, or earlier where it can.",
 }

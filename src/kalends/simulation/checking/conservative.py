@@ -1,6 +1,6 @@
 """Conservative backfilling's promise: every job gets a reservation when it is submitted, never a later one.
 
-The promises are made by these rules: at its submission a job gets the earliest room beside all that runs,
+The promises are made by these rules: at its submission a job gets the earliest room next to all that runs,
 at its requested time, and all earlier reservations; at every end, each waiting job in order of submission
 takes the earliest room there is for it, if that is not later than what it has.
 """
@@ -54,7 +54,7 @@ def promises(
             elif kind == _END:
                 room.add(now, run.until_s, wanted.nodes)
                 _replace(room, planned, now)
-            # Whoever starts otherwise than planned is taken note of when the second is over.
+            # Jobs that start otherwise than planned are noted at the end of the second.
             for starting in starts.get(now, ()) if kind == _END else [run]:
                 _, start_s = planned.get(starting.order, (starting, -1))
                 if kind == _START or start_s == now == starting.start_s or starting.start_s < now:

@@ -6,7 +6,7 @@ is taken at the end of a second, when all its ends and starts are done: so it do
 order a simulator takes them. Nor can anybody be left then who fits and leaves the head its promise: EASY
 starts them all. On a machine with a topology the promise is the first time at which a partition is free
 for it, among the nodes that the others really have: so it does not matter which free nodes a mapper would
-take. Whom the mapper could have placed beside it is not asked there.
+take. Other jobs that the mapper could have placed are not considered there.
 """
 
 from __future__ import annotations

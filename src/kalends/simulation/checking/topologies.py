@@ -1,7 +1,7 @@
 """Which sets of nodes a machine can give to a job, from its text alone: boxes of whole units.
 
 The rules are those of docs/machines.md (Gehring and Ramme 1996, section 2.1), written a second time. Which
-of several free partitions a job gets is left to whoever made the schedule.
+of several free partitions a job gets is left to the maker of the schedule.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Topology:
         self._partitions: dict[int, frozenset[int]] = {}
 
     def granted(self, nodes: int) -> int:
-        """Return the nodes of the smallest boxes that have so many."""
+        """Return the nodes of the smallest boxes with at least that many."""
         return min(size for size in map(self._nodes_of, self._extents()) if size >= nodes)
 
     def partitions(self, nodes: int) -> frozenset[int]:
-        """Return all that a request for so many nodes may get: the smallest boxes that serve it."""
+        """Return all boxes that a request may get: the smallest that serve it."""
         if nodes not in self._partitions:
             granted = self.granted(nodes)
             extents = [each for each in self._extents() if self._nodes_of(each) == granted]

@@ -45,7 +45,7 @@ _rows_of: Final = msgspec.json.Decoder(_ROWS).decode
 class Block:
     """Some job lines: their `rows`, and for each its number in `lines` and its text in `texts`.
 
-    `texts` is empty where nobody wants them.
+    `texts` is empty if not requested.
     """
 
     __slots__ = ("lines", "rows", "texts")

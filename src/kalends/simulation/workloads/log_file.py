@@ -75,7 +75,7 @@ def _header(path: Path, stream: BinaryIO) -> tuple[list[bytes], bytes]:
     size = 0
     while line := stream.readline(LINE_BYTES_MAX + 1):
         if not header:
-            # Some editors begin a file with a mark that nobody sees.
+            # Some editors begin a file with an invisible mark.
             line = line.removeprefix(BOM_UTF8)
         _must_be_text(path, line, len(header))
         text = line.strip()

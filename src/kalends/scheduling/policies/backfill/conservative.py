@@ -131,7 +131,7 @@ class Conservative:
         if len(plan.times) > STEPS_MANY:
             plan = IndexedProfile(plan)
         width_of, moved_until_s = self.cluster.width, now
-        # Until somebody has moved, nobody can who needs more than that.
+        # Until a job has moved, none can that needs more than that.
         roof = plan.most(freed_until_s) if freed_until_s > now else 0
         for job, start_s in list(starts.items()):
             if job.nodes > roof and start_s > now:

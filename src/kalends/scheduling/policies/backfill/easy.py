@@ -14,10 +14,10 @@ from kalends.scheduling.job import Job
 
 
 class Easy:
-    """Start heads while they fit; then promise the head its time, and start whoever leaves it standing.
+    """Start heads while they fit; then promise the head its time, and start jobs that keep it.
 
     Between two ends, nothing that was refused before can be allowed: less is free, and it is later. So
-    after a submission only the new job is looked at. The head's promise is worked out when somebody asks.
+    after a submission only the new job is tried. The head's promise is computed on demand.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -81,7 +81,7 @@ class Easy:
             self._first = self.line.head()
 
     def _pass(self, head: Job, now: int) -> None:
-        """Look at everybody who waits, the head first."""
+        """Try all waiting jobs, the head first."""
         cluster = self.cluster
         free = cluster.room(now)
         self._promise = None
@@ -95,7 +95,7 @@ class Easy:
         self._backfill(head, free, now)
 
     def _backfill(self, head: Job, free: int, now: int) -> None:
-        """Start who may go before the head, on at most so many free nodes."""
+        """Start jobs that may go before the head, on the free nodes."""
         if self.line.least_nodes > free:
             return
         self._promise = promise = self.cluster.promise(head, now)

@@ -38,7 +38,7 @@ class LevelPolicy:
 
     While nothing is pending, a job that can be configured at once is: that is the FCFS mode of section
     3.2. Under a stacking rule, a job that fits into a gap of the plan goes there when it is submitted,
-    past those in the waiting room, and delays nobody who is planned.
+    past those in the waiting room, and delays no planned job.
     """
 
     rule: ClassVar[Rule]

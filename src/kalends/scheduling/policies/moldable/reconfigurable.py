@@ -94,7 +94,7 @@ class Reconfigurable(Adaptive):
     def _wanted(self, now: int) -> list[tuple[int, Job, Moldability]]:
         """Return when each running job may be asked that could shrink, if any wait, or expand, if none.
 
-        Left out is who is changing or over. Nobody is asked in the second in which he began.
+        Jobs that are changing or over are left out. No job is asked in the second in which it began.
         """
         shrink, wanted = bool(self.queue), []
         if shrink or self.cluster.free > 0:

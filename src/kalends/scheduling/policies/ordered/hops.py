@@ -1,4 +1,4 @@
-"""FCFS with a scan in which nobody is overtaken more than so many times."""
+"""FCFS with a scan in which no job is overtaken more than a given number of times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class NoStarvation(FcfsScan):
     """FCFS_SCANNoStarvation (Jones and Pang 2003, section 4.12): who was overtaken `hops` times holds
     back all behind it.
 
-    Whoever overtakes a job overtakes all before it too: the head of the queue has always been overtaken
+    A job that overtakes another overtakes all before it too: the head of the queue has always been overtaken
     most. How often, is the number of jobs submitted after it that were started.
     """
 

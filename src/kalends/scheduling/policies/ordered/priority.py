@@ -41,7 +41,7 @@ class Preemptive(Priority):
     """Pre_Emptive (section 5.1, which says no more than the name): `Priority`, and a first job that does
     not fit stops less urgent ones that run, if that makes room for it.
 
-    Who is stopped keeps what it has done, waits again in its old place, and later runs for the rest of
+    A stopped job keeps its progress, waits again in its old place, and later runs for the rest of
     its time. Stopped are, the least urgent first and of equals the youngest, as many as make room, but
     nobody without whom there is room. Only a strictly less urgent job is ever stopped, so that two never
     stop each other in turns.

@@ -63,7 +63,7 @@ class Ljf(LongestFirst, Ranked):
 
 class Smjf(FewestNodesFirst, Ranked):
     """SMJF (section 4.3). Where nodes are merely counted and nothing is reserved, a scan adds nothing:
-    if the smallest does not fit, nobody does."""
+    if the smallest does not fit, none does."""
 
 
 class Swjf(LeastWorkFirst, Ranked):

@@ -1,6 +1,6 @@
 """Orders of Beosim (Jones and Pang 2003, section 4) as bases of policies.
 
-Times are requested times and work is nodes x requested time, for nobody knows the real ones. Equal
+Times are requested times and work is nodes x requested time, because the real ones are unknown. Equal
 ranks go in order of submission.
 """
 

@@ -1,4 +1,4 @@
-"""Policies that go through all waiting jobs in some order, and start whoever fits (scan)."""
+"""Policies that go through all waiting jobs in some order, and start any that fits (scan)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kalends.scheduling.policies.ordered.ranks import (
 class Scan(Ranked):
     """First fit in order of rank: each job is tried once in a pass.
 
-    Nothing is held back for who does not fit, so that a wide job may wait as long as narrow ones come.
+    Nothing is held back for a job that does not fit, so a wide job may wait as long as narrow ones come.
     """
 
     def __init__(self, cluster: Cluster) -> None:
