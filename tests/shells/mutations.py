@@ -129,10 +129,12 @@ def a_forgotten_promise_counts() -> None:
     decide = Participant._decide
 
     def decide_in_silence(site: Participant, source: str, message: m.Decide) -> None:
-        before = len(site._effects.sends)
+        before = len(site.outbox._effects.sends)
         decide(site, source, message)
-        said = site._effects.sends[before:]
-        site._effects.sends[before:] = [s for s in said if not isinstance(s.message, m.Known)]
+        said = site.outbox._effects.sends[before:]
+        site.outbox._effects.sends[before:] = [
+            s for s in said if not isinstance(s.message, m.Known)
+        ]
 
     Participant._decide = decide_in_silence  # type: ignore[method-assign]
 

@@ -14,6 +14,7 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.effects import Send
 from kalends.contract import messages as m
+from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.participant import Participant
 from tests.simulation.climates import (
     AGENTS_EVERYWHERE,
@@ -99,20 +100,27 @@ class HoldsCountAsVotes(Coordinator):
         self._commit(case, now)
 
 
+class ShortPromises(Claims):
+    def promise(self, stake: Any, event: Any, now: Any) -> None:
+        super().promise(stake, event, now)
+        self.ends_ms = {**getattr(self, "ends_ms", {}), stake.rid: now.monotonic_ms + 3_000}
+
+    def end_promises(self, now_ms: int) -> None:
+        for rid, end_ms in list(getattr(self, "ends_ms", {}).items()):
+            stake = self._book.stakes.get(rid)
+            if end_ms <= now_ms:
+                del self.ends_ms[rid]
+                if stake is not None and stake.has("prepared"):
+                    self.refuse(stake, stake.att, "abort")
+
+
 class PromisesExpire(Participant):
     """A promise ends three seconds after it was made, as a hold would."""
 
-    def _promise(self, stake: Any, event: Any, now: Any) -> None:
-        super()._promise(stake, event, now)
-        self.ends_ms = {**getattr(self, "ends_ms", {}), stake.rid: now.monotonic_ms + 3_000}
+    claims_type = ShortPromises
 
     def receive(self, source: str, message: m.Message, now: Any) -> None:
-        for rid, end_ms in list(getattr(self, "ends_ms", {}).items()):
-            stake = self.book.stakes.get(rid)
-            if end_ms <= now.monotonic_ms:
-                del self.ends_ms[rid]
-                if stake is not None and stake.has("prepared"):
-                    self._refuse_attempt(stake, stake.att, "abort")
+        self.claims.end_promises(now.monotonic_ms)  # type: ignore[attr-defined]
         super().receive(source, message, now)
 
 
@@ -122,7 +130,7 @@ class PromisesAreReleased(Participant):
     def _inquire(self, rid: str, att: int, count: int, now: Any) -> None:
         stake = self.book.stakes.get(rid)
         if stake is not None and stake.att == att and stake.has("prepared") and count == 1:
-            self._refuse_attempt(stake, att, "abort")
+            self.claims.refuse(stake, att, "abort")
             return
         super()._inquire(rid, att, count, now)
 
@@ -167,12 +175,16 @@ class RegisterWithoutCondition(RegisterDisk):
         return msgspec.structs.replace(op, att=row[0]) if row else op
 
 
+class PromisesInMemory(Claims):
+    def store(self, stake: Any, event: str) -> None:
+        if event not in ("visit-vote", "prepare"):
+            super().store(stake, event)
+
+
 class PromiseNotStored(Participant):
     """A yes that does not survive a crash."""
 
-    def _store(self, stake: Any, event: str) -> None:
-        if event not in ("visit-vote", "prepare"):
-            super()._store(stake, event)
+    claims_type = PromisesInMemory
 
 
 class TakeoverAtTheSameAttempt(Coordinator):
@@ -200,8 +212,8 @@ class PeersRefuseWithoutStoring(Participant):
     def _peer_ask(self, source: str, ask: m.PeerAsk) -> None:
         stake = self.book.stakes.get(ask.rid)
         if stake is None or (not stake.has("prepared") and not stake.decided):
-            says = m.PeerSays(rid=ask.rid, att=ask.att, site=self.site, says="never")
-            self._send(source, says)
+            says = m.PeerSays(rid=ask.rid, att=ask.att, site=self.here.name, says="never")
+            self.outbox.send(source, says)
             return
         super()._peer_ask(source, ask)
 
@@ -213,7 +225,7 @@ class AllPreparedMeansCommit(Participant):
         stake = self.book.stakes.get(says.rid)
         if stake is not None and says.says == "prepared" and stake.has("prepared"):
             ids = tuple(claim.hold_id for claim in stake.claims)
-            says = msgspec.structs.replace(says, says="locked", chosen={self.site: ids})
+            says = msgspec.structs.replace(says, says="locked", chosen={self.here.name: ids})
         super()._peer_says(source, says)
 
 
@@ -263,12 +275,16 @@ class OldStandsAlone(Participant):
         return super()._commit(stake, rid, att, chosen)
 
 
+class CancelsInMemory(Claims):
+    def store(self, stake: Any, event: str) -> None:
+        if event != "cancel":
+            super().store(stake, event)
+
+
 class CancelNotStored(Participant):
     """A cancel that does not survive a crash."""
 
-    def _store(self, stake: Any, event: str) -> None:
-        if event != "cancel":
-            super()._store(stake, event)
+    claims_type = CancelsInMemory
 
 
 class AbortNotDurable(Coordinator):
@@ -282,16 +298,20 @@ class AbortNotDurable(Coordinator):
 # Agents
 
 
-class AlternativesAreNotBooked(Participant):
-    """Of all that an agent chose, only the best is on the calendars."""
-
-    def _take_holds(self, visit: Any, stake: Any, now: Any) -> None:
+class BestAlternativeBooked(Claims):
+    def hold_chosen(self, stake: Any, until_ms: int) -> None:
         claims = stake.claims
         stake.claims = [claim for claim in claims if claim.common == claims[0].common]
-        super()._take_holds(visit, stake, now)
+        super().hold_chosen(stake, until_ms)
         for claim in claims:
             claim.state = "held"
         stake.claims = claims
+
+
+class AlternativesAreNotBooked(Participant):
+    """Of all that an agent chose, only the best is on the calendars."""
+
+    claims_type = BestAlternativeBooked
 
 
 class RecallTakesPromises(Participant):
@@ -301,7 +321,7 @@ class RecallTakesPromises(Participant):
         for blocker in given:
             stake = self.book.stakes.get(blocker.rid)
             if stake is not None and stake.has("prepared"):
-                self._refuse_attempt(stake, stake.att, "abort")
+                self.claims.refuse(stake, stake.att, "abort")
         super()._give_back(given)
 
 

@@ -8,7 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from kalends.contract import messages as m
+from kalends.resource_servers.participation.outbox import Outbox
 from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.this_site import FenceNumbers
 from tests import effort
 from tests.simulation.climates import RIVALS
 from tests.simulation.histories import Numbers, Recorder
@@ -75,22 +77,30 @@ def test_listening_changes_nothing() -> None:
 # Sites gone wrong
 
 
+class FallingNumbers(FenceNumbers):
+    def new(self) -> int:
+        return super().new() ^ ((1 << 32) - 1)
+
+
 class NumbersGoBack(Participant):
     """Fence numbers go down."""
 
-    def _new_id(self) -> int:
-        return super()._new_id() ^ ((1 << 32) - 1)
+    numbers_type = FallingNumbers
+
+
+class OutboxOfOldLooks(Outbox):
+    def send(self, to: str, message: m.Message) -> None:
+        if isinstance(message, m.View):
+            known = self.__dict__.setdefault("looked", {})
+            key = tuple((view.resource, view.until) for view in message.views)
+            message = replace(message, views=known.setdefault(key, message.views))
+        super().send(to, message)
 
 
 class OldLooks(Participant):
     """A look is answered as the first one was."""
 
-    def _send(self, to: str, message: m.Message) -> None:
-        if isinstance(message, m.View):
-            known = self.__dict__.setdefault("looked", {})
-            key = tuple((view.resource, view.until) for view in message.views)
-            message = replace(message, views=known.setdefault(key, message.views))
-        super()._send(to, message)
+    outbox_type = OutboxOfOldLooks
 
 
 class ShortHolds(Participant):

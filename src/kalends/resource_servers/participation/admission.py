@@ -38,7 +38,7 @@ class Taking(Visiting):
         if closed := self._closed():
             return (closed,)
         if unreadable := self.set_aside.refusal(min(want.start for want in visit.wants)):
-            return (self._refuse(RefusalCode.DRAINED, unreadable),)
+            return (self.here.refusal(RefusalCode.DRAINED, unreadable),)
         user = visit.principal.user
         state: Literal["held", "prepared"] = "prepared" if visit.mode == "vote" else "held"
         count_max = (
@@ -48,9 +48,9 @@ class Taking(Visiting):
         )
         if self.book.count(user, state) + len(visit.wants) > count_max:
             detail = f"more than {count_max} claims of one user would be {state} at once"
-            return (self._refuse(RefusalCode.LIMIT, detail),)
+            return (self.here.refusal(RefusalCode.LIMIT, detail),)
         if any(want.end <= self.horizon_s for want in visit.wants):
-            return (self._refuse(RefusalCode.PAST, "the records of that time are closed"),)
+            return (self.here.refusal(RefusalCode.PAST, "the records of that time are closed"),)
         if visit.replaces:
             refusal = self._refuse_change(source, visit)
             if refusal is not None:
@@ -69,10 +69,10 @@ class Taking(Visiting):
             old = None
         if old is None or not old.has("locked") or old.principal.user != visit.principal.user:
             detail = "the reservation to change is not locked here for this user"
-            return self._refuse(RefusalCode.BEING_CHANGED, detail)
+            return self.here.refusal(RefusalCode.BEING_CHANGED, detail)
         if self.book.changer_of(visit.replaces) not in ("", visit.rid):
             detail = "another change of this reservation is under way"
-            return self._refuse(RefusalCode.BEING_CHANGED, detail)
+            return self.here.refusal(RefusalCode.BEING_CHANGED, detail)
         return None
 
     def _take(
@@ -83,25 +83,19 @@ class Taking(Visiting):
         `events` are what new holds go through, "visit-hold" when none is given.
         """
         stake = self._stake_for(source, before, visit)
-        self.book.stakes[visit.rid] = stake
+        self.claims.put(stake)
         full = self._kept_from(stake)
         if not full and visit.mode == "vote":
-            full = self.book.occupy(stake, "prepared", None)
+            full = self.claims.vote(stake, now)
         elif not full:
             hold_ms = min(visit.hold_ms, self._limits.hold_ms_max)
-            full = self.book.occupy(stake, "held", now.monotonic_ms + hold_ms)
-        if full:
-            needs = tuple(self.book.needs(stake))
-            lack = Lack(stake.principal, tuple(stake.claims), full, needs, self._held(needs))
-            self._clear(stake)
-            return lack
-        if visit.mode == "vote":
-            self._promise(stake, "visit-vote", now)
-        else:
-            for claim in stake.claims:
-                for event in (events or ("visit-hold",)) if claim.state == "absent" else ():
-                    claim.move(event)
-        return None
+            full = self.claims.hold(stake, now.monotonic_ms + hold_ms, events or ("visit-hold",))
+        if not full:
+            return None
+        needs = tuple(self.book.needs(stake))
+        lack = Lack(stake.principal, tuple(stake.claims), full, needs, self._held(needs))
+        self.claims.clear(stake)
+        return lack
 
     def _kept_from(self, stake: Stake) -> str:
         """A resource where what `stake` needs is kept for others before it, or ""."""
@@ -140,7 +134,7 @@ class Taking(Visiting):
         for want in visit.wants:
             claim = kept.pop((want.resource, want.start, want.end, want.units), None)
             if claim is None or claim.state != "held" or claim.common or visit.mode == "vote":
-                claim = Claim(self._new_id(), want.resource, want.start, want.end, want.units)
+                claim = Claim(self.numbers.new(), want.resource, want.start, want.end, want.units)
             claims.append(claim)
         ends_at = max(want.end for want in visit.wants)
         return Stake(
@@ -165,7 +159,7 @@ class Taking(Visiting):
             return (closed,)
         user = stake.principal.user
         if self.book.count(user, "prepared") + len(named) > self._limits.promised_per_principal_max:
-            return (self._refuse(RefusalCode.LIMIT, "too many promises to one user at once"),)
+            return (self.here.refusal(RefusalCode.LIMIT, "too many promises to one user at once"),)
         wants = [
             m.Want(claim.resource, claim.start, claim.end, claim.units)
             for claim in stake.claims
@@ -182,12 +176,6 @@ class Taking(Visiting):
             )
         )
 
-    def _promise(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
-        self._holders.pop(stake.rid, None)
-        self._move(stake, event)
-        self._store(stake, event)
-        self._inquire_later(stake, now, 0)
-
     def _answer_visit(
         self,
         source: str,
@@ -199,7 +187,7 @@ class Taking(Visiting):
         ahead: int = -1,
     ) -> None:
         visited = m.Visited(
-            rid=visit.rid, att=visit.att, epoch=self.epoch, vote=vote, held=held,
+            rid=visit.rid, att=visit.att, epoch=self.here.epoch, vote=vote, held=held,
             refusals=refusals, ahead=ahead,
         )  # fmt: skip
-        self._send(source, visited)
+        self.outbox.send(source, visited)

@@ -42,7 +42,7 @@ class Holding(Recalling):
             if not self.book.has_room_for(stake, claim) or self._is_kept(stake, claim):
                 taken = taken or offer
                 continue
-            claim.hold_id = self._new_id()
+            claim.hold_id = self.numbers.new()
             stake.claims.append(claim)
             held.append(offer.held_as(claim.hold_id))
         if room <= 0:
@@ -73,9 +73,9 @@ class Holding(Recalling):
 
     def _refuse_slot(self, visit: AgentVisit, offer: Offer, now: Moment) -> Refusal | None:
         if offer.end <= self.horizon_s:
-            return self._refuse(RefusalCode.PAST, "the records of that time are closed")
+            return self.here.refusal(RefusalCode.PAST, "the records of that time are closed")
         if closed := self.set_aside.refusal(offer.start):
-            return self._refuse(RefusalCode.DRAINED, closed)
+            return self.here.refusal(RefusalCode.DRAINED, closed)
         want = m.Want(offer.resource, offer.start, offer.end, offer.units)
         found = self.book.refusals(visit.dispatch.principal, [want], ("hold",), now.wall_s)
         return found[0] if found else None
@@ -90,11 +90,7 @@ class Holding(Recalling):
 
     def _take_holds(self, visit: AgentVisit, stake: Stake, now: Moment) -> None:
         hold_ms = min(visit.dispatch.hold_ms, self._limits.hold_ms_max)
-        stake.ends_at = max(stake.ends_at, *(claim.end for claim in stake.claims))
-        full = self.book.occupy(stake, "held", now.monotonic_ms + hold_ms)
-        assert not full, f"{stake.rid}: each was seen to fit beside the others on {full}"
-        self.book.stakes[stake.rid] = stake
-        self._move(stake, "visit-hold")
+        self.claims.hold_chosen(stake, now.monotonic_ms + hold_ms)
         self._holders[stake.rid] = Holder(visit.asker)
 
     def _room_of(self, user: str) -> int:
@@ -104,7 +100,7 @@ class Holding(Recalling):
     def _refuse_more_holds(self) -> Refusal:
         count_max = self._limits.held_per_principal_max
         detail = f"more than {count_max} claims of one user would be held at once"
-        return self._refuse(RefusalCode.LIMIT, detail)
+        return self.here.refusal(RefusalCode.LIMIT, detail)
 
 
 def _claim_of(offer: Offer) -> Claim:

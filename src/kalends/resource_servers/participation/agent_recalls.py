@@ -29,7 +29,6 @@ from kalends.resource_servers.participation.earmarks import Order
 from kalends.resource_servers.participation.effects import Errand
 from kalends.resource_servers.participation.occupancy import Piece
 from kalends.resource_servers.participation.reclaim_reminders import Reclaiming
-from kalends.resource_servers.participation.transitions import ClaimEvent
 
 RECALL_MS_MAX: Final = 2_000
 """An older request waits so long for the agents of younger ones; runs take milliseconds."""
@@ -57,10 +56,10 @@ class Recalling(Reclaiming):
         then: Callable[[int, Outcome, Moment], None],
     ) -> int:  # fmt: skip
         """Have `job` run for `rid`; its end, or that of its time, goes to `then` with its number."""
-        number = self._new_id()
+        number = self.numbers.new()
         self._errands[number] = lambda outcome, now: then(number, outcome, now)
         self._remind(number, now, ms_max)
-        self._effects.errands.append(Errand(number, rid, job))
+        self.outbox.run(Errand(number, rid, job))
         return number
 
     def _remind(self, number: int, now: Moment, ms_max: int) -> None:
@@ -89,9 +88,13 @@ class Recalling(Reclaiming):
     # Requests that wait
 
     def _att_under_way(self, rid: str) -> int:
-        """The attempt of `rid` whose agent runs here, or that waits for others' agents; 0: none."""
-        visit, waiting = self._visits.get(rid), self._waiting.get(rid)
-        return max(visit.att if visit else 0, waiting.att if waiting else 0)
+        """The attempt of `rid` whose agent runs here, or that waits for agents or in line; 0: none."""
+        visit, waiting, place = self._visits.get(rid), self._waiting.get(rid), self._line.get(rid)
+        return max(
+            visit.att if visit else 0,
+            waiting.att if waiting else 0,
+            place.visit.att if place else 0,
+        )
 
     def _stale(self, source: str, rid: str, att: int) -> bool:
         """Whether a visit of this attempt comes too late; then its sender is told so."""
@@ -102,7 +105,7 @@ class Recalling(Reclaiming):
             seen = max(seen, stake.att, stake.refused)
             over = over or att <= stake.refused or att < stake.att or stake.decided
         if over:
-            self._send(source, m.Stale(rid=rid, att=att, seen=seen))
+            self.outbox.send(source, m.Stale(rid=rid, att=att, seen=seen))
         return over
 
     def _end_visits(self, rid: str, att: int) -> None:
@@ -117,24 +120,8 @@ class Recalling(Reclaiming):
             for number in visit.relays:
                 self._relays.pop(number, None)
 
-    def _decide(self, source: str, decide: m.Decide) -> None:
-        if decide.outcome == "abort":
-            self._end_visits(decide.rid, decide.att)
-        super()._decide(source, decide)
-
-    def _commit(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
-        applied = super()._commit(stake, rid, att, chosen)
-        if applied:
-            self._end_visits(rid, att)
-        return applied
-
-    def _refuse_attempt(self, stake: Stake, att: int, event: ClaimEvent) -> None:
-        self._end_visits(stake.rid, att)
-        super()._refuse_attempt(stake, att, event)
-
-    def _clear(self, stake: Stake) -> None:
-        """As below; a visit that is answered and holds nothing may be made again."""
-        super()._clear(stake)
+    def _forget_answered(self, stake: Stake) -> None:
+        """A visit that is answered and holds nothing may be made again."""
         visit = self._visits.get(stake.rid)
         if visit is not None and visit.answered:
             del self._visits[stake.rid]
@@ -243,7 +230,7 @@ class Recalling(Reclaiming):
             dispatch.source,
             "recall",
             recall_arguments(
-                self.site, shown, held, blocker.claim.hold_id, asker, self._agents.held_max,
+                self.here.name, shown, held, blocker.claim.hold_id, asker, self._agents.held_max,
                 now.wall_s,
             ),
             received(dispatch.inbox),
@@ -272,21 +259,19 @@ class Recalling(Reclaiming):
             renewed = m.Renewed(
                 rid=rid,
                 att=stake.att,
-                epoch=self.epoch,
+                epoch=self.here.epoch,
                 kept=tuple(sorted(kept)),
                 lost=tuple(sorted(before - kept)),
             )
             self._give_up(stake, kept)
-            self._send(visit.asker, renewed)
+            self.outbox.send(visit.asker, renewed)
 
     def _give_up(self, stake: Stake, kept: set[int]) -> None:
         """Only the holds `kept` go on; without any the stake claims nothing any more."""
         if kept:
-            self.book.keep_only(stake, kept)
-            return
-        self.book.vacate(stake)
-        self._move(stake, "release")
-        self._clear(stake)
+            self.claims.keep_only(stake, kept)
+        else:
+            self.claims.end_hold(stake, "release")
 
 
 def _gives_back(outcome: Outcome) -> bool:

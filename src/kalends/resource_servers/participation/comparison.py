@@ -38,7 +38,7 @@ class Comparing(InDoubt):
             self._fall_behind(register, now)
         behind = self.recovering and register not in self._settled
         marks = self._registers.marks(register)
-        self._send(source, m.Known(behind=behind, forgotten=not known, marks=marks))
+        self.outbox.send(source, m.Known(behind=behind, forgotten=not known, marks=marks))
 
     def _fall_behind(self, register: str, now: Moment) -> None:
         """Durably: nothing new is taken here until the registers have compared."""
@@ -47,24 +47,24 @@ class Comparing(InDoubt):
             return
         self.recovering = True
         self._recovers_at_ms = now.monotonic_ms + RECOVERY_MS_MIN
-        self._effects.facts.append(RecoveryChanged(on=True))
-        self._alarm("an older image of this site's store was put back: promises are forgotten here")
+        self.outbox.store(RecoveryChanged(on=True))
+        self.outbox.alarm(
+            "an older image of this site's store was put back: promises are forgotten here"
+        )
         for stake in [each for each in self.book.stakes.awake() if each.has("held")]:
-            self.book.vacate(stake)
-            self._move(stake, "expiry")
-            self._clear(stake)
+            self.claims.end_hold(stake, "expiry")
 
     def _closed(self) -> Refusal | None:
         """Why nothing new is taken at all; None when it is."""
         if self.draining:
-            return self._refuse(RefusalCode.DRAINED, "the owner takes no new claims now")
+            return self.here.refusal(RefusalCode.DRAINED, "the owner takes no new claims now")
         if self.recovering:
             detail = "what was promised here is compared with the brokers first"
-            return self._refuse(RefusalCode.DRAINED, detail)
+            return self.here.refusal(RefusalCode.DRAINED, detail)
         if self._recovers_at_ms is not None and self._registers.missing():
             # One of them may be about to find that we have forgotten what we promised it.
             detail = "the site has just begun, and waits some seconds for its brokers"
-            return self._refuse(RefusalCode.DRAINED, detail)
+            return self.here.refusal(RefusalCode.DRAINED, detail)
         return None
 
     def unsettled(self) -> dict[str, int]:
@@ -94,7 +94,7 @@ class Comparing(InDoubt):
     def _recover(self) -> None:
         if self.recovering:
             self.recovering = False
-            self._effects.facts.append(RecoveryChanged(on=False))
+            self.outbox.store(RecoveryChanged(on=False))
 
     # Pages
 
@@ -116,7 +116,7 @@ class Comparing(InDoubt):
             if stake and stake.register == register and (state := _state_of(stake))
         )
         until = page[-1] if more else ""
-        self._send(
+        self.outbox.send(
             source, m.Compared(after=compare.after, until=until, horizon=self.horizon_s, kept=kept)
         )
 
@@ -127,21 +127,21 @@ class Comparing(InDoubt):
         key = self._registers.secret(self._registers.of(source))
         true = stake.secret if stake is not None else key and proofs.of_request(key, relock.rid)
         if true and not proofs.same(relock.secret, true):
-            self._alarm(f"{relock.rid}: {source} wants it locked again, but knows not its secret")
+            self.outbox.alarm(
+                f"{relock.rid}: {source} wants it locked again, but knows not its secret"
+            )
             return
         if stake is not None and not stake.register:
-            stake.register = self._registers.of(source)
-            self._store(stake, "proven")
+            self.claims.adopt(stake, self._registers.of(source))
+            self.claims.store(stake, "proven")
         blockers: tuple[str, ...] = ()
         if stake is not None and stake.has("prepared") and stake.att == relock.att:
             self._commit(stake, relock.rid, relock.att, relock.chosen)
         if stake is None or not stake.decided:
             if stake is not None and stake.has("held"):
-                self.book.vacate(stake)
-                self._move(stake, "expiry")
-                self._clear(stake)
+                self.claims.end_hold(stake, "expiry")
             blockers = self._lock_again(source, relock, self.book.stakes.get(relock.rid))
-        self._send(source, m.Relocked(rid=relock.rid, blockers=blockers))
+        self.outbox.send(source, m.Relocked(rid=relock.rid, blockers=blockers))
 
     def _lock_again(self, source: str, relock: m.Relock, before: Stake | None) -> tuple[str, ...]:
         """Lock what was chosen here, as it was decided; returns what stands in the way."""
@@ -155,7 +155,7 @@ class Comparing(InDoubt):
         if refusals:
             return tuple(f"its owner's rules: {refusal.detail}"[:256] for refusal in refusals)
         claims = [
-            Claim(self._new_id(), want.resource, want.start, want.end, want.units, "locked")
+            Claim(self.numbers.new(), want.resource, want.start, want.end, want.units, "locked")
             for want in relock.wants
         ]
         ends_at = max(want.end for want in relock.wants)
@@ -177,33 +177,21 @@ class Comparing(InDoubt):
             warrant=relock.warrant,
             replaces=relock.replaces,
         )
-        if before is not None and before.claims:
-            self.book.vacate(before)
-        self.book.stakes[stake.rid] = stake
-        full = self.book.occupy(stake, "locked", None)
+        full = self.claims.lock_again(stake, before)
         if full:
-            blockers = self._blockers_of(claims)
-            stake.claims, stake.chosen = [], None
-            if before is None:
-                del self.book.stakes[stake.rid]
-            else:
-                self.book.stakes[stake.rid] = before
-                if before.claims:
-                    self.book.occupy(before, "prepared", None)
-            return blockers or (f"{full} has no room",)
-        self._forget_doubt(stake)
-        self._store(stake, "relocked")
+            return self._blockers_of(stake) or (f"{full} has no room",)
+        self._forget_doubt(stake.rid)
         return ()
 
-    def _blockers_of(self, claims: list[Claim]) -> tuple[str, ...]:
-        """The requests that have what `claims` need."""
+    def _blockers_of(self, stake: Stake) -> tuple[str, ...]:
+        """The other requests that have what the claims of `stake` need."""
         rids = {
             booking.reservation
-            for claim in claims
+            for claim in stake.claims
             for booking in self.book.calendars[claim.resource].calendar.listing(
                 claim.start, claim.end
             )
-            if booking.state in ("prepared", "locked")
+            if booking.state in ("prepared", "locked") and booking.reservation != stake.rid
         }
         return tuple(sorted(rids)[:BLOCKERS_SHOWN])
 

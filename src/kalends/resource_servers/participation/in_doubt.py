@@ -27,16 +27,16 @@ class InDoubt(Deciding):
             return
         if stake.coords:
             to = stake.coords[count % len(stake.coords)]
-            inquire = m.Inquire(rid=rid, att=att, site=self.site, secret=stake.secret)
-            self._send(to, inquire)
+            inquire = m.Inquire(rid=rid, att=att, site=self.here.name, secret=stake.secret)
+            self.outbox.send(to, inquire)
         if count >= PEERS_AFTER_INQUIRIES or not stake.coords:
             for part in stake.parts:
-                if part.site != self.site:
+                if part.site != self.here.name:
                     ask = m.PeerAsk(
-                        rid=rid, att=att, site=self.site, register=stake.register,
+                        rid=rid, att=att, site=self.here.name, register=stake.register,
                         secret=part.secret or stake.secret, until=stake.ends_at,
                     )  # fmt: skip
-                    self._send(part.url, ask)
+                    self.outbox.send(part.url, ask)
         self._inquire_later(stake, now, min(count + 1, 30))
 
     def _outcome(self, outcome: m.Outcome) -> None:
@@ -63,7 +63,7 @@ class InDoubt(Deciding):
             return  # What it may have promised is forgotten.
         if stake is None:
             stake = self._stake_of_refusal(ask)
-            self.book.stakes[ask.rid] = stake
+            self.claims.put(stake)
         if stake.has("prepared") and stake.att < ask.att:
             return
         says: Literal["locked", "prepared", "never"] = "never"
@@ -72,24 +72,24 @@ class InDoubt(Deciding):
         elif stake.has("prepared") and stake.att == ask.att:
             says = "prepared"
         elif stake.att <= ask.att and stake.refused < ask.att and not stake.decided:
-            self._refuse_attempt(stake, ask.att, "abort")
+            self.claims.refuse(stake, ask.att, "abort")
         answer = m.PeerSays(
             rid=ask.rid,
             att=ask.att,
-            site=self.site,
+            site=self.here.name,
             says=says,
             proofs=stake.proofs if says == "locked" else {},
             chosen=(stake.chosen or {}) if says == "locked" else {},
         )
-        self._send(source, answer)
+        self.outbox.send(source, answer)
 
     def _proves_commit(self, stake: Stake, says: m.PeerSays) -> bool:
         if not stake.register:
             return True
         key = self._registers.secret(stake.register)
-        mine = says.chosen.get(self.site, ())
+        mine = says.chosen.get(self.here.name, ())
         true = proofs.of_commit(key, says.rid, says.att, mine)
-        return proofs.same(says.proofs.get(self.site, ""), true)
+        return proofs.same(says.proofs.get(self.here.name, ""), true)
 
     def _takes_part(self, ask: m.PeerAsk, stake: Stake | None) -> bool:
         """Whether the asker proves that it takes part: then something may be told, and written down."""
@@ -127,16 +127,21 @@ class InDoubt(Deciding):
         if stake is None or stake.att != says.att or not stake.has("prepared"):
             return
         if (says.site, source) not in {(part.site, part.url) for part in stake.parts}:
-            self._alarm(f"{says.rid}: {source} speaks for {says.site}, which does not live there")
+            self.outbox.alarm(
+                f"{says.rid}: {source} speaks for {says.site}, which does not live there"
+            )
             return
         if says.says == "locked":
             if not self._proves_commit(stake, says):
-                self._alarm(f"{says.rid}: {says.site} says that it was committed, without proof")
+                self.outbox.alarm(
+                    f"{says.rid}: {says.site} says that it was committed, without proof"
+                )
                 return
-            stake.proofs = {site: of for site, of in says.proofs.items() if site != self.site}
+            others = {site: of for site, of in says.proofs.items() if site != self.here.name}
+            self.claims.prove(stake, others, stake.warrant)
             self._commit(stake, says.rid, says.att, says.chosen)
         elif says.says == "never":
             refusing = self._refusing_peers.setdefault(says.rid, set())
             refusing.add(says.site)
             if len(refusing) > len(stake.parts) - stake.need:
-                self._refuse_attempt(stake, says.att, "abort")
+                self.claims.refuse(stake, says.att, "abort")

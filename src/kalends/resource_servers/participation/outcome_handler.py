@@ -7,7 +7,6 @@ from typing import Final
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.claim_sets import Stake
 from kalends.resource_servers.participation.retention import Forgetting
-from kalends.resource_servers.participation.transitions import ClaimEvent
 
 FORGOTTEN_TOLD_MAX: Final = 1_000
 """Requests of which brokers are told in a session that they are forgotten: one comparison finds the rest."""
@@ -22,9 +21,10 @@ class Deciding(Forgetting):
             self._keep_proofs(stake, decide)
             applied = self._commit(stake, decide.rid, decide.att, decide.chosen)
         else:
+            self.then.on_attempt_over(decide.rid, decide.att)
             applied = self._abort(stake, decide.att)
         if applied:
-            self._send(source, m.Done(rid=decide.rid, att=decide.att, of=decide.outcome))
+            self.outbox.send(source, m.Done(rid=decide.rid, att=decide.att, of=decide.outcome))
         elif decide.outcome == "commit" and (stake is None or stake.att <= decide.att):
             self._tell_forgotten(source, decide.rid)
 
@@ -34,7 +34,7 @@ class Deciding(Forgetting):
         if told not in self._told_forgotten and len(self._told_forgotten) < FORGOTTEN_TOLD_MAX:
             self._told_forgotten.add(told)
             marks = self._registers.marks(self._registers.of(source))
-            self._send(source, m.Known(behind=True, forgotten=True, marks=marks))
+            self.outbox.send(source, m.Known(behind=True, forgotten=True, marks=marks))
 
     def _keep_proofs(self, stake: Stake | None, said: m.Decide | m.Outcome) -> None:
         """What proves this commit to others is for those of them who ask.
@@ -43,74 +43,48 @@ class Deciding(Forgetting):
         """
         if stake is None or stake.att != said.att:
             return
-        if not stake.decided:
-            stake.proofs, stake.warrant = said.proofs, said.warrant
-        elif said.warrant and not stake.warrant and stake.has("locked"):
-            stake.proofs, stake.warrant = said.proofs, said.warrant
-            self._store(stake, "proven")
+        missing = said.warrant and not stake.warrant and stake.has("locked")
+        if missing or not stake.decided:
+            self.claims.prove(stake, said.proofs, said.warrant)
 
     def _commit(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
         """Lock what was chosen here; False (and an alarm) when this site has no such promise."""
-        mine = set(chosen.get(self.site, ()))
+        applied = self._lock(stake, rid, att, chosen)
+        if applied:
+            self.then.on_committed(stake, rid, att)
+        return applied
+
+    def _lock(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
+        mine = set(chosen.get(self.here.name, ()))
         if stake is None or (stake.att != att and not mine):
             if mine and not self.recovering:
-                self._alarm(f"{rid}: commit of attempt {att}, of which nothing is known here")
+                self.outbox.alarm(f"{rid}: commit of attempt {att}, of which nothing is known here")
             return not mine
         if stake.decided:
             return True
         promised = {claim.hold_id for claim in stake.claims_in("prepared")}
         if stake.att != att or not mine <= promised:
-            self._alarm(f"{rid}: commit of attempt {att}, but that is not promised here")
+            self.outbox.alarm(f"{rid}: commit of attempt {att}, but that is not promised here")
             return False
-        stake.chosen = chosen
-        self._forget_doubt(stake)
-        if mine and mine == promised and not stake.replaces:
-            self.book.restate(stake, "locked", None)
-            self._move(stake, "commit-chosen")
-            self._store(stake, "commit-chosen")
-            return True
-        self.book.vacate(stake)
-        old = self.book.stakes.get(stake.replaces)
-        if old is not None and old.has("locked"):
-            self.book.leave(old)
-            self._move(old, "replace")
-            self._store(old, "replace")
-        for claim in stake.claims:
-            claim.move("commit-chosen" if claim.hold_id in mine else "commit-other")
-        stake.claims = stake.claims_in("locked")
-        if stake.claims:
-            full = self.book.occupy(stake, "locked", None)
-            assert not full, f"{rid}: what was promised must fit on {full}"
-        self._store(stake, "commit-chosen" if mine else "commit-other")
+        self.claims.lock(stake, chosen, mine)
         return True
 
     def _abort(self, stake: Stake | None, att: int) -> bool:
         if stake is None or att < stake.att:
             return True
         if stake.decided:
-            self._alarm(f"{stake.rid}: abort of attempt {att}, which was committed here")
+            self.outbox.alarm(f"{stake.rid}: abort of attempt {att}, which was committed here")
             return False
         if stake.claims or stake.refused < att:
-            self._refuse_attempt(stake, att, "abort")
+            self.claims.refuse(stake, att, "abort")
         return True
-
-    def _refuse_attempt(self, stake: Stake, att: int, event: ClaimEvent) -> None:
-        """Durably: nothing of attempt `att` or below will ever be promised here again."""
-        self._forget_doubt(stake)
-        self.book.vacate(stake)
-        self._move(stake, event)
-        stake.claims = []
-        stake.refused = max(stake.refused, att)
-        self._store(stake, event)
 
     def _cancel(self, source: str, cancel: m.Cancel) -> None:
         stake = self.book.stakes.get(cancel.rid)
         if stake is not None and stake.has("prepared"):
-            self._alarm(f"{cancel.rid}: cancel of what is only promised here")
-            return
-        if stake is not None and stake.has("locked"):
-            self.book.leave(stake)
-            self._move(stake, "cancel")
-            stake.warrant = cancel.warrant
-            self._store(stake, "cancel")
-        self._send(source, m.Done(rid=cancel.rid, att=cancel.att, of="cancel"))
+            self.outbox.alarm(f"{cancel.rid}: cancel of what is only promised here")
+        else:
+            if stake is not None and stake.has("locked"):
+                self.claims.cancel(stake, cancel.warrant)
+            self.outbox.send(source, m.Done(rid=cancel.rid, att=cancel.att, of="cancel"))
+        self.then.on_cancelled(cancel.rid)

@@ -35,7 +35,7 @@ class Belonging(Records):
         """From now on `source` speaks for a register; raises `NotAllowed` as `Registers.admit` does."""
         changed = self._registers.admit(source, welcome, badge, name)
         if changed is not None:
-            self._effects.facts.append(stored_register(changed))
+            self.outbox.store(stored_register(changed))
 
     def heard_mark(self, source: str, mark: m.Mark) -> None:
         """The register of `source` says how far it is; it will want to hear that again."""
@@ -51,7 +51,7 @@ class Belonging(Records):
             strange = register and stake.register and register != stake.register
             if strange or not proofs.same(message.secret, stake.secret):
                 return self._turned_down(source, message)
-            stake.register = stake.register or register
+            self.claims.adopt(stake, register)
             return True
         true = self._secret_of_soft(message.rid)
         return not true or proofs.same(message.secret, true) or self._turned_down(source, message)
@@ -66,7 +66,7 @@ class Belonging(Records):
         if not beyond:
             return True
         detail = f"its key may not vouch here for {beyond}"
-        refusals = (self._refuse(RefusalCode.NOT_ALLOWED, detail),)
+        refusals = (self.here.refusal(RefusalCode.NOT_ALLOWED, detail),)
         match message:
             case m.Query():
                 views = tuple(
@@ -77,21 +77,23 @@ class Belonging(Records):
                     )
                     for want in message.wants
                 )
-                view = m.View(query_id=message.query_id, epoch=self.epoch, views=views)
-                self._send(source, view)
+                view = m.View(query_id=message.query_id, epoch=self.here.epoch, views=views)
+                self.outbox.send(source, view)
             case m.Visit():
                 vote: Literal["no", "none"] = "no" if message.mode == "vote" else "none"
                 visited = m.Visited(
-                    rid=message.rid, att=message.att, epoch=self.epoch, vote=vote,
+                    rid=message.rid, att=message.att, epoch=self.here.epoch, vote=vote,
                     refusals=refusals,
                 )  # fmt: skip
-                self._send(source, visited)
+                self.outbox.send(source, visited)
             case m.Dispatch():
-                own = m.SiteReport(self.site, self.epoch, detail=detail, refusals=refusals)
-                self._send(source, m.Report(rid=message.rid, att=message.att, sites=(own,)))
+                own = m.SiteReport(
+                    self.here.name, self.here.epoch, detail=detail, refusals=refusals
+                )
+                self.outbox.send(source, m.Report(rid=message.rid, att=message.att, sites=(own,)))
             case m.Await():
                 locked = m.Locked(rid=message.rid, att=message.att, refusals=refusals)
-                self._send(source, locked)
+                self.outbox.send(source, locked)
         return False
 
     def _secret_of_soft(self, rid: str) -> str:
@@ -104,7 +106,7 @@ class Belonging(Records):
         return listed.wish.secret if listed is not None else ""
 
     def _turned_down(self, source: str, message: m.Message) -> bool:
-        self._alarm(
+        self.outbox.alarm(
             f"{type(message).__name__} from {source} is about what belongs to another broker"
         )
         return False

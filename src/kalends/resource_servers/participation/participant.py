@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import heapq
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from kalends.agents.runs import Outcome
 from kalends.contract import calls
@@ -25,6 +25,7 @@ from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claim_sets import Stake
+from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.occupancy import are_alternatives
 from kalends.resource_servers.participation.views import look
 from kalends.resource_servers.participation.wait_queue import Holder
@@ -36,6 +37,43 @@ class Participant(Listing):
 
     See `Records` for what it is made with.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._listen(self.then)
+
+    def _listen(self, then: Consequences) -> None:
+        """Connect the parts to what they have to know, each order with its reason."""
+        then.committed = (
+            # First: it reads the claims as the commit has left them.
+            self._ask_for_locked,
+            lambda stake, rid, att: self._forget_doubt(rid),
+            lambda stake, rid, att: then.on_attempt_over(rid, att),
+            # Looks through the line, which its own place has left by then.
+            self._end_holding,
+            # Last: what is declined goes to those behind, after what the others have freed.
+            lambda stake, rid, att: self._leave_list(rid),
+        )
+        then.refused = (
+            lambda stake, att: self._forget_doubt(stake.rid),
+            lambda stake, att: then.on_attempt_over(stake.rid, att),
+            lambda stake, att: self._forget_holder(stake),
+        )
+        then.superseded = (
+            lambda stake: self._forget_doubt(stake.rid),
+            self._forget_holder,
+        )
+        then.cleared = (self._forget_holder, self._forget_answered)
+        then.cancelled = (self._end_changes,)
+        then.promised = (
+            lambda stake, now: self._forget_holder(stake),
+            lambda stake, now: self._inquire_later(stake, now, 0),
+        )
+        then.attempt_over = (
+            # Runs end before the room that they wait for is freed.
+            self._end_visits,
+            self._end_place,
+        )
 
     # Events in
 
@@ -55,7 +93,9 @@ class Participant(Listing):
         if isinstance(message, m.Dispatch) and message.way:
             passed_on = self._as_passed_on(message)
             if passed_on is None or not self._is_its_owners(source, passed_on):
-                self._send(source, m.Stale(rid=message.rid, att=message.att, seen=message.att))
+                self.outbox.send(
+                    source, m.Stale(rid=message.rid, att=message.att, seen=message.att)
+                )
                 return
             message = passed_on
         if not self._is_its_owners(source, message) or not self._may_vouch(source, message):
@@ -82,10 +122,10 @@ class Participant(Listing):
             case m.Query():
                 keepings = (self._line.keeping, self._offers)
                 view = look(
-                    self.book, message, self.epoch, now.wall_s, keepings, self._listed,
+                    self.book, message, self.here.epoch, now.wall_s, keepings, self._listed,
                     self._registers.of(source),
                 )  # fmt: skip
-                self._send(source, view)
+                self.outbox.send(source, view)
             case m.Renew():
                 self._renew(source, message, now)
             case m.Release():
@@ -105,13 +145,11 @@ class Participant(Listing):
             case m.Await():
                 self._await(source, message, now)
             case _:
-                self._alarm(f"{type(message).__name__} from {source} is not for a site")
+                self.outbox.alarm(f"{type(message).__name__} from {source} is not for a site")
 
     def advance(self, now: Moment) -> None:
         """Let time pass: end holds, inquire about promises, drop what is no longer needed."""
-        for stake in self.book.expire(now.monotonic_ms):
-            self._move(stake, "expiry")
-            self._clear(stake)
+        self.claims.expire(now.monotonic_ms)
         self._end_overdue(now)
         self._end_recalls(now)
         self._end_leases(now)
@@ -163,7 +201,9 @@ class Participant(Listing):
     def hello(self) -> m.Hello:
         """What a broker is told first on every session."""
         infos = tuple(calendar.info for calendar in self.book.calendars.values())
-        return m.Hello(site=self.site, epoch=self.epoch, resources=infos, near=self._agents.near)
+        return m.Hello(
+            site=self.here.name, epoch=self.here.epoch, resources=infos, near=self._agents.near
+        )
 
     # Visit: hold, or promise at once
 
@@ -180,12 +220,12 @@ class Participant(Listing):
         if place is not None and place.visit.att == visit.att:
             self._repeat_wait(source, place, now)
             return
-        self._end_visits(visit.rid, visit.att)
+        self.then.on_attempt_over(visit.rid, visit.att)
         if stake is not None and stake.att < visit.att:
-            self._supersede(stake, visit.att)
+            self.claims.supersede(stake, visit.att)
         refusals = self._why_not(source, visit, now)
         if refusals and stake is not None:
-            self._clear(stake)
+            self.claims.clear(stake)
         lack = None
         if not refusals:
             lack = self._take(source, stake, visit, now)
@@ -214,7 +254,7 @@ class Participant(Listing):
         """The answer follows from the state: a vote that found only a hold promises it now."""
         if stake.has("held") and any(claim.common for claim in stake.claims):
             detail = "an agent has held other slots for this attempt"
-            refusal = self._refuse(RefusalCode.BUSY, detail)
+            refusal = self.here.refusal(RefusalCode.BUSY, detail)
             self._answer_visit(
                 source, visit, "no" if visit.mode == "vote" else "none", (), (refusal,)
             )
@@ -225,8 +265,7 @@ class Participant(Listing):
             if refusals:
                 self._answer_visit(source, visit, "no", (), refusals)
                 return
-            self.book.restate(stake, "prepared", None)
-            self._promise(stake, "visit-vote", now)
+            self.claims.promise_held(stake, "visit-vote", now)
         self._accept(source, stake, visit)
 
     def _accept(self, source: str, stake: Stake, visit: m.Visit) -> None:
@@ -243,33 +282,32 @@ class Participant(Listing):
     def _prepare(self, source: str, prepare: m.Prepare, now: Moment) -> None:
         vote, refusals = self._vote(prepare, now)
         voted = m.Voted(
-            rid=prepare.rid, att=prepare.att, epoch=self.epoch, vote=vote, refusals=refusals
+            rid=prepare.rid, att=prepare.att, epoch=self.here.epoch, vote=vote, refusals=refusals
         )
-        self._send(source, voted)
+        self.outbox.send(source, voted)
 
     def _vote(
         self, prepare: m.Prepare, now: Moment
     ) -> tuple[Literal["yes", "no", "stale"], tuple[Refusal, ...]]:
         stake = self.book.stakes.get(prepare.rid)
         if stake is None:
-            return "no", (self._refuse(RefusalCode.HELD, "the hold has ended"),)
+            return "no", (self.here.refusal(RefusalCode.HELD, "the hold has ended"),)
         if prepare.att <= stake.refused or prepare.att < stake.att:
             return "stale", ()
         named = set(prepare.hold_ids)
         if prepare.att > stake.att or not named <= {claim.hold_id for claim in stake.claims}:
-            return "no", (self._refuse(RefusalCode.HELD, "the hold has ended"),)
+            return "no", (self.here.refusal(RefusalCode.HELD, "the hold has ended"),)
         if not stake.has("held"):
             return ("yes", ()) if stake.has("prepared") or stake.has("locked") else ("stale", ())
         if are_alternatives([claim for claim in stake.claims if claim.hold_id in named]):
             detail = "slots of several common starts are alternatives: only one can be promised"
-            return "no", (self._refuse(RefusalCode.LIMIT, detail),)
+            return "no", (self.here.refusal(RefusalCode.LIMIT, detail),)
         refusals = self._why_not_promise(stake, named, now)
         if refusals:
             return "no", refusals
-        self.book.keep_only(stake, named)
-        self.book.restate(stake, "prepared", None)
+        self.claims.keep_only(stake, named)
         stake.parts, stake.need = prepare.parts, prepare.need
-        self._promise(stake, "prepare", now)
+        self.claims.promise_held(stake, "prepare", now)
         return "yes", ()
 
     # Holds
@@ -277,7 +315,7 @@ class Participant(Listing):
     def _release(self, rid: str, att: int, hold_ids: tuple[int, ...]) -> None:
         """Give up these holds, or all when none is named; promises are only decided, not released."""
         if not hold_ids:
-            self._end_visits(rid, att)
+            self.then.on_attempt_over(rid, att)
             listed = self._listed.get(rid)
             if listed is not None and listed.wish.att <= att:
                 self._leave_list(rid)
@@ -286,17 +324,15 @@ class Participant(Listing):
             return
         kept = {claim.hold_id for claim in stake.claims} - set(hold_ids)
         if hold_ids and kept:
-            self.book.keep_only(stake, kept)
+            self.claims.keep_only(stake, kept)
             return
-        self.book.vacate(stake)
-        self._move(stake, "release")
-        self._clear(stake)
+        self.claims.end_hold(stake, "release")
 
     def _renew(self, source: str, renew: m.Renew, now: Moment) -> None:
         stake = self.book.stakes.get(renew.rid)
         if stake is not None and renew.att < max(stake.att, stake.refused):
             seen = max(stake.att, stake.refused)
-            self._send(source, m.Stale(rid=renew.rid, att=renew.att, seen=seen))
+            self.outbox.send(source, m.Stale(rid=renew.rid, att=renew.att, seen=seen))
             return
         visit = self._visits.get(renew.rid)
         if visit is not None and visit.answered:
@@ -310,13 +346,13 @@ class Participant(Listing):
         alive = {claim.hold_id for claim in stake.claims} if stake is not None else set()
         if stake is not None and stake.has("held"):
             hold_ms = min(renew.hold_ms, self._limits.hold_ms_max)
-            self.book.restate(stake, "held", now.monotonic_ms + hold_ms)
+            self.claims.prolong(stake, now.monotonic_ms + hold_ms)
         renewed = m.Renewed(
             rid=renew.rid,
             att=renew.att,
-            epoch=self.epoch,
+            epoch=self.here.epoch,
             kept=tuple(hold_id for hold_id in renew.hold_ids if hold_id in alive),
             lost=tuple(hold_id for hold_id in renew.hold_ids if hold_id not in alive),
             recall_ms=max(until_ms - now.monotonic_ms, 1) if until_ms else 0,
         )
-        self._send(source, renewed)
+        self.outbox.send(source, renewed)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from kalends.agents.runs import Outcome
 from kalends.calendars import ResourceCalendar
 from kalends.calendars.profiles import Change, total
 from kalends.contract import messages as m
-from kalends.core.errors import Refusal
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask
@@ -26,23 +25,22 @@ from kalends.resource_servers.participation.claim_sets import (
     Stake,
     StakeDropped,
     StakeStored,
-    stored,
 )
 from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claims import Claims
+from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.earmarks import Keeping, Order, Stretch
-from kalends.resource_servers.participation.effects import Effects, Send
+from kalends.resource_servers.participation.effects import Effects
 from kalends.resource_servers.participation.occupancy import Piece
+from kalends.resource_servers.participation.outbox import Outbox
 from kalends.resource_servers.participation.past import Past
 from kalends.resource_servers.participation.reclaims import Reclaimed
 from kalends.resource_servers.participation.registers import KnownRegister, Registers
 from kalends.resource_servers.participation.sure_time import WINDOW_MS, SureTime, TimePassed
-from kalends.resource_servers.participation.transitions import ClaimEvent
+from kalends.resource_servers.participation.this_site import FenceNumbers, ThisSite
 from kalends.resource_servers.participation.unreadable import SetAside
 from kalends.resource_servers.participation.wait_queue import Holder, Line
 from kalends.resource_servers.participation.waiting_list import WaitingList
-
-SEQUENCE_BITS: Final = 40
-"""Of a hold id: 10^12 claims between two restarts; the epoch is above."""
 
 INQUIRE_AFTER_MS: Final = 5_000
 INQUIRE_EVERY_MS_MAX: Final = 60_000
@@ -73,6 +71,9 @@ class Records:
     """
 
     sure_window_ms = WINDOW_MS
+    numbers_type: ClassVar[type[FenceNumbers]] = FenceNumbers
+    outbox_type: ClassVar[type[Outbox]] = Outbox
+    claims_type: ClassVar[type[Claims]] = Claims
 
     def __init__(
         self,
@@ -93,9 +94,11 @@ class Records:
         recovering: bool = False,
         now: Moment,
     ) -> None:
-        self.site = site
         self.url = url
-        self.epoch = epoch
+        self.here = ThisSite(site, epoch)
+        self.numbers = self.numbers_type(epoch)
+        self.outbox = self.outbox_type()
+        self.then = Consequences()
         self.draining = False
         self.horizon_s = horizon_s
         self.past = past
@@ -113,9 +116,7 @@ class Records:
         self._limits = limits
         self._agents = agents
         self._jitter = jitter
-        self._sequence = 0
         self._registers = Registers(registers)
-        self._effects = Effects()
         self._inquiries: list[tuple[int, str, int, int]] = []
         self._refusing_peers: dict[str, set[str]] = {}
         self.sure_time = SureTime(passed, now, window_ms=self.sure_window_ms)
@@ -154,7 +155,8 @@ class Records:
         self.set_aside = SetAside()
         self.left_alone: set[str] = set()
         """Requests that a step has broken at: with the next message it might break again."""
-        self.book = SiteBook(calendars, self._new_id)
+        self.book = SiteBook(calendars, self.numbers.new)
+        self.claims = self.claims_type(self.book, self.outbox, self.then)
         self.book.restore(stakes)
         for stake in self.book.stakes.awake():
             if stake.has("prepared"):
@@ -164,7 +166,7 @@ class Records:
         """Keep safe what cannot be read; said as alarms."""
         self.set_aside = set_aside
         for told in set_aside.told():
-            self._alarm(told)
+            self.outbox.alarm(told)
 
     def leave_alone(self, rids: set[str]) -> None:
         """From now on nothing is taken about these requests; the caller may add to them."""
@@ -172,7 +174,7 @@ class Records:
 
     def take_effects(self) -> Effects:
         """All effects since the last call, in order."""
-        taken, self._effects = self._effects, Effects()
+        taken = self.outbox.take()
         if any(isinstance(fact, StakeStored) for fact in taken.facts):
             taken.facts.extend(self._registers.take_marked())
         self.position += sum(isinstance(f, StakeStored | StakeDropped) for f in taken.facts)
@@ -198,32 +200,8 @@ class Records:
         due_ms = now.monotonic_ms + int(after_ms * (1 + 0.2 * self._jitter()))
         heapq.heappush(self._inquiries, (due_ms, stake.rid, stake.att, count))
 
-    def _supersede(self, stake: Stake, att: int) -> None:
-        """Attempt `att` exists, so the one before can never be committed: its promise is void."""
-        self._forget_doubt(stake)
-        stake.refused = max(stake.refused, stake.att)
-        stake.att = att
-        if stake.claims:
-            self.book.vacate(stake)
-            if stake.has("prepared"):
-                self._move(stake, "visit-newer")
-                self._store(stake, "visit-newer")
-
-    def _clear(self, stake: Stake) -> None:
-        """Nothing is claimed any more; remember the stake only when it refused an attempt."""
-        stake.claims = []
-        if not stake.refused:
-            del self.book.stakes[stake.rid]
-
-    def _forget_doubt(self, stake: Stake) -> None:
-        self._refusing_peers.pop(stake.rid, None)
-
-    def _move(self, stake: Stake, event: ClaimEvent) -> None:
-        for claim in stake.claims:
-            claim.move(event)
-
-    def _store(self, stake: Stake, event: str) -> None:
-        self._effects.facts.append(stored(stake, event))
+    def _forget_doubt(self, rid: str) -> None:
+        self._refusing_peers.pop(rid, None)
 
     def _order_of(
         self, principal: Principal, stamp: int, rid: str, wanted: Iterable[Claim | m.Want | Ask]
@@ -265,16 +243,3 @@ class Records:
         """The register of a new stake: once known, it stays, also for what comes before a Welcome."""
         known = before.register if before is not None else ""
         return known or self._register_of(source, dispatch)
-
-    def _send(self, to: str, message: m.Message) -> None:
-        self._effects.sends.append(Send(to, message))
-
-    def _alarm(self, text: str) -> None:
-        self._effects.alarms.append(text)
-
-    def _refuse(self, code: str, detail: str) -> Refusal:
-        return Refusal(where=self.site, code=code, detail=detail)
-
-    def _new_id(self) -> int:
-        self._sequence += 1
-        return self.epoch << SEQUENCE_BITS | self._sequence

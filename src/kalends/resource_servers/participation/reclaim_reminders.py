@@ -68,7 +68,7 @@ class Reclaiming(Comparing):
         )
         self._close_for(reclaimed)
         self.book.note_closed((body.resource, body.start, body.end))
-        self._effects.facts.append(stored_reclaim(reclaimed))
+        self.outbox.store(stored_reclaim(reclaimed))
         self._ask_back(reclaimed, now, 0)
         return self.view_reclaim(self._reclaims[body.key])
 
@@ -79,7 +79,7 @@ class Reclaiming(Comparing):
         """
         reclaimed = self._reclaims.get(key)
         if reclaimed is None and self.set_aside.withdraw(key):
-            self._effects.facts.append(ReclaimDropped(key))
+            self.outbox.store(ReclaimDropped(key))
             return calls.ReclaimView(key=key, resource="", start=0, end=0)
         if reclaimed is None:
             raise NotFound(
@@ -158,23 +158,21 @@ class Reclaiming(Comparing):
         if new:
             reclaimed = structs.replace(reclaimed, told=(*reclaimed.told, *new))
             self._reclaims[reclaimed.key] = reclaimed
-            self._effects.facts.append(stored_reclaim(reclaimed))
+            self.outbox.store(stored_reclaim(reclaimed))
         for stake in asked:
-            self._send(f"{REGISTER}{stake.register}", _message(stake, reclaimed))
+            self.outbox.send(f"{REGISTER}{stake.register}", _message(stake, reclaimed))
         every_ms = min(REMIND_AFTER_MS << min(count, 8), REMIND_EVERY_MS_MAX)
         due_ms = now.monotonic_ms + int(every_ms * (1 + 0.2 * self._jitter()))
         self._reminders[reclaimed.key] = (due_ms, count + 1)
 
-    def _commit(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
-        """As below; what was promised when its time was reclaimed is asked for in this very step."""
-        applied = super()._commit(stake, rid, att, chosen)
-        for claim in stake.claims_in("locked") if stake is not None and applied else ():
+    def _ask_for_locked(self, stake: Stake | None, rid: str, att: int) -> None:
+        """Ask in this very step for what was promised when its time was reclaimed."""
+        for claim in stake.claims_in("locked") if stake is not None else ():
             for reclaimed in self._reclaims.values():
                 if reclaimed.resource == claim.resource and reclaimed.overlaps(
                     claim.start, claim.end
                 ):
                     self._reminders[reclaimed.key] = (0, 0)
-        return applied
 
     def _standing_there(self, reclaimed: Reclaimed) -> Iterator[Stake]:
         """Every reservation that has a locked slot in what was reclaimed, once, by start."""
@@ -195,7 +193,7 @@ class Reclaiming(Comparing):
     def _drop_reclaim(self, reclaimed: Reclaimed) -> None:
         del self._reclaims[reclaimed.key], self._reminders[reclaimed.key]
         self.book.calendars[reclaimed.resource].rules.blackouts.restore(reclaimed.key)
-        self._effects.facts.append(ReclaimDropped(reclaimed.key))
+        self.outbox.store(ReclaimDropped(reclaimed.key))
 
 
 def _asked(reclaimed: Reclaimed) -> tuple[str, TimeS, TimeS, int, str]:

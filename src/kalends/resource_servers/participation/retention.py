@@ -21,7 +21,6 @@ from kalends.contract import messages as m
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claim_sets import (
     Stake,
-    StakeDropped,
     StakeForgotten,
     TimeClosed,
 )
@@ -69,7 +68,7 @@ class Forgetting(Belonging):
         stake = self.book.stakes.get(rid)
         if stake is not None and stake.decided and rid not in self._forgettable:
             self._forgettable.add(rid)
-            self._effects.facts.append(StakeForgotten(rid))
+            self.outbox.store(StakeForgotten(rid))
 
     def _collect(self, now: Moment) -> None:
         """Drop records whose slots ended long ago, after closing that time durably."""
@@ -77,7 +76,7 @@ class Forgetting(Belonging):
             self._close_time(self.sure_time.sure_s)
         passed = self.sure_time.to_store()
         if passed is not None:
-            self._effects.facts.append(passed)
+            self.outbox.store(passed)
         self._look_at_over(self._over_s(now), now)
 
     def _look_at_over(self, limit_s: int, now: Moment) -> None:
@@ -146,8 +145,10 @@ class Forgetting(Belonging):
             every_ms = min(COLLECT_EVERY_MS << min(count + 1, 20), ASK_EVERY_MS_MAX)
             due_ms = now.monotonic_ms + int(every_ms * (1 + 0.2 * self._jitter()))
             self._asked[stake.rid] = (due_ms, count + 1)
-            inquire = m.Inquire(rid=stake.rid, att=stake.att, site=self.site, secret=stake.secret)
-            self._send(stake.coords[count % len(stake.coords)], inquire)
+            inquire = m.Inquire(
+                rid=stake.rid, att=stake.att, site=self.here.name, secret=stake.secret
+            )
+            self.outbox.send(stake.coords[count % len(stake.coords)], inquire)
 
     def _asked_next(self, stake: Stake) -> tuple[int, int]:
         return self._asked.get(stake.rid, (0, 0))
@@ -155,12 +156,9 @@ class Forgetting(Belonging):
     def _close_time(self, horizon_s: int) -> None:
         if horizon_s != self.horizon_s:
             self.horizon_s = horizon_s
-            self._effects.facts.append(TimeClosed(horizon_s))
+            self.outbox.store(TimeClosed(horizon_s))
 
     def _drop_record(self, stake: Stake) -> None:
-        if stake.claims:
-            self.book.vacate(stake)
-        del self.book.stakes[stake.rid]
+        self.claims.drop(stake)
         self._forgettable.discard(stake.rid)
         self._asked.pop(stake.rid, None)
-        self._effects.facts.append(StakeDropped(stake.rid))

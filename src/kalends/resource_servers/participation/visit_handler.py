@@ -65,15 +65,15 @@ class Visiting(Holding):
         if visit is not None and visit.att == dispatch.att:
             visit.asker = source
             if visit.answered:
-                self._send(source, visit.report(stake.claims if stake is not None else ()))
+                self.outbox.send(source, visit.report(stake.claims if stake is not None else ()))
             return
         if stake is not None and stake.att == dispatch.att and stake.claims:
-            self._send(source, self._report_anew(stake, dispatch))
+            self.outbox.send(source, self._report_anew(stake, dispatch))
             return
-        self._end_visits(dispatch.rid, dispatch.att)
+        self.then.on_attempt_over(dispatch.rid, dispatch.att)
         if stake is not None and stake.att < dispatch.att:
-            self._supersede(stake, dispatch.att)
-            self._clear(stake)
+            self.claims.supersede(stake, dispatch.att)
+            self.claims.clear(stake)
         self._begin(source, dispatch, now)
 
     def relayed(self, number: int, report: m.SiteReport | None, now: Moment) -> None:
@@ -83,7 +83,7 @@ class Visiting(Holding):
             return
         visit.relays.discard(number)
         if report is None or report.site != site:
-            report = silent(site, f"it did not answer {self.site}")
+            report = silent(site, f"it did not answer {self.here.name}")
         visit.near[site] = report
         self._answer_when_whole(visit)
 
@@ -134,29 +134,29 @@ class Visiting(Holding):
         refusals: tuple[Refusal, ...] = (),
     ) -> None:  # fmt: skip
         """Answer at once; nothing is held, run, passed on or remembered."""
-        own = m.SiteReport(self.site, self.epoch, code, detail, refusals=refusals)
+        own = m.SiteReport(self.here.name, self.here.epoch, code, detail, refusals=refusals)
         near = (
             msgspec.structs.replace(silent(stop.site, f"not visited: {detail}"), code=code)
             for stop in dispatch.near
         )
-        self._send(source, m.Report(rid=dispatch.rid, att=dispatch.att, sites=(own, *near)))
+        self.outbox.send(source, m.Report(rid=dispatch.rid, att=dispatch.att, sites=(own, *near)))
 
     def _pass_on(self, visit: AgentVisit, stop: Stop, now: Moment) -> None:
         if stop.site not in self._agents.near:
-            visit.near[stop.site] = silent(stop.site, f"{self.site} passes no visits on to it")
+            visit.near[stop.site] = silent(stop.site, f"{self.here.name} passes no visits on to it")
             return
-        number = self._new_id()
+        number = self.numbers.new()
         register = self._register_of(visit.asker)
         # What proves us to other sites is not for this one: its broker tells it its own.
         parts = tuple(m.Part(part.site, part.url) for part in visit.dispatch.parts)
         dispatch = msgspec.structs.replace(
-            visit.dispatch, asks=stop.asks, near=(), register=register, way=self.site,
+            visit.dispatch, asks=stop.asks, near=(), register=register, way=self.here.name,
             secret=stop.secret or visit.dispatch.secret, parts=parts,
         )  # fmt: skip
         visit.relays.add(number)
         self._relays[number] = (visit, stop.site)
         self._remind(number, now, RELAY_MS_MAX)
-        self._effects.relays.append(Relay(number, stop.site, dispatch))
+        self.outbox.relay(Relay(number, stop.site, dispatch))
 
     # The run
 
@@ -193,7 +193,7 @@ class Visiting(Holding):
         dispatch = visit.dispatch
         user = dispatch.principal.user
         arguments = choose_arguments(
-            self.site, user, shown, visit.offers, dispatch.asks, dispatch.starts, dispatch.text,
+            self.here.name, user, shown, visit.offers, dispatch.asks, dispatch.starts, dispatch.text,
             dispatch.arguments, dispatch.round, min(self._agents.held_max, self._room_of(user)),
             now.wall_s,
         )  # fmt: skip
@@ -270,7 +270,7 @@ class Visiting(Holding):
             return
         stake = self.book.stakes.get(visit.dispatch.rid)
         claims = stake.claims if stake is not None else []
-        self._send(visit.asker, visit.report(claims))
+        self.outbox.send(visit.asker, visit.report(claims))
         visit.answered = True
         visit.offers = []
         if not claims:
@@ -282,10 +282,10 @@ class Visiting(Holding):
     ) -> m.SiteReport:  # fmt: skip
         """The site's own report."""
         if not held and not refusals:
-            refusals = (self._refuse(RefusalCode.BUSY, _why_nothing(visit, choice)),)
+            refusals = (self.here.refusal(RefusalCode.BUSY, _why_nothing(visit, choice)),)
         return m.SiteReport(
-            self.site,
-            self.epoch,
+            self.here.name,
+            self.here.epoch,
             choice.code,
             choice.detail,
             choice.line,
@@ -306,7 +306,7 @@ class Visiting(Holding):
             for ask in dispatch.asks[:EXPLAINED_MAX]
         )
         return m.SiteReport(
-            self.site, self.epoch, choice.code, choice.detail, choice.line, refusals=refusals,
+            self.here.name, self.here.epoch, choice.code, choice.detail, choice.line, refusals=refusals,
             run=visit.run,
         )  # fmt: skip
 
@@ -322,8 +322,12 @@ class Visiting(Holding):
             if (ask.resource, ask.units, ask.length_s, claim.common + ask.offset_s)
             == (claim.resource, claim.units, claim.end - claim.start, claim.start)
         )  # fmt: skip
-        other = self._refuse(RefusalCode.BUSY, "this attempt has claimed other slots here already")
-        own = m.SiteReport(self.site, self.epoch, held=held, refusals=() if held else (other,))
+        other = self.here.refusal(
+            RefusalCode.BUSY, "this attempt has claimed other slots here already"
+        )
+        own = m.SiteReport(
+            self.here.name, self.here.epoch, held=held, refusals=() if held else (other,)
+        )
         near = (silent(stop.site, "not visited again") for stop in dispatch.near)
         return m.Report(rid=dispatch.rid, att=dispatch.att, sites=(own, *near))
 

@@ -17,7 +17,6 @@ from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
-from kalends.resource_servers.participation.claim_sets import Stake
 from kalends.resource_servers.participation.earmarks import Order, Stretch
 from kalends.resource_servers.participation.waiting_list import Listed, Offer
 from kalends.resource_servers.participation.wound_wait import Lining
@@ -42,7 +41,7 @@ class Listing(Lining):
         known = self._listed.get(wish.rid)
         refusal = self._too_many(wish) if known is None else None
         if refusal is not None:
-            self._send(source, m.Locked(rid=wish.rid, att=wish.att, refusals=(refusal,)))
+            self.outbox.send(source, m.Locked(rid=wish.rid, att=wish.att, refusals=(refusal,)))
             return
         order = self._order_of(wish.principal, wish.stamp, wish.rid, seen)
         listed = Listed(wish, source, order, now.monotonic_ms + LISTED_MS)
@@ -56,7 +55,7 @@ class Listing(Lining):
             rid=wish.rid, att=wish.att, ahead=self._listed.ahead(wish.rid),
             fresh=listed.missed, news=listed.news,
         )  # fmt: skip
-        self._send(source, told)
+        self.outbox.send(source, told)
         for freed in late:
             self._offer_to(listed, freed, now)
 
@@ -86,7 +85,7 @@ class Listing(Lining):
         if self._listed.count(wish.principal.user) < LISTED_PER_PRINCIPAL_MAX:
             return None
         detail = f"{LISTED_PER_PRINCIPAL_MAX} requests of one user wait for something here already"
-        return self._refuse(RefusalCode.LIMIT, detail)
+        return self.here.refusal(RefusalCode.LIMIT, detail)
 
     def _offer_freed(self, freed: Iterable[Stretch], now: Moment) -> None:
         for piece in dict.fromkeys(freed):
@@ -110,7 +109,7 @@ class Listing(Lining):
                 rid=listed.rid, att=listed.wish.att, offered=(m.Freed(*freed),),
                 fresh=missed, news=listed.news,
             )  # fmt: skip
-            self._send(listed.asker, told)
+            self.outbox.send(listed.asker, told)
         self._keep_offered(listed)
 
     def _keep_offered(self, listed: Listed) -> None:
@@ -161,12 +160,6 @@ class Listing(Lining):
         if listed is not None:
             self._decline(listed)
             self._listed.leave(rid)
-
-    def _commit(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
-        applied = super()._commit(stake, rid, att, chosen)
-        if applied:
-            self._leave_list(rid)
-        return applied
 
     def _end_waits(self, now: Moment) -> None:
         """Leases and offers whose time is over."""

@@ -21,7 +21,6 @@ from kalends.resource_servers.participation.agent_recalls import have_room
 from kalends.resource_servers.participation.claim_sets import Stake
 from kalends.resource_servers.participation.earmarks import Stretch
 from kalends.resource_servers.participation.occupancy import Piece
-from kalends.resource_servers.participation.transitions import ClaimEvent
 from kalends.resource_servers.participation.wait_queue import Holder, Place, Seniority
 
 RECALL_MS: Final = 3_000
@@ -44,7 +43,7 @@ class Lining(Taking):
             self._line.count(visit.principal.user) + len(visit.wants) > count_max
         ):
             detail = f"more than {count_max} claims of one user would wait in line at once"
-            return self._refuse(RefusalCode.LIMIT, detail)
+            return self.here.refusal(RefusalCode.LIMIT, detail)
         return None
 
     def _stand_in_line(
@@ -112,7 +111,7 @@ class Lining(Taking):
                 return
             refusals = self._no_room(lack, now)
         self._quit_line(visit.rid)
-        self._send(place.asker, m.Locked(rid=visit.rid, att=visit.att, refusals=refusals))
+        self.outbox.send(place.asker, m.Locked(rid=visit.rid, att=visit.att, refusals=refusals))
 
     def _granted(self, place: Place) -> None:
         visit = place.visit
@@ -120,8 +119,8 @@ class Lining(Taking):
         self._holders[visit.rid] = Holder(place.asker, visit, visit.considered)
         claims = self.book.stakes[visit.rid].claims
         held = tuple(m.HeldSlot(i, claim.hold_id) for i, claim in enumerate(claims))
-        grant = m.Grant(rid=visit.rid, att=visit.att, epoch=self.epoch, held=held)
-        self._send(place.asker, grant)
+        grant = m.Grant(rid=visit.rid, att=visit.att, epoch=self.here.epoch, held=held)
+        self.outbox.send(place.asker, grant)
 
     def _quit_line(self, rid: str) -> None:
         """What was kept for it may suit those behind."""
@@ -131,45 +130,24 @@ class Lining(Taking):
 
     # What ends a wait
 
-    def _att_under_way(self, rid: str) -> int:
-        place = self._line.get(rid)
-        return max(super()._att_under_way(rid), place.visit.att if place else 0)
-
-    def _end_visits(self, rid: str, att: int) -> None:
-        super()._end_visits(rid, att)
+    def _end_place(self, rid: str, att: int) -> None:
         place = self._line.get(rid)
         if place is not None and place.visit.att <= att:
             self._quit_line(rid)
 
-    def _supersede(self, stake: Stake, att: int) -> None:
-        """What was held for the older attempt is gone, and with it whatever was asked back."""
-        self._holders.pop(stake.rid, None)
-        super()._supersede(stake, att)
-
-    def _refuse_attempt(self, stake: Stake, att: int, event: ClaimEvent) -> None:
-        self._holders.pop(stake.rid, None)
-        super()._refuse_attempt(stake, att, event)
-
-    def _commit(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
-        applied = super()._commit(stake, rid, att, chosen)
-        if applied and stake is not None and not stake.has("held"):
-            self._holders.pop(rid, None)
+    def _end_holding(self, stake: Stake | None, rid: str, att: int) -> None:
+        if stake is not None and not stake.has("held"):
+            self._forget_holder(stake)
             self._end_changes(stake.replaces)
-        return applied
 
-    def _cancel(self, source: str, cancel: m.Cancel) -> None:
-        super()._cancel(source, cancel)
-        self._end_changes(cancel.rid)
+    def _forget_holder(self, stake: Stake) -> None:
+        self._holders.pop(stake.rid, None)
 
     def _end_changes(self, old: str) -> None:
         """Who waits to change what may be gone is looked at again, though nothing came free for it."""
         for place in self._line:
             if old and place.visit.replaces == old:
                 self.book.note_freed(place.pieces)
-
-    def _clear(self, stake: Stake) -> None:
-        self._holders.pop(stake.rid, None)
-        super()._clear(stake)
 
     # Recalls
 
@@ -184,7 +162,7 @@ class Lining(Taking):
             holder.recall_until_ms = now.monotonic_ms + left_ms
             heapq.heappush(self._recalls, (holder.recall_until_ms, rid))
             recall = m.Recall(rid=rid, att=self.book.stakes[rid].att, left_ms=left_ms)
-            self._send(holder.asker, recall)
+            self.outbox.send(holder.asker, recall)
 
     def _youngest_in_the_way(self, seniority: Seniority, needs: Sequence[Piece]) -> list[str]:
         """Of those younger than `seniority`, the youngest whose holds must go; none: that is too few."""
@@ -224,9 +202,9 @@ class Lining(Taking):
                 continue
             stake = self.book.stakes[rid]
             lost = tuple(claim.hold_id for claim in stake.claims)
-            renewed = m.Renewed(rid=rid, att=stake.att, epoch=self.epoch, lost=lost)
+            renewed = m.Renewed(rid=rid, att=stake.att, epoch=self.here.epoch, lost=lost)
             self._take_back(stake, "recall-timeout", now)
-            self._send(holder.asker, renewed)
+            self.outbox.send(holder.asker, renewed)
 
     def _give(self, give: m.Give, now: Moment) -> None:
         """What was given back goes to those before; the giver stays in line."""
@@ -240,13 +218,11 @@ class Lining(Taking):
         self, stake: Stake, event: Literal["give", "recall-timeout"], now: Moment
     ) -> None:
         holder = self._holders.pop(stake.rid, None)
-        self.book.vacate(stake)
-        self._move(stake, event)
-        self._clear(stake)
+        self.claims.end_hold(stake, event)
         if holder is None or holder.visit is None or not holder.visit.queue:
             return
         needs = tuple(self.book.needs(self._stake_for(holder.asker, None, holder.visit)))
-        refusal = self._refuse(RefusalCode.HELD, "an older request has asked for it")
+        refusal = self.here.refusal(RefusalCode.HELD, "an older request has asked for it")
         place = self._place(holder.asker, holder.visit, needs, (refusal,), now, yielded=True)
         self._line.put(place)
 

@@ -1,0 +1,36 @@
+"""The one door for effects: whatever the parts of a site do outside of it is collected here."""
+
+from __future__ import annotations
+
+from kalends.contract import messages as m
+from kalends.resource_servers.participation.claim_sets import Fact
+from kalends.resource_servers.participation.effects import Effects, Errand, Relay, Send
+
+
+class Outbox:
+    """The effects since they were last taken, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self._effects = Effects()
+
+    def send(self, to: str, message: m.Message) -> None:
+        """Send `message` to a session, by its name, or to a URL."""
+        self._effects.sends.append(Send(to, message))
+
+    def store(self, fact: Fact) -> None:
+        self._effects.facts.append(fact)
+
+    def alarm(self, text: str) -> None:
+        """Tell the operator of what the protocol forbids."""
+        self._effects.alarms.append(text)
+
+    def run(self, errand: Errand) -> None:
+        self._effects.errands.append(errand)
+
+    def relay(self, relay: Relay) -> None:
+        self._effects.relays.append(relay)
+
+    def take(self) -> Effects:
+        """Return all effects since the last call."""
+        taken, self._effects = self._effects, Effects()
+        return taken
