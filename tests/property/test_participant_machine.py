@@ -858,7 +858,7 @@ class Machine(RuleBasedStateMachine):
         assert ms < ERA_S or collected
         if gone:
             model.horizon_s = max(model.horizon_s, *(model.known[n].ends for n in gone))
-        assert self.site.participant.horizon_s == model.horizon_s
+        assert self.site.participant.retention.horizon_s == model.horizon_s
         for number in gone:
             del model.known[number]
             model.durable.pop(number, None)

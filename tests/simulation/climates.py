@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.retention import Retention
 from tests.simulation.clocks import SKEW_MS_MAX
 from tests.simulation.hostile import CHARACTERS, REGISTER, HostileBroker, HostileSite
 from tests.simulation.network import Weather
@@ -59,11 +60,15 @@ class Climate(NamedTuple):
         )
 
 
+class RetainedBriefly(Retention):
+    keep_after_end_s = 60
+    sure_window_ms = 10_000
+
+
 class DroppedSoon(Participant):
     """The shipped code with records that are kept for a minute, not a day, after their slots."""
 
-    keep_after_end_s = 60
-    sure_window_ms = 10_000
+    retention_type = RetainedBriefly
 
 
 # Who wants what

@@ -15,6 +15,8 @@ from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.effects import Send
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.claims import Claims
+from kalends.resource_servers.participation.in_doubt import InDoubtResolver
+from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
 from kalends.resource_servers.participation.participant import Participant
 from tests.simulation.climates import (
     AGENTS_EVERYWHERE,
@@ -124,15 +126,19 @@ class PromisesExpire(Participant):
         super().receive(source, message, now)
 
 
+class GivesPromisesBack(InDoubtResolver):
+    def inquire(self, rid: str, att: int, count: int, now: Any) -> None:
+        stake = self._stakes.get(rid)
+        if stake is not None and stake.att == att and stake.has("prepared") and count == 1:
+            self._claims.refuse(stake, att, "abort")
+            return
+        super().inquire(rid, att, count, now)
+
+
 class PromisesAreReleased(Participant):
     """The start of an inquiry gives the promise back, as a recall of a promise would."""
 
-    def _inquire(self, rid: str, att: int, count: int, now: Any) -> None:
-        stake = self.book.stakes.get(rid)
-        if stake is not None and stake.att == att and stake.has("prepared") and count == 1:
-            self.claims.refuse(stake, att, "abort")
-            return
-        super()._inquire(rid, att, count, now)
+    in_doubt_type = GivesPromisesBack
 
 
 class CommitForgottenAfterFirstDone(Coordinator):
@@ -206,46 +212,62 @@ class RowsAreSkipped(Coordinator):
             super().adopt(record, now)
 
 
+class RefusesInMemory(InDoubtResolver):
+    def peer_ask(self, source: str, ask: m.PeerAsk) -> None:
+        stake = self._stakes.get(ask.rid)
+        if stake is None or (not stake.has("prepared") and not stake.decided):
+            says = m.PeerSays(rid=ask.rid, att=ask.att, site=self._here.name, says="never")
+            self._outbox.send(source, says)
+            return
+        super().peer_ask(source, ask)
+
+
 class PeersRefuseWithoutStoring(Participant):
     """A peer says never, and forgets that it did."""
 
-    def _peer_ask(self, source: str, ask: m.PeerAsk) -> None:
-        stake = self.book.stakes.get(ask.rid)
-        if stake is None or (not stake.has("prepared") and not stake.decided):
-            says = m.PeerSays(rid=ask.rid, att=ask.att, site=self.here.name, says="never")
-            self.outbox.send(source, says)
-            return
-        super()._peer_ask(source, ask)
+    in_doubt_type = RefusesInMemory
+
+
+class CommitsWhenAllPrepared(InDoubtResolver):
+    def peer_says(self, source: str, says: m.PeerSays) -> None:
+        stake = self._stakes.get(says.rid)
+        if stake is not None and says.says == "prepared" and stake.has("prepared"):
+            ids = tuple(claim.hold_id for claim in stake.claims)
+            says = msgspec.structs.replace(says, says="locked", chosen={self._here.name: ids})
+        super().peer_says(source, says)
 
 
 class AllPreparedMeansCommit(Participant):
     """When every peer is prepared, a site locks."""
 
-    def _peer_says(self, source: str, says: m.PeerSays) -> None:
-        stake = self.book.stakes.get(says.rid)
-        if stake is not None and says.says == "prepared" and stake.has("prepared"):
-            ids = tuple(claim.hold_id for claim in stake.claims)
-            says = msgspec.structs.replace(says, says="locked", chosen={self.here.name: ids})
-        super()._peer_says(source, says)
+    in_doubt_type = CommitsWhenAllPrepared
+
+
+class AbortsForPrepared(InDoubtResolver):
+    def peer_says(self, source: str, says: m.PeerSays) -> None:
+        if says.says == "prepared":
+            says = msgspec.structs.replace(says, says="never")
+        super().peer_says(source, says)
 
 
 class OnePreparedPeerMeansAbort(Participant):
     """A peer that is prepared, too, is read as one that refuses."""
 
-    def _peer_says(self, source: str, says: m.PeerSays) -> None:
-        if says.says == "prepared":
-            says = msgspec.structs.replace(says, says="never")
-        super()._peer_says(source, says)
+    in_doubt_type = AbortsForPrepared
+
+
+class HearsPeersForOthers(InDoubtResolver):
+    def peer_says(self, source: str, says: m.PeerSays) -> None:
+        stake = self._stakes.get(says.rid)
+        parts = stake.parts if stake is not None else ()
+        named = next((part.url for part in parts if part.site == says.site), source)
+        super().peer_says(named, says)
 
 
 class PeersSpeakForOthers(Participant):
     """What a peer says counts for whomever it names."""
 
-    def _peer_says(self, source: str, says: m.PeerSays) -> None:
-        stake = self.book.stakes.get(says.rid)
-        parts = stake.parts if stake is not None else ()
-        named = next((part.url for part in parts if part.site == says.site), source)
-        super()._peer_says(named, says)
+    in_doubt_type = HearsPeersForOthers
 
 
 # Order, and rules
@@ -266,13 +288,17 @@ class LockNotChecked(Participant):
         return ()
 
 
+class LeavesTheOld(OutcomeHandler):
+    def commit(self, stake: Any, rid: str, att: int, chosen: Any) -> bool:
+        if stake is not None and stake.replaces and not stake.decided:
+            stake.replaces = ""
+        return super().commit(stake, rid, att, chosen)
+
+
 class OldStandsAlone(Participant):
     """A commit of a change leaves the old claims locked."""
 
-    def _commit(self, stake: Any, rid: str, att: int, chosen: Any) -> bool:
-        if stake is not None and stake.replaces and not stake.decided:
-            stake.replaces = ""
-        return super()._commit(stake, rid, att, chosen)
+    outcomes_type = LeavesTheOld
 
 
 class CancelsInMemory(Claims):

@@ -9,6 +9,7 @@ import msgspec
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.contract import messages as m
 from kalends.contract import proofs
+from kalends.resource_servers.participation.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.participant import Participant
 from tests.simulation.climates import HOSTILE_BROKER, HOSTILE_NEAR, HOSTILE_SITE
 from tests.simulation.mutations import Mutation, world_with
@@ -55,11 +56,15 @@ class AnybodyPassesOn(Participant):
         return msgspec.structs.replace(dispatch, secret=secret)
 
 
+class AnswersAnyPeer(InDoubtResolver):
+    def takes_part(self, ask: m.PeerAsk, stake: Any) -> bool:
+        return True
+
+
 class AnybodyTakesPart(Participant):
     """Whoever asks as a peer is answered, and an attempt refused for it."""
 
-    def _takes_part(self, ask: m.PeerAsk, stake: Any) -> bool:
-        return True
+    in_doubt_type = AnswersAnyPeer
 
 
 MUTATIONS_OF_BELIEF: Final = (

@@ -10,32 +10,42 @@ from kalends.broker.coordination.coordinator import Coordinator
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.retention import Retention
 from tests.simulation.climates import (
     SITE_CUT_OFF,
     SLOTS_END,
     WILD_CLOCKS,
     DroppedSoon,
+    RetainedBriefly,
 )
 from tests.simulation.mutations import Mutation, world_with
 from tests.simulation.nodes import SiteNode
 
 
-class DroppedBeforeForget(DroppedSoon):
+class AllForgettable(RetainedBriefly):
+    def collect(self, now: Any) -> None:
+        self._forgettable |= set(self._stakes)
+        super().collect(now)
+
+
+class DroppedBeforeForget(Participant):
     """A commit record goes as soon as its slots have ended, whoever is still in doubt."""
 
-    def _collect(self, now: Any) -> None:
-        self._forgettable |= set(self.book.stakes)
-        super()._collect(now)
+    retention_type = AllForgettable
+
+
+class RetainedByClock(Retention):
+    def over_s(self, now: Any) -> int:
+        return int(now.wall_s) - self.keep_after_end_s
+
+    def is_agreed(self, stake: Any, now: Any) -> bool:
+        return True
 
 
 class CollectedByClock(Participant):
     """Whatever has ended by the site's clock, and nothing else, is dropped."""
 
-    def _over_s(self, now: Any) -> int:
-        return int(now.wall_s) - self.keep_after_end_s
-
-    def _is_agreed(self, stake: Any, now: Any) -> bool:
-        return True
+    retention_type = RetainedByClock
 
 
 class JumpsAreFollowed(SiteNode):
@@ -45,11 +55,15 @@ class JumpsAreFollowed(SiteNode):
         return self.clock.moment()
 
 
-class NobodyAsksWhetherDone(DroppedSoon):
+class NeverAsks(RetainedBriefly):
+    def ask_whether_done(self, waiting: Any, now: Any) -> None:
+        pass
+
+
+class NobodyAsksWhetherDone(Participant):
     """Whoever has missed the word to forget a commit keeps it."""
 
-    def _ask_whether_done(self, waiting: Any, now: Any) -> None:
-        pass
+    retention_type = NeverAsks
 
 
 class NeverSaysDone(Coordinator):
@@ -64,11 +78,15 @@ class NeverSaysDone(Coordinator):
                 self._effects.sends[number] = send._replace(message=unsaid)
 
 
-class RefusalsAreKept(DroppedSoon):
+class KeepsRefusals(RetainedBriefly):
+    def is_agreed(self, stake: Any, now: Any) -> bool:
+        return stake.decided and super().is_agreed(stake, now)
+
+
+class RefusalsAreKept(Participant):
     """Of what a site has refused it keeps the record, whenever its time was."""
 
-    def _is_agreed(self, stake: Any, now: Any) -> bool:
-        return stake.decided and super()._is_agreed(stake, now)
+    retention_type = KeepsRefusals
 
 
 MUTATIONS_OF_FORGETTING: Final = (

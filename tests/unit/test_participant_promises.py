@@ -36,13 +36,13 @@ from kalends.calendars import Rule
 from kalends.contract import messages as m
 from kalends.core.errors import IllegalEvent, RefusalCode
 from kalends.resource_servers.participation.claim_sets import Claim, decode_stake
-from kalends.resource_servers.participation.in_doubt import PEERS_AFTER_INQUIRIES
-from kalends.resource_servers.participation.participant_state import (
-    COLLECT_EVERY_MS,
+from kalends.resource_servers.participation.in_doubt import (
     INQUIRE_AFTER_MS,
     INQUIRE_EVERY_MS_MAX,
-    ParticipantLimits,
+    PEERS_AFTER_INQUIRIES,
 )
+from kalends.resource_servers.participation.participant_state import ParticipantLimits
+from kalends.resource_servers.participation.retention import COLLECT_EVERY_MS
 from kalends.resource_servers.participation.transitions import (
     TRANSITIONS,
     ClaimEvent,

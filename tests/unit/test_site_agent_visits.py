@@ -576,7 +576,7 @@ def test_a_visit_after_an_agents_attempt_claims_its_slots_together_and_not_as_al
 def test_a_slot_in_a_time_whose_records_are_closed_is_not_held_whatever_the_clock_says() -> None:
     site = AgentSite()
     errand = site.send(dispatch(1))
-    site.participant.horizon_s = T0 + DAY + 15
+    site.participant.retention.horizon_s = T0 + DAY + 15
     report = site.choose(errand, [0, 2])
     assert times(report.held) == [20]
     assert [refusal.code for refusal in report.refusals] == [RefusalCode.PAST]

@@ -24,9 +24,9 @@ from tests.protocol_support import (
 
 from kalends.contract import calls
 from kalends.contract import messages as m
-from kalends.resource_servers.participation.participant_state import COLLECT_EVERY_MS
 from kalends.resource_servers.participation.retention import (
     ASKED_MAX,
+    COLLECT_EVERY_MS,
     COLLECT_SOME_MS,
     LOOKED_AT_MAX,
 )

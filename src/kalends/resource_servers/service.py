@@ -257,7 +257,7 @@ class SiteEngine:
         while True:
             await asyncio.sleep(PRUNE_EVERY_S)
             # Not by the clock alone: were it ahead, the history of weeks would go at once.
-            now_ms = min(self._now().wall_ms, self.participant.sure_time.sure_s * 1000)
+            now_ms = min(self._now().wall_ms, self.participant.retention.sure_time.sure_s * 1000)
             before_ms = now_ms - JOURNAL_KEEP_MS
             removed: int | None = 0
             while removed is not None:

@@ -49,7 +49,7 @@ class Taking(Visiting):
         if self.book.count(user, state) + len(visit.wants) > count_max:
             detail = f"more than {count_max} claims of one user would be {state} at once"
             return (self.here.refusal(RefusalCode.LIMIT, detail),)
-        if any(want.end <= self.horizon_s for want in visit.wants):
+        if any(want.end <= self.retention.horizon_s for want in visit.wants):
             return (self.here.refusal(RefusalCode.PAST, "the records of that time are closed"),)
         if visit.replaces:
             refusal = self._refuse_change(source, visit)
@@ -155,7 +155,7 @@ class Taking(Visiting):
 
     def _why_not_promise(self, stake: Stake, named: set[int], now: Moment) -> tuple[Refusal, ...]:
         """The owner may still say no here, and never after."""
-        if self.recovering and (closed := self._closed()):
+        if self.recovery.recovering and (closed := self._closed()):
             return (closed,)
         user = stake.principal.user
         if self.book.count(user, "prepared") + len(named) > self._limits.promised_per_principal_max:

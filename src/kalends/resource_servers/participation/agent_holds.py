@@ -72,7 +72,7 @@ class Holding(Recalling):
         )
 
     def _refuse_slot(self, visit: AgentVisit, offer: Offer, now: Moment) -> Refusal | None:
-        if offer.end <= self.horizon_s:
+        if offer.end <= self.retention.horizon_s:
             return self.here.refusal(RefusalCode.PAST, "the records of that time are closed")
         if closed := self.set_aside.refusal(offer.start):
             return self.here.refusal(RefusalCode.DRAINED, closed)

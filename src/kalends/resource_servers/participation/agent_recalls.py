@@ -28,7 +28,7 @@ from kalends.resource_servers.participation.claim_sets import Stake
 from kalends.resource_servers.participation.earmarks import Order
 from kalends.resource_servers.participation.effects import Errand
 from kalends.resource_servers.participation.occupancy import Piece
-from kalends.resource_servers.participation.reclaim_reminders import Reclaiming
+from kalends.resource_servers.participation.ownership import Belonging
 
 RECALL_MS_MAX: Final = 2_000
 """An older request waits so long for the agents of younger ones; runs take milliseconds."""
@@ -40,7 +40,7 @@ BLOCKERS_MAX: Final = 4
 """Held slots that one request asks back: more of them are never all given back."""
 
 
-class Recalling(Reclaiming):
+class Recalling(Belonging):
     """Runs that are under way, and requests that wait for them."""
 
     # Runs

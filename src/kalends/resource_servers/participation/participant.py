@@ -15,7 +15,7 @@ attempts; holds that end after Ramamoorthi et al. 1997, section 3.
 
 from __future__ import annotations
 
-import heapq
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, Literal
 
@@ -27,6 +27,7 @@ from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claim_sets import Stake
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.occupancy import are_alternatives
+from kalends.resource_servers.participation.reclaims import Reclaimed
 from kalends.resource_servers.participation.views import look
 from kalends.resource_servers.participation.wait_queue import Holder
 from kalends.resource_servers.participation.waiting_list_offers import Listing
@@ -46,8 +47,8 @@ class Participant(Listing):
         """Connect the parts to what they have to know, each order with its reason."""
         then.committed = (
             # First: it reads the claims as the commit has left them.
-            self._ask_for_locked,
-            lambda stake, rid, att: self._forget_doubt(rid),
+            self.reminders.ask_for_locked,
+            lambda stake, rid, att: self.in_doubt.forget(rid),
             lambda stake, rid, att: then.on_attempt_over(rid, att),
             # Looks through the line, which its own place has left by then.
             self._end_holding,
@@ -55,19 +56,19 @@ class Participant(Listing):
             lambda stake, rid, att: self._leave_list(rid),
         )
         then.refused = (
-            lambda stake, att: self._forget_doubt(stake.rid),
+            lambda stake, att: self.in_doubt.forget(stake.rid),
             lambda stake, att: then.on_attempt_over(stake.rid, att),
             lambda stake, att: self._forget_holder(stake),
         )
         then.superseded = (
-            lambda stake: self._forget_doubt(stake.rid),
+            lambda stake: self.in_doubt.forget(stake.rid),
             self._forget_holder,
         )
         then.cleared = (self._forget_holder, self._forget_answered)
         then.cancelled = (self._end_changes,)
         then.promised = (
             lambda stake, now: self._forget_holder(stake),
-            lambda stake, now: self._inquire_later(stake, now, 0),
+            self.in_doubt.promised,
         )
         then.attempt_over = (
             # Runs end before the room that they wait for is freed.
@@ -105,18 +106,17 @@ class Participant(Listing):
                 self.welcome(source, message)
                 self.meet(source, message, now)
             case m.Compare():
-                self._compare(source, message)
+                self.comparison.page(source, message)
             case m.Relock():
-                self._relock(source, message)
+                self.comparison.relock(source, message)
             case m.Settled():
-                self._settle_register(source)
-                self._end_recovery(now)
+                self.recovery.settle(source, now)
             case m.Visit():
                 self._visit(source, message, now)
             case m.Dispatch():
                 self._dispatch(source, message, now)
             case m.Decide():
-                self._decide(source, message)
+                self.outcomes.decide(source, message)
             case m.Prepare():
                 self._prepare(source, message, now)
             case m.Query():
@@ -131,15 +131,15 @@ class Participant(Listing):
             case m.Release():
                 self._release(message.rid, message.att, message.hold_ids)
             case m.Forget():
-                self._forget(message.rid)
+                self.retention.forget(message.rid)
             case m.Cancel():
-                self._cancel(source, message)
+                self.outcomes.cancel(source, message)
             case m.Outcome():
-                self._outcome(message)
+                self.in_doubt.outcome(message)
             case m.PeerAsk():
-                self._peer_ask(source, message)
+                self.in_doubt.peer_ask(source, message)
             case m.PeerSays():
-                self._peer_says(source, message)
+                self.in_doubt.peer_says(source, message)
             case m.Give():
                 self._give(message, now)
             case m.Await():
@@ -154,24 +154,21 @@ class Participant(Listing):
         self._end_recalls(now)
         self._end_leases(now)
         self._end_waits(now)
-        self._remind_of_reclaims(now)
-        self._end_recovery(now)
-        while self._inquiries and self._inquiries[0][0] <= now.monotonic_ms:
-            _, rid, att, count = heapq.heappop(self._inquiries)
-            self._inquire(rid, att, count, now)
-        if self._collect_at_ms <= now.monotonic_ms:
-            self._collect(now)
+        self.reminders.advance(now)
+        self.recovery.advance(now)
+        self.in_doubt.advance(now)
+        self.retention.advance(now)
         self._find_takers(now)
 
     def reclaim(self, body: calls.Reclaim, now: Moment) -> calls.ReclaimView:
         """As below; who waits in line there hears at once that no waiting helps."""
-        view = super().reclaim(body, now)
+        view = self.reminders.reclaim(body, now)
         self._find_takers(now)
         return view
 
     def end_reclaim(self, key: str, now: Moment) -> calls.ReclaimView:
         """As below; what came free by it finds its next taker."""
-        view = super().end_reclaim(key, now)
+        view = self.reminders.end(key, now)
         self._find_takers(now)
         return view
 
@@ -188,15 +185,48 @@ class Participant(Listing):
     def next_deadline_ms(self) -> int:
         """When `advance` has something to do next (monotonic)."""
         times_ms = (
-            self._inquiries[0][0] if self._inquiries else None,
+            self.in_doubt.next_deadline_ms(),
             self._next_deadline_ms(),
             self.book.next_expiry_ms(),
             self._next_line_deadline_ms(),
             self._listed.next_deadline_ms(),
-            self._next_reminder_ms(),
-            self._recovers_at_ms,
+            self.reminders.next_deadline_ms(),
+            self.recovery.next_deadline_ms(),
+            self.retention.next_deadline_ms(),
         )
-        return min(each for each in (self._collect_at_ms, *times_ms) if each is not None)
+        return min(each for each in times_ms if each is not None)
+
+    # Calls of the shell that one part answers
+
+    def meet(self, source: str, welcome: m.Welcome, now: Moment) -> None:
+        """Answer the broker that has been welcomed, now that there is a session to answer on."""
+        self.recovery.meet(source, welcome, self.position, now)
+
+    def heard_clock(self, source: str, wall_ms: int, now: Moment) -> None:
+        """The broker at `source` says that it is `wall_ms`."""
+        self.retention.heard_clock(source, wall_ms, now)
+
+    def restore_reclaims(self, reclaims: Iterable[Reclaimed], now: Moment) -> None:
+        self.reminders.restore(reclaims, now)
+
+    def reclaims(self) -> tuple[calls.ReclaimView, ...]:
+        return self.reminders.views()
+
+    def remind_all(self, now: Moment) -> None:
+        """A broker has come: ask at once for the reclaimed times that are still booked."""
+        self.reminders.remind_all(now)
+
+    @property
+    def recovering(self) -> bool:
+        return self.recovery.recovering
+
+    def unsettled(self) -> dict[str, int]:
+        """The registers that have not compared yet, with the number of their reservations here."""
+        return self.recovery.unsettled()
+
+    def go_on(self) -> None:
+        """Take new bookings again, whatever has not been compared."""
+        self.recovery.go_on()
 
     def hello(self) -> m.Hello:
         """What a broker is told first on every session."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Final, NamedTuple
 
@@ -10,6 +9,7 @@ from kalends.agents.runs import Outcome
 from kalends.calendars import ResourceCalendar
 from kalends.calendars.profiles import Change, total
 from kalends.contract import messages as m
+from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask
@@ -28,27 +28,24 @@ from kalends.resource_servers.participation.claim_sets import (
 )
 from kalends.resource_servers.participation.claim_table import SiteBook
 from kalends.resource_servers.participation.claims import Claims
+from kalends.resource_servers.participation.comparison import Comparison
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.earmarks import Keeping, Order, Stretch
 from kalends.resource_servers.participation.effects import Effects
+from kalends.resource_servers.participation.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.occupancy import Piece
 from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
 from kalends.resource_servers.participation.past import Past
-from kalends.resource_servers.participation.reclaims import Reclaimed
+from kalends.resource_servers.participation.reclaim_reminders import ReclaimReminders
+from kalends.resource_servers.participation.recovery import Recovery
 from kalends.resource_servers.participation.registers import KnownRegister, Registers
-from kalends.resource_servers.participation.sure_time import WINDOW_MS, SureTime, TimePassed
+from kalends.resource_servers.participation.retention import Retention
+from kalends.resource_servers.participation.sure_time import TimePassed
 from kalends.resource_servers.participation.this_site import FenceNumbers, ThisSite
 from kalends.resource_servers.participation.unreadable import SetAside
 from kalends.resource_servers.participation.wait_queue import Holder, Line
 from kalends.resource_servers.participation.waiting_list import WaitingList
-
-INQUIRE_AFTER_MS: Final = 5_000
-INQUIRE_EVERY_MS_MAX: Final = 60_000
-
-RECOVERY_MS_MIN: Final = 10_000
-"""So long at least all brokers have to come: each tries to connect every five seconds."""
-
-COLLECT_EVERY_MS: Final = 60_000
 
 
 class ParticipantLimits(NamedTuple):
@@ -70,10 +67,13 @@ class Records:
     `stakes`, `forgotten`, `horizon_s` and `passed` are what was stored.
     """
 
-    sure_window_ms = WINDOW_MS
     numbers_type: ClassVar[type[FenceNumbers]] = FenceNumbers
     outbox_type: ClassVar[type[Outbox]] = Outbox
     claims_type: ClassVar[type[Claims]] = Claims
+    retention_type: ClassVar[type[Retention]] = Retention
+    recovery_type: ClassVar[type[Recovery]] = Recovery
+    outcomes_type: ClassVar[type[OutcomeHandler]] = OutcomeHandler
+    in_doubt_type: ClassVar[type[InDoubtResolver]] = InDoubtResolver
 
     def __init__(
         self,
@@ -100,32 +100,12 @@ class Records:
         self.outbox = self.outbox_type()
         self.then = Consequences()
         self.draining = False
-        self.horizon_s = horizon_s
         self.past = past
         self.position = past.position
         """As many facts about stakes have been given out, and will be durable."""
-        self.recovering = recovering
-        """Promises may be forgotten: nothing new is taken."""
-        self._recovers_at_ms: int | None = now.monotonic_ms + RECOVERY_MS_MIN
-        """Not before all brokers may have come (monotonic); None once that is over."""
-        self._settled: set[str] = set()
-        self._accusers: set[str] = set()
-        self._pages: dict[str, list[str]] = {}
-        self._told_forgotten: set[tuple[str, str]] = set()
-        """Sources, and the requests of which each of them was told in its session that they are forgotten."""
         self._limits = limits
         self._agents = agents
-        self._jitter = jitter
         self._registers = Registers(registers)
-        self._inquiries: list[tuple[int, str, int, int]] = []
-        self._refusing_peers: dict[str, set[str]] = {}
-        self.sure_time = SureTime(passed, now, window_ms=self.sure_window_ms)
-        self._forgettable = set(forgotten)
-        """Commits that nobody will ask about any more."""
-        self._asked: dict[str, tuple[int, int]] = {}
-        """For commits that may be asked about: when their brokers are asked next, and how often they were."""
-        self._clocks_heard: dict[str, int] = {}
-        """For each register what its brokers' clocks are ahead of our monotonic one (milliseconds)."""
         self._scripts = ScriptCache()
         self._visits: dict[str, AgentVisit] = {}
         self._errands: dict[int, Callable[[Outcome, Moment], None]] = {}
@@ -142,29 +122,46 @@ class Records:
         """The number of the last thing that somebody on the list was told to look into."""
         self._declined: list[tuple[Stretch, Order]] = []
         """Offers that have ended, and whose they were: those behind are next."""
-        self._reclaims: dict[str, Reclaimed] = {}
-        self._reminders: dict[str, tuple[int, int]] = {}
-        """For each reclaim, when its brokers are asked next (monotonic), and how often they were."""
-        self._collect_at_ms = self._round_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
-        """When the site goes on collecting, and when it next begins anew (monotonic)."""
-        self._lingering: dict[str, None] = {}
-        """Over, and still needed when they were last looked at."""
-        self._unlooked: list[str] = []
-        """Those of them that this round of collecting has still to look at."""
-        self._asked_now = 0
         self.set_aside = SetAside()
         self.left_alone: set[str] = set()
         """Requests that a step has broken at: with the next message it might break again."""
         self.book = SiteBook(calendars, self.numbers.new)
         self.claims = self.claims_type(self.book, self.outbox, self.then)
         self.book.restore(stakes)
-        for stake in self.book.stakes.awake():
-            if stake.has("prepared"):
-                self._inquire_later(stake, now, 0, after_ms=0)
+        stakes_here = self.book.stakes
+        self.retention = self.retention_type(
+            self.here, self.book, self.claims, self.outbox, self._registers, jitter,
+            forgotten=forgotten, horizon_s=horizon_s, passed=passed, now=now,
+        )  # fmt: skip
+        self.recovery = self.recovery_type(
+            self.here, past, stakes_here, self.claims, self.outbox, self._registers,
+            recovering=recovering, now=now,
+        )  # fmt: skip
+        self.outcomes = self.outcomes_type(
+            self.here, stakes_here, self.claims, self.outbox, self.then, self.recovery
+        )
+        self.in_doubt = self.in_doubt_type(
+            self.here, stakes_here, self.claims, self.outcomes, self.retention, self.recovery,
+            self._registers, self.outbox, jitter,
+        )  # fmt: skip
+        self.comparison = Comparison(
+            self.book, self.claims, self.outcomes, self.in_doubt, self.retention, self._registers,
+            self.outbox, self.numbers,
+        )  # fmt: skip
+        self.reminders = ReclaimReminders(
+            self.book, self.outbox, self.retention, self.set_aside, jitter
+        )
+        self.in_doubt.restore(now)
+
+    def _closed(self) -> Refusal | None:
+        """Why nothing new is taken at all; None when it is."""
+        if self.draining:
+            return self.here.refusal(RefusalCode.DRAINED, "the owner takes no new claims now")
+        return self.recovery.refusal()
 
     def keep_aside(self, set_aside: SetAside) -> None:
         """Keep safe what cannot be read; said as alarms."""
-        self.set_aside = set_aside
+        self.set_aside.include(set_aside)
         for told in set_aside.told():
             self.outbox.alarm(told)
 
@@ -191,17 +188,6 @@ class Records:
         for place in self._line:
             stake = self.book.stakes.get(place.rid)
             assert stake is None or not stake.claims, f"{place.rid} waits for what it has"
-
-    def _inquire_later(
-        self, stake: Stake, now: Moment, count: int, *, after_ms: int | None = None
-    ) -> None:
-        if after_ms is None:
-            after_ms = min(INQUIRE_AFTER_MS << count, INQUIRE_EVERY_MS_MAX)
-        due_ms = now.monotonic_ms + int(after_ms * (1 + 0.2 * self._jitter()))
-        heapq.heappush(self._inquiries, (due_ms, stake.rid, stake.att, count))
-
-    def _forget_doubt(self, rid: str) -> None:
-        self._refusing_peers.pop(rid, None)
 
     def _order_of(
         self, principal: Principal, stamp: int, rid: str, wanted: Iterable[Claim | m.Want | Ask]

@@ -6,7 +6,7 @@ is promised is decided first, and asked for once it is locked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from msgspec import structs
@@ -18,12 +18,15 @@ from kalends.core import limits
 from kalends.core.errors import InvalidInput, KeyReused, LimitExceeded, NotFound
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claim_sets import Stake
-from kalends.resource_servers.participation.comparison import Comparing
+from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.outbox import Outbox
 from kalends.resource_servers.participation.reclaims import (
     ReclaimDropped,
     Reclaimed,
     stored_reclaim,
 )
+from kalends.resource_servers.participation.retention import Retention
+from kalends.resource_servers.participation.unreadable import SetAside
 
 REMIND_AFTER_MS: Final = 10_000
 REMIND_EVERY_MS_MAX: Final = 60_000
@@ -35,13 +38,30 @@ REGISTER: Final = "register:"
 """Where to send what is for whichever replica looks after a reservation: this, and its register."""
 
 
-class Reclaiming(Comparing):
+class ReclaimReminders:
     """Reclaims in order of their making, and when the brokers concerned are asked next."""
 
-    def restore_reclaims(self, reclaims: Iterable[Reclaimed], now: Moment) -> None:
+    def __init__(
+        self,
+        book: SiteBook,
+        outbox: Outbox,
+        retention: Retention,
+        set_aside: SetAside,
+        jitter: Callable[[], float],
+    ) -> None:
+        self._book = book
+        self._outbox = outbox
+        self._retention = retention
+        self._set_aside = set_aside
+        self._jitter = jitter
+        self._reclaims: dict[str, Reclaimed] = {}
+        self._reminders: dict[str, tuple[int, int]] = {}
+        """For each reclaim, when its brokers are asked next (monotonic), and how often they were."""
+
+    def restore(self, reclaims: Iterable[Reclaimed], now: Moment) -> None:
         """Take over `reclaims` as they were stored; a resource that is no longer here has none."""
         for reclaimed in reclaims:
-            if reclaimed.resource in self.book.calendars:
+            if reclaimed.resource in self._book.calendars:
                 self._close_for(reclaimed)
                 self._reminders[reclaimed.key] = (now.monotonic_ms, 0)
 
@@ -61,25 +81,25 @@ class Reclaiming(Comparing):
                     where="key",
                     remedy="make a new key; `kalends admin reclaims` shows the old one",
                 )
-            return self.view_reclaim(known)
+            return self._view(known)
         self._check_reclaim(body, now)
         reclaimed = Reclaimed(
             body.key, body.resource, body.start, body.end, body.notice_s, now.wall_s, body.reason
         )
         self._close_for(reclaimed)
-        self.book.note_closed((body.resource, body.start, body.end))
-        self.outbox.store(stored_reclaim(reclaimed))
+        self._book.note_closed((body.resource, body.start, body.end))
+        self._outbox.store(stored_reclaim(reclaimed))
         self._ask_back(reclaimed, now, 0)
-        return self.view_reclaim(self._reclaims[body.key])
+        return self._view(self._reclaims[body.key])
 
-    def end_reclaim(self, key: str, now: Moment) -> calls.ReclaimView:
+    def end(self, key: str, now: Moment) -> calls.ReclaimView:
         """Withdraw it: the time can be booked again; what has been moved stays moved.
 
         Raises `NotFound` for a key that stands for none.
         """
         reclaimed = self._reclaims.get(key)
-        if reclaimed is None and self.set_aside.withdraw(key):
-            self.outbox.store(ReclaimDropped(key))
+        if reclaimed is None and self._set_aside.withdraw(key):
+            self._outbox.store(ReclaimDropped(key))
             return calls.ReclaimView(key=key, resource="", start=0, end=0)
         if reclaimed is None:
             raise NotFound(
@@ -87,15 +107,15 @@ class Reclaiming(Comparing):
                 where="key",
                 remedy="`kalends admin reclaims` lists those that stand",
             )
-        view = self.view_reclaim(reclaimed)
+        view = self._view(reclaimed)
         self._drop_reclaim(reclaimed)
-        self.book.note_freed(((reclaimed.resource, reclaimed.start, reclaimed.end, 1),))
+        self._book.note_freed(((reclaimed.resource, reclaimed.start, reclaimed.end, 1),))
         return view
 
-    def reclaims(self) -> tuple[calls.ReclaimView, ...]:
-        return tuple(self.view_reclaim(each) for each in self._reclaims.values())
+    def views(self) -> tuple[calls.ReclaimView, ...]:
+        return tuple(self._view(each) for each in self._reclaims.values())
 
-    def view_reclaim(self, reclaimed: Reclaimed) -> calls.ReclaimView:
+    def _view(self, reclaimed: Reclaimed) -> calls.ReclaimView:
         there = list(self._standing_there(reclaimed))
         waiting = {stake.rid: None for stake in there if not _is_spared(stake, reclaimed)}
         return calls.ReclaimView(
@@ -110,7 +130,7 @@ class Reclaiming(Comparing):
         )
 
     def _check_reclaim(self, body: calls.Reclaim, now: Moment) -> None:
-        if body.resource not in self.book.calendars:
+        if body.resource not in self._book.calendars:
             raise InvalidInput(
                 f"this site has no resource {body.resource}",
                 where="resource",
@@ -135,15 +155,15 @@ class Reclaiming(Comparing):
         for key, reclaimed in list(self._reclaims.items()):
             self._ask_back(reclaimed, now, self._reminders[key][1])
 
-    def _remind_of_reclaims(self, now: Moment) -> None:
+    def advance(self, now: Moment) -> None:
         for key, (due_ms, count) in list(self._reminders.items()):
             reclaimed = self._reclaims[key]
-            if reclaimed.end < self._over_s(now):
+            if reclaimed.end < self._retention.over_s(now):
                 self._drop_reclaim(reclaimed)
             elif due_ms <= now.monotonic_ms:
                 self._ask_back(reclaimed, now, count)
 
-    def _next_reminder_ms(self) -> int | None:
+    def next_deadline_ms(self) -> int | None:
         return min((due_ms for due_ms, _ in self._reminders.values()), default=None)
 
     def _ask_back(self, reclaimed: Reclaimed, now: Moment, count: int) -> None:
@@ -158,14 +178,14 @@ class Reclaiming(Comparing):
         if new:
             reclaimed = structs.replace(reclaimed, told=(*reclaimed.told, *new))
             self._reclaims[reclaimed.key] = reclaimed
-            self.outbox.store(stored_reclaim(reclaimed))
+            self._outbox.store(stored_reclaim(reclaimed))
         for stake in asked:
-            self.outbox.send(f"{REGISTER}{stake.register}", _message(stake, reclaimed))
+            self._outbox.send(f"{REGISTER}{stake.register}", _message(stake, reclaimed))
         every_ms = min(REMIND_AFTER_MS << min(count, 8), REMIND_EVERY_MS_MAX)
         due_ms = now.monotonic_ms + int(every_ms * (1 + 0.2 * self._jitter()))
         self._reminders[reclaimed.key] = (due_ms, count + 1)
 
-    def _ask_for_locked(self, stake: Stake | None, rid: str, att: int) -> None:
+    def ask_for_locked(self, stake: Stake | None, rid: str, att: int) -> None:
         """Ask in this very step for what was promised when its time was reclaimed."""
         for claim in stake.claims_in("locked") if stake is not None else ():
             for reclaimed in self._reclaims.values():
@@ -176,24 +196,24 @@ class Reclaiming(Comparing):
 
     def _standing_there(self, reclaimed: Reclaimed) -> Iterator[Stake]:
         """Every reservation that has a locked slot in what was reclaimed, once, by start."""
-        calendar = self.book.calendars[reclaimed.resource].calendar
+        calendar = self._book.calendars[reclaimed.resource].calendar
         rids = dict.fromkeys(
             booking.reservation
             for booking in calendar.listing(reclaimed.start, reclaimed.end, limits.LISTING_MAX)
             if booking.state == "locked"
         )
-        return (self.book.stakes[rid] for rid in rids)
+        return (self._book.stakes[rid] for rid in rids)
 
     def _close_for(self, reclaimed: Reclaimed) -> None:
         self._reclaims[reclaimed.key] = reclaimed
-        self.book.calendars[reclaimed.resource].rules.blackouts.reclaim(
+        self._book.calendars[reclaimed.resource].rules.blackouts.reclaim(
             reclaimed.key, reclaimed.start, reclaimed.end, reclaimed.reason
         )
 
     def _drop_reclaim(self, reclaimed: Reclaimed) -> None:
         del self._reclaims[reclaimed.key], self._reminders[reclaimed.key]
-        self.book.calendars[reclaimed.resource].rules.blackouts.restore(reclaimed.key)
-        self.outbox.store(ReclaimDropped(reclaimed.key))
+        self._book.calendars[reclaimed.resource].rules.blackouts.restore(reclaimed.key)
+        self._outbox.store(ReclaimDropped(reclaimed.key))
 
 
 def _asked(reclaimed: Reclaimed) -> tuple[str, TimeS, TimeS, int, str]:

@@ -15,6 +15,7 @@ was ahead for weeks, it is opened again when the next bound shows it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from kalends.contract import messages as m
@@ -24,11 +25,17 @@ from kalends.resource_servers.participation.claim_sets import (
     StakeForgotten,
     TimeClosed,
 )
-from kalends.resource_servers.participation.ownership import Belonging
-from kalends.resource_servers.participation.participant_state import COLLECT_EVERY_MS
+from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claims import Claims
+from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.registers import Registers
+from kalends.resource_servers.participation.sure_time import WINDOW_MS, SureTime, TimePassed
+from kalends.resource_servers.participation.this_site import ThisSite
 
 KEEP_AFTER_END_S: Final = 86_400
 """Records outlive their slots by a day: more than any message is late."""
+
+COLLECT_EVERY_MS: Final = 60_000
 
 ASKED_MAX: Final = 20
 """Of commits that nobody has said Forget of, so many are asked about at each collection."""
@@ -46,38 +53,84 @@ ASK_EVERY_MS_MAX: Final = 86_400_000
 """A broker that is still telling others is asked again after 2, 4, 8 minutes, and at last every day."""
 
 
-class Forgetting(Belonging):
-    """Dropping what is needed no more."""
+class Retention:
+    """How long records are kept, and what has to be asked before they go."""
 
     keep_after_end_s = KEEP_AFTER_END_S
+    sure_window_ms = WINDOW_MS
+
+    def __init__(
+        self,
+        here: ThisSite,
+        book: SiteBook,
+        claims: Claims,
+        outbox: Outbox,
+        registers: Registers,
+        jitter: Callable[[], float],
+        *,
+        forgotten: Iterable[str],
+        horizon_s: int,
+        passed: TimePassed,
+        now: Moment,
+    ) -> None:
+        self._here = here
+        self._book = book
+        self._stakes = book.stakes
+        self._claims = claims
+        self._outbox = outbox
+        self._registers = registers
+        self._jitter = jitter
+        self.horizon_s = horizon_s
+        """No claim that ends by then is taken any more (UTC seconds)."""
+        self.sure_time = SureTime(passed, now, window_ms=self.sure_window_ms)
+        self._forgettable = set(forgotten)
+        """Commits that nobody will ask about any more."""
+        self._asked: dict[str, tuple[int, int]] = {}
+        """For commits that may be asked about: when their brokers are asked next, and how often they were."""
+        self._clocks_heard: dict[str, int] = {}
+        """For each register what its brokers' clocks are ahead of our monotonic one (milliseconds)."""
+        self._collect_at_ms = self._round_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
+        """When the site goes on collecting, and when it next begins anew (monotonic)."""
+        self._lingering: dict[str, None] = {}
+        """Over, and still needed when they were last looked at."""
+        self._unlooked: list[str] = []
+        """Those of them that this round of collecting has still to look at."""
+        self._asked_now = 0
+
+    def advance(self, now: Moment) -> None:
+        if self._collect_at_ms <= now.monotonic_ms:
+            self.collect(now)
+
+    def next_deadline_ms(self) -> int:
+        return self._collect_at_ms
 
     def heard_clock(self, source: str, wall_ms: int, now: Moment) -> None:
         """The broker at `source` says that it is `wall_ms`; its clock is taken to go on from there."""
-        register = self._register_of(source)
+        register = self._registers.of(source)
         self._clocks_heard.pop(register, None)
         self._clocks_heard[register] = wall_ms - now.monotonic_ms
         if len(self._clocks_heard) > CLOCKS_MAX:
             del self._clocks_heard[next(iter(self._clocks_heard))]
 
-    def _over_s(self, now: Moment) -> int:
+    def over_s(self, now: Moment) -> int:
         """What has ended by then is long over, whatever the clock says."""
         return min(now.wall_s, self.sure_time.sure_s) - self.keep_after_end_s
 
-    def _forget(self, rid: str) -> None:
+    def forget(self, rid: str) -> None:
         """Durably: a site that has started again need not ask for it."""
-        stake = self.book.stakes.get(rid)
+        stake = self._stakes.get(rid)
         if stake is not None and stake.decided and rid not in self._forgettable:
             self._forgettable.add(rid)
-            self.outbox.store(StakeForgotten(rid))
+            self._outbox.store(StakeForgotten(rid))
 
-    def _collect(self, now: Moment) -> None:
+    def collect(self, now: Moment) -> None:
         """Drop records whose slots ended long ago, after closing that time durably."""
         if self.sure_time.advance(now) and self.horizon_s > self.sure_time.sure_s:
             self._close_time(self.sure_time.sure_s)
         passed = self.sure_time.to_store()
         if passed is not None:
-            self.outbox.store(passed)
-        self._look_at_over(self._over_s(now), now)
+            self._outbox.store(passed)
+        self._look_at_over(self.over_s(now), now)
 
     def _look_at_over(self, limit_s: int, now: Moment) -> None:
         """Look at some of those that had ended at `limit_s`; what is left has its turn soon.
@@ -87,27 +140,27 @@ class Forgetting(Belonging):
         ended, waiting = [], []
         for rid in dict.fromkeys(self._next_over(limit_s, now)):
             self._lingering.pop(rid, None)
-            stake = self.book.stakes.peek(rid)
+            stake = self._stakes.peek(rid)
             if stake is None:
                 continue
             if stake.ends_at > limit_s:
-                self.book.stakes.endings.add(rid, stake.ends_at)
+                self._stakes.endings.add(rid, stake.ends_at)
                 continue
-            if not self._is_needed(stake) and self._is_agreed(stake, now):
+            if not self._is_needed(stake) and self.is_agreed(stake, now):
                 ended.append(stake)
                 continue
             self._lingering[rid] = None
             if self._is_untold(stake):
                 waiting.append(stake)
-        self._ask_whether_done(waiting, now)
-        more = bool(self._unlooked) or self.book.stakes.endings.is_due(limit_s)
+        self.ask_whether_done(waiting, now)
+        more = bool(self._unlooked) or self._stakes.endings.is_due(limit_s)
         soon_ms = now.monotonic_ms + COLLECT_SOME_MS
         self._collect_at_ms = soon_ms if more else self._round_at_ms
         if not ended:
             return
         self._close_time(max(self.horizon_s, *(stake.ends_at for stake in ended)))
         for stake in ended:
-            self._drop_record(self.book.stakes[stake.rid])
+            self._drop_record(self._stakes[stake.rid])
 
     def _next_over(self, limit_s: int, now: Moment) -> list[str]:
         """Whom to look at now: in each round once at those that were needed, then at what is due."""
@@ -116,10 +169,10 @@ class Forgetting(Belonging):
             self._unlooked = list(self._lingering)
             self._asked_now = 0
         rids, self._unlooked[-LOOKED_AT_MAX:] = self._unlooked[-LOOKED_AT_MAX:], []
-        return rids + self.book.stakes.endings.take_due(limit_s, LOOKED_AT_MAX - len(rids))
+        return rids + self._stakes.endings.take_due(limit_s, LOOKED_AT_MAX - len(rids))
 
     def _is_needed(self, stake: Stake) -> bool:
-        if stake.has("held") or stake.has("prepared") or self.book.changer_of(stake.rid):
+        if stake.has("held") or stake.has("prepared") or self._book.changer_of(stake.rid):
             return True
         return self._is_untold(stake)
 
@@ -127,7 +180,7 @@ class Forgetting(Belonging):
         """A commit that its broker may still ask about."""
         return stake.decided and stake.rid not in self._forgettable and bool(stake.coords)
 
-    def _is_agreed(self, stake: Stake, now: Moment) -> bool:
+    def is_agreed(self, stake: Stake, now: Moment) -> bool:
         """It is over by its broker's clock, too."""
         clocks = self._clocks_heard
         # One that was stored before registers were known may be anybody's: all have to agree.
@@ -135,7 +188,7 @@ class Forgetting(Belonging):
         over_ms = (stake.ends_at + self.keep_after_end_s) * 1000 - now.monotonic_ms
         return bool(heard) and all(each is not None and each >= over_ms for each in heard)
 
-    def _ask_whether_done(self, waiting: list[Stake], now: Moment) -> None:
+    def ask_whether_done(self, waiting: list[Stake], now: Moment) -> None:
         """Commits of which no Forget has come, or was stored: their brokers know whether all have locked."""
         due = [stake for stake in waiting if self._asked_next(stake)[0] <= now.monotonic_ms]
         due = due[: ASKED_MAX - self._asked_now]
@@ -146,9 +199,9 @@ class Forgetting(Belonging):
             due_ms = now.monotonic_ms + int(every_ms * (1 + 0.2 * self._jitter()))
             self._asked[stake.rid] = (due_ms, count + 1)
             inquire = m.Inquire(
-                rid=stake.rid, att=stake.att, site=self.here.name, secret=stake.secret
+                rid=stake.rid, att=stake.att, site=self._here.name, secret=stake.secret
             )
-            self.outbox.send(stake.coords[count % len(stake.coords)], inquire)
+            self._outbox.send(stake.coords[count % len(stake.coords)], inquire)
 
     def _asked_next(self, stake: Stake) -> tuple[int, int]:
         return self._asked.get(stake.rid, (0, 0))
@@ -156,9 +209,9 @@ class Forgetting(Belonging):
     def _close_time(self, horizon_s: int) -> None:
         if horizon_s != self.horizon_s:
             self.horizon_s = horizon_s
-            self.outbox.store(TimeClosed(horizon_s))
+            self._outbox.store(TimeClosed(horizon_s))
 
     def _drop_record(self, stake: Stake) -> None:
-        self.claims.drop(stake)
+        self._claims.drop(stake)
         self._forgettable.discard(stake.rid)
         self._asked.pop(stake.rid, None)

@@ -59,6 +59,11 @@ class SetAside:
         until = format_time(self.closed_until_s, "UTC")
         return f"the site cannot read all it has promised, and takes nothing new before {until}"
 
+    def include(self, other: SetAside) -> None:
+        """Take in what `other` has."""
+        self._stakes |= other._stakes
+        self._reclaims |= other._reclaims
+
     def withdraw(self, key: str) -> bool:
         """The owner withdraws the reclaim of `key`; False when it is none of these."""
         return self._reclaims.pop(key, None) is not None

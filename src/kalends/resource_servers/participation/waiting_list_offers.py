@@ -183,7 +183,7 @@ class Listing(Lining):
             declined, self._declined = self._declined, []
             if not (freed or locked or declined):
                 return
-            if self.recovering or not (self._listed or self._line):
+            if self.recovery.recovering or not (self._listed or self._line):
                 continue
             self._offer_freed(freed, now)
             for piece, behind in declined:

@@ -1,0 +1,136 @@
+"""Whether the site may have forgotten promises, because an older image of its store was put back.
+
+It cannot know that by itself. A broker's Welcome says what its register remembers of the site: a life
+and a position in it. What the site's own past does not include, it has forgotten. Then it takes nothing
+new until every register that it knows of has compared what is promised here with what it has decided,
+and had locked again what was lost.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kalends.contract import messages as m
+from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.claims import Claims
+from kalends.resource_servers.participation.claims_at_rest import Stakes
+from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.past import Past, RecoveryChanged
+from kalends.resource_servers.participation.registers import Registers
+from kalends.resource_servers.participation.this_site import ThisSite
+
+RECOVERY_MS_MIN: Final = 10_000
+"""So long at least all brokers have to come: each tries to connect every five seconds."""
+
+FORGOTTEN_TOLD_MAX: Final = 1_000
+"""Requests of which brokers are told in a session that they are forgotten: one comparison finds the rest."""
+
+
+class Recovery:
+    """Recognised by what others remember, over when all of them have compared."""
+
+    def __init__(
+        self,
+        here: ThisSite,
+        past: Past,
+        stakes: Stakes,
+        claims: Claims,
+        outbox: Outbox,
+        registers: Registers,
+        *,
+        recovering: bool,
+        now: Moment,
+    ) -> None:
+        self._here = here
+        self._past = past
+        self._stakes = stakes
+        self._claims = claims
+        self._outbox = outbox
+        self._registers = registers
+        self.recovering = recovering
+        """Promises may be forgotten: nothing new is taken."""
+        self._recovers_at_ms: int | None = now.monotonic_ms + RECOVERY_MS_MIN
+        """Not before all brokers may have come (monotonic); None once that is over."""
+        self._settled: set[str] = set()
+        self._accusers: set[str] = set()
+        self._told_forgotten: set[tuple[str, str]] = set()
+        """Sources, and the requests of which each of them was told in its session that they are forgotten."""
+
+    def next_deadline_ms(self) -> int | None:
+        return self._recovers_at_ms
+
+    def meet(self, source: str, welcome: m.Welcome, position: int, now: Moment) -> None:
+        """Answer who has been welcomed: is the past that its register remembers in ours?"""
+        register = welcome.register
+        self._told_forgotten = {told for told in self._told_forgotten if told[0] != source}
+        known = all(self._past.includes(register, mark, position) for mark in welcome.remembered)
+        if not known and register not in self._settled:
+            self._fall_behind(register, now)
+        behind = self.recovering and register not in self._settled
+        marks = self._registers.marks(register)
+        self._outbox.send(source, m.Known(behind=behind, forgotten=not known, marks=marks))
+
+    def tell_forgotten(self, source: str, rid: str) -> None:
+        """Ask the broker to compare, once: it was promised, or the register would not have decided so."""
+        told = (source, rid)
+        if told not in self._told_forgotten and len(self._told_forgotten) < FORGOTTEN_TOLD_MAX:
+            self._told_forgotten.add(told)
+            marks = self._registers.marks(self._registers.of(source))
+            self._outbox.send(source, m.Known(behind=True, forgotten=True, marks=marks))
+
+    def _fall_behind(self, register: str, now: Moment) -> None:
+        """Durably: nothing new is taken here until the registers have compared."""
+        self._accusers.add(register)
+        if self.recovering:
+            return
+        self.recovering = True
+        self._recovers_at_ms = now.monotonic_ms + RECOVERY_MS_MIN
+        self._outbox.store(RecoveryChanged(on=True))
+        self._outbox.alarm(
+            "an older image of this site's store was put back: promises are forgotten here"
+        )
+        for stake in [each for each in self._stakes.awake() if each.has("held")]:
+            self._claims.end_hold(stake, "expiry")
+
+    def refusal(self) -> Refusal | None:
+        """Return why nothing new is taken, or None when it is."""
+        if self.recovering:
+            detail = "what was promised here is compared with the brokers first"
+            return self._here.refusal(RefusalCode.DRAINED, detail)
+        if self._recovers_at_ms is not None and self._registers.missing():
+            # One of them may be about to find that we have forgotten what we promised it.
+            detail = "the site has just begun, and waits some seconds for its brokers"
+            return self._here.refusal(RefusalCode.DRAINED, detail)
+        return None
+
+    def unsettled(self) -> dict[str, int]:
+        """The registers that have not compared yet, with the number of reservations they have here."""
+        counts = dict.fromkeys({*self._accusers, *self._registers.welcomed()}, 0)
+        for register, number in self._stakes.registers_at_rest().items():
+            if register and number:
+                counts[register] = counts.get(register, 0) + number
+        for stake in self._stakes.awake():
+            if stake.register and (stake.has("locked") or stake.has("prepared")):
+                counts[stake.register] = counts.get(stake.register, 0) + 1
+        return {register: counts[register] for register in counts if register not in self._settled}
+
+    def go_on(self) -> None:
+        """The owner takes new bookings again, whatever has not been compared."""
+        self._recover()
+
+    def settle(self, source: str, now: Moment) -> None:
+        """The register of `source` has compared everything."""
+        self._settled.add(self._registers.of(source))
+        self.advance(now)
+
+    def advance(self, now: Moment) -> None:
+        if self._recovers_at_ms is not None and self._recovers_at_ms <= now.monotonic_ms:
+            self._recovers_at_ms = None
+        if self.recovering and self._recovers_at_ms is None and not self.unsettled():
+            self._recover()
+
+    def _recover(self) -> None:
+        if self.recovering:
+            self.recovering = False
+            self._outbox.store(RecoveryChanged(on=False))
