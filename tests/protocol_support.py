@@ -20,6 +20,11 @@ from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
+from kalends.resource_servers.participation.admission import (
+    DEFAULT_LIMITS,
+    ParticipantLimits,
+)
+from kalends.resource_servers.participation.agent_visits import DEFAULT_AGENT_LIMITS
 from kalends.resource_servers.participation.claim_sets import (
     Fact,
     Stake,
@@ -32,10 +37,6 @@ from kalends.resource_servers.participation.claim_sets import (
 from kalends.resource_servers.participation.effects import Effects, Send
 from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
 from kalends.resource_servers.participation.participant import Participant
-from kalends.resource_servers.participation.participant_state import (
-    DEFAULT_LIMITS,
-    ParticipantLimits,
-)
 from kalends.resource_servers.participation.past import Past, RecoveryChanged
 from kalends.resource_servers.participation.reclaims import (
     ReclaimDropped,
@@ -104,6 +105,8 @@ LIVES = itertools.count(1)
 class Site:
     """A participant with two instruments and a pool of three units, and what it has made durable."""
 
+    agents = DEFAULT_AGENT_LIMITS
+
     def __init__(
         self,
         *,
@@ -162,6 +165,7 @@ class Site:
             epoch=self.epoch,
             jitter=lambda: 0.0,
             limits=self.limits,
+            agents=self.agents,
             stakes=[decode_stake(body) for body in self.stored.values()],
             forgotten=self.forgotten,
             registers=[decode_register(body) for body in self.registers.values()],
@@ -172,7 +176,7 @@ class Site:
             now=self.now,
         )
         reclaims = [decode_reclaim(body) for body in self.reclaims.values()]
-        self.participant.restore_reclaims(reclaims, self.now)
+        self.participant.reminders.restore(reclaims, self.now)
         welcome = m.Welcome(register=REGISTER, secret=proofs.site_key("", self.name))
         for source in ("broker", "a", "b") if come_back else ():
             self.participant.receive(source, welcome, self.now)
@@ -218,7 +222,7 @@ class Site:
         self.ms += ms
         if self.broker_wrong_ms is not None:
             told_ms = T0 * 1_000 + self.ms + self.broker_wrong_ms
-            self.participant.heard_clock("broker", told_ms, self.now)
+            self.participant.retention.heard_clock("broker", told_ms, self.now)
         self.participant.advance(self.now)
         return self._settle()
 
@@ -250,7 +254,7 @@ class Site:
     def _check_that_all_can_be_recalled(self) -> None:
         """The site knows of every hold whom to ask for it."""
         held = {rid for rid, stake in self.participant.book.stakes.items() if stake.has("held")}
-        assert held == self.participant._holders.keys()
+        assert held == self.participant.wound_wait.holders.keys()
 
     def _apply(self, fact: Fact) -> None:
         match fact:

@@ -81,7 +81,7 @@ class ReclaimWorld:
         return view
 
     def reclaims(self, site: str) -> list[calls.ReclaimView]:
-        return list(self.sites[site].participant.reclaims())
+        return list(self.sites[site].participant.reminders.views())
 
     def wait(self, seconds: int) -> None:
         for _ in range(seconds):

@@ -44,9 +44,9 @@ from kalends.calendars import Rule
 from kalends.contract import messages as m
 from kalends.core.principals import Principal
 from kalends.core.scripts import BLAME, Ask, Starts, Stop
+from kalends.resource_servers.participation.admission import ParticipantLimits
 from kalends.resource_servers.participation.agent_visits import AgentLimits
 from kalends.resource_servers.participation.effects import Effects, Errand, Relay
-from kalends.resource_servers.participation.participant_state import ParticipantLimits
 from kalends.resource_servers.participation.visit_handler import RELAY_MS_MAX
 
 LIMITS = ParticipantLimits(
@@ -219,12 +219,10 @@ def larger_at(known: Known, name: str, at: int) -> int:
 
 
 class AgentSite(Site):
+    agents = AgentLimits(held_max=2, near=(NEAR,))
+
     def __init__(self) -> None:
         super().__init__(rules=RULES, limits=LIMITS)
-
-    def restart(self) -> None:
-        super().restart()
-        self.participant._agents = AgentLimits(held_max=2, near=(NEAR,))
 
     def run_ends(self, number: int, outcome: Outcome) -> Effects:
         self.participant.errand_done(number, outcome, self.now)
@@ -824,7 +822,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(on=st.booleans())
     def drain(self, on: bool) -> None:
-        self.site.participant.draining = self.model.draining = on
+        self.site.participant.admission.draining = self.model.draining = on
 
     @rule(seconds=st.sampled_from([1, 4, 6, 29, 31, 61]))
     def time_passes(self, seconds: int) -> None:

@@ -173,7 +173,7 @@ class Machine(RuleBasedStateMachine):
 
     def recall_is_known(self, number: int) -> None:
         """A higher attempt may keep the deadline that the lower one had."""
-        holder = self.site.participant._holders[rid(number)]
+        holder = self.site.participant.wound_wait.holders[rid(number)]
         assert holder.recall_until_ms in (0, self.told[number].recalled_ms)
         self.told[number].recalled_ms = holder.recall_until_ms
 
@@ -186,7 +186,7 @@ class Machine(RuleBasedStateMachine):
     @rule(number=numbers)
     def repeat_the_visit(self, number: int) -> None:
         """Only where it waits: then nothing changes, but its place lives on."""
-        place = self.site.participant._line.get(rid(number))
+        place = self.site.participant.wound_wait.line.get(rid(number))
         if place is not None:
             state = self.told[number].state
             assert state == "line"
@@ -302,11 +302,11 @@ class Machine(RuleBasedStateMachine):
         return free
 
     def kept_by_offers(self) -> dict[str, tuple[Piece, ...]]:
-        offers = self.site.participant._offers
+        offers = self.site.participant.lists.offers
         return {each: offers.pieces(each) for each in self.numbers if each in offers}
 
     def places(self) -> list[Place]:
-        return sorted(self.site.participant._line, key=lambda place: place.order)
+        return sorted(self.site.participant.wound_wait.line, key=lambda place: place.order)
 
     def lacks(self, place: Place, free: dict[Second, int]) -> bool:
         return any(free[second] < units for second, units in seconds(place.pieces))
@@ -342,15 +342,17 @@ class Machine(RuleBasedStateMachine):
         participant = self.site.participant
         for number, told in self.told.items():
             stake = participant.book.stakes.get(rid(number))
-            place = participant._line.get(rid(number))
+            place = participant.wound_wait.line.get(rid(number))
             states = {claim.state for claim in stake.claims} if stake is not None else set()
             assert (place is not None) == (told.state == "line"), number
             assert states == (
                 {told.state} & {"held", "prepared", "locked"} or (states & {"cancelled"})
             )
-            assert (participant._listed.get(rid(number)) is not None) == bool(told.listed_ms)
+            assert (participant.lists.listed.get(rid(number)) is not None) == bool(told.listed_ms)
             if told.state == "held":
-                assert participant._holders[rid(number)].recall_until_ms == told.recalled_ms
+                assert (
+                    participant.wound_wait.holders[rid(number)].recall_until_ms == told.recalled_ms
+                )
 
     @invariant()
     def nobody_waits_for_what_is_there_or_will_never_be(self) -> None:

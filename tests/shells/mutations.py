@@ -167,10 +167,10 @@ MUTATIONS.update(_of_the_machines())
 @mutation
 def wake_up_lost_on_reconnect() -> None:
     """Whoever asks for a place on a list again has seen all that was offered there."""
-    from kalends.resource_servers.participation.waiting_list_offers import Listing
+    from kalends.resource_servers.participation.waiting_list_offers import WaitingLists
 
     def follow(self, listed, known):  # type: ignore[no-untyped-def]
         listed.news = listed.wish.seen
         return self._end_offer(known)
 
-    Listing._follow = follow  # type: ignore[method-assign]
+    WaitingLists.follow = follow  # type: ignore[method-assign]

@@ -14,6 +14,9 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.effects import Send
 from kalends.contract import messages as m
+from kalends.resource_servers.participation.admission import Admission
+from kalends.resource_servers.participation.agent_holds import AgentHolds
+from kalends.resource_servers.participation.agent_recalls import AgentRecalls
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
@@ -109,7 +112,7 @@ class ShortPromises(Claims):
 
     def end_promises(self, now_ms: int) -> None:
         for rid, end_ms in list(getattr(self, "ends_ms", {}).items()):
-            stake = self._book.stakes.get(rid)
+            stake = self.book.stakes.get(rid)
             if end_ms <= now_ms:
                 del self.ends_ms[rid]
                 if stake is not None and stake.has("prepared"):
@@ -128,9 +131,9 @@ class PromisesExpire(Participant):
 
 class GivesPromisesBack(InDoubtResolver):
     def inquire(self, rid: str, att: int, count: int, now: Any) -> None:
-        stake = self._stakes.get(rid)
+        stake = self.stakes.get(rid)
         if stake is not None and stake.att == att and stake.has("prepared") and count == 1:
-            self._claims.refuse(stake, att, "abort")
+            self.claims.refuse(stake, att, "abort")
             return
         super().inquire(rid, att, count, now)
 
@@ -214,10 +217,10 @@ class RowsAreSkipped(Coordinator):
 
 class RefusesInMemory(InDoubtResolver):
     def peer_ask(self, source: str, ask: m.PeerAsk) -> None:
-        stake = self._stakes.get(ask.rid)
+        stake = self.stakes.get(ask.rid)
         if stake is None or (not stake.has("prepared") and not stake.decided):
-            says = m.PeerSays(rid=ask.rid, att=ask.att, site=self._here.name, says="never")
-            self._outbox.send(source, says)
+            says = m.PeerSays(rid=ask.rid, att=ask.att, site=self.here.name, says="never")
+            self.outbox.send(source, says)
             return
         super().peer_ask(source, ask)
 
@@ -230,10 +233,10 @@ class PeersRefuseWithoutStoring(Participant):
 
 class CommitsWhenAllPrepared(InDoubtResolver):
     def peer_says(self, source: str, says: m.PeerSays) -> None:
-        stake = self._stakes.get(says.rid)
+        stake = self.stakes.get(says.rid)
         if stake is not None and says.says == "prepared" and stake.has("prepared"):
             ids = tuple(claim.hold_id for claim in stake.claims)
-            says = msgspec.structs.replace(says, says="locked", chosen={self._here.name: ids})
+            says = msgspec.structs.replace(says, says="locked", chosen={self.here.name: ids})
         super().peer_says(source, says)
 
 
@@ -258,7 +261,7 @@ class OnePreparedPeerMeansAbort(Participant):
 
 class HearsPeersForOthers(InDoubtResolver):
     def peer_says(self, source: str, says: m.PeerSays) -> None:
-        stake = self._stakes.get(says.rid)
+        stake = self.stakes.get(says.rid)
         parts = stake.parts if stake is not None else ()
         named = next((part.url for part in parts if part.site == says.site), source)
         super().peer_says(named, says)
@@ -281,11 +284,15 @@ class BelievesBeforeStored(BrokerNode):
     decide_first = False
 
 
+class AdmitsEveryLock(Admission):
+    def why_not_promise(self, stake: Any, named: Any, now: Any) -> Any:
+        return ()
+
+
 class LockNotChecked(Participant):
     """An owner's list is asked about holding only."""
 
-    def _why_not_promise(self, stake: Any, named: Any, now: Any) -> Any:
-        return ()
+    admission_type = AdmitsEveryLock
 
 
 class LeavesTheOld(OutcomeHandler):
@@ -340,32 +347,30 @@ class AlternativesAreNotBooked(Participant):
     claims_type = BestAlternativeBooked
 
 
-class RecallTakesPromises(Participant):
-    """What an agent gives back is taken, even if it was promised while the agent thought about it."""
-
-    def _give_back(self, given: Any) -> None:
+class TakesPromisesBack(AgentRecalls):
+    def give_back(self, given: Any) -> None:
         for blocker in given:
             stake = self.book.stakes.get(blocker.rid)
             if stake is not None and stake.has("prepared"):
                 self.claims.refuse(stake, stake.att, "abort")
-        super()._give_back(given)
+        super().give_back(given)
+
+
+class RecallTakesPromises(Participant):
+    """What an agent gives back is taken, even if it was promised while the agent thought about it."""
+
+    agent_recalls_type = TakesPromisesBack
+
+
+class HoldsUnchecked(AgentHolds):
+    def is_free(self, stake: Any, claim: Any) -> bool:
+        return True
 
 
 class ChoicesAreNotChecked(Participant):
-    """What was free when the agent looked is held, whatever has been booked since.
+    """What was free when the agent looked is held, whatever has been booked since, or is kept."""
 
-    Either of the two looks would do: what is kept for others is looked at beside what is booked.
-    """
-
-    def _hold(self, visit: Any, choice: Any, now: Any) -> Any:
-        has_room_for, self.book.has_room_for = self.book.has_room_for, lambda stake, claim: True
-        try:
-            return super()._hold(visit, choice, now)
-        finally:
-            self.book.has_room_for = has_room_for
-
-    def _is_kept(self, stake: Any, claim: Any) -> bool:
-        return False
+    agent_holds_type = HoldsUnchecked
 
 
 class SomeTermsWillDo(Coordinator):

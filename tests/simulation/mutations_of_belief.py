@@ -10,6 +10,7 @@ from kalends.broker.coordination.coordinator import Coordinator
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.resource_servers.participation.in_doubt import InDoubtResolver
+from kalends.resource_servers.participation.ownership import Ownership
 from kalends.resource_servers.participation.participant import Participant
 from tests.simulation.climates import HOSTILE_BROKER, HOSTILE_NEAR, HOSTILE_SITE
 from tests.simulation.mutations import Mutation, world_with
@@ -40,20 +41,28 @@ class TellsWhoeverAsks(Coordinator):
         super()._answer_inquiry(ask, row, now)
 
 
+class AsksForNoSecret(Ownership):
+    def is_its_owners(self, source: str, message: m.Message) -> bool:
+        return True
+
+
 class SecretsAreNotChecked(Participant):
     """Whoever knows the id of a request may speak about it."""
 
-    def _is_its_owners(self, source: str, message: m.Message) -> bool:
-        return True
+    ownership_type = AsksForNoSecret
+
+
+class BelievesWhoPassesOn(Ownership):
+    def as_passed_on(self, dispatch: m.Dispatch) -> m.Dispatch | None:
+        key = self.registers.secret(dispatch.register)
+        secret = proofs.of_request(key, dispatch.rid)
+        return msgspec.structs.replace(dispatch, secret=secret)
 
 
 class AnybodyPassesOn(Participant):
     """A visit that a near site passes on needs no proof that a broker has sent it."""
 
-    def _as_passed_on(self, dispatch: m.Dispatch) -> m.Dispatch | None:
-        key = self._registers.secret(dispatch.register)
-        secret = proofs.of_request(key, dispatch.rid)
-        return msgspec.structs.replace(dispatch, secret=secret)
+    ownership_type = BelievesWhoPassesOn
 
 
 class AnswersAnyPeer(InDoubtResolver):

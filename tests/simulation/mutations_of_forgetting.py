@@ -24,7 +24,7 @@ from tests.simulation.nodes import SiteNode
 
 class AllForgettable(RetainedBriefly):
     def collect(self, now: Any) -> None:
-        self._forgettable |= set(self._stakes)
+        self._forgettable |= set(self.book.stakes)
         super().collect(now)
 
 

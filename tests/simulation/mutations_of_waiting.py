@@ -9,17 +9,24 @@ from msgspec.structs import replace
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.replica import CLOCK_AHEAD
 from kalends.contract import messages as m
+from kalends.resource_servers.participation.claim_handler import ClaimHandler
 from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.waiting_list_offers import WaitingLists
+from kalends.resource_servers.participation.wound_wait import WoundWait
 from tests.simulation.climates import FAIR, LISTS, SLOW_LINES
 from tests.simulation.mutations import Mutation, world_with
 from tests.simulation.nodes import BrokerNode
 
 
+class RecallsNobody(WoundWait):
+    def recall_for(self, place: Any, now: Any) -> None:
+        pass
+
+
 class NoRecall(Participant):
     """Those who are older wait, too, until those who are younger have what they want."""
 
-    def _recall_for(self, place: Any, now: Any) -> None:
-        pass
+    wound_wait_type = RecallsNobody
 
 
 class NobodyAnswersRecalls(Coordinator):
@@ -27,40 +34,56 @@ class NobodyAnswersRecalls(Coordinator):
         pass
 
 
+class TakesNothingBack(WoundWait):
+    def end_recalls(self, now: Any) -> None:
+        self._recalls.clear()
+
+
 class NothingIsTakenBack(Participant):
     """The end of a recall is forgotten."""
 
-    def _end_recalls(self, now: Any) -> None:
-        self._recalls.clear()
+    wound_wait_type = TakesNothingBack
+
+
+class CountsStaleRecalls(WoundWait):
+    def end_recalls(self, now: Any) -> None:
+        due = [each for each in self._recalls if each[0] <= now.monotonic_ms]
+        for until_ms, rid in due:
+            if rid in self.holders:
+                self.holders[rid].recall_until_ms = until_ms
+        super().end_recalls(now)
 
 
 class StaleRecallsCount(Participant):
     """The end of a recall takes back whatever its holder holds by then."""
 
-    def _end_recalls(self, now: Any) -> None:
-        due = [each for each in self._recalls if each[0] <= now.monotonic_ms]
-        for until_ms, rid in due:
-            if rid in self._holders:
-                self._holders[rid].recall_until_ms = until_ms
-        super()._end_recalls(now)
+    wound_wait_type = CountsStaleRecalls
+
+
+class ServesNobody(WoundWait):
+    def serve(self, now: Any, times: Any) -> None:
+        pass
 
 
 class LostWakeUp(Participant):
     """What comes free is not given to those who wait in line."""
 
-    def _serve(self, now: Any, times: Any) -> None:
-        pass
+    wound_wait_type = ServesNobody
+
+
+class OffersWhatCameFree(WaitingLists):
+    def may_help(self, listed: Any, freed: Any) -> bool:
+        resource, start, end = freed
+        return super().may_help(listed, freed) and any(
+            min(end, want.end) - max(start, want.start) >= listed.wish.length_s
+            for want in listed.windows[resource]
+        )
 
 
 class NothingBeyondWhatCameFree(Participant):
     """A list offers what came free to those alone for whom that is enough."""
 
-    def _may_help(self, listed: Any, freed: Any) -> bool:
-        resource, start, end = freed
-        return super()._may_help(listed, freed) and any(
-            min(end, want.end) - max(start, want.start) >= listed.wish.length_s
-            for want in listed.windows[resource]
-        )
+    lists_type = OffersWhatCameFree
 
 
 class BrokersLeaseEnds(BrokerNode):
@@ -80,22 +103,30 @@ class SkipsARow(BrokerNode):
         return super()._left_behind(now)[:-1]
 
 
+class KeepsWhoIsGone(WaitingLists):
+    def wait(self, source: str, wish: m.Await, now: Any) -> None:
+        super().wait(source, wish, now)
+        listed = self.listed.leave(wish.rid)
+        if listed is not None:
+            listed.lease_ms = 1 << 60
+            self.listed.put(listed)
+
+
 class ListedForEver(Participant):
     """A list keeps whoever does not come back."""
 
-    def _await(self, source: str, wish: m.Await, now: Any) -> None:
-        super()._await(source, wish, now)
-        listed = self._listed.leave(wish.rid)
-        if listed is not None:
-            listed.lease_ms = 1 << 60
-            self._listed.put(listed)
+    lists_type = KeepsWhoIsGone
+
+
+class WaitsForPromises(ClaimHandler):
+    def visit(self, source: str, visit: m.Visit, now: Any, *, may_recall: bool = True) -> None:
+        super().visit(source, replace(visit, queue=True), now, may_recall=may_recall)
 
 
 class VotesWait(Participant):
     """A promise is waited for, by one who has promises elsewhere."""
 
-    def _visit(self, source: str, visit: m.Visit, now: Any, *, may_recall: bool = True) -> None:
-        super()._visit(source, replace(visit, queue=True), now, may_recall=may_recall)
+    claim_handler_type = WaitsForPromises
 
 
 MUTATIONS_OF_WAITING: Final = (

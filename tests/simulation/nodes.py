@@ -243,14 +243,14 @@ class SiteNode(Node):
 
     def _hear_clock(self, source: str, wall_ms: int) -> None:
         self.watch.heard(source, wall_ms)
-        self.participant.heard_clock(source, wall_ms, self.now())
+        self.participant.retention.heard_clock(source, wall_ms, self.now())
 
     def receive(self, session: Session, frame: m.FrameToSite) -> None:
         self.logical.merge(frame.lc, self.now().wall_ms)
         self._hear_clock(session.name, frame.wall_ms)
         source = session.name
         if frame.mark is not None:
-            self.participant.heard_mark(source, frame.mark)
+            self.participant.registers.mark(source, frame.mark)
         for message in frame.messages:
             self.participant.receive(source, message, self.now())
         self._carry_out()

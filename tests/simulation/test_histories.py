@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from kalends.contract import messages as m
+from kalends.resource_servers.participation.admission import Admission
 from kalends.resource_servers.participation.outbox import Outbox
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.this_site import FenceNumbers
@@ -103,19 +104,27 @@ class OldLooks(Participant):
     outbox_type = OutboxOfOldLooks
 
 
+class HoldsBriefly(Admission):
+    def take(self, source: str, before: Any, visit: m.Visit, now: Any, *events: Any) -> Any:
+        short = replace(visit, hold_ms=visit.hold_ms // 20)
+        return super().take(source, before, short, now, *events)
+
+
 class ShortHolds(Participant):
     """Holds run out after a twentieth of their time."""
 
-    def _take(self, source: str, before: Any, visit: m.Visit, now: Any, *events: Any) -> Any:
-        short = replace(visit, hold_ms=visit.hold_ms // 20)
-        return super()._take(source, before, short, now, *events)
+    admission_type = HoldsBriefly
+
+
+class KeepsNothing(Admission):
+    def kept_from(self, stake: Any) -> str:
+        return ""
 
 
 class NothingIsKept(Participant):
     """Room is whoever's that comes."""
 
-    def _kept_from(self, stake: Any) -> str:
-        return ""
+    admission_type = KeepsNothing
 
 
 class YoungestFirst(Participant):

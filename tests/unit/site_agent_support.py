@@ -13,12 +13,12 @@ from kalends.contract import messages as m
 from kalends.contract.messages import SiteReport
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask, HeldChoice, RunCode, Starts, Stop
-from kalends.resource_servers.participation.agent_visits import AgentLimits
-from kalends.resource_servers.participation.effects import Effects, Errand
-from kalends.resource_servers.participation.participant_state import (
+from kalends.resource_servers.participation.admission import (
     DEFAULT_LIMITS,
     ParticipantLimits,
 )
+from kalends.resource_servers.participation.agent_visits import AgentLimits
+from kalends.resource_servers.participation.effects import Effects, Errand
 
 SOURCE = "def choose(view, request):\n    return [slot['id'] for slot in view['slots']]\n"
 KIND = SOURCE + "\ndef recall(slot, asker, view):\n    return True\n"
@@ -63,10 +63,6 @@ class AgentSite(Site):
     ) -> None:  # fmt: skip
         self.agents = agents or AgentLimits(near=(NEAR,))
         super().__init__(limits=limits, rules=rules)
-
-    def restart(self) -> None:
-        super().restart()
-        self.participant._agents = self.agents
 
     def send(self, message: m.Message, source: str = "broker") -> Errand:
         """Deliver what sets out exactly one run."""

@@ -30,7 +30,7 @@ LONG_FUNCTIONS: Final = {
     "broker/server.py:_handlers": "one row for each call",
     "broker/server.py:build_broker": "what a broker is made of, from top to bottom",
     "broker/service.py:__init__": "the parts of a replica",
-    "resource_servers/participation/participant_state.py:__init__": "the state of all layers",
+    "resource_servers/participation/participant.py:__init__": "the parts of a site",
     "simulation/checking/checker.py:check": "most of it is what its arguments mean",
     "simulation/experiment.py:simulate": "most of it is what its arguments mean",
 }

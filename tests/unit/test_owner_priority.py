@@ -39,6 +39,6 @@ def test_of_several_resources_the_one_that_gives_least_decides() -> None:
     calendars = site.participant.book.calendars
     calendars["here/one"].rules.head_starts = (HeadStart("everyone", 9_000),)
     calendars["here/two"].rules.head_starts = (HeadStart("everyone", 4_000),)
-    order = site.participant._order_of
+    order = site.participant.room.order_of
     assert order(BOB, 10_000, "r", [want("one", 0, 60)]) == (1_000, "r")
     assert order(BOB, 10_000, "r", [want("one", 0, 60), want("two", 0, 60)]) == (6_000, "r")

@@ -35,13 +35,13 @@ from tests.protocol_support import (
 from kalends.calendars import Rule
 from kalends.contract import messages as m
 from kalends.core.errors import IllegalEvent, RefusalCode
+from kalends.resource_servers.participation.admission import ParticipantLimits
 from kalends.resource_servers.participation.claim_sets import Claim, decode_stake
 from kalends.resource_servers.participation.in_doubt import (
     INQUIRE_AFTER_MS,
     INQUIRE_EVERY_MS_MAX,
     PEERS_AFTER_INQUIRIES,
 )
-from kalends.resource_servers.participation.participant_state import ParticipantLimits
 from kalends.resource_servers.participation.retention import COLLECT_EVERY_MS
 from kalends.resource_servers.participation.transitions import (
     TRANSITIONS,
@@ -184,7 +184,7 @@ def test_the_refusal_names_an_unknown_resource() -> None:
 def test_a_draining_site_keeps_its_promises_and_makes_no_new_claims() -> None:
     site = Site()
     site.receive(visit(1, ONE))
-    site.participant.draining = True
+    site.participant.admission.draining = True
     refused = site.answer(visit(2, TWO))
     assert isinstance(refused, m.Visited)
     assert [r.code for r in refused.refusals] == [RefusalCode.DRAINED]
@@ -258,7 +258,7 @@ def test_a_higher_attempt_without_room_ends_the_lower_one() -> None:
 def test_a_higher_attempt_that_the_owner_refuses_ends_the_lower_one() -> None:
     site = Site()
     site.receive(vote(1, ONE))
-    site.participant.draining = True
+    site.participant.admission.draining = True
     site.receive(vote(1, ONE, att=2))
     assert site.free("one", 0, 60) == 1
     site.restart()

@@ -134,7 +134,7 @@ def test_a_broker_that_comes_is_asked_at_once_and_so_is_one_after_a_restart_of_t
     world.reclaim("here/one", 4, 5)
     world.lost = set()
     site = world.sites["here"]
-    site.call(lambda participant, now: participant.remind_all(now))
+    site.call(lambda participant, now: participant.reminders.remind_all(now))
     world.deliver()
     assert world.hours(rid) == {"here/one": 3, "there/one": 3}
     again = ReclaimWorld()

@@ -131,10 +131,10 @@ def known_marks(site: Site) -> dict[str, int]:
 
 def test_a_site_remembers_how_far_the_register_was_that_had_it_store_something() -> None:
     site = Site()
-    site.participant.heard_mark("broker", said(ONE, 4))
+    site.participant.registers.mark("broker", said(ONE, 4))
     site.receive(vote(1, want("one", 0, 60)))
-    site.participant.heard_mark("broker", said(ONE, 3))
-    site.participant.heard_mark("broker", said(ONE, 6))
+    site.participant.registers.mark("broker", said(ONE, 3))
+    site.participant.registers.mark("broker", said(ONE, 6))
     assert known_marks(site) == {ONE: 6}
     site.restart()
     assert known_marks(site) == {ONE: 4}, "as of the last thing that was stored"
@@ -144,5 +144,5 @@ def test_a_site_remembers_the_last_lives_of_a_register_and_no_more() -> None:
     site = Site()
     lives = [f"{number:032x}" for number in range(limits.MARKS_MAX + 3)]
     for life in lives:
-        site.participant.heard_mark("broker", said(life, 1))
+        site.participant.registers.mark("broker", said(life, 1))
     assert list(known_marks(site)) == lives[3:]

@@ -138,7 +138,7 @@ def test_no_broker_can_make_a_site_believe_that_it_has_forgotten_something(site:
         site.participant.past.mark(THEIRS, site.position + 1),
     ):
         assert not welcome(site, said)
-        assert not site.participant.recovering
+        assert not site.participant.recovery.recovering
 
 
 def test_who_remembers_nothing_beyond_the_image_finds_nothing(site: Site) -> None:
@@ -263,7 +263,7 @@ def test_every_register_that_has_something_here_compares_before_it_goes_on(site:
     site.receive(m.Settled())
     site.advance(60_000)
     assert refused(site.answer(vote(3, TWO)))
-    assert site.call(lambda participant, _: participant.unsettled()) == {THEIRS: 1}
+    assert site.call(lambda participant, _: participant.recovery.unsettled()) == {THEIRS: 1}
     assert welcome(site, register=THEIRS, source="theirs")
     site.receive(m.Settled(), "theirs")
     assert not refused(site.answer(vote(6, want("two", 60, 120))))
@@ -271,8 +271,8 @@ def test_every_register_that_has_something_here_compares_before_it_goes_on(site:
 
 def test_the_owner_may_go_on_without_a_register_that_never_comes(site: Site) -> None:
     put_back(site)
-    assert site.call(lambda participant, _: participant.unsettled()) == {OURS: 1}
-    site.call(lambda participant, _: participant.go_on())
+    assert site.call(lambda participant, _: participant.recovery.unsettled()) == {OURS: 1}
+    site.call(lambda participant, _: participant.recovery.go_on())
     assert not refused(site.answer(vote(3, TWO)))
     site.restart()
     assert not welcome(site)

@@ -43,8 +43,8 @@ from kalends.contract.messages import SiteReport
 from kalends.core import limits
 from kalends.core.errors import RefusalCode
 from kalends.core.scripts import RunCode, Starts, Stop
+from kalends.resource_servers.participation.admission import ParticipantLimits
 from kalends.resource_servers.participation.agent_visits import SCRIPTS_KEPT_MAX, AgentLimits
-from kalends.resource_servers.participation.participant_state import ParticipantLimits
 from kalends.resource_servers.participation.visit_handler import RELAY_MS_MAX, RUN_MS_MAX
 
 
@@ -145,7 +145,7 @@ def test_the_limit_on_holds_of_one_user_is_kept_over_all_their_visits() -> None:
 def test_a_site_that_is_drained_turns_agents_away_before_and_after_the_run() -> None:
     site = AgentSite()
     errand = site.send(dispatch(1))
-    site.participant.draining = True
+    site.participant.admission.draining = True
     report = site.choose(errand, [0])
     assert [refusal.code for refusal in report.refusals] == [RefusalCode.DRAINED]
     assert site.stake(1) is None
@@ -348,7 +348,7 @@ def test_after_a_promise_a_repeat_tells_what_of_the_choice_is_still_held() -> No
     assert own(site.receive(dispatch(1))).held == (report.held[1],)
     site.receive(commit(1, report.held[1].hold_id))
     assert isinstance(site.answer(dispatch(1)), m.Stale)
-    assert not site.participant._visits
+    assert not site.participant.agent_visits
 
 
 def test_a_restart_forgets_runs_and_holds_and_a_repeat_runs_anew() -> None:
@@ -499,7 +499,7 @@ def test_a_near_site_that_never_answers_is_waited_for_only_so_long() -> None:
     ended = report_in(site.advance(RELAY_MS_MAX))
     assert ended.sites[1].refusals[0].code == RefusalCode.SITE_DOWN
     assert ended.sites[0].held == (), "its own hold has expired while it waited"
-    assert not site.participant._visits
+    assert not site.participant.agent_visits
 
 
 def test_sites_that_the_owner_does_not_list_are_not_visited() -> None:
@@ -549,10 +549,10 @@ def test_nothing_is_kept_of_visits_that_are_over() -> None:
         site.end(errand, Outcome("ok", []))
     site.advance(RUN_MS_MAX)
     participant = site.participant
-    assert not participant._visits
-    assert not participant._errands
-    assert not participant._relays
-    assert not participant._deadlines
+    assert not participant.agent_visits
+    assert not participant.runs._errands
+    assert not participant.runs._relays
+    assert not participant.runs._deadlines
     assert participant.next_deadline_ms() > site.ms
 
 
@@ -561,7 +561,9 @@ def test_what_was_on_offer_is_forgotten_once_it_is_told() -> None:
     report = site.hold_by_agent(dispatch(1), [0])
     assert report.held
     assert report.offered
-    assert not site.participant._visits[rid(1)].offers
+    visit = site.participant.agent_visits.get(rid(1))
+    assert visit is not None
+    assert not visit.offers
 
 
 def test_a_visit_after_an_agents_attempt_claims_its_slots_together_and_not_as_alternatives() -> (
@@ -588,7 +590,7 @@ def test_a_visit_is_forgotten_when_its_outcome_is_known() -> None:
         (slot,) = site.hold_by_agent(dispatch(1), [0]).held
         site.receive(prepare(1, slot.hold_id))
         site.receive(commit(1, slot.hold_id) if outcome == "commit" else abort(1))
-        assert not site.participant._visits
+        assert not site.participant.agent_visits
 
 
 def test_a_zone_that_the_arguments_name_is_known_to_the_script() -> None:

@@ -164,10 +164,10 @@ def test_another_registers_clock_says_nothing_about_what_is_locked() -> None:
     lock(site, 1, ONE)
     forget(site, 1)
     site.broker_wrong_ms = None
-    site.participant.heard_clock("other", (T0 + 4_000 * DAY) * 1_000, site.now)
+    site.participant.retention.heard_clock("other", (T0 + 4_000 * DAY) * 1_000, site.now)
     run(site, LONG_MS)
     assert site.states(1) == ["locked"]
-    site.participant.heard_clock("broker", site.now.wall_ms, site.now)
+    site.participant.retention.heard_clock("broker", site.now.wall_ms, site.now)
     site.advance(COLLECT_EVERY_MS)
     assert site.stake(1) is None
 
@@ -181,9 +181,9 @@ def test_a_reclaim_outlives_a_clock_that_is_ahead() -> None:
     site.wrong_ms = 4_000 * DAY_MS
     run(site, 6 * DAY_MS)
     site.wrong_ms = 0
-    assert [each.key for each in site.participant.reclaims()] == ["the-key-1"]
+    assert [each.key for each in site.participant.reminders.views()] == ["the-key-1"]
     run(site, 2 * LONG_MS)
-    assert site.participant.reclaims() == ()
+    assert site.participant.reminders.views() == ()
 
 
 # Forgetting is durable, and nobody is asked for ever

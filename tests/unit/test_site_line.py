@@ -28,8 +28,8 @@ from tests.protocol_support import (
 
 from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
+from kalends.resource_servers.participation.admission import ParticipantLimits
 from kalends.resource_servers.participation.effects import Effects
-from kalends.resource_servers.participation.participant_state import ParticipantLimits
 from kalends.resource_servers.participation.wound_wait import (
     LEASE_MS,
     RECALL_CONSIDERED_MS,
@@ -578,7 +578,7 @@ def test_who_waits_while_the_site_is_drained_is_told_so_when_it_could_be_granted
     site = Site()
     site.receive(visit(1, HOUR))
     site.receive(line_up(2, HOUR))
-    site.participant.draining = True
+    site.participant.admission.draining = True
     (locked,) = told(site.receive(release(1)), m.Locked)
     assert {refusal.code for refusal in locked.refusals} == {RefusalCode.DRAINED}
     assert not waiting(site)

@@ -50,7 +50,7 @@ def offered(effects: Effects) -> list[int]:
 
 def wait_on(site: Site, number: int, wanted: m.Want = DAYTIME) -> Effects:
     """The request of this number has looked into all that it was told, and waits on."""
-    listed = site.participant._listed.get(rid(number))
+    listed = site.participant.lists.listed.get(rid(number))
     assert listed is not None
     return site.receive(list_up(number, wanted, seen=listed.news))
 

@@ -20,8 +20,8 @@ from kalends.core.errors import InvalidInput
 from kalends.core.limits import HOURS_TEXT_MAX
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
+from kalends.resource_servers.participation.admission import ParticipantLimits
 from kalends.resource_servers.participation.agent_visits import AgentLimits
-from kalends.resource_servers.participation.participant_state import ParticipantLimits
 from kalends.resource_servers.rule_parser import rule_name, rules_of
 from kalends.serving.configuration import (
     AccessConfiguration,

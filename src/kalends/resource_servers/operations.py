@@ -118,17 +118,21 @@ class SiteOperations:
     async def drain(self, caller: Caller, body: calls.Drain) -> calls.Health:
         """Holds over a restart: an operator who drains a site means it."""
         engine = self._site.engine()
-        engine.participant.draining = body.on
+        engine.participant.admission.draining = body.on
         await engine.set(DRAINING, int(body.on))
         return self._site.health()
 
     async def reconcile(self, caller: Caller, body: calls.Reconcile) -> calls.Reconciled:
         """Which brokers have not compared yet; with `go_on`, nobody waits for them any more."""
         engine = self._site.engine()
-        at_risk = engine.participant.unsettled() if engine.participant.recovering else {}
+        at_risk = (
+            engine.participant.recovery.unsettled()
+            if engine.participant.recovery.recovering
+            else {}
+        )
         if body.go_on:
-            await engine.called(lambda participant, now: participant.go_on())
-        return calls.Reconciled(recovering=engine.participant.recovering, at_risk=at_risk)
+            await engine.called(lambda participant, now: participant.recovery.go_on())
+        return calls.Reconciled(recovering=engine.participant.recovery.recovering, at_risk=at_risk)
 
     async def reclaim(self, caller: Caller, body: calls.Reclaim) -> calls.ReclaimView:
         """Answers once it is durable: from then on nothing new is taken there."""
@@ -141,7 +145,7 @@ class SiteOperations:
         return await engine.called(lambda participant, now: participant.end_reclaim(body.key, now))
 
     def reclaims(self, caller: Caller, body: calls.ListReclaims) -> calls.Reclaims:
-        return calls.Reclaims(reclaims=self._site.engine().participant.reclaims())
+        return calls.Reclaims(reclaims=self._site.engine().participant.reminders.views())
 
     async def agent_runs(self, caller: Caller, body: calls.ListRuns) -> calls.Runs:
         views = await self._site.records.newest(_runs_of(caller), body.id, body.count)

@@ -252,8 +252,8 @@ class SiteServer:
                 where=str(self._configuration.store),
                 remedy="configure every resource that has bookings, with room for all of them",
             ) from error
-        participant.draining = bool(store.setting(DRAINING))
-        participant.restore_reclaims(loaded.reclaims, self._moment())
+        participant.admission.draining = bool(store.setting(DRAINING))
+        participant.reminders.restore(loaded.reclaims, self._moment())
         participant.keep_aside(loaded.set_aside)
         participant.leave_alone(self._left_alone)
         return participant
@@ -270,7 +270,7 @@ class SiteServer:
         if status == "ok":
             engine = self.engine()
             closed = engine.participant.set_aside.refusal(0)
-            if engine.participant.draining or closed:
+            if engine.participant.admission.draining or closed:
                 status = "draining"
             if (stuck_s := engine.stuck_s) >= STUCK_S:
                 status, detail = "failing", f"the store has not taken a write for {stuck_s:.1f} s"

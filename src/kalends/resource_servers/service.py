@@ -160,15 +160,15 @@ class SiteEngine:
 
     def heard_clock(self, source: str, wall_ms: int) -> None:
         """A broker has said what its wall clock shows."""
-        self.participant.heard_clock(source, wall_ms, self._now())
+        self.participant.retention.heard_clock(source, wall_ms, self._now())
 
     def heard_mark(self, source: str, mark: m.Mark) -> None:
         """A broker has said how far its register is."""
-        self.participant.heard_mark(source, mark)
+        self.participant.registers.mark(source, mark)
 
     def broker_came(self) -> None:
         """A broker has opened a session: what it was asked for in vain is said again."""
-        self._step(self.participant.remind_all)
+        self._step(self.participant.reminders.remind_all)
 
     async def settle(self) -> None:
         """Return when everything that was stored up to now is durable; raises `StoreFailed`."""

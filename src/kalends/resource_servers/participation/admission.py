@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple
 
 from msgspec import structs
 
@@ -12,9 +13,17 @@ from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claims import Claims
+from kalends.resource_servers.participation.earmarks import Keeping
 from kalends.resource_servers.participation.occupancy import Piece
+from kalends.resource_servers.participation.recovery import Recovery
+from kalends.resource_servers.participation.registers import Registers
+from kalends.resource_servers.participation.retention import Retention
+from kalends.resource_servers.participation.room import Room
+from kalends.resource_servers.participation.this_site import FenceNumbers, ThisSite
 from kalends.resource_servers.participation.transitions import ClaimEvent
-from kalends.resource_servers.participation.visit_handler import Visiting
+from kalends.resource_servers.participation.unreadable import SetAside
 
 
 class Lack(NamedTuple):
@@ -30,21 +39,79 @@ class Lack(NamedTuple):
     held: bool
 
 
-class Taking(Visiting):
-    """All wants of a visit, or none."""
+class ParticipantLimits(NamedTuple):
+    """Per principal at this site; a client that votes and never decides is bounded by the second."""
 
-    def _why_not(self, source: str, visit: m.Visit, now: Moment) -> tuple[Refusal, ...]:
+    held_per_principal_max: int = 64
+    promised_per_principal_max: int = 64
+    hold_ms_max: int = 3_600_000
+
+
+DEFAULT_LIMITS: Final = ParticipantLimits()
+
+
+@dataclass(eq=False)
+class Admission:
+    """What the owner's rules and limits allow, and what there is room for: all wants of a visit, or none."""
+
+    here: ThisSite
+    book: SiteBook
+    claims: Claims
+    room: Room
+    in_line: Keeping
+    retention: Retention
+    recovery: Recovery
+    set_aside: SetAside
+    registers: Registers
+    numbers: FenceNumbers
+    limits: ParticipantLimits
+    draining: bool = field(init=False, default=False)
+    """The owner takes no new claims."""
+
+    # Whether anything is taken
+
+    def closed(self) -> Refusal | None:
+        """Return why nothing new is taken at all, or None when it is."""
+        if self.draining:
+            return self.here.refusal(RefusalCode.DRAINED, "the owner takes no new claims now")
+        return self.recovery.refusal()
+
+    def room_of(self, user: str) -> int:
+        """How many more claims this user may hold here."""
+        return self.limits.held_per_principal_max - self.book.count(user, "held")
+
+    def too_many_holds(self) -> Refusal:
+        count_max = self.limits.held_per_principal_max
+        detail = f"more than {count_max} claims of one user would be held at once"
+        return self.here.refusal(RefusalCode.LIMIT, detail)
+
+    def hold_until_ms(self, hold_ms: int, now: Moment) -> int:
+        """The end of a hold (monotonic): owners limit how long one may last."""
+        return now.monotonic_ms + min(hold_ms, self.limits.hold_ms_max)
+
+    # Rules and limits
+
+    def why_not_slot(self, principal: Principal, want: m.Want, now: Moment) -> Refusal | None:
+        """Return why one slot that an agent has chosen may not be held, or None."""
+        if want.end <= self.retention.horizon_s:
+            return self.here.refusal(RefusalCode.PAST, "the records of that time are closed")
+        if closed := self.set_aside.refusal(want.start):
+            return self.here.refusal(RefusalCode.DRAINED, closed)
+        found = self.book.refusals(principal, [want], ("hold",), now.wall_s)
+        return found[0] if found else None
+
+    def why_not(self, source: str, visit: m.Visit, now: Moment) -> tuple[Refusal, ...]:
         """The refusals by rules and limits; occupancy is `_take`'s."""
-        if closed := self._closed():
+        if closed := self.closed():
             return (closed,)
         if unreadable := self.set_aside.refusal(min(want.start for want in visit.wants)):
             return (self.here.refusal(RefusalCode.DRAINED, unreadable),)
         user = visit.principal.user
         state: Literal["held", "prepared"] = "prepared" if visit.mode == "vote" else "held"
         count_max = (
-            self._limits.promised_per_principal_max
+            self.limits.promised_per_principal_max
             if state == "prepared"
-            else self._limits.held_per_principal_max
+            else self.limits.held_per_principal_max
         )
         if self.book.count(user, state) + len(visit.wants) > count_max:
             detail = f"more than {count_max} claims of one user would be {state} at once"
@@ -64,7 +131,7 @@ class Taking(Visiting):
 
     def _refuse_change(self, source: str, visit: m.Visit) -> Refusal | None:
         old = self.book.stakes.get(visit.replaces)
-        register = self._register_of(source)
+        register = self.registers.of(source)
         if old is not None and register and old.register not in ("", register):
             old = None
         if old is None or not old.has("locked") or old.principal.user != visit.principal.user:
@@ -75,21 +142,21 @@ class Taking(Visiting):
             return self.here.refusal(RefusalCode.BEING_CHANGED, detail)
         return None
 
-    def _take(
+    def take(
         self, source: str, before: Stake | None, visit: m.Visit, now: Moment, *events: ClaimEvent
     ) -> Lack | None:
         """Book every want of the visit from `source`, or none: then say what it lacks.
 
         `events` are what new holds go through, "visit-hold" when none is given.
         """
-        stake = self._stake_for(source, before, visit)
+        stake = self.stake_for(source, before, visit)
         self.claims.put(stake)
-        full = self._kept_from(stake)
+        full = self.kept_from(stake)
         if not full and visit.mode == "vote":
             full = self.claims.vote(stake, now)
         elif not full:
-            hold_ms = min(visit.hold_ms, self._limits.hold_ms_max)
-            full = self.claims.hold(stake, now.monotonic_ms + hold_ms, events or ("visit-hold",))
+            until_ms = self.hold_until_ms(visit.hold_ms, now)
+            full = self.claims.hold(stake, until_ms, events or ("visit-hold",))
         if not full:
             return None
         needs = tuple(self.book.needs(stake))
@@ -97,21 +164,21 @@ class Taking(Visiting):
         self.claims.clear(stake)
         return lack
 
-    def _kept_from(self, stake: Stake) -> str:
+    def kept_from(self, stake: Stake) -> str:
         """A resource where what `stake` needs is kept for others before it, or ""."""
-        if not (self._line.keeping or self._offers):
+        if not any(self.room.keepings):
             return ""
         order = (
-            self._line.keeping.order(stake.rid)
-            if stake.rid in self._line.keeping
-            else self._order_of(stake.principal, stake.stamp, stake.rid, stake.claims)
+            self.in_line.order(stake.rid)
+            if stake.rid in self.in_line
+            else self.room.order_of(stake.principal, stake.stamp, stake.rid, stake.claims)
         )
         for piece in self.book.needs(stake):
-            if not self._has_room(order, piece):
+            if not self.room.is_for(order, piece):
                 return piece[0]
         return ""
 
-    def _no_room(self, lack: Lack, now: Moment) -> tuple[Refusal, ...]:
+    def no_room(self, lack: Lack, now: Moment) -> tuple[Refusal, ...]:
         """Of the code "held" where waiting may help, else "busy"."""
         refusals = self.book.busy(lack.principal, lack.claims, lack.resource, now.wall_s)
         if not lack.held:
@@ -127,7 +194,7 @@ class Taking(Visiting):
             for resource, start, end, units in needs
         )
 
-    def _stake_for(self, source: str, before: Stake | None, visit: m.Visit) -> Stake:
+    def stake_for(self, source: str, before: Stake | None, visit: m.Visit) -> Stake:
         """The stake of this attempt; a want that was held before keeps its hold id."""
         kept = {(c.resource, c.start, c.end, c.units): c for c in before.claims} if before else {}
         claims = []
@@ -137,6 +204,7 @@ class Taking(Visiting):
                 claim = Claim(self.numbers.new(), want.resource, want.start, want.end, want.units)
             claims.append(claim)
         ends_at = max(want.end for want in visit.wants)
+        known = before.register if before else ""
         return Stake(
             rid=visit.rid,
             att=visit.att,
@@ -150,15 +218,15 @@ class Taking(Visiting):
             replaces=visit.replaces,
             stamp=visit.stamp,
             ends_at=max(ends_at, before.ends_at if before else 0),
-            register=self._belongs_to(before, source),
+            register=known or self.registers.of(source),
         )
 
-    def _why_not_promise(self, stake: Stake, named: set[int], now: Moment) -> tuple[Refusal, ...]:
+    def why_not_promise(self, stake: Stake, named: set[int], now: Moment) -> tuple[Refusal, ...]:
         """The owner may still say no here, and never after."""
-        if self.recovery.recovering and (closed := self._closed()):
+        if self.recovery.recovering and (closed := self.closed()):
             return (closed,)
         user = stake.principal.user
-        if self.book.count(user, "prepared") + len(named) > self._limits.promised_per_principal_max:
+        if self.book.count(user, "prepared") + len(named) > self.limits.promised_per_principal_max:
             return (self.here.refusal(RefusalCode.LIMIT, "too many promises to one user at once"),)
         wants = [
             m.Want(claim.resource, claim.start, claim.end, claim.units)
@@ -175,19 +243,3 @@ class Taking(Visiting):
                 replaces=stake.replaces,
             )
         )
-
-    def _answer_visit(
-        self,
-        source: str,
-        visit: m.Visit,
-        vote: Literal["yes", "no", "none"],
-        held: tuple[m.HeldSlot, ...],
-        refusals: tuple[Refusal, ...],
-        *,
-        ahead: int = -1,
-    ) -> None:
-        visited = m.Visited(
-            rid=visit.rid, att=visit.att, epoch=self.here.epoch, vote=vote, held=held,
-            refusals=refusals, ahead=ahead,
-        )  # fmt: skip
-        self.outbox.send(source, visited)

@@ -7,28 +7,32 @@ holder (Ramamoorthi et al. 1997, section 3); whatever it does but say yes means 
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from kalends.agents.runs import Job, Outcome
 from kalends.agents.world.answers import BadResult, recalled
 from kalends.agents.world.views import Asker, recall_arguments
-from kalends.agents.world.visible_calendar import Shown, look, steps_each
 from kalends.agents.world.zones import zones_of
-from kalends.calendars import Booking, Calendar
 from kalends.contract import messages as m
-from kalends.core.errors import Conflict
 from kalends.core.intervals import Moment
-from kalends.core.limits import TIME_S_MAX
-from kalends.core.principals import Principal
 from kalends.core.scripts import HeldChoice
-from kalends.resource_servers.participation.agent_visits import Blocker, Waiting, received
+from kalends.resource_servers.participation.agent_visits import (
+    AgentVisit,
+    AgentVisits,
+    Blocker,
+    Waiting,
+    received,
+)
 from kalends.resource_servers.participation.claim_sets import Stake
-from kalends.resource_servers.participation.earmarks import Order
-from kalends.resource_servers.participation.effects import Errand
+from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.occupancy import Piece
-from kalends.resource_servers.participation.ownership import Belonging
+from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.room import Room, have_room
+from kalends.resource_servers.participation.runs import Runs
+from kalends.resource_servers.participation.this_site import ThisSite
 
 RECALL_MS_MAX: Final = 2_000
 """An older request waits so long for the agents of younger ones; runs take milliseconds."""
@@ -40,99 +44,35 @@ BLOCKERS_MAX: Final = 4
 """Held slots that one request asks back: more of them are never all given back."""
 
 
-class Recalling(Belonging):
-    """Runs that are under way, and requests that wait for them."""
+@dataclass(eq=False)
+class AgentRecalls:
+    """Requests that wait for the agents of younger ones, and the answers of these."""
 
-    # Runs
+    here: ThisSite
+    book: SiteBook
+    claims: Claims
+    room: Room
+    runs: Runs
+    visits: AgentVisits
+    outbox: Outbox
+    held_max: int
+    _waiting: dict[str, Waiting] = field(init=False, default_factory=dict)
 
-    def errand_done(self, number: int, outcome: Outcome, now: Moment) -> None:
-        """Take the outcome of a run; one that nobody waits for any more changes nothing."""
-        then = self._errands.pop(number, None)
-        if then is not None:
-            then(outcome, now)
+    def __len__(self) -> int:
+        return len(self._waiting)
 
-    def _set_out(
-        self, rid: str, job: Job, now: Moment, ms_max: int,
-        then: Callable[[int, Outcome, Moment], None],
-    ) -> int:  # fmt: skip
-        """Have `job` run for `rid`; its end, or that of its time, goes to `then` with its number."""
-        number = self.numbers.new()
-        self._errands[number] = lambda outcome, now: then(number, outcome, now)
-        self._remind(number, now, ms_max)
-        self.outbox.run(Errand(number, rid, job))
-        return number
+    def att_of(self, rid: str) -> int:
+        """The attempt of `rid` that waits for others' agents, or 0."""
+        waiting = self._waiting.get(rid)
+        return waiting.att if waiting is not None else 0
 
-    def _remind(self, number: int, now: Moment, ms_max: int) -> None:
-        heapq.heappush(self._deadlines, (now.monotonic_ms + ms_max, number))
-
-    def _look_at(
-        self, principal: Principal, resources: Sequence[str], start: int, end: int, wall_s: int,
-        order: Order | None = None,
-    ) -> dict[str, Shown]:  # fmt: skip
-        """Those of `resources` that `principal` may see, as they may see them.
-
-        With an `order`, what is kept for those before it is not free.
-        """
-        found = {}
-        steps_max = steps_each(len(resources))
-        for name in sorted(set(resources)):
-            calendar = self.book.calendars.get(name)
-            shown = calendar and look(
-                calendar, principal, max(start, 0), min(end, TIME_S_MAX), wall_s, steps_max,
-                self._kept_before(order, name) if order is not None else (),
-            )  # fmt: skip
-            if shown:
-                found[name] = shown
-        return found
-
-    # Requests that wait
-
-    def _att_under_way(self, rid: str) -> int:
-        """The attempt of `rid` whose agent runs here, or that waits for agents or in line; 0: none."""
-        visit, waiting, place = self._visits.get(rid), self._waiting.get(rid), self._line.get(rid)
-        return max(
-            visit.att if visit else 0,
-            waiting.att if waiting else 0,
-            place.visit.att if place else 0,
-        )
-
-    def _stale(self, source: str, rid: str, att: int) -> bool:
-        """Whether a visit of this attempt comes too late; then its sender is told so."""
-        stake = self.book.stakes.get(rid)
-        seen = self._att_under_way(rid)
-        over = att < seen
-        if stake is not None:
-            seen = max(seen, stake.att, stake.refused)
-            over = over or att <= stake.refused or att < stake.att or stake.decided
-        if over:
-            self.outbox.send(source, m.Stale(rid=rid, att=att, seen=seen))
-        return over
-
-    def _end_visits(self, rid: str, att: int) -> None:
-        """Attempts of `rid` up to `att` are over: nobody waits for their runs and relays any more."""
+    def end(self, rid: str, att: int) -> None:
+        """Attempts of `rid` up to `att` are over: they wait no more."""
         waiting = self._waiting.get(rid)
         if waiting is not None and waiting.att <= att:
             self._stop_waiting(rid)
-        visit = self._visits.get(rid)
-        if visit is not None and visit.att <= att:
-            del self._visits[rid]
-            self._errands.pop(visit.errand, None)
-            for number in visit.relays:
-                self._relays.pop(number, None)
 
-    def _forget_answered(self, stake: Stake) -> None:
-        """A visit that is answered and holds nothing may be made again."""
-        visit = self._visits.get(stake.rid)
-        if visit is not None and visit.answered:
-            del self._visits[stake.rid]
-
-    def _stop_waiting(self, rid: str) -> None:
-        for number in self._waiting.pop(rid).asked:
-            self._errands.pop(number, None)
-
-    # Recalls
-
-    def _recall(
+    def ask(
         self, wanted: m.Visit | m.Dispatch, needs: Sequence[Piece], now: Moment,
         resume: Callable[[Moment], None],
     ) -> bool:  # fmt: skip
@@ -140,7 +80,7 @@ class Recalling(Belonging):
 
         False when that is hopeless: nobody is asked, and `resume` is not called.
         """
-        blockers = self._blockers(wanted, needs, now) if self._visits else []
+        blockers = self._blockers(wanted, needs, now) if self.visits else []
         if not blockers:
             return False
         waiting = Waiting(wanted.att, {}, [], resume)
@@ -151,7 +91,7 @@ class Recalling(Belonging):
 
         for blocker in blockers:
             job = self._recall_job(blocker, now)
-            number = self._set_out(blocker.rid, job, now, RECALL_MS_MAX, then)
+            number = self.runs.set_out(blocker.rid, job, now, RECALL_MS_MAX, then)
             waiting.asked[number] = blocker
         return True
 
@@ -160,7 +100,7 @@ class Recalling(Belonging):
     ) -> None:
         blocker = waiting.asked.pop(number)
         if not _gives_back(outcome):
-            if (visit := self._visits.get(blocker.rid)) is not None:
+            if (visit := self.visits.get(blocker.rid)) is not None:
                 visit.keeps_until_ms = now.monotonic_ms + ASK_AGAIN_MS
             self._stop_waiting(rid)
             waiting.resume(now)
@@ -168,8 +108,17 @@ class Recalling(Belonging):
         waiting.given.append(blocker)
         if not waiting.asked:
             del self._waiting[rid]
-            self._give_back(waiting.given)
+            self.give_back(waiting.given)
             waiting.resume(now)
+
+    def _stop_waiting(self, rid: str) -> None:
+        for number in self._waiting.pop(rid).asked:
+            self.runs.drop(number)
+
+    def _visit_of(self, rid: str) -> AgentVisit:
+        visit = self.visits.get(rid)
+        assert visit is not None, rid
+        return visit
 
     def _blockers(
         self, wanted: m.Visit | m.Dispatch, needs: Sequence[Piece], now: Moment
@@ -188,7 +137,7 @@ class Recalling(Belonging):
         for holder in sorted(booked, key=self._seniority, reverse=True):
             if self._seniority(holder) <= (wanted.stamp, rid):
                 break
-            visit = self._visits[holder]
+            visit = self._visit_of(holder)
             if not visit.answers_recalls or visit.keeps_until_ms > now.monotonic_ms:
                 continue
             for resource, booking_id in set(booked[holder]):
@@ -201,7 +150,7 @@ class Recalling(Belonging):
         return []
 
     def _seniority(self, rid: str) -> tuple[int, str]:
-        visit = self._visits.get(rid)
+        visit = self.visits.get(rid)
         return (visit.dispatch.stamp if visit else -1, rid)
 
     def _in_the_way(self, holder: str, needs: Sequence[Piece]) -> list[Blocker]:
@@ -215,13 +164,13 @@ class Recalling(Belonging):
         return found
 
     def _recall_job(self, blocker: Blocker, now: Moment) -> Job:
-        visit = self._visits[blocker.rid]
+        visit = self._visit_of(blocker.rid)
         dispatch = visit.dispatch
         held = visit.report(self.book.stakes[blocker.rid].claims).sites[0].held
         _, first, last, units = blocker.piece
         start = min(first, *(slot.start for slot in held))
         end = max(last, *(slot.end for slot in held))
-        shown = self._look_at(
+        shown = self.room.show(
             dispatch.principal, [slot.resource for slot in held], start, end, now.wall_s
         )
         asker = Asker(start=first, end=last, units=units)
@@ -230,14 +179,14 @@ class Recalling(Belonging):
             dispatch.source,
             "recall",
             recall_arguments(
-                self.here.name, shown, held, blocker.claim.hold_id, asker, self._agents.held_max,
+                self.here.name, shown, held, blocker.claim.hold_id, asker, self.held_max,
                 now.wall_s,
             ),
             received(dispatch.inbox),
             zones_of(shown, start, end, dispatch.arguments),
         )  # fmt: skip
 
-    def _give_back(self, given: Sequence[Blocker]) -> None:
+    def give_back(self, given: Sequence[Blocker]) -> None:
         """Take the holds that were given back off the calendars, and tell the holders' brokers.
 
         Those that were released, renewed or promised meanwhile stay as they are.
@@ -246,7 +195,7 @@ class Recalling(Belonging):
         for blocker in given:
             by_rid.setdefault(blocker.rid, set()).add(blocker.claim.hold_id)
         for rid, hold_ids in by_rid.items():
-            stake, visit = self.book.stakes.get(rid), self._visits.get(rid)
+            stake, visit = self.book.stakes.get(rid), self.visits.get(rid)
             if stake is None or visit is None or not stake.has("held"):
                 continue
             if not visit.answers_recalls:
@@ -295,23 +244,3 @@ def _terms_served(held: Sequence[HeldChoice]) -> int:
     for slot in held:
         terms.setdefault(slot.common, set()).add(slot.term)
     return max(map(len, terms.values()))
-
-
-def have_room(calendars: Mapping[str, Calendar], needs: Sequence[Piece]) -> bool:
-    """Whether all of `needs` fit on `calendars` together, which are left as they were."""
-    booked: list[tuple[str, int]] = []
-    try:
-        for number, (resource, start, end, units) in enumerate(needs):
-            calendars[resource].book(
-                Booking(
-                    id=-1 - number, start=start, end=end, units=units, state="held", holder="",
-                    reservation="", expires_ms=None,
-                )
-            )  # fmt: skip
-            booked.append((resource, -1 - number))
-    except Conflict:
-        return False
-    finally:
-        for resource, booking_id in booked:
-            calendars[resource].release(booking_id)
-    return True

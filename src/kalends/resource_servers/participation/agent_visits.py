@@ -17,8 +17,9 @@ from kalends.core import limits
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.core.scripts import RunCode, script_hash
-from kalends.resource_servers.participation.claim_sets import Claim
+from kalends.resource_servers.participation.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.occupancy import Piece
+from kalends.resource_servers.participation.runs import Runs
 
 SCRIPTS_KEPT_MAX: Final = 256
 """Sources that are remembered by their hash: at most 32 MB. Of others the source is asked for again."""
@@ -103,6 +104,59 @@ class AgentVisit:
             if stop.site in self.near
         )
         return m.Report(rid=self.dispatch.rid, att=self.att, sites=(own, *near))
+
+
+@dataclass(eq=False)
+class AgentVisits:
+    """The visits of agents by request, and the end of what they wait for."""
+
+    runs: Runs
+    _visits: dict[str, AgentVisit] = field(init=False, default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._visits)
+
+    def __contains__(self, rid: str) -> bool:
+        return rid in self._visits
+
+    def get(self, rid: str) -> AgentVisit | None:
+        return self._visits.get(rid)
+
+    def begin(self, visit: AgentVisit) -> None:
+        self._visits[visit.dispatch.rid] = visit
+
+    def forget(self, rid: str) -> None:
+        del self._visits[rid]
+
+    def att_of(self, rid: str) -> int:
+        """The attempt of `rid` whose agent is here, or 0."""
+        visit = self._visits.get(rid)
+        return visit.att if visit is not None else 0
+
+    def secret_of(self, rid: str) -> str | None:
+        visit = self._visits.get(rid)
+        return visit.dispatch.secret if visit is not None else None
+
+    def end(self, rid: str, att: int) -> None:
+        """Attempts of `rid` up to `att` are over: nobody waits for their runs and relays any more."""
+        visit = self._visits.get(rid)
+        if visit is not None and visit.att <= att:
+            del self._visits[rid]
+            for number in (visit.errand, *visit.relays):
+                self.runs.drop(number)
+
+    def renewed(self, rid: str, source: str) -> None:
+        """The broker at `source` has chosen what it keeps: an agent gives back only what it holds besides."""
+        visit = self._visits.get(rid)
+        if visit is not None and visit.answered:
+            visit.asker = source
+            visit.answers_recalls = False
+
+    def forget_answered(self, stake: Stake) -> None:
+        """A visit that is answered and holds nothing may be made again."""
+        visit = self._visits.get(stake.rid)
+        if visit is not None and visit.answered:
+            del self._visits[stake.rid]
 
 
 class Blocker(NamedTuple):

@@ -7,6 +7,7 @@ stored, and whoever has to know is told. No other part writes to a claim set or 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
@@ -17,17 +18,17 @@ from kalends.resource_servers.participation.outbox import Outbox
 from kalends.resource_servers.participation.transitions import ClaimEvent
 
 
+@dataclass(eq=False)
 class Claims:
     """The only writer of the claim sets in `book`."""
 
-    def __init__(self, book: SiteBook, outbox: Outbox, consequences: Consequences) -> None:
-        self._book = book
-        self._outbox = outbox
-        self._then = consequences
+    book: SiteBook
+    outbox: Outbox
+    consequences: Consequences
 
     def put(self, stake: Stake) -> None:
         """Take `stake` in the place of what its request had; nothing of it is booked yet."""
-        self._book.stakes[stake.rid] = stake
+        self.book.stakes[stake.rid] = stake
 
     def adopt(self, stake: Stake, register: str) -> None:
         """Take a stake without a register as one of `register`: in memory, until it is stored again."""
@@ -42,7 +43,7 @@ class Claims:
 
         New claims go through `events`; claims that were carried over are held already.
         """
-        full = self._book.occupy(stake, "held", until_ms)
+        full = self.book.occupy(stake, "held", until_ms)
         if not full:
             for claim in stake.claims:
                 for event in events if claim.state == "absent" else ():
@@ -57,21 +58,21 @@ class Claims:
         assert not full, f"{stake.rid}: each was seen to fit beside the others on {full}"
 
     def prolong(self, stake: Stake, until_ms: int) -> None:
-        self._book.restate(stake, "held", until_ms)
+        self.book.restate(stake, "held", until_ms)
 
     def keep_only(self, stake: Stake, hold_ids: Collection[int]) -> None:
         """Give up all other holds of `stake`."""
-        self._book.keep_only(stake, hold_ids)
+        self.book.keep_only(stake, hold_ids)
 
     def end_hold(self, stake: Stake, event: ClaimEvent) -> None:
         """Free everything that `stake` holds."""
-        self._book.vacate(stake)
+        self.book.vacate(stake)
         self._move(stake, event)
         self.clear(stake)
 
     def expire(self, now_ms: int) -> None:
         """End the holds whose time is over."""
-        for stake in self._book.expire(now_ms):
+        for stake in self.book.expire(now_ms):
             self._move(stake, "expiry")
             self.clear(stake)
 
@@ -79,47 +80,47 @@ class Claims:
         """Claim nothing any more; the stake is remembered only if it refused an attempt."""
         stake.claims = []
         if not stake.refused:
-            del self._book.stakes[stake.rid]
-        self._then.on_cleared(stake)
+            del self.book.stakes[stake.rid]
+        self.consequences.on_cleared(stake)
 
     # Promises
 
     def vote(self, stake: Stake, now: Moment) -> str:
         """Promise claims that are not booked yet; returns "" or the resource without room."""
-        full = self._book.occupy(stake, "prepared", None)
+        full = self.book.occupy(stake, "prepared", None)
         if not full:
             self.promise(stake, "visit-vote", now)
         return full
 
     def promise_held(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
-        self._book.restate(stake, "prepared", None)
+        self.book.restate(stake, "prepared", None)
         self.promise(stake, event, now)
 
     def promise(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
         """Make a promise, durably, of claims that are booked as such."""
         self._move(stake, event)
         self.store(stake, event)
-        self._then.on_promised(stake, now)
+        self.consequences.on_promised(stake, now)
 
     def supersede(self, stake: Stake, att: int) -> None:
         """Void the promise of an earlier attempt: as attempt `att` exists, it can never be committed."""
         stake.refused = max(stake.refused, stake.att)
         stake.att = att
         if stake.claims:
-            self._book.vacate(stake)
+            self.book.vacate(stake)
             if stake.has("prepared"):
                 self._move(stake, "visit-newer")
                 self.store(stake, "visit-newer")
-        self._then.on_superseded(stake)
+        self.consequences.on_superseded(stake)
 
     def refuse(self, stake: Stake, att: int, event: ClaimEvent) -> None:
         """Refuse attempt `att`, and those before it, durably and for ever."""
-        self._book.vacate(stake)
+        self.book.vacate(stake)
         self._move(stake, event)
         stake.claims = []
         stake.refused = max(stake.refused, att)
         self.store(stake, event)
-        self._then.on_refused(stake, att)
+        self.consequences.on_refused(stake, att)
 
     # Reservations
 
@@ -130,19 +131,19 @@ class Claims:
         """
         stake.chosen = chosen
         if mine and mine == {claim.hold_id for claim in stake.claims} and not stake.replaces:
-            self._book.restate(stake, "locked", None)
+            self.book.restate(stake, "locked", None)
             self._move(stake, "commit-chosen")
             self.store(stake, "commit-chosen")
             return
-        self._book.vacate(stake)
-        old = self._book.stakes.get(stake.replaces)
+        self.book.vacate(stake)
+        old = self.book.stakes.get(stake.replaces)
         if old is not None and old.has("locked"):
             self._leave(old, "replace")
         for claim in stake.claims:
             claim.move("commit-chosen" if claim.hold_id in mine else "commit-other")
         stake.claims = stake.claims_in("locked")
         if stake.claims:
-            full = self._book.occupy(stake, "locked", None)
+            full = self.book.occupy(stake, "locked", None)
             assert not full, f"{stake.rid}: what was promised must fit on {full}"
         self.store(stake, "commit-chosen" if mine else "commit-other")
 
@@ -152,17 +153,17 @@ class Claims:
         Then everything is as `before`, which was promised if it claims anything.
         """
         if before is not None and before.claims:
-            self._book.vacate(before)
+            self.book.vacate(before)
         self.put(stake)
-        full = self._book.occupy(stake, "locked", None)
+        full = self.book.occupy(stake, "locked", None)
         if not full:
             self.store(stake, "relocked")
         elif before is None:
-            del self._book.stakes[stake.rid]
+            del self.book.stakes[stake.rid]
         else:
             self.put(before)
             if before.claims:
-                self._book.occupy(before, "prepared", None)
+                self.book.occupy(before, "prepared", None)
         return full
 
     def cancel(self, stake: Stake, warrant: str) -> None:
@@ -178,15 +179,15 @@ class Claims:
     def drop(self, stake: Stake) -> None:
         """Forget `stake`, durably."""
         if stake.claims:
-            self._book.vacate(stake)
-        del self._book.stakes[stake.rid]
-        self._outbox.store(StakeDropped(stake.rid))
+            self.book.vacate(stake)
+        del self.book.stakes[stake.rid]
+        self.outbox.store(StakeDropped(stake.rid))
 
     def store(self, stake: Stake, event: str) -> None:
-        self._outbox.store(stored(stake, event))
+        self.outbox.store(stored(stake, event))
 
     def _leave(self, stake: Stake, event: ClaimEvent) -> None:
-        self._book.leave(stake)
+        self.book.leave(stake)
         self._move(stake, event)
         self.store(stake, event)
 

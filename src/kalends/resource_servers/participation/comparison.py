@@ -6,6 +6,7 @@ What the site has forgotten, because an older image of its store was put back, i
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from kalends.contract import messages as m
@@ -24,92 +25,82 @@ from kalends.resource_servers.participation.this_site import FenceNumbers
 BLOCKERS_SHOWN: Final = 16
 
 
+@dataclass(eq=False)
 class Comparison:
     """The site's part of a comparison; the broker's is `reconciliation`."""
 
-    def __init__(
-        self,
-        book: SiteBook,
-        claims: Claims,
-        outcomes: OutcomeHandler,
-        in_doubt: InDoubtResolver,
-        retention: Retention,
-        registers: Registers,
-        outbox: Outbox,
-        numbers: FenceNumbers,
-    ) -> None:
-        self._book = book
-        self._claims = claims
-        self._outcomes = outcomes
-        self._in_doubt = in_doubt
-        self._retention = retention
-        self._registers = registers
-        self._outbox = outbox
-        self._numbers = numbers
-        self._pages: dict[str, list[str]] = {}
-        """For each source that compares, the ids of the requests that it asks for page by page."""
+    book: SiteBook
+    claims: Claims
+    outcomes: OutcomeHandler
+    in_doubt: InDoubtResolver
+    retention: Retention
+    registers: Registers
+    outbox: Outbox
+    numbers: FenceNumbers
+    _pages: dict[str, list[str]] = field(init=False, default_factory=dict)
+    """For each source that compares, the ids of the requests that it asks for page by page."""
 
     def page(self, source: str, compare: m.Compare) -> None:
         """A page of what is promised here to the register of `source`, in order of id."""
-        register = self._registers.of(source)
+        register = self.registers.of(source)
         if not compare.after or source not in self._pages:
-            self._pages[source] = sorted(self._book.stakes.perhaps_of(register))
+            self._pages[source] = sorted(self.book.stakes.perhaps_of(register))
         rids = self._pages[source]
         first = bisect_right(rids, compare.after)
         page = rids[first : first + limits.COMPARED_MAX]
         more = first + len(page) < len(rids)
         if not more:
             del self._pages[source]
-        stakes = (self._book.stakes.peek(rid) for rid in page)
+        stakes = (self.book.stakes.peek(rid) for rid in page)
         kept = tuple(
             _kept(stake, state)
             for stake in stakes
             if stake and stake.register == register and (state := _state_of(stake))
         )
         until = page[-1] if more else ""
-        self._outbox.send(
+        self.outbox.send(
             source,
             m.Compared(
-                after=compare.after, until=until, horizon=self._retention.horizon_s, kept=kept
+                after=compare.after, until=until, horizon=self.retention.horizon_s, kept=kept
             ),
         )
 
     # Locking again
 
     def relock(self, source: str, relock: m.Relock) -> None:
-        stake = self._book.stakes.get(relock.rid)
-        key = self._registers.secret(self._registers.of(source))
+        stake = self.book.stakes.get(relock.rid)
+        key = self.registers.secret(self.registers.of(source))
         true = stake.secret if stake is not None else key and proofs.of_request(key, relock.rid)
         if true and not proofs.same(relock.secret, true):
-            self._outbox.alarm(
+            self.outbox.alarm(
                 f"{relock.rid}: {source} wants it locked again, but knows not its secret"
             )
             return
         if stake is not None and not stake.register:
-            self._claims.adopt(stake, self._registers.of(source))
-            self._claims.store(stake, "proven")
+            self.claims.adopt(stake, self.registers.of(source))
+            self.claims.store(stake, "proven")
         blockers: tuple[str, ...] = ()
         if stake is not None and stake.has("prepared") and stake.att == relock.att:
-            self._outcomes.commit(stake, relock.rid, relock.att, relock.chosen)
+            self.outcomes.commit(stake, relock.rid, relock.att, relock.chosen)
         if stake is None or not stake.decided:
             if stake is not None and stake.has("held"):
-                self._claims.end_hold(stake, "expiry")
-            blockers = self._lock_again(source, relock, self._book.stakes.get(relock.rid))
-        self._outbox.send(source, m.Relocked(rid=relock.rid, blockers=blockers))
+                self.claims.end_hold(stake, "expiry")
+            blockers = self._lock_again(source, relock, self.book.stakes.get(relock.rid))
+        self.outbox.send(source, m.Relocked(rid=relock.rid, blockers=blockers))
 
     def _lock_again(self, source: str, relock: m.Relock, before: Stake | None) -> tuple[str, ...]:
         """Lock what was chosen here, as it was decided; returns what stands in the way."""
-        unknown = [w.resource for w in relock.wants if w.resource not in self._book.calendars]
+        unknown = [w.resource for w in relock.wants if w.resource not in self.book.calendars]
         if unknown:
             return tuple(f"{resource} is not configured" for resource in unknown)
         if any(want.start >= want.end for want in relock.wants):
             return ("it asks for a time that is none",)
         first = min(want.start for want in relock.wants)
-        refusals = self._book.refusals(relock.principal, relock.wants, ("hold", "lock"), first)
+        refusals = self.book.refusals(relock.principal, relock.wants, ("hold", "lock"), first)
         if refusals:
             return tuple(f"its owner's rules: {refusal.detail}"[:256] for refusal in refusals)
         claims = [
-            Claim(self._numbers.new(), want.resource, want.start, want.end, want.units, "locked")
+            Claim(self.numbers.new(), want.resource, want.start, want.end, want.units, "locked")
             for want in relock.wants
         ]
         ends_at = max(want.end for want in relock.wants)
@@ -126,15 +117,15 @@ class Comparison:
             chosen=relock.chosen,
             stamp=relock.stamp,
             ends_at=ends_at,
-            register=self._registers.of(source),
+            register=self.registers.of(source),
             proofs=relock.proofs,
             warrant=relock.warrant,
             replaces=relock.replaces,
         )
-        full = self._claims.lock_again(stake, before)
+        full = self.claims.lock_again(stake, before)
         if full:
             return self._blockers_of(stake) or (f"{full} has no room",)
-        self._in_doubt.forget(stake.rid)
+        self.in_doubt.forget(stake.rid)
         return ()
 
     def _blockers_of(self, stake: Stake) -> tuple[str, ...]:
@@ -142,7 +133,7 @@ class Comparison:
         rids = {
             booking.reservation
             for claim in stake.claims
-            for booking in self._book.calendars[claim.resource].calendar.listing(
+            for booking in self.book.calendars[claim.resource].calendar.listing(
                 claim.start, claim.end
             )
             if booking.state in ("prepared", "locked") and booking.reservation != stake.rid

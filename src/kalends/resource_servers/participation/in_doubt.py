@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from kalends.contract import messages as m
@@ -30,37 +31,26 @@ PEERS_AFTER_INQUIRIES: Final = 3
 """Peers are asked once brokers have been silent for about 5 + 10 + 20 s."""
 
 
+@dataclass(eq=False)
 class InDoubtResolver:
     """The promises that wait: each ends only by the outcome, or by proof of it."""
 
-    def __init__(
-        self,
-        here: ThisSite,
-        stakes: Stakes,
-        claims: Claims,
-        outcomes: OutcomeHandler,
-        retention: Retention,
-        recovery: Recovery,
-        registers: Registers,
-        outbox: Outbox,
-        jitter: Callable[[], float],
-    ) -> None:
-        self._here = here
-        self._stakes = stakes
-        self._claims = claims
-        self._outcomes = outcomes
-        self._retention = retention
-        self._recovery = recovery
-        self._registers = registers
-        self._outbox = outbox
-        self._jitter = jitter
-        self._inquiries: list[tuple[int, str, int, int]] = []
-        """Heap of when to ask (monotonic) about which request and attempt, and how often it was asked."""
-        self._refusing_peers: dict[str, set[str]] = {}
+    here: ThisSite
+    stakes: Stakes
+    claims: Claims
+    outcomes: OutcomeHandler
+    retention: Retention
+    recovery: Recovery
+    registers: Registers
+    outbox: Outbox
+    jitter: Callable[[], float]
+    _inquiries: list[tuple[int, str, int, int]] = field(init=False, default_factory=list)
+    """Heap of when to ask (monotonic) about which request and attempt, and how often it was asked."""
+    _refusing_peers: dict[str, set[str]] = field(init=False, default_factory=dict)
 
     def restore(self, now: Moment) -> None:
         """Ask at once about every promise that was stored."""
-        for stake in self._stakes.awake():
+        for stake in self.stakes.awake():
             if stake.has("prepared"):
                 self._inquire_later(stake, now, 0, after_ms=0)
 
@@ -86,52 +76,52 @@ class InDoubtResolver:
     ) -> None:
         if after_ms is None:
             after_ms = min(INQUIRE_AFTER_MS << count, INQUIRE_EVERY_MS_MAX)
-        due_ms = now.monotonic_ms + int(after_ms * (1 + 0.2 * self._jitter()))
+        due_ms = now.monotonic_ms + int(after_ms * (1 + 0.2 * self.jitter()))
         heapq.heappush(self._inquiries, (due_ms, stake.rid, stake.att, count))
 
     def inquire(self, rid: str, att: int, count: int, now: Moment) -> None:
-        stake = self._stakes.get(rid)
+        stake = self.stakes.get(rid)
         if stake is None or stake.att != att or not stake.has("prepared"):
             return
         if stake.coords:
             to = stake.coords[count % len(stake.coords)]
-            inquire = m.Inquire(rid=rid, att=att, site=self._here.name, secret=stake.secret)
-            self._outbox.send(to, inquire)
+            inquire = m.Inquire(rid=rid, att=att, site=self.here.name, secret=stake.secret)
+            self.outbox.send(to, inquire)
         if count >= PEERS_AFTER_INQUIRIES or not stake.coords:
             for part in stake.parts:
-                if part.site != self._here.name:
+                if part.site != self.here.name:
                     ask = m.PeerAsk(
-                        rid=rid, att=att, site=self._here.name, register=stake.register,
+                        rid=rid, att=att, site=self.here.name, register=stake.register,
                         secret=part.secret or stake.secret, until=stake.ends_at,
                     )  # fmt: skip
-                    self._outbox.send(part.url, ask)
+                    self.outbox.send(part.url, ask)
         self._inquire_later(stake, now, min(count + 1, 30))
 
     def outcome(self, outcome: m.Outcome) -> None:
-        stake = self._stakes.get(outcome.rid)
+        stake = self.stakes.get(outcome.rid)
         if stake is None or outcome.outcome == "pending":
             return
         if outcome.outcome == "commit":
-            self._outcomes.keep_proofs(stake, outcome)
-            self._outcomes.commit(stake, outcome.rid, outcome.att, outcome.chosen)
+            self.outcomes.keep_proofs(stake, outcome)
+            self.outcomes.commit(stake, outcome.rid, outcome.att, outcome.chosen)
             if outcome.done:
-                self._retention.forget(outcome.rid)
+                self.retention.forget(outcome.rid)
         elif not stake.decided:
-            self._outcomes.abort(stake, outcome.att)
+            self.outcomes.abort(stake, outcome.att)
 
     def peer_ask(self, source: str, ask: m.PeerAsk) -> None:
         """What this site knows of the attempt; where it has not promised it, it refuses it for ever.
 
         A promise of a lower attempt is not given up for it: only its broker's word ends that.
         """
-        stake = self._stakes.get(ask.rid)
+        stake = self.stakes.get(ask.rid)
         if not self.takes_part(ask, stake):
             return
         if not self._may_refuse_for_ever(ask.register) and not (stake and stake.claims):
             return  # What it may have promised is forgotten.
         if stake is None:
             stake = self._stake_of_refusal(ask)
-            self._claims.put(stake)
+            self.claims.put(stake)
         if stake.has("prepared") and stake.att < ask.att:
             return
         says: Literal["locked", "prepared", "never"] = "never"
@@ -140,38 +130,38 @@ class InDoubtResolver:
         elif stake.has("prepared") and stake.att == ask.att:
             says = "prepared"
         elif stake.att <= ask.att and stake.refused < ask.att and not stake.decided:
-            self._claims.refuse(stake, ask.att, "abort")
+            self.claims.refuse(stake, ask.att, "abort")
         answer = m.PeerSays(
             rid=ask.rid,
             att=ask.att,
-            site=self._here.name,
+            site=self.here.name,
             says=says,
             proofs=stake.proofs if says == "locked" else {},
             chosen=(stake.chosen or {}) if says == "locked" else {},
         )
-        self._outbox.send(source, answer)
+        self.outbox.send(source, answer)
 
     def _proves_commit(self, stake: Stake, says: m.PeerSays) -> bool:
         if not stake.register:
             return True
-        key = self._registers.secret(stake.register)
-        mine = says.chosen.get(self._here.name, ())
+        key = self.registers.secret(stake.register)
+        mine = says.chosen.get(self.here.name, ())
         true = proofs.of_commit(key, says.rid, says.att, mine)
-        return proofs.same(says.proofs.get(self._here.name, ""), true)
+        return proofs.same(says.proofs.get(self.here.name, ""), true)
 
     def takes_part(self, ask: m.PeerAsk, stake: Stake | None) -> bool:
         """Whether the asker proves that it takes part: then something may be told, and written down."""
         if stake is not None and not stake.register:
             return proofs.same(ask.secret, stake.secret)
-        key = self._registers.secret(ask.register)
+        key = self.registers.secret(ask.register)
         if not key or (stake is not None and stake.register != ask.register):
             return False
         return proofs.same(ask.secret, proofs.of_peer(key, ask.rid, ask.site))
 
     def _may_refuse_for_ever(self, register: str) -> bool:
         """Whether "never promised" is certain: in this life the register has found nothing forgotten."""
-        return not self._recovery.recovering and (
-            not register or register in self._registers.welcomed()
+        return not self.recovery.recovering and (
+            not register or register in self.registers.welcomed()
         )
 
     def _stake_of_refusal(self, ask: m.PeerAsk) -> Stake:
@@ -179,7 +169,7 @@ class InDoubtResolver:
             rid=ask.rid,
             att=ask.att,
             principal=Principal(""),
-            secret=proofs.of_request(self._registers.secret(ask.register), ask.rid),
+            secret=proofs.of_request(self.registers.secret(ask.register), ask.rid),
             register=ask.register,
             need=1,
             parts=(),
@@ -193,25 +183,25 @@ class InDoubtResolver:
 
         A peer speaks for itself only: from where its broker has said that it lives.
         """
-        stake = self._stakes.get(says.rid)
+        stake = self.stakes.get(says.rid)
         if stake is None or stake.att != says.att or not stake.has("prepared"):
             return
         if (says.site, source) not in {(part.site, part.url) for part in stake.parts}:
-            self._outbox.alarm(
+            self.outbox.alarm(
                 f"{says.rid}: {source} speaks for {says.site}, which does not live there"
             )
             return
         if says.says == "locked":
             if not self._proves_commit(stake, says):
-                self._outbox.alarm(
+                self.outbox.alarm(
                     f"{says.rid}: {says.site} says that it was committed, without proof"
                 )
                 return
-            others = {site: of for site, of in says.proofs.items() if site != self._here.name}
-            self._claims.prove(stake, others, stake.warrant)
-            self._outcomes.commit(stake, says.rid, says.att, says.chosen)
+            others = {site: of for site, of in says.proofs.items() if site != self.here.name}
+            self.claims.prove(stake, others, stake.warrant)
+            self.outcomes.commit(stake, says.rid, says.att, says.chosen)
         elif says.says == "never":
             refusing = self._refusing_peers.setdefault(says.rid, set())
             refusing.add(says.site)
             if len(refusing) > len(stake.parts) - stake.need:
-                self._claims.refuse(stake, says.att, "abort")
+                self.claims.refuse(stake, says.att, "abort")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.claim_sets import Stake
 from kalends.resource_servers.participation.claims import Claims
@@ -12,37 +14,29 @@ from kalends.resource_servers.participation.recovery import Recovery
 from kalends.resource_servers.participation.this_site import ThisSite
 
 
+@dataclass(eq=False)
 class OutcomeHandler:
     """Commit and abort, whoever brings the news: a broker, the register's answer, or a peer."""
 
-    def __init__(
-        self,
-        here: ThisSite,
-        stakes: Stakes,
-        claims: Claims,
-        outbox: Outbox,
-        consequences: Consequences,
-        recovery: Recovery,
-    ) -> None:
-        self._here = here
-        self._stakes = stakes
-        self._claims = claims
-        self._outbox = outbox
-        self._then = consequences
-        self._recovery = recovery
+    here: ThisSite
+    stakes: Stakes
+    claims: Claims
+    outbox: Outbox
+    consequences: Consequences
+    recovery: Recovery
 
     def decide(self, source: str, decide: m.Decide) -> None:
-        stake = self._stakes.get(decide.rid)
+        stake = self.stakes.get(decide.rid)
         if decide.outcome == "commit":
             self.keep_proofs(stake, decide)
             applied = self.commit(stake, decide.rid, decide.att, decide.chosen)
         else:
-            self._then.on_attempt_over(decide.rid, decide.att)
+            self.consequences.on_attempt_over(decide.rid, decide.att)
             applied = self.abort(stake, decide.att)
         if applied:
-            self._outbox.send(source, m.Done(rid=decide.rid, att=decide.att, of=decide.outcome))
+            self.outbox.send(source, m.Done(rid=decide.rid, att=decide.att, of=decide.outcome))
         elif decide.outcome == "commit" and (stake is None or stake.att <= decide.att):
-            self._recovery.tell_forgotten(source, decide.rid)
+            self.recovery.tell_forgotten(source, decide.rid)
 
     def keep_proofs(self, stake: Stake | None, said: m.Decide | m.Outcome) -> None:
         """What proves this commit to others is for those of them who ask.
@@ -53,48 +47,46 @@ class OutcomeHandler:
             return
         missing = said.warrant and not stake.warrant and stake.has("locked")
         if missing or not stake.decided:
-            self._claims.prove(stake, said.proofs, said.warrant)
+            self.claims.prove(stake, said.proofs, said.warrant)
 
     def commit(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
         """Lock what was chosen here; False (and an alarm) when this site has no such promise."""
         applied = self._lock(stake, rid, att, chosen)
         if applied:
-            self._then.on_committed(stake, rid, att)
+            self.consequences.on_committed(stake, rid, att)
         return applied
 
     def _lock(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
-        mine = set(chosen.get(self._here.name, ()))
+        mine = set(chosen.get(self.here.name, ()))
         if stake is None or (stake.att != att and not mine):
-            if mine and not self._recovery.recovering:
-                self._outbox.alarm(
-                    f"{rid}: commit of attempt {att}, of which nothing is known here"
-                )
+            if mine and not self.recovery.recovering:
+                self.outbox.alarm(f"{rid}: commit of attempt {att}, of which nothing is known here")
             return not mine
         if stake.decided:
             return True
         promised = {claim.hold_id for claim in stake.claims_in("prepared")}
         if stake.att != att or not mine <= promised:
-            self._outbox.alarm(f"{rid}: commit of attempt {att}, but that is not promised here")
+            self.outbox.alarm(f"{rid}: commit of attempt {att}, but that is not promised here")
             return False
-        self._claims.lock(stake, chosen, mine)
+        self.claims.lock(stake, chosen, mine)
         return True
 
     def abort(self, stake: Stake | None, att: int) -> bool:
         if stake is None or att < stake.att:
             return True
         if stake.decided:
-            self._outbox.alarm(f"{stake.rid}: abort of attempt {att}, which was committed here")
+            self.outbox.alarm(f"{stake.rid}: abort of attempt {att}, which was committed here")
             return False
         if stake.claims or stake.refused < att:
-            self._claims.refuse(stake, att, "abort")
+            self.claims.refuse(stake, att, "abort")
         return True
 
     def cancel(self, source: str, cancel: m.Cancel) -> None:
-        stake = self._stakes.get(cancel.rid)
+        stake = self.stakes.get(cancel.rid)
         if stake is not None and stake.has("prepared"):
-            self._outbox.alarm(f"{cancel.rid}: cancel of what is only promised here")
+            self.outbox.alarm(f"{cancel.rid}: cancel of what is only promised here")
         else:
             if stake is not None and stake.has("locked"):
-                self._claims.cancel(stake, cancel.warrant)
-            self._outbox.send(source, m.Done(rid=cancel.rid, att=cancel.att, of="cancel"))
-        self._then.on_cancelled(cancel.rid)
+                self.claims.cancel(stake, cancel.warrant)
+            self.outbox.send(source, m.Done(rid=cancel.rid, att=cancel.att, of="cancel"))
+        self.consequences.on_cancelled(cancel.rid)

@@ -7,7 +7,9 @@ that only this site and that broker know. What proves neither changes nothing an
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -16,8 +18,16 @@ from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core.errors import RefusalCode
 from kalends.core.scripts import asked_for
-from kalends.resource_servers.participation.participant_state import Records
-from kalends.resource_servers.participation.registers import NO_BADGE, Badge, stored_register
+from kalends.resource_servers.participation.claims import Claims
+from kalends.resource_servers.participation.claims_at_rest import Stakes
+from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.registers import (
+    NO_BADGE,
+    Badge,
+    Registers,
+    stored_register,
+)
+from kalends.resource_servers.participation.this_site import ThisSite
 
 ABOUT_A_REQUEST: Final = (
     m.Visit, m.Dispatch, m.Prepare, m.Decide, m.Forget, m.Cancel, m.Release, m.Renew, m.Give, m.Await,
@@ -26,27 +36,47 @@ ABOUT_A_REQUEST: Final = (
 """Messages that only the request's own register may send."""
 
 
-class Belonging(Records):
-    """Who has said what they speak for, and what each of them may speak about."""
+@dataclass(eq=False)
+class Ownership:
+    """Who has said what they speak for, and what each of them may speak about.
+
+    `secrets` find the secret of a request in the parts where it may be before it claims anything.
+    """
+
+    here: ThisSite
+    stakes: Stakes
+    claims: Claims
+    registers: Registers
+    outbox: Outbox
+    secrets: Sequence[Callable[[str], str | None]]
 
     def welcome(
         self, source: str, welcome: m.Welcome, badge: Badge = NO_BADGE, name: str = ""
     ) -> None:
         """From now on `source` speaks for a register; raises `NotAllowed` as `Registers.admit` does."""
-        changed = self._registers.admit(source, welcome, badge, name)
+        changed = self.registers.admit(source, welcome, badge, name)
         if changed is not None:
             self.outbox.store(stored_register(changed))
 
-    def heard_mark(self, source: str, mark: m.Mark) -> None:
-        """The register of `source` says how far it is; it will want to hear that again."""
-        self._registers.mark(source, mark)
+    def proven(self, source: str, message: m.Message) -> m.Message | None:
+        """Return `message` if it may be taken from `source`, a visit as its broker would have sent it."""
+        if isinstance(message, m.Dispatch) and message.way:
+            passed_on = self.as_passed_on(message)
+            if passed_on is None or not self.is_its_owners(source, passed_on):
+                stale = m.Stale(rid=message.rid, att=message.att, seen=message.att)
+                self.outbox.send(source, stale)
+                return None
+            message = passed_on
+        if not self.is_its_owners(source, message) or not self._may_vouch(source, message):
+            return None
+        return message
 
-    def _is_its_owners(self, source: str, message: m.Message) -> bool:
+    def is_its_owners(self, source: str, message: m.Message) -> bool:
         """Whether `message`, if it is about a request that is known here, is of whom that belongs to."""
         if not isinstance(message, ABOUT_A_REQUEST):
             return True
-        register = self._registers.of(source)
-        stake = self.book.stakes.get(message.rid)
+        register = self.registers.of(source)
+        stake = self.stakes.get(message.rid)
         if stake is not None:
             strange = register and stake.register and register != stake.register
             if strange or not proofs.same(message.secret, stake.secret):
@@ -61,7 +91,7 @@ class Belonging(Records):
         if not isinstance(message, m.Query | m.Visit | m.Dispatch | m.Await):
             return True
         register = message.register if isinstance(message, m.Dispatch) and message.way else ""
-        badge = self._registers.badge(register or self._registers.of(source))
+        badge = self.registers.badge(register or self.registers.of(source))
         beyond = badge.beyond(message.principal)
         if not beyond:
             return True
@@ -80,12 +110,7 @@ class Belonging(Records):
                 view = m.View(query_id=message.query_id, epoch=self.here.epoch, views=views)
                 self.outbox.send(source, view)
             case m.Visit():
-                vote: Literal["no", "none"] = "no" if message.mode == "vote" else "none"
-                visited = m.Visited(
-                    rid=message.rid, att=message.att, epoch=self.here.epoch, vote=vote,
-                    refusals=refusals,
-                )  # fmt: skip
-                self.outbox.send(source, visited)
+                self.outbox.send(source, self.here.turned_down(message, refusals))
             case m.Dispatch():
                 own = m.SiteReport(
                     self.here.name, self.here.epoch, detail=detail, refusals=refusals
@@ -98,12 +123,8 @@ class Belonging(Records):
 
     def _secret_of_soft(self, rid: str) -> str:
         """The secret of a request that claims nothing here yet; "" for one of which nothing is known."""
-        visit, place, listed = self._visits.get(rid), self._line.get(rid), self._listed.get(rid)
-        if visit is not None:
-            return visit.dispatch.secret
-        if place is not None:
-            return place.visit.secret
-        return listed.wish.secret if listed is not None else ""
+        known = (secret_of(rid) for secret_of in self.secrets)
+        return next((secret for secret in known if secret is not None), "")
 
     def _turned_down(self, source: str, message: m.Message) -> bool:
         self.outbox.alarm(
@@ -111,9 +132,9 @@ class Belonging(Records):
         )
         return False
 
-    def _as_passed_on(self, dispatch: m.Dispatch) -> m.Dispatch | None:
+    def as_passed_on(self, dispatch: m.Dispatch) -> m.Dispatch | None:
         """A visit that a near site passes on, as its broker would have sent it; None: it has not."""
-        key = self._registers.secret(dispatch.register)
+        key = self.registers.secret(dispatch.register)
         principal = dispatch.principal
         true = proofs.of_visit(
             key, dispatch.rid, dispatch.att, dispatch.way,

@@ -6,42 +6,185 @@ register's outcome (Decide, Outcome), by proof of it (a higher attempt, a locked
 durable refusals of peers that a commit can never have happened. The rules of each state are in
 `transitions`; what is booked where is `book`'s.
 
-It is built in layers, each a module: `records` (stakes and facts), `forgetting` (what is needed no more),
-`deciding` (phase two), `in_doubt` (brokers that are silent), `reclaiming` (owners who need slots back),
-`recalling`, `holding` and `visiting` (agents), `taking`, `lining` and `listing` (rules, lines, waiting
-lists), and here visits, votes, holds and time. Presumed abort (Mohan and Lindsay 1983) with numbered
+The machine is its parts, and the order in which they work: `HANDLERS` says which part takes a message,
+`_listen` which parts have to know what another has done, `advance` who lets time pass, and `_settle` who gets
+what a step has freed. Each part owns its record. Presumed abort (Mohan and Lindsay 1983) with numbered
 attempts; holds that end after Ramamoorthi et al. 1997, section 3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Final
 
 from kalends.agents.runs import Outcome
+from kalends.calendars import ResourceCalendar
 from kalends.contract import calls
 from kalends.contract import messages as m
-from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
-from kalends.resource_servers.participation.claim_sets import Stake
+from kalends.resource_servers.participation.admission import (
+    DEFAULT_LIMITS,
+    Admission,
+    ParticipantLimits,
+)
+from kalends.resource_servers.participation.agent_holds import AgentHolds
+from kalends.resource_servers.participation.agent_recalls import AgentRecalls
+from kalends.resource_servers.participation.agent_visits import (
+    DEFAULT_AGENT_LIMITS,
+    AgentLimits,
+    AgentVisits,
+)
+from kalends.resource_servers.participation.attempts import Attempts
+from kalends.resource_servers.participation.claim_handler import ClaimHandler
+from kalends.resource_servers.participation.claim_sets import Stake, StakeDropped, StakeStored
+from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claims import Claims
+from kalends.resource_servers.participation.comparison import Comparison
 from kalends.resource_servers.participation.consequences import Consequences
-from kalends.resource_servers.participation.occupancy import are_alternatives
-from kalends.resource_servers.participation.reclaims import Reclaimed
+from kalends.resource_servers.participation.earmarks import Keeping
+from kalends.resource_servers.participation.effects import Effects
+from kalends.resource_servers.participation.in_doubt import InDoubtResolver
+from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
+from kalends.resource_servers.participation.ownership import Ownership
+from kalends.resource_servers.participation.past import Past
+from kalends.resource_servers.participation.reclaim_reminders import ReclaimReminders
+from kalends.resource_servers.participation.recovery import Recovery
+from kalends.resource_servers.participation.registers import (
+    NO_BADGE,
+    Badge,
+    KnownRegister,
+    Registers,
+)
+from kalends.resource_servers.participation.retention import Retention
+from kalends.resource_servers.participation.room import Room
+from kalends.resource_servers.participation.runs import Runs
+from kalends.resource_servers.participation.sure_time import TimePassed
+from kalends.resource_servers.participation.this_site import FenceNumbers, ThisSite
+from kalends.resource_servers.participation.unreadable import SetAside
 from kalends.resource_servers.participation.views import look
-from kalends.resource_servers.participation.wait_queue import Holder
-from kalends.resource_servers.participation.waiting_list_offers import Listing
+from kalends.resource_servers.participation.visit_handler import VisitHandler
+from kalends.resource_servers.participation.wait_queue import Line
+from kalends.resource_servers.participation.waiting_list_offers import WaitingLists
+from kalends.resource_servers.participation.wound_wait import WoundWait
+
+NOTHING_PASSED: Final = TimePassed()
+
+Handler = Callable[["Participant", str, Any, Moment], None]
 
 
-class Participant(Listing):
+class Participant:
     """One site. Not thread-safe; `receive` and `advance` take effect at once in memory.
 
-    See `Records` for what it is made with.
+    `epoch` must be higher than at any earlier start of this site; `jitter` gives numbers in [0, 1).
+    `stakes`, `forgotten`, `registers`, `horizon_s`, `passed`, `past` and `recovering` are what was stored.
+    The types of the parts are seams: tests put broken parts there.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._listen(self.then)
+    numbers_type: ClassVar[type[FenceNumbers]] = FenceNumbers
+    outbox_type: ClassVar[type[Outbox]] = Outbox
+    claims_type: ClassVar[type[Claims]] = Claims
+    retention_type: ClassVar[type[Retention]] = Retention
+    outcomes_type: ClassVar[type[OutcomeHandler]] = OutcomeHandler
+    in_doubt_type: ClassVar[type[InDoubtResolver]] = InDoubtResolver
+    ownership_type: ClassVar[type[Ownership]] = Ownership
+    admission_type: ClassVar[type[Admission]] = Admission
+    wound_wait_type: ClassVar[type[WoundWait]] = WoundWait
+    lists_type: ClassVar[type[WaitingLists]] = WaitingLists
+    agent_recalls_type: ClassVar[type[AgentRecalls]] = AgentRecalls
+    agent_holds_type: ClassVar[type[AgentHolds]] = AgentHolds
+    claim_handler_type: ClassVar[type[ClaimHandler]] = ClaimHandler
+
+    def __init__(
+        self,
+        site: str,
+        url: str,
+        calendars: Mapping[str, ResourceCalendar],
+        *,
+        epoch: int,
+        jitter: Callable[[], float],
+        limits: ParticipantLimits = DEFAULT_LIMITS,
+        agents: AgentLimits = DEFAULT_AGENT_LIMITS,
+        stakes: Iterable[Stake] = (),
+        forgotten: Iterable[str] = (),
+        registers: Iterable[KnownRegister] = (),
+        horizon_s: int = 0,
+        passed: TimePassed = NOTHING_PASSED,
+        past: Past = Past(),  # noqa: B008  immutable
+        recovering: bool = False,
+        now: Moment,
+    ) -> None:
+        self.url = url
+        self.past = past
+        self.position = past.position
+        """As many facts about stakes have been given out, and will be durable."""
+        self.set_aside = SetAside()
+        self.left_alone: set[str] = set()
+        """Requests that a step has broken at: with the next message it might break again."""
+        self._near = agents.near
+
+        here = self.here = ThisSite(site, epoch)
+        then = Consequences()
+        numbers = self.numbers_type(epoch)
+        outbox = self.outbox = self.outbox_type()
+        known = self.registers = Registers(registers)
+
+        book = self.book = SiteBook(calendars, numbers.new)
+        claims = self.claims = self.claims_type(book, outbox, then)
+        book.restore(stakes)
+        self.retention = self.retention_type(
+            here, book, claims, outbox, known, jitter,
+            forgotten=forgotten, horizon_s=horizon_s, passed=passed, now=now,
+        )  # fmt: skip
+        self.recovery = Recovery(
+            here, past, book.stakes, claims, outbox, known, recovering=recovering, now=now
+        )
+        self.outcomes = self.outcomes_type(here, book.stakes, claims, outbox, then, self.recovery)
+        self.in_doubt = self.in_doubt_type(
+            here, book.stakes, claims, self.outcomes, self.retention, self.recovery, known, outbox, jitter
+        )  # fmt: skip
+        self.comparison = Comparison(
+            book, claims, self.outcomes, self.in_doubt, self.retention, known, outbox, numbers
+        )
+        self.reminders = ReclaimReminders(book, outbox, self.retention, self.set_aside, jitter)
+
+        line, offers = Line(), Keeping()
+        room = self.room = Room(book.calendars, (line.keeping, offers))
+        self.admission = self.admission_type(
+            here, book, claims, room, line.keeping, self.retention, self.recovery, self.set_aside, known,
+            numbers, limits,
+        )  # fmt: skip
+        self.wound_wait = self.wound_wait_type(
+            here, book, claims, room, line, self.admission, outbox, limits
+        )
+
+        runs = self.runs = Runs(outbox, numbers)
+        visits = self.agent_visits = AgentVisits(runs)
+        self.agent_recalls = self.agent_recalls_type(
+            here, book, claims, room, runs, visits, outbox, held_max=agents.held_max
+        )
+        holds = self.agent_holds_type(
+            book, claims, room, self.admission, known, numbers,
+            held_max=agents.held_max, held=self.wound_wait.held,
+        )  # fmt: skip
+        attempts = Attempts(
+            book.stakes, outbox, (visits.att_of, self.agent_recalls.att_of, self.wound_wait.att_of)
+        )
+        self.lists = self.lists_type(here, book.calendars, room, attempts, offers, outbox)
+        self.visit_handler = VisitHandler(
+            here, book, claims, then, attempts, room, self.admission, visits, runs, self.agent_recalls,
+            holds, known, outbox, agents,
+        )  # fmt: skip
+        self.claim_handler = self.claim_handler_type(
+            here, book.stakes, claims, then, attempts, self.admission, visits, self.agent_recalls,
+            self.wound_wait, self.lists, outbox,
+        )  # fmt: skip
+        self.ownership = self.ownership_type(
+            here, book.stakes, claims, known, outbox,
+            (visits.secret_of, self.wound_wait.secret_of, self.lists.secret_of),
+        )  # fmt: skip
+        self._listen(then)
+        self.in_doubt.restore(now)
 
     def _listen(self, then: Consequences) -> None:
         """Connect the parts to what they have to know, each order with its reason."""
@@ -51,29 +194,31 @@ class Participant(Listing):
             lambda stake, rid, att: self.in_doubt.forget(rid),
             lambda stake, rid, att: then.on_attempt_over(rid, att),
             # Looks through the line, which its own place has left by then.
-            self._end_holding,
+            self.wound_wait.end_holding,
             # Last: what is declined goes to those behind, after what the others have freed.
-            lambda stake, rid, att: self._leave_list(rid),
+            lambda stake, rid, att: self.lists.leave(rid),
         )
         then.refused = (
             lambda stake, att: self.in_doubt.forget(stake.rid),
             lambda stake, att: then.on_attempt_over(stake.rid, att),
-            lambda stake, att: self._forget_holder(stake),
+            lambda stake, att: self.wound_wait.forget_holder(stake),
         )
         then.superseded = (
             lambda stake: self.in_doubt.forget(stake.rid),
-            self._forget_holder,
+            self.wound_wait.forget_holder,
         )
-        then.cleared = (self._forget_holder, self._forget_answered)
-        then.cancelled = (self._end_changes,)
+        then.cleared = (self.wound_wait.forget_holder, self.agent_visits.forget_answered)
+        then.cancelled = (self.wound_wait.end_changes,)
         then.promised = (
-            lambda stake, now: self._forget_holder(stake),
+            # First: a promise is never recalled.
+            lambda stake, now: self.wound_wait.forget_holder(stake),
             self.in_doubt.promised,
         )
         then.attempt_over = (
-            # Runs end before the room that they wait for is freed.
-            self._end_visits,
-            self._end_place,
+            # Who waits for agents is not in line yet; runs end before the room that they wait for is freed.
+            self.agent_recalls.end,
+            self.agent_visits.end,
+            self.wound_wait.end_place,
         )
 
     # Events in
@@ -88,301 +233,168 @@ class Participant(Listing):
         if rid in self.set_aside or rid in self.left_alone:
             return
         self._take_in(source, message, now)
-        self._find_takers(now)
+        self._settle(now)
 
     def _take_in(self, source: str, message: m.Message, now: Moment) -> None:
-        if isinstance(message, m.Dispatch) and message.way:
-            passed_on = self._as_passed_on(message)
-            if passed_on is None or not self._is_its_owners(source, passed_on):
-                self.outbox.send(
-                    source, m.Stale(rid=message.rid, att=message.att, seen=message.att)
-                )
-                return
-            message = passed_on
-        if not self._is_its_owners(source, message) or not self._may_vouch(source, message):
+        proven = self.ownership.proven(source, message)
+        if proven is None:
             return
-        match message:
-            case m.Welcome():
-                self.welcome(source, message)
-                self.meet(source, message, now)
-            case m.Compare():
-                self.comparison.page(source, message)
-            case m.Relock():
-                self.comparison.relock(source, message)
-            case m.Settled():
-                self.recovery.settle(source, now)
-            case m.Visit():
-                self._visit(source, message, now)
-            case m.Dispatch():
-                self._dispatch(source, message, now)
-            case m.Decide():
-                self.outcomes.decide(source, message)
-            case m.Prepare():
-                self._prepare(source, message, now)
-            case m.Query():
-                keepings = (self._line.keeping, self._offers)
-                view = look(
-                    self.book, message, self.here.epoch, now.wall_s, keepings, self._listed,
-                    self._registers.of(source),
-                )  # fmt: skip
-                self.outbox.send(source, view)
-            case m.Renew():
-                self._renew(source, message, now)
-            case m.Release():
-                self._release(message.rid, message.att, message.hold_ids)
-            case m.Forget():
-                self.retention.forget(message.rid)
-            case m.Cancel():
-                self.outcomes.cancel(source, message)
-            case m.Outcome():
-                self.in_doubt.outcome(message)
-            case m.PeerAsk():
-                self.in_doubt.peer_ask(source, message)
-            case m.PeerSays():
-                self.in_doubt.peer_says(source, message)
-            case m.Give():
-                self._give(message, now)
-            case m.Await():
-                self._await(source, message, now)
-            case _:
-                self.outbox.alarm(f"{type(message).__name__} from {source} is not for a site")
+        handle = HANDLERS.get(type(proven))
+        if handle is None:
+            self.outbox.alarm(f"{type(message).__name__} from {source} is not for a site")
+        else:
+            handle(self, source, proven, now)
 
     def advance(self, now: Moment) -> None:
         """Let time pass: end holds, inquire about promises, drop what is no longer needed."""
         self.claims.expire(now.monotonic_ms)
-        self._end_overdue(now)
-        self._end_recalls(now)
-        self._end_leases(now)
-        self._end_waits(now)
+        for number in self.runs.overdue(now.monotonic_ms):
+            self.errand_done(number, Outcome("killed", detail="the run did not end in time"), now)
+            self.relayed(number, None, now)
+        self.wound_wait.advance(now)
+        self.lists.advance(now)
         self.reminders.advance(now)
         self.recovery.advance(now)
         self.in_doubt.advance(now)
         self.retention.advance(now)
-        self._find_takers(now)
-
-    def reclaim(self, body: calls.Reclaim, now: Moment) -> calls.ReclaimView:
-        """As below; who waits in line there hears at once that no waiting helps."""
-        view = self.reminders.reclaim(body, now)
-        self._find_takers(now)
-        return view
-
-    def end_reclaim(self, key: str, now: Moment) -> calls.ReclaimView:
-        """As below; what came free by it finds its next taker."""
-        view = self.reminders.end(key, now)
-        self._find_takers(now)
-        return view
-
-    def errand_done(self, number: int, outcome: Outcome, now: Moment) -> None:
-        """As below; what came free by it finds its next taker."""
-        super().errand_done(number, outcome, now)
-        self._find_takers(now)
-
-    def relayed(self, number: int, report: m.SiteReport | None, now: Moment) -> None:
-        """As below; what came free by it finds its next taker."""
-        super().relayed(number, report, now)
-        self._find_takers(now)
+        self._settle(now)
 
     def next_deadline_ms(self) -> int:
         """When `advance` has something to do next (monotonic)."""
         times_ms = (
-            self.in_doubt.next_deadline_ms(),
-            self._next_deadline_ms(),
             self.book.next_expiry_ms(),
-            self._next_line_deadline_ms(),
-            self._listed.next_deadline_ms(),
+            self.runs.next_deadline_ms(),
+            self.wound_wait.next_deadline_ms(),
+            self.lists.next_deadline_ms(),
             self.reminders.next_deadline_ms(),
             self.recovery.next_deadline_ms(),
+            self.in_doubt.next_deadline_ms(),
             self.retention.next_deadline_ms(),
         )
         return min(each for each in times_ms if each is not None)
 
-    # Calls of the shell that one part answers
+    def take_effects(self) -> Effects:
+        """All effects since the last call, in order."""
+        taken = self.outbox.take()
+        if any(isinstance(fact, StakeStored) for fact in taken.facts):
+            taken.facts.extend(self.registers.take_marked())
+        self.position += sum(isinstance(f, StakeStored | StakeDropped) for f in taken.facts)
+        return taken
+
+    def _settle(self, now: Moment) -> None:
+        """Whatever came free, was locked, or is not kept any more in this step finds its next taker.
+
+        First the lists are told, for what they keep counts in line; a grant, or a place that is given up,
+        may free or lock more.
+        """
+        line = self.wound_wait.line
+        while True:
+            freed, locked = self.book.take_freed(), self.book.take_locked()
+            declined = self.lists.take_declined()
+            if not (freed or locked or declined):
+                return
+            if self.recovery.recovering or not (self.lists.listed or line):
+                continue
+            self.lists.offer(freed, declined, now)
+            if line:
+                self.wound_wait.serve(now, {*freed, *locked, *(piece for piece, _ in declined)})
+
+    # What the shell hands in beside messages
+
+    def hello(self) -> m.Hello:
+        """What a broker is told first on every session."""
+        infos = tuple(calendar.info for calendar in self.book.calendars.values())
+        return m.Hello(site=self.here.name, epoch=self.here.epoch, resources=infos, near=self._near)
+
+    def welcome(
+        self, source: str, welcome: m.Welcome, badge: Badge = NO_BADGE, name: str = ""
+    ) -> None:
+        """From now on `source` speaks for a register; raises `NotAllowed` as `Registers.admit` does."""
+        self.ownership.welcome(source, welcome, badge, name)
 
     def meet(self, source: str, welcome: m.Welcome, now: Moment) -> None:
         """Answer the broker that has been welcomed, now that there is a session to answer on."""
         self.recovery.meet(source, welcome, self.position, now)
 
-    def heard_clock(self, source: str, wall_ms: int, now: Moment) -> None:
-        """The broker at `source` says that it is `wall_ms`."""
-        self.retention.heard_clock(source, wall_ms, now)
+    def errand_done(self, number: int, outcome: Outcome, now: Moment) -> None:
+        """Take the outcome of a run; one that nobody waits for any more changes nothing."""
+        self.runs.errand_done(number, outcome, now)
+        self._settle(now)
 
-    def restore_reclaims(self, reclaims: Iterable[Reclaimed], now: Moment) -> None:
-        self.reminders.restore(reclaims, now)
+    def relayed(self, number: int, report: m.SiteReport | None, now: Moment) -> None:
+        """Take what a near site has answered to a visit that was passed on; None: nothing."""
+        self.runs.relayed(number, report)
+        self._settle(now)
 
-    def reclaims(self) -> tuple[calls.ReclaimView, ...]:
-        return self.reminders.views()
+    def keep_aside(self, set_aside: SetAside) -> None:
+        """Keep safe what cannot be read; said as alarms."""
+        self.set_aside.include(set_aside)
+        for told in set_aside.told():
+            self.outbox.alarm(told)
 
-    def remind_all(self, now: Moment) -> None:
-        """A broker has come: ask at once for the reclaimed times that are still booked."""
-        self.reminders.remind_all(now)
+    def leave_alone(self, rids: set[str]) -> None:
+        """From now on nothing is taken about these requests; the caller may add to them."""
+        self.left_alone = rids
 
-    @property
-    def recovering(self) -> bool:
-        return self.recovery.recovering
+    # Calls of the owner
 
-    def unsettled(self) -> dict[str, int]:
-        """The registers that have not compared yet, with the number of their reservations here."""
-        return self.recovery.unsettled()
+    def reclaim(self, body: calls.Reclaim, now: Moment) -> calls.ReclaimView:
+        """As `ReclaimReminders.reclaim`; who waits in line there hears at once that no waiting helps."""
+        view = self.reminders.reclaim(body, now)
+        self._settle(now)
+        return view
 
-    def go_on(self) -> None:
-        """Take new bookings again, whatever has not been compared."""
-        self.recovery.go_on()
+    def end_reclaim(self, key: str, now: Moment) -> calls.ReclaimView:
+        """As `ReclaimReminders.end`; what came free by it finds its next taker."""
+        view = self.reminders.end(key, now)
+        self._settle(now)
+        return view
 
-    def hello(self) -> m.Hello:
-        """What a broker is told first on every session."""
-        infos = tuple(calendar.info for calendar in self.book.calendars.values())
-        return m.Hello(
-            site=self.here.name, epoch=self.here.epoch, resources=infos, near=self._agents.near
-        )
+    # What is known here
 
-    # Visit: hold, or promise at once
+    def waiting_here(self) -> list[str]:
+        """The requests that are in line here, or on a waiting list."""
+        return sorted({*(place.rid for place in self.wound_wait.line), *self.lists.listed})
 
-    def _visit(self, source: str, visit: m.Visit, now: Moment, *, may_recall: bool = True) -> None:
-        if self._stale(source, visit.rid, visit.att):
-            return
-        stake = self.book.stakes.get(visit.rid)
-        if stake is not None and stake.att == visit.att and stake.claims:
-            self._repeat_visit(source, stake, visit, now)
-            return
-        if self._waits(visit):
-            return
-        place = self._line.get(visit.rid)
-        if place is not None and place.visit.att == visit.att:
-            self._repeat_wait(source, place, now)
-            return
-        self.then.on_attempt_over(visit.rid, visit.att)
-        if stake is not None and stake.att < visit.att:
-            self.claims.supersede(stake, visit.att)
-        refusals = self._why_not(source, visit, now)
-        if refusals and stake is not None:
-            self.claims.clear(stake)
-        lack = None
-        if not refusals:
-            lack = self._take(source, stake, visit, now)
-            resume = partial(self._visit, source, visit, may_recall=False)
-            if lack and may_recall and self._recall(visit, lack.needs, now, resume):
-                return
-        if (listed := self._listed.get(visit.rid)) is not None:
-            self._decline(listed)
-        if lack is not None:
-            refusals = self._no_room(lack, now)
-        if not refusals:
-            self._accept(source, self.book.stakes[visit.rid], visit)
-        elif visit.queue and visit.mode == "hold" and lack and lack.held:
-            yielded = place is not None and place.yielded
-            self._stand_in_line(source, visit, lack.needs, refusals, now, yielded=yielded)
-        else:
-            vote: Literal["no", "none"] = "no" if visit.mode == "vote" else "none"
-            self._answer_visit(source, visit, vote, (), refusals)
+    def check(self) -> None:
+        """Raises `AssertionError` when an invariant of stakes, calendars or lines does not hold."""
+        self.book.check()
+        self.wound_wait.check()
+        self.lists.check()
 
-    def _waits(self, visit: m.Visit) -> bool:
-        """Whether this very visit waits already for what agents may give back."""
-        waiting = self._waiting.get(visit.rid)
-        return waiting is not None and waiting.att == visit.att and visit.rid not in self._visits
+    def show(self, source: str, query: m.Query, now: Moment) -> None:
+        """Answer what is free here."""
+        view = look(
+            self.book, query, self.here.epoch, now.wall_s, self.room.keepings, self.lists.listed,
+            self.registers.of(source),
+        )  # fmt: skip
+        self.outbox.send(source, view)
 
-    def _repeat_visit(self, source: str, stake: Stake, visit: m.Visit, now: Moment) -> None:
-        """The answer follows from the state: a vote that found only a hold promises it now."""
-        if stake.has("held") and any(claim.common for claim in stake.claims):
-            detail = "an agent has held other slots for this attempt"
-            refusal = self.here.refusal(RefusalCode.BUSY, detail)
-            self._answer_visit(
-                source, visit, "no" if visit.mode == "vote" else "none", (), (refusal,)
-            )
-            return
-        if visit.mode == "vote" and stake.has("held"):
-            named = {claim.hold_id for claim in stake.claims}
-            refusals = self._why_not_promise(stake, named, now)
-            if refusals:
-                self._answer_visit(source, visit, "no", (), refusals)
-                return
-            self.claims.promise_held(stake, "visit-vote", now)
-        self._accept(source, stake, visit)
+    def welcome_and_meet(self, source: str, welcome: m.Welcome, now: Moment) -> None:
+        self.welcome(source, welcome)
+        self.meet(source, welcome, now)
 
-    def _accept(self, source: str, stake: Stake, visit: m.Visit) -> None:
-        if stake.has("held"):
-            known = self._holders.get(stake.rid)
-            recall_ms = known.recall_until_ms if known is not None else 0
-            self._holders[stake.rid] = Holder(source, visit, visit.considered, recall_ms)
-        held = tuple(m.HeldSlot(i, claim.hold_id) for i, claim in enumerate(stake.claims))
-        vote: Literal["yes", "none"] = "yes" if stake.has("prepared") else "none"
-        self._answer_visit(source, visit, vote, held, ())
 
-    # Prepare: promise what is held
-
-    def _prepare(self, source: str, prepare: m.Prepare, now: Moment) -> None:
-        vote, refusals = self._vote(prepare, now)
-        voted = m.Voted(
-            rid=prepare.rid, att=prepare.att, epoch=self.here.epoch, vote=vote, refusals=refusals
-        )
-        self.outbox.send(source, voted)
-
-    def _vote(
-        self, prepare: m.Prepare, now: Moment
-    ) -> tuple[Literal["yes", "no", "stale"], tuple[Refusal, ...]]:
-        stake = self.book.stakes.get(prepare.rid)
-        if stake is None:
-            return "no", (self.here.refusal(RefusalCode.HELD, "the hold has ended"),)
-        if prepare.att <= stake.refused or prepare.att < stake.att:
-            return "stale", ()
-        named = set(prepare.hold_ids)
-        if prepare.att > stake.att or not named <= {claim.hold_id for claim in stake.claims}:
-            return "no", (self.here.refusal(RefusalCode.HELD, "the hold has ended"),)
-        if not stake.has("held"):
-            return ("yes", ()) if stake.has("prepared") or stake.has("locked") else ("stale", ())
-        if are_alternatives([claim for claim in stake.claims if claim.hold_id in named]):
-            detail = "slots of several common starts are alternatives: only one can be promised"
-            return "no", (self.here.refusal(RefusalCode.LIMIT, detail),)
-        refusals = self._why_not_promise(stake, named, now)
-        if refusals:
-            return "no", refusals
-        self.claims.keep_only(stake, named)
-        stake.parts, stake.need = prepare.parts, prepare.need
-        self.claims.promise_held(stake, "prepare", now)
-        return "yes", ()
-
-    # Holds
-
-    def _release(self, rid: str, att: int, hold_ids: tuple[int, ...]) -> None:
-        """Give up these holds, or all when none is named; promises are only decided, not released."""
-        if not hold_ids:
-            self.then.on_attempt_over(rid, att)
-            listed = self._listed.get(rid)
-            if listed is not None and listed.wish.att <= att:
-                self._leave_list(rid)
-        stake = self.book.stakes.get(rid)
-        if stake is None or att < stake.att or not stake.has("held"):
-            return
-        kept = {claim.hold_id for claim in stake.claims} - set(hold_ids)
-        if hold_ids and kept:
-            self.claims.keep_only(stake, kept)
-            return
-        self.claims.end_hold(stake, "release")
-
-    def _renew(self, source: str, renew: m.Renew, now: Moment) -> None:
-        stake = self.book.stakes.get(renew.rid)
-        if stake is not None and renew.att < max(stake.att, stake.refused):
-            seen = max(stake.att, stake.refused)
-            self.outbox.send(source, m.Stale(rid=renew.rid, att=renew.att, seen=seen))
-            return
-        visit = self._visits.get(renew.rid)
-        if visit is not None and visit.answered:
-            visit.asker = source
-            # Its broker has chosen: an agent gives back only what it holds besides.
-            visit.answers_recalls = False
-        holder = self._holders.get(renew.rid)
-        if holder is not None:
-            holder.asker, holder.considered = source, renew.considered
-        until_ms = holder.recall_until_ms if holder is not None else 0
-        alive = {claim.hold_id for claim in stake.claims} if stake is not None else set()
-        if stake is not None and stake.has("held"):
-            hold_ms = min(renew.hold_ms, self._limits.hold_ms_max)
-            self.claims.prolong(stake, now.monotonic_ms + hold_ms)
-        renewed = m.Renewed(
-            rid=renew.rid,
-            att=renew.att,
-            epoch=self.here.epoch,
-            kept=tuple(hold_id for hold_id in renew.hold_ids if hold_id in alive),
-            lost=tuple(hold_id for hold_id in renew.hold_ids if hold_id not in alive),
-            recall_ms=max(until_ms - now.monotonic_ms, 1) if until_ms else 0,
-        )
-        self.outbox.send(source, renewed)
+HANDLERS: Final[Mapping[type[m.Message], Handler]] = {
+    m.Welcome: lambda site, source, welcome, now: site.welcome_and_meet(source, welcome, now),
+    m.Query: lambda site, source, query, now: site.show(source, query, now),
+    m.Visit: lambda site, source, visit, now: site.claim_handler.visit(source, visit, now),
+    m.Dispatch: lambda site, source, visit, now: site.visit_handler.dispatch(source, visit, now),
+    m.Prepare: lambda site, source, prepare, now: site.claim_handler.prepare(source, prepare, now),
+    m.Decide: lambda site, source, decide, now: site.outcomes.decide(source, decide),
+    m.Cancel: lambda site, source, cancel, now: site.outcomes.cancel(source, cancel),
+    m.Forget: lambda site, source, forget, now: site.retention.forget(forget.rid),
+    m.Renew: lambda site, source, renew, now: site.claim_handler.renew(source, renew, now),
+    m.Release: lambda site, source, release, now: site.claim_handler.release(
+        release.rid, release.att, release.hold_ids
+    ),
+    m.Give: lambda site, source, give, now: site.wound_wait.give(give, now),
+    m.Await: lambda site, source, wish, now: site.lists.wait(source, wish, now),
+    m.Outcome: lambda site, source, outcome, now: site.in_doubt.outcome(outcome),
+    m.PeerAsk: lambda site, source, ask, now: site.in_doubt.peer_ask(source, ask),
+    m.PeerSays: lambda site, source, says, now: site.in_doubt.peer_says(source, says),
+    m.Compare: lambda site, source, compare, now: site.comparison.page(source, compare),
+    m.Relock: lambda site, source, relock, now: site.comparison.relock(source, relock),
+    m.Settled: lambda site, source, settled, now: site.recovery.settle(source, now),
+}
+"""Which part takes a message."""

@@ -7,6 +7,7 @@ is promised is decided first, and asked for once it is locked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec import structs
@@ -38,30 +39,23 @@ REGISTER: Final = "register:"
 """Where to send what is for whichever replica looks after a reservation: this, and its register."""
 
 
+@dataclass(eq=False)
 class ReclaimReminders:
     """Reclaims in order of their making, and when the brokers concerned are asked next."""
 
-    def __init__(
-        self,
-        book: SiteBook,
-        outbox: Outbox,
-        retention: Retention,
-        set_aside: SetAside,
-        jitter: Callable[[], float],
-    ) -> None:
-        self._book = book
-        self._outbox = outbox
-        self._retention = retention
-        self._set_aside = set_aside
-        self._jitter = jitter
-        self._reclaims: dict[str, Reclaimed] = {}
-        self._reminders: dict[str, tuple[int, int]] = {}
-        """For each reclaim, when its brokers are asked next (monotonic), and how often they were."""
+    book: SiteBook
+    outbox: Outbox
+    retention: Retention
+    set_aside: SetAside
+    jitter: Callable[[], float]
+    _reclaims: dict[str, Reclaimed] = field(init=False, default_factory=dict)
+    _reminders: dict[str, tuple[int, int]] = field(init=False, default_factory=dict)
+    """For each reclaim, when its brokers are asked next (monotonic), and how often they were."""
 
     def restore(self, reclaims: Iterable[Reclaimed], now: Moment) -> None:
         """Take over `reclaims` as they were stored; a resource that is no longer here has none."""
         for reclaimed in reclaims:
-            if reclaimed.resource in self._book.calendars:
+            if reclaimed.resource in self.book.calendars:
                 self._close_for(reclaimed)
                 self._reminders[reclaimed.key] = (now.monotonic_ms, 0)
 
@@ -87,8 +81,8 @@ class ReclaimReminders:
             body.key, body.resource, body.start, body.end, body.notice_s, now.wall_s, body.reason
         )
         self._close_for(reclaimed)
-        self._book.note_closed((body.resource, body.start, body.end))
-        self._outbox.store(stored_reclaim(reclaimed))
+        self.book.note_closed((body.resource, body.start, body.end))
+        self.outbox.store(stored_reclaim(reclaimed))
         self._ask_back(reclaimed, now, 0)
         return self._view(self._reclaims[body.key])
 
@@ -98,8 +92,8 @@ class ReclaimReminders:
         Raises `NotFound` for a key that stands for none.
         """
         reclaimed = self._reclaims.get(key)
-        if reclaimed is None and self._set_aside.withdraw(key):
-            self._outbox.store(ReclaimDropped(key))
+        if reclaimed is None and self.set_aside.withdraw(key):
+            self.outbox.store(ReclaimDropped(key))
             return calls.ReclaimView(key=key, resource="", start=0, end=0)
         if reclaimed is None:
             raise NotFound(
@@ -109,7 +103,7 @@ class ReclaimReminders:
             )
         view = self._view(reclaimed)
         self._drop_reclaim(reclaimed)
-        self._book.note_freed(((reclaimed.resource, reclaimed.start, reclaimed.end, 1),))
+        self.book.note_freed(((reclaimed.resource, reclaimed.start, reclaimed.end, 1),))
         return view
 
     def views(self) -> tuple[calls.ReclaimView, ...]:
@@ -130,7 +124,7 @@ class ReclaimReminders:
         )
 
     def _check_reclaim(self, body: calls.Reclaim, now: Moment) -> None:
-        if body.resource not in self._book.calendars:
+        if body.resource not in self.book.calendars:
             raise InvalidInput(
                 f"this site has no resource {body.resource}",
                 where="resource",
@@ -158,7 +152,7 @@ class ReclaimReminders:
     def advance(self, now: Moment) -> None:
         for key, (due_ms, count) in list(self._reminders.items()):
             reclaimed = self._reclaims[key]
-            if reclaimed.end < self._retention.over_s(now):
+            if reclaimed.end < self.retention.over_s(now):
                 self._drop_reclaim(reclaimed)
             elif due_ms <= now.monotonic_ms:
                 self._ask_back(reclaimed, now, count)
@@ -178,11 +172,11 @@ class ReclaimReminders:
         if new:
             reclaimed = structs.replace(reclaimed, told=(*reclaimed.told, *new))
             self._reclaims[reclaimed.key] = reclaimed
-            self._outbox.store(stored_reclaim(reclaimed))
+            self.outbox.store(stored_reclaim(reclaimed))
         for stake in asked:
-            self._outbox.send(f"{REGISTER}{stake.register}", _message(stake, reclaimed))
+            self.outbox.send(f"{REGISTER}{stake.register}", _message(stake, reclaimed))
         every_ms = min(REMIND_AFTER_MS << min(count, 8), REMIND_EVERY_MS_MAX)
-        due_ms = now.monotonic_ms + int(every_ms * (1 + 0.2 * self._jitter()))
+        due_ms = now.monotonic_ms + int(every_ms * (1 + 0.2 * self.jitter()))
         self._reminders[reclaimed.key] = (due_ms, count + 1)
 
     def ask_for_locked(self, stake: Stake | None, rid: str, att: int) -> None:
@@ -196,24 +190,24 @@ class ReclaimReminders:
 
     def _standing_there(self, reclaimed: Reclaimed) -> Iterator[Stake]:
         """Every reservation that has a locked slot in what was reclaimed, once, by start."""
-        calendar = self._book.calendars[reclaimed.resource].calendar
+        calendar = self.book.calendars[reclaimed.resource].calendar
         rids = dict.fromkeys(
             booking.reservation
             for booking in calendar.listing(reclaimed.start, reclaimed.end, limits.LISTING_MAX)
             if booking.state == "locked"
         )
-        return (self._book.stakes[rid] for rid in rids)
+        return (self.book.stakes[rid] for rid in rids)
 
     def _close_for(self, reclaimed: Reclaimed) -> None:
         self._reclaims[reclaimed.key] = reclaimed
-        self._book.calendars[reclaimed.resource].rules.blackouts.reclaim(
+        self.book.calendars[reclaimed.resource].rules.blackouts.reclaim(
             reclaimed.key, reclaimed.start, reclaimed.end, reclaimed.reason
         )
 
     def _drop_reclaim(self, reclaimed: Reclaimed) -> None:
         del self._reclaims[reclaimed.key], self._reminders[reclaimed.key]
-        self._book.calendars[reclaimed.resource].rules.blackouts.restore(reclaimed.key)
-        self._outbox.store(ReclaimDropped(reclaimed.key))
+        self.book.calendars[reclaimed.resource].rules.blackouts.restore(reclaimed.key)
+        self.outbox.store(ReclaimDropped(reclaimed.key))
 
 
 def _asked(reclaimed: Reclaimed) -> tuple[str, TimeS, TimeS, int, str]:

@@ -8,6 +8,7 @@ and had locked again what was lost.
 
 from __future__ import annotations
 
+from dataclasses import InitVar, dataclass, field
 from typing import Final
 
 from kalends.contract import messages as m
@@ -27,35 +28,28 @@ FORGOTTEN_TOLD_MAX: Final = 1_000
 """Requests of which brokers are told in a session that they are forgotten: one comparison finds the rest."""
 
 
+@dataclass(eq=False)
 class Recovery:
     """Recognised by what others remember, over when all of them have compared."""
 
-    def __init__(
-        self,
-        here: ThisSite,
-        past: Past,
-        stakes: Stakes,
-        claims: Claims,
-        outbox: Outbox,
-        registers: Registers,
-        *,
-        recovering: bool,
-        now: Moment,
-    ) -> None:
-        self._here = here
-        self._past = past
-        self._stakes = stakes
-        self._claims = claims
-        self._outbox = outbox
-        self._registers = registers
-        self.recovering = recovering
-        """Promises may be forgotten: nothing new is taken."""
-        self._recovers_at_ms: int | None = now.monotonic_ms + RECOVERY_MS_MIN
-        """Not before all brokers may have come (monotonic); None once that is over."""
-        self._settled: set[str] = set()
-        self._accusers: set[str] = set()
-        self._told_forgotten: set[tuple[str, str]] = set()
-        """Sources, and the requests of which each of them was told in its session that they are forgotten."""
+    here: ThisSite
+    past: Past
+    stakes: Stakes
+    claims: Claims
+    outbox: Outbox
+    registers: Registers
+    recovering: bool
+    """Promises may be forgotten: nothing new is taken."""
+    now: InitVar[Moment]
+    _settled: set[str] = field(init=False, default_factory=set)
+    _accusers: set[str] = field(init=False, default_factory=set)
+    _told_forgotten: set[tuple[str, str]] = field(init=False, default_factory=set)
+    """Sources, and the requests of which each of them was told in its session that they are forgotten."""
+    _recovers_at_ms: int | None = field(init=False)
+    """Not before all brokers may have come (monotonic); None once that is over."""
+
+    def __post_init__(self, now: Moment) -> None:
+        self._recovers_at_ms = now.monotonic_ms + RECOVERY_MS_MIN
 
     def next_deadline_ms(self) -> int | None:
         return self._recovers_at_ms
@@ -64,20 +58,20 @@ class Recovery:
         """Answer who has been welcomed: is the past that its register remembers in ours?"""
         register = welcome.register
         self._told_forgotten = {told for told in self._told_forgotten if told[0] != source}
-        known = all(self._past.includes(register, mark, position) for mark in welcome.remembered)
+        known = all(self.past.includes(register, mark, position) for mark in welcome.remembered)
         if not known and register not in self._settled:
             self._fall_behind(register, now)
         behind = self.recovering and register not in self._settled
-        marks = self._registers.marks(register)
-        self._outbox.send(source, m.Known(behind=behind, forgotten=not known, marks=marks))
+        marks = self.registers.marks(register)
+        self.outbox.send(source, m.Known(behind=behind, forgotten=not known, marks=marks))
 
     def tell_forgotten(self, source: str, rid: str) -> None:
         """Ask the broker to compare, once: it was promised, or the register would not have decided so."""
         told = (source, rid)
         if told not in self._told_forgotten and len(self._told_forgotten) < FORGOTTEN_TOLD_MAX:
             self._told_forgotten.add(told)
-            marks = self._registers.marks(self._registers.of(source))
-            self._outbox.send(source, m.Known(behind=True, forgotten=True, marks=marks))
+            marks = self.registers.marks(self.registers.of(source))
+            self.outbox.send(source, m.Known(behind=True, forgotten=True, marks=marks))
 
     def _fall_behind(self, register: str, now: Moment) -> None:
         """Durably: nothing new is taken here until the registers have compared."""
@@ -86,31 +80,31 @@ class Recovery:
             return
         self.recovering = True
         self._recovers_at_ms = now.monotonic_ms + RECOVERY_MS_MIN
-        self._outbox.store(RecoveryChanged(on=True))
-        self._outbox.alarm(
+        self.outbox.store(RecoveryChanged(on=True))
+        self.outbox.alarm(
             "an older image of this site's store was put back: promises are forgotten here"
         )
-        for stake in [each for each in self._stakes.awake() if each.has("held")]:
-            self._claims.end_hold(stake, "expiry")
+        for stake in [each for each in self.stakes.awake() if each.has("held")]:
+            self.claims.end_hold(stake, "expiry")
 
     def refusal(self) -> Refusal | None:
         """Return why nothing new is taken, or None when it is."""
         if self.recovering:
             detail = "what was promised here is compared with the brokers first"
-            return self._here.refusal(RefusalCode.DRAINED, detail)
-        if self._recovers_at_ms is not None and self._registers.missing():
+            return self.here.refusal(RefusalCode.DRAINED, detail)
+        if self._recovers_at_ms is not None and self.registers.missing():
             # One of them may be about to find that we have forgotten what we promised it.
             detail = "the site has just begun, and waits some seconds for its brokers"
-            return self._here.refusal(RefusalCode.DRAINED, detail)
+            return self.here.refusal(RefusalCode.DRAINED, detail)
         return None
 
     def unsettled(self) -> dict[str, int]:
         """The registers that have not compared yet, with the number of reservations they have here."""
-        counts = dict.fromkeys({*self._accusers, *self._registers.welcomed()}, 0)
-        for register, number in self._stakes.registers_at_rest().items():
+        counts = dict.fromkeys({*self._accusers, *self.registers.welcomed()}, 0)
+        for register, number in self.stakes.registers_at_rest().items():
             if register and number:
                 counts[register] = counts.get(register, 0) + number
-        for stake in self._stakes.awake():
+        for stake in self.stakes.awake():
             if stake.register and (stake.has("locked") or stake.has("prepared")):
                 counts[stake.register] = counts.get(stake.register, 0) + 1
         return {register: counts[register] for register in counts if register not in self._settled}
@@ -121,7 +115,7 @@ class Recovery:
 
     def settle(self, source: str, now: Moment) -> None:
         """The register of `source` has compared everything."""
-        self._settled.add(self._registers.of(source))
+        self._settled.add(self.registers.of(source))
         self.advance(now)
 
     def advance(self, now: Moment) -> None:
@@ -133,4 +127,4 @@ class Recovery:
     def _recover(self) -> None:
         if self.recovering:
             self.recovering = False
-            self._outbox.store(RecoveryChanged(on=False))
+            self.outbox.store(RecoveryChanged(on=False))

@@ -108,6 +108,10 @@ class Registers:
         """The register that `source` speaks for; "" while it has not said so."""
         return self._of_source.get(source, "")
 
+    def of_visit(self, source: str, dispatch: m.Dispatch) -> str:
+        """The register of whoever sends `dispatch` from `source`, or has a near site pass it on; or ""."""
+        return self.of(source) or dispatch.register
+
     def secret(self, register: str) -> str:
         """The key that we share with its broker; "" for a register that we do not know."""
         known = self._known.get(register)

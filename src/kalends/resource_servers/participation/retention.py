@@ -16,6 +16,7 @@ was ahead for weeks, it is opened again when the next bound shows it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import InitVar, dataclass, field
 from typing import Final
 
 from kalends.contract import messages as m
@@ -53,49 +54,43 @@ ASK_EVERY_MS_MAX: Final = 86_400_000
 """A broker that is still telling others is asked again after 2, 4, 8 minutes, and at last every day."""
 
 
+@dataclass(eq=False)
 class Retention:
     """How long records are kept, and what has to be asked before they go."""
 
     keep_after_end_s = KEEP_AFTER_END_S
     sure_window_ms = WINDOW_MS
 
-    def __init__(
-        self,
-        here: ThisSite,
-        book: SiteBook,
-        claims: Claims,
-        outbox: Outbox,
-        registers: Registers,
-        jitter: Callable[[], float],
-        *,
-        forgotten: Iterable[str],
-        horizon_s: int,
-        passed: TimePassed,
-        now: Moment,
-    ) -> None:
-        self._here = here
-        self._book = book
-        self._stakes = book.stakes
-        self._claims = claims
-        self._outbox = outbox
-        self._registers = registers
-        self._jitter = jitter
-        self.horizon_s = horizon_s
-        """No claim that ends by then is taken any more (UTC seconds)."""
+    here: ThisSite
+    book: SiteBook
+    claims: Claims
+    outbox: Outbox
+    registers: Registers
+    jitter: Callable[[], float]
+    forgotten: InitVar[Iterable[str]]
+    horizon_s: int
+    """No claim that ends by then is taken any more (UTC seconds)."""
+    passed: InitVar[TimePassed]
+    now: InitVar[Moment]
+    _asked: dict[str, tuple[int, int]] = field(init=False, default_factory=dict)
+    """For commits that may be asked about: when their brokers are asked next, and how often they were."""
+    _clocks_heard: dict[str, int] = field(init=False, default_factory=dict)
+    """For each register what its brokers' clocks are ahead of our monotonic one (milliseconds)."""
+    _lingering: dict[str, None] = field(init=False, default_factory=dict)
+    """Over, and still needed when they were last looked at."""
+    _unlooked: list[str] = field(init=False, default_factory=list)
+    """Those of them that this round of collecting has still to look at."""
+    _asked_now: int = field(init=False, default=0)
+    sure_time: SureTime = field(init=False)
+    _forgettable: set[str] = field(init=False)
+    """Commits that nobody will ask about any more."""
+    _collect_at_ms: int = field(init=False)
+    """When the site goes on collecting, and when it next begins anew (monotonic)."""
+
+    def __post_init__(self, forgotten: Iterable[str], passed: TimePassed, now: Moment) -> None:
         self.sure_time = SureTime(passed, now, window_ms=self.sure_window_ms)
         self._forgettable = set(forgotten)
-        """Commits that nobody will ask about any more."""
-        self._asked: dict[str, tuple[int, int]] = {}
-        """For commits that may be asked about: when their brokers are asked next, and how often they were."""
-        self._clocks_heard: dict[str, int] = {}
-        """For each register what its brokers' clocks are ahead of our monotonic one (milliseconds)."""
         self._collect_at_ms = self._round_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
-        """When the site goes on collecting, and when it next begins anew (monotonic)."""
-        self._lingering: dict[str, None] = {}
-        """Over, and still needed when they were last looked at."""
-        self._unlooked: list[str] = []
-        """Those of them that this round of collecting has still to look at."""
-        self._asked_now = 0
 
     def advance(self, now: Moment) -> None:
         if self._collect_at_ms <= now.monotonic_ms:
@@ -106,7 +101,7 @@ class Retention:
 
     def heard_clock(self, source: str, wall_ms: int, now: Moment) -> None:
         """The broker at `source` says that it is `wall_ms`; its clock is taken to go on from there."""
-        register = self._registers.of(source)
+        register = self.registers.of(source)
         self._clocks_heard.pop(register, None)
         self._clocks_heard[register] = wall_ms - now.monotonic_ms
         if len(self._clocks_heard) > CLOCKS_MAX:
@@ -118,10 +113,10 @@ class Retention:
 
     def forget(self, rid: str) -> None:
         """Durably: a site that has started again need not ask for it."""
-        stake = self._stakes.get(rid)
+        stake = self.book.stakes.get(rid)
         if stake is not None and stake.decided and rid not in self._forgettable:
             self._forgettable.add(rid)
-            self._outbox.store(StakeForgotten(rid))
+            self.outbox.store(StakeForgotten(rid))
 
     def collect(self, now: Moment) -> None:
         """Drop records whose slots ended long ago, after closing that time durably."""
@@ -129,7 +124,7 @@ class Retention:
             self._close_time(self.sure_time.sure_s)
         passed = self.sure_time.to_store()
         if passed is not None:
-            self._outbox.store(passed)
+            self.outbox.store(passed)
         self._look_at_over(self.over_s(now), now)
 
     def _look_at_over(self, limit_s: int, now: Moment) -> None:
@@ -140,11 +135,11 @@ class Retention:
         ended, waiting = [], []
         for rid in dict.fromkeys(self._next_over(limit_s, now)):
             self._lingering.pop(rid, None)
-            stake = self._stakes.peek(rid)
+            stake = self.book.stakes.peek(rid)
             if stake is None:
                 continue
             if stake.ends_at > limit_s:
-                self._stakes.endings.add(rid, stake.ends_at)
+                self.book.stakes.endings.add(rid, stake.ends_at)
                 continue
             if not self._is_needed(stake) and self.is_agreed(stake, now):
                 ended.append(stake)
@@ -153,14 +148,14 @@ class Retention:
             if self._is_untold(stake):
                 waiting.append(stake)
         self.ask_whether_done(waiting, now)
-        more = bool(self._unlooked) or self._stakes.endings.is_due(limit_s)
+        more = bool(self._unlooked) or self.book.stakes.endings.is_due(limit_s)
         soon_ms = now.monotonic_ms + COLLECT_SOME_MS
         self._collect_at_ms = soon_ms if more else self._round_at_ms
         if not ended:
             return
         self._close_time(max(self.horizon_s, *(stake.ends_at for stake in ended)))
         for stake in ended:
-            self._drop_record(self._stakes[stake.rid])
+            self._drop_record(self.book.stakes[stake.rid])
 
     def _next_over(self, limit_s: int, now: Moment) -> list[str]:
         """Whom to look at now: in each round once at those that were needed, then at what is due."""
@@ -169,10 +164,10 @@ class Retention:
             self._unlooked = list(self._lingering)
             self._asked_now = 0
         rids, self._unlooked[-LOOKED_AT_MAX:] = self._unlooked[-LOOKED_AT_MAX:], []
-        return rids + self._stakes.endings.take_due(limit_s, LOOKED_AT_MAX - len(rids))
+        return rids + self.book.stakes.endings.take_due(limit_s, LOOKED_AT_MAX - len(rids))
 
     def _is_needed(self, stake: Stake) -> bool:
-        if stake.has("held") or stake.has("prepared") or self._book.changer_of(stake.rid):
+        if stake.has("held") or stake.has("prepared") or self.book.changer_of(stake.rid):
             return True
         return self._is_untold(stake)
 
@@ -196,12 +191,12 @@ class Retention:
         for stake in due:
             _, count = self._asked_next(stake)
             every_ms = min(COLLECT_EVERY_MS << min(count + 1, 20), ASK_EVERY_MS_MAX)
-            due_ms = now.monotonic_ms + int(every_ms * (1 + 0.2 * self._jitter()))
+            due_ms = now.monotonic_ms + int(every_ms * (1 + 0.2 * self.jitter()))
             self._asked[stake.rid] = (due_ms, count + 1)
             inquire = m.Inquire(
-                rid=stake.rid, att=stake.att, site=self._here.name, secret=stake.secret
+                rid=stake.rid, att=stake.att, site=self.here.name, secret=stake.secret
             )
-            self._outbox.send(stake.coords[count % len(stake.coords)], inquire)
+            self.outbox.send(stake.coords[count % len(stake.coords)], inquire)
 
     def _asked_next(self, stake: Stake) -> tuple[int, int]:
         return self._asked.get(stake.rid, (0, 0))
@@ -209,9 +204,9 @@ class Retention:
     def _close_time(self, horizon_s: int) -> None:
         if horizon_s != self.horizon_s:
             self.horizon_s = horizon_s
-            self._outbox.store(TimeClosed(horizon_s))
+            self.outbox.store(TimeClosed(horizon_s))
 
     def _drop_record(self, stake: Stake) -> None:
-        self._claims.drop(stake)
+        self.claims.drop(stake)
         self._forgettable.discard(stake.rid)
         self._asked.pop(stake.rid, None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
+from kalends.contract import messages as m
 from kalends.core.errors import Refusal
 
 SEQUENCE_BITS: Final = 40
@@ -19,6 +20,25 @@ class ThisSite(NamedTuple):
     def refusal(self, code: str, detail: str) -> Refusal:
         """Return a refusal in the name of the site."""
         return Refusal(where=self.name, code=code, detail=detail)
+
+    def visited(
+        self,
+        visit: m.Visit,
+        *,
+        vote: Literal["yes", "no", "none"] = "none",
+        held: tuple[m.HeldSlot, ...] = (),
+        refusals: tuple[Refusal, ...] = (),
+        ahead: int = -1,
+    ) -> m.Visited:
+        """Return the answer to `visit`."""
+        return m.Visited(
+            rid=visit.rid, att=visit.att, epoch=self.epoch, vote=vote, held=held,
+            refusals=refusals, ahead=ahead,
+        )  # fmt: skip
+
+    def turned_down(self, visit: m.Visit, refusals: tuple[Refusal, ...]) -> m.Visited:
+        """Return the answer to a visit of which nothing is held or promised."""
+        return self.visited(visit, vote="no" if visit.mode == "vote" else "none", refusals=refusals)
 
 
 class FenceNumbers:

@@ -8,7 +8,7 @@ free. A failed run counts for nothing; the site's default chooses instead, and t
 
 from __future__ import annotations
 
-import heapq
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -26,17 +26,30 @@ from kalends.core import limits
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.core.scripts import HeldChoice, RunCode, Stop
-from kalends.resource_servers.participation.agent_holds import Holding
+from kalends.resource_servers.participation.admission import Admission
+from kalends.resource_servers.participation.agent_holds import AgentHolds
+from kalends.resource_servers.participation.agent_recalls import AgentRecalls
 from kalends.resource_servers.participation.agent_visits import (
+    AgentLimits,
     AgentVisit,
+    AgentVisits,
     Choice,
+    ScriptCache,
     received,
     sent_texts,
     silent,
 )
+from kalends.resource_servers.participation.attempts import Attempts
 from kalends.resource_servers.participation.claim_sets import Stake
-from kalends.resource_servers.participation.effects import Relay
+from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claims import Claims
+from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.offer_refusals import why_unoffered
+from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.registers import Registers
+from kalends.resource_servers.participation.room import Room
+from kalends.resource_servers.participation.runs import Runs
+from kalends.resource_servers.participation.this_site import ThisSite
 
 RUN_MS_MAX: Final = 12_000
 """An engine ends every run long before; a visit does not depend on that."""
@@ -54,14 +67,31 @@ EXPLAINED_MAX: Final = 16
 NO_CHOICE: Final = Choice("ok", ())
 
 
-class Visiting(Holding):
-    """What agents choose is held; see `Participant` for what may happen to it then."""
+@dataclass(eq=False)
+class VisitHandler:
+    """What agents choose is held; the claims are then as those of any other visit."""
 
-    def _dispatch(self, source: str, dispatch: m.Dispatch, now: Moment) -> None:
-        if self._stale(source, dispatch.rid, dispatch.att):
+    here: ThisSite
+    book: SiteBook
+    claims: Claims
+    consequences: Consequences
+    attempts: Attempts
+    room: Room
+    admission: Admission
+    visits: AgentVisits
+    runs: Runs
+    recalls: AgentRecalls
+    holds: AgentHolds
+    registers: Registers
+    outbox: Outbox
+    agents: AgentLimits
+    _scripts: ScriptCache = field(init=False, default_factory=ScriptCache)
+
+    def dispatch(self, source: str, dispatch: m.Dispatch, now: Moment) -> None:
+        if self.attempts.is_stale(source, dispatch.rid, dispatch.att):
             return
         stake = self.book.stakes.get(dispatch.rid)
-        visit = self._visits.get(dispatch.rid)
+        visit = self.visits.get(dispatch.rid)
         if visit is not None and visit.att == dispatch.att:
             visit.asker = source
             if visit.answered:
@@ -70,35 +100,21 @@ class Visiting(Holding):
         if stake is not None and stake.att == dispatch.att and stake.claims:
             self.outbox.send(source, self._report_anew(stake, dispatch))
             return
-        self.then.on_attempt_over(dispatch.rid, dispatch.att)
+        self.consequences.on_attempt_over(dispatch.rid, dispatch.att)
         if stake is not None and stake.att < dispatch.att:
             self.claims.supersede(stake, dispatch.att)
             self.claims.clear(stake)
         self._begin(source, dispatch, now)
 
-    def relayed(self, number: int, report: m.SiteReport | None, now: Moment) -> None:
+    def _near_answered(
+        self, visit: AgentVisit, site: str, number: int, report: m.SiteReport | None
+    ) -> None:
         """Take what a near site has answered to a visit that was passed on; None: nothing."""
-        visit, site = self._relays.pop(number, (None, ""))
-        if visit is None:
-            return
         visit.relays.discard(number)
         if report is None or report.site != site:
             report = silent(site, f"it did not answer {self.here.name}")
         visit.near[site] = report
         self._answer_when_whole(visit)
-
-    def _end_overdue(self, now: Moment) -> None:
-        """Runs and near sites whose time is over have failed."""
-        while self._deadlines and self._deadlines[0][0] <= now.monotonic_ms:
-            _, number = heapq.heappop(self._deadlines)
-            self.errand_done(number, Outcome("killed", detail="the run did not end in time"), now)
-            self.relayed(number, None, now)
-
-    def _next_deadline_ms(self) -> int | None:
-        waited = self._deadlines
-        while waited and waited[0][1] not in self._errands and waited[0][1] not in self._relays:
-            heapq.heappop(waited)
-        return waited[0][0] if waited else None
 
     # Beginning: is it welcome, what is the script, who else is to be visited
 
@@ -117,16 +133,16 @@ class Visiting(Holding):
             return
         stops = tuple({stop.site: stop for stop in dispatch.near}.values())
         visit = AgentVisit(msgspec.structs.replace(dispatch, source=script, near=stops), source)
-        self._visits[dispatch.rid] = visit
+        self.visits.begin(visit)
         for stop in visit.dispatch.near:
             self._pass_on(visit, stop, now)
         self._send_agent(visit, now)
 
     def _not_now(self, dispatch: m.Dispatch) -> Refusal | None:
-        if closed := self._closed():
+        if closed := self.admission.closed():
             return closed
-        if self._room_of(dispatch.principal.user) <= 0:
-            return self._refuse_more_holds()
+        if self.admission.room_of(dispatch.principal.user) <= 0:
+            return self.admission.too_many_holds()
         return None
 
     def _turn_away(
@@ -142,21 +158,17 @@ class Visiting(Holding):
         self.outbox.send(source, m.Report(rid=dispatch.rid, att=dispatch.att, sites=(own, *near)))
 
     def _pass_on(self, visit: AgentVisit, stop: Stop, now: Moment) -> None:
-        if stop.site not in self._agents.near:
+        if stop.site not in self.agents.near:
             visit.near[stop.site] = silent(stop.site, f"{self.here.name} passes no visits on to it")
             return
-        number = self.numbers.new()
-        register = self._register_of(visit.asker)
         # What proves us to other sites is not for this one: its broker tells it its own.
         parts = tuple(m.Part(part.site, part.url) for part in visit.dispatch.parts)
         dispatch = msgspec.structs.replace(
-            visit.dispatch, asks=stop.asks, near=(), register=register, way=self.here.name,
-            secret=stop.secret or visit.dispatch.secret, parts=parts,
+            visit.dispatch, asks=stop.asks, near=(), register=self.registers.of(visit.asker),
+            way=self.here.name, secret=stop.secret or visit.dispatch.secret, parts=parts,
         )  # fmt: skip
-        visit.relays.add(number)
-        self._relays[number] = (visit, stop.site)
-        self._remind(number, now, RELAY_MS_MAX)
-        self.outbox.relay(Relay(number, stop.site, dispatch))
+        answered = partial(self._near_answered, visit, stop.site)
+        visit.relays.add(self.runs.pass_on(stop.site, dispatch, now, RELAY_MS_MAX, answered))
 
     # The run
 
@@ -165,14 +177,14 @@ class Visiting(Holding):
         shown = self._look(visit, now)
         if not visit.offers:
             self._conclude(visit, self._nothing_offered(visit, now))
-        elif not self._agents.enabled:
+        elif not self.agents.enabled:
             detail = "the owner of this site runs no agents"
             self._settle(visit, self._by_default(visit, "sandbox-unavailable", detail), now)
-        elif len(self._errands) >= ERRANDS_MAX:
+        elif self.runs.running >= ERRANDS_MAX:
             self._settle(visit, self._by_default(visit, "busy", "too many runs are under way"), now)
         else:
             job = self._choose_job(visit, shown, now)
-            visit.errand = self._set_out(
+            visit.errand = self.runs.set_out(
                 visit.dispatch.rid, job, now, RUN_MS_MAX, partial(self._ran, visit)
             )
             visit.run = str(visit.errand)
@@ -182,9 +194,9 @@ class Visiting(Holding):
         asks, starts = visit.dispatch.asks, visit.dispatch.starts
         first = min(starts.first + ask.offset_s for ask in asks)
         last = max(starts.last + ask.offset_s + ask.length_s for ask in asks)
-        shown = self._look_at(
+        shown = self.room.show(
             visit.dispatch.principal, [ask.resource for ask in asks], first, last, now.wall_s,
-            self._order_of(visit.dispatch.principal, visit.dispatch.stamp, visit.dispatch.rid, asks),
+            self.room.order_of(visit.dispatch.principal, visit.dispatch.stamp, visit.dispatch.rid, asks),
         )  # fmt: skip
         visit.offers = offers(shown, asks, starts, limits.OFFERS_MAX)
         return shown
@@ -194,7 +206,7 @@ class Visiting(Holding):
         user = dispatch.principal.user
         arguments = choose_arguments(
             self.here.name, user, shown, visit.offers, dispatch.asks, dispatch.starts, dispatch.text,
-            dispatch.arguments, dispatch.round, min(self._agents.held_max, self._room_of(user)),
+            dispatch.arguments, dispatch.round, min(self.agents.held_max, self.admission.room_of(user)),
             now.wall_s,
         )  # fmt: skip
         first = min(offer.start for offer in visit.offers)
@@ -224,10 +236,10 @@ class Visiting(Holding):
         self, visit: AgentVisit, choice: Choice, now: Moment, *, may_recall: bool = True
     ) -> None:
         """Hold what is still allowed and free, best first; try again where all of it was taken."""
-        if closed := self._closed():
+        if closed := self.admission.closed():
             self._conclude(visit, self._told(visit, choice, (), (closed,)))
             return
-        held, refusals, taken = self._hold(visit, choice, now)
+        held, refusals, taken = self.holds.hold(visit, choice, now)
         lost = None if held else taken
         if lost is not None and self._try_again(visit, choice, lost, may_recall, now):
             return
@@ -239,7 +251,7 @@ class Visiting(Holding):
         """Everything was taken while the agent ran: ask for it, look again, or choose by default."""
         needs = [(taken.resource, taken.start, taken.end, taken.units)]
         resume = partial(self._settle, visit, choice, may_recall=False)
-        if may_recall and self._recall(visit.dispatch, needs, now, resume):
+        if may_recall and self.recalls.ask(visit.dispatch, needs, now, resume):
             return True
         if choice.code == "ok" and not visit.ran_again:
             visit.ran_again = True
@@ -274,7 +286,7 @@ class Visiting(Holding):
         visit.answered = True
         visit.offers = []
         if not claims:
-            del self._visits[visit.dispatch.rid]
+            self.visits.forget(visit.dispatch.rid)
 
     def _told(
         self, visit: AgentVisit, choice: Choice, held: tuple[HeldChoice, ...],

@@ -8,18 +8,23 @@ number, and who waits on without having seen the last one is told to look.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec import structs
 
+from kalends.calendars import ResourceCalendar
 from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
-from kalends.resource_servers.participation.earmarks import Order, Stretch
-from kalends.resource_servers.participation.waiting_list import Listed, Offer
-from kalends.resource_servers.participation.wound_wait import Lining
+from kalends.resource_servers.participation.attempts import Attempts
+from kalends.resource_servers.participation.earmarks import Keeping, Order, Stretch
+from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.room import Room
+from kalends.resource_servers.participation.this_site import ThisSite
+from kalends.resource_servers.participation.waiting_list import Listed, Offer, WaitingList
 
 LISTED_MS: Final = 60_000
 """Brokers wait again every few seconds; one that is silent for so long is gone."""
@@ -30,36 +35,57 @@ OFFER_MS: Final = 5_000
 LISTED_PER_PRINCIPAL_MAX: Final = 256
 
 
-class Listing(Lining):
-    """The list, from `Await` to the offer, and what is kept for whom it is offered to."""
+@dataclass(eq=False)
+class WaitingLists:
+    """The list, from `Await` to the offer, and what is kept for whom it is offered to.
 
-    def _await(self, source: str, wish: m.Await, now: Moment) -> None:
-        if self._stale(source, wish.rid, wish.att):
+    It reads calendars and changes none; its only effects are messages.
+    """
+
+    here: ThisSite
+    calendars: Mapping[str, ResourceCalendar]
+    room: Room
+    attempts: Attempts
+    offers: Keeping
+    """What is kept for whom it is offered to."""
+    outbox: Outbox
+    listed: WaitingList = field(init=False, default_factory=WaitingList)
+    _declined: list[tuple[Stretch, Order]] = field(init=False, default_factory=list)
+    """Offers that have ended, and whose they were: those behind are next."""
+    _news: int = field(init=False)
+    """The number of the last thing that somebody on the list was told to look into."""
+
+    def __post_init__(self) -> None:
+        self._news = self.here.epoch << 32
+
+    def wait(self, source: str, wish: m.Await, now: Moment) -> None:
+        """Put `wish` on the list, in the place of what its request waited for before."""
+        if self.attempts.is_stale(source, wish.rid, wish.att):
             return
         seen = tuple(want for want in wish.wants if self._may_see(wish.principal, want))
         wish = structs.replace(wish, wants=seen)
-        known = self._listed.get(wish.rid)
+        known = self.listed.get(wish.rid)
         refusal = self._too_many(wish) if known is None else None
         if refusal is not None:
             self.outbox.send(source, m.Locked(rid=wish.rid, att=wish.att, refusals=(refusal,)))
             return
-        order = self._order_of(wish.principal, wish.stamp, wish.rid, seen)
+        order = self.room.order_of(wish.principal, wish.stamp, wish.rid, seen)
         listed = Listed(wish, source, order, now.monotonic_ms + LISTED_MS)
-        late = self._follow(listed, known) if known is not None else []
+        late = self.follow(listed, known) if known is not None else []
         if known is None or not set(wish.wants) <= set(known.wish.wants):
             listed.news = self._next_news(wish)
-        self._listed.put(listed)
+        self.listed.put(listed)
         if listed.offer is not None:
             self._keep_offered(listed)
         told = m.Awaited(
-            rid=wish.rid, att=wish.att, ahead=self._listed.ahead(wish.rid),
+            rid=wish.rid, att=wish.att, ahead=self.listed.ahead(wish.rid),
             fresh=listed.missed, news=listed.news,
         )  # fmt: skip
         self.outbox.send(source, told)
         for freed in late:
             self._offer_to(listed, freed, now)
 
-    def _follow(self, listed: Listed, known: Listed) -> list[Stretch]:
+    def follow(self, listed: Listed, known: Listed) -> list[Stretch]:
         """`listed` in the place of `known`; who has not heard of its offer does not answer it by this.
 
         Returns as `_end_offer`.
@@ -70,6 +96,49 @@ class Listing(Lining):
         listed.offer = known.offer
         return []
 
+    def answered(self, rid: str) -> None:
+        """It has made its choice, or is gone: those behind are offered all that is left."""
+        listed = self.listed.get(rid)
+        if listed is not None:
+            self._declined += [(piece, listed.order) for piece in self._end_offer(listed)]
+
+    def leave(self, rid: str) -> None:
+        if self.listed.get(rid) is not None:
+            self.answered(rid)
+            self.listed.leave(rid)
+
+    def release(self, rid: str, att: int) -> None:
+        """Its broker wants nothing any more that attempt `att` waited for, or one before it."""
+        listed = self.listed.get(rid)
+        if listed is not None and listed.wish.att <= att:
+            self.leave(rid)
+
+    def take_declined(self) -> list[tuple[Stretch, Order]]:
+        """Return what is not offered any more since the last call, and whose it was."""
+        declined, self._declined = self._declined, []
+        return declined
+
+    def offer(
+        self, freed: Iterable[Stretch], declined: Iterable[tuple[Stretch, Order]], now: Moment
+    ) -> None:
+        """Offer each to the first whom it may help; what was declined, to those behind."""
+        for piece in dict.fromkeys(freed):
+            self._offer_next(piece, None, now)
+        for piece, behind in declined:
+            self._offer_next(piece, behind, now)
+
+    def next_deadline_ms(self) -> int | None:
+        return self.listed.next_deadline_ms()
+
+    def secret_of(self, rid: str) -> str | None:
+        listed = self.listed.get(rid)
+        return listed.wish.secret if listed is not None else None
+
+    def check(self) -> None:
+        """Raises `AssertionError` when the indexes disagree."""
+        self.listed.check()
+        self.offers.check()
+
     def _next_news(self, wish: m.Await) -> int:
         """A number that `wish` has not seen: not even at an earlier start of this site."""
         self._news += 1
@@ -78,23 +147,19 @@ class Listing(Lining):
         return self._news
 
     def _may_see(self, principal: Principal, want: m.Want) -> bool:
-        calendar = self.book.calendars.get(want.resource)
+        calendar = self.calendars.get(want.resource)
         return calendar is not None and calendar.visible_to(principal)
 
     def _too_many(self, wish: m.Await) -> Refusal | None:
-        if self._listed.count(wish.principal.user) < LISTED_PER_PRINCIPAL_MAX:
+        if self.listed.count(wish.principal.user) < LISTED_PER_PRINCIPAL_MAX:
             return None
         detail = f"{LISTED_PER_PRINCIPAL_MAX} requests of one user wait for something here already"
         return self.here.refusal(RefusalCode.LIMIT, detail)
 
-    def _offer_freed(self, freed: Iterable[Stretch], now: Moment) -> None:
-        for piece in dict.fromkeys(freed):
-            self._offer_next(piece, None, now)
-
     def _offer_next(self, freed: Stretch, behind: Order | None, now: Moment) -> None:
         """Offer what is free of this to the first behind whom it may help."""
-        for listed in self._listed.after(behind, freed[0]):
-            if self._may_help(listed, freed):
+        for listed in self.listed.after(behind, freed[0]):
+            if self.may_help(listed, freed):
                 self._offer_to(listed, freed, now)
                 return
 
@@ -104,7 +169,7 @@ class Listing(Lining):
         else:
             missed = listed.missed
             listed.news = self._next_news(listed.wish)
-            self._listed.offered(listed, Offer(now.monotonic_ms + OFFER_MS, [freed]))
+            self.listed.offered(listed, Offer(now.monotonic_ms + OFFER_MS, [freed]))
             told = m.Awaited(
                 rid=listed.rid, att=listed.wish.att, offered=(m.Freed(*freed),),
                 fresh=missed, news=listed.news,
@@ -121,9 +186,9 @@ class Listing(Lining):
             for want in listed.windows.get(resource, ())
             if want.start < end and start < want.end
         ]
-        self._offers.keep(listed.rid, listed.order, pieces)
+        self.offers.keep(listed.rid, listed.order, pieces)
 
-    def _may_help(self, listed: Listed, freed: Stretch) -> bool:
+    def may_help(self, listed: Listed, freed: Stretch) -> bool:
         """Whether enough is free for long enough, in part during `freed`, in one of the windows."""
         resource, start, end = freed
         length_s = listed.wish.length_s
@@ -133,7 +198,7 @@ class Listing(Lining):
             first, last = max(want.start, start - length_s), min(want.end, end + length_s)
             if last - first < length_s:
                 continue
-            calendar = self.book.calendars[resource].calendar
+            calendar = self.calendars[resource].calendar
             if calendar.earliest_fit(want.units, length_s, first, last) is not None:
                 return True
         return False
@@ -146,47 +211,16 @@ class Listing(Lining):
         offer = listed.offer
         if offer is None:
             return []
-        self._listed.offered(listed, None)
-        self._offers.drop(listed.rid)
+        self.listed.offered(listed, None)
+        self.offers.drop(listed.rid)
         self._declined += [(piece, listed.order) for piece in offer.freed]
         return offer.late
 
-    def _decline(self, listed: Listed) -> None:
-        """It has made its choice, or is gone: those behind are offered all that is left."""
-        self._declined += [(piece, listed.order) for piece in self._end_offer(listed)]
-
-    def _leave_list(self, rid: str) -> None:
-        listed = self._listed.get(rid)
-        if listed is not None:
-            self._decline(listed)
-            self._listed.leave(rid)
-
-    def _end_waits(self, now: Moment) -> None:
+    def advance(self, now: Moment) -> None:
         """Leases and offers whose time is over."""
-        for listed in self._listed.overdue(now.monotonic_ms):
+        for listed in self.listed.overdue(now.monotonic_ms):
             if listed.lease_ms <= now.monotonic_ms:
-                self._leave_list(listed.rid)
+                self.leave(listed.rid)
                 continue
             for freed in self._end_offer(listed):
                 self._offer_to(listed, freed, now)
-
-    def waiting_here(self) -> list[str]:
-        """The requests that are in line here, or on a waiting list."""
-        return sorted({*(place.rid for place in self._line), *self._listed})
-
-    # The end of every step
-
-    def _find_takers(self, now: Moment) -> None:
-        """Whatever came free, was locked, or is not kept any more in this step finds its next taker."""
-        while True:
-            freed, locked = self.book.take_freed(), self.book.take_locked()
-            declined, self._declined = self._declined, []
-            if not (freed or locked or declined):
-                return
-            if self.recovery.recovering or not (self._listed or self._line):
-                continue
-            self._offer_freed(freed, now)
-            for piece, behind in declined:
-                self._offer_next(piece, behind, now)
-            if self._line:
-                self._serve(now, {*freed, *locked, *(piece for piece, _ in declined)})

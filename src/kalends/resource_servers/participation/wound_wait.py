@@ -10,18 +10,28 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from kalends.calendars import Booking, Calendar
 from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
-from kalends.resource_servers.participation.admission import Taking
-from kalends.resource_servers.participation.agent_recalls import have_room
+from kalends.resource_servers.participation.admission import Admission, ParticipantLimits
 from kalends.resource_servers.participation.claim_sets import Stake
+from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.earmarks import Stretch
 from kalends.resource_servers.participation.occupancy import Piece
-from kalends.resource_servers.participation.wait_queue import Holder, Place, Seniority
+from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.room import Room, have_room
+from kalends.resource_servers.participation.this_site import ThisSite
+from kalends.resource_servers.participation.wait_queue import (
+    Holder,
+    Line,
+    Place,
+    Seniority,
+)
 
 RECALL_MS: Final = 3_000
 """A broker answers a recall within a round trip; this is several of the longest."""
@@ -33,20 +43,33 @@ LEASE_MS: Final = 60_000
 """Brokers repeat a visit that waits every few seconds; one that is silent for so long is gone."""
 
 
-class Lining(Taking):
-    """The line, from the visit that finds no room to its grant."""
+@dataclass(eq=False)
+class WoundWait:
+    """The line, from the visit that finds no room to its grant, and the holders whom it has recalled."""
+
+    here: ThisSite
+    book: SiteBook
+    claims: Claims
+    room: Room
+    line: Line
+    admission: Admission
+    outbox: Outbox
+    limits: ParticipantLimits
+    holders: dict[str, Holder] = field(init=False, default_factory=dict)
+    _recalls: list[tuple[int, str]] = field(init=False, default_factory=list)
+    """Heap of ``(until_ms, rid)``: holds that have been asked back; stale entries do no harm."""
 
     def _why_not_wait(self, visit: m.Visit) -> Refusal | None:
         """Why this visit may not stand in line; as many claims may wait as may be held."""
-        count_max = self._limits.held_per_principal_max
-        if self._line.get(visit.rid) is None and (
-            self._line.count(visit.principal.user) + len(visit.wants) > count_max
+        count_max = self.limits.held_per_principal_max
+        if self.line.get(visit.rid) is None and (
+            self.line.count(visit.principal.user) + len(visit.wants) > count_max
         ):
             detail = f"more than {count_max} claims of one user would wait in line at once"
             return self.here.refusal(RefusalCode.LIMIT, detail)
         return None
 
-    def _stand_in_line(
+    def stand(
         self,
         source: str,
         visit: m.Visit,
@@ -59,13 +82,13 @@ class Lining(Taking):
         """Give `visit` its place in line, and have asked back what younger ones hold."""
         too_many = self._why_not_wait(visit)
         if too_many is not None:
-            self._answer_visit(source, visit, "none", (), (too_many,))
+            self.outbox.send(source, self.here.visited(visit, refusals=(too_many,)))
             return
         place = self._place(source, visit, needs, refusals, now, yielded=yielded)
-        self._line.put(place)
-        self._recall_for(place, now)
-        ahead = self._line.ahead(visit.rid)
-        self._answer_visit(source, visit, "none", (), refusals, ahead=ahead)
+        self.line.put(place)
+        self.recall_for(place, now)
+        ahead = self.line.ahead(visit.rid)
+        self.outbox.send(source, self.here.visited(visit, refusals=refusals, ahead=ahead))
 
     def _place(
         self,
@@ -80,43 +103,44 @@ class Lining(Taking):
         order = (
             (visit.stamp, visit.rid)
             if yielded
-            else self._order_of(visit.principal, visit.stamp, visit.rid, visit.wants)
+            else self.room.order_of(visit.principal, visit.stamp, visit.rid, visit.wants)
         )
         lease_ms = now.monotonic_ms + LEASE_MS
         return Place(visit, asker, order, needs, refusals, lease_ms, yielded)
 
-    def _repeat_wait(self, source: str, place: Place, now: Moment) -> None:
-        self._line.renew(place, source, now.monotonic_ms + LEASE_MS)
-        ahead = self._line.ahead(place.rid)
-        self._answer_visit(source, place.visit, "none", (), place.refusals, ahead=ahead)
+    def repeat(self, source: str, place: Place, now: Moment) -> None:
+        self.line.renew(place, source, now.monotonic_ms + LEASE_MS)
+        ahead = self.line.ahead(place.rid)
+        visited = self.here.visited(place.visit, refusals=place.refusals, ahead=ahead)
+        self.outbox.send(source, visited)
 
-    def _serve(self, now: Moment, times: Collection[Stretch]) -> None:
+    def serve(self, now: Moment, times: Collection[Stretch]) -> None:
         """Grant what has room now, in order; tell those who wait in vain; recall for the others."""
-        for rid in self._line.touching(times):
-            place = self._line.get(rid)
+        for rid in self.line.touching(times):
+            place = self.line.get(rid)
             if place is not None:
                 self._try(place, now)
 
     def _try(self, place: Place, now: Moment) -> None:
         visit = place.visit
-        refusals = self._why_not(place.asker, visit, now)
+        refusals = self.admission.why_not(place.asker, visit, now)
         if not refusals:
             before = self.book.stakes.get(visit.rid)
-            lack = self._take(place.asker, before, visit, now, "queue", "grant")
+            lack = self.admission.take(place.asker, before, visit, now, "queue", "grant")
             if lack is None:
                 self._granted(place)
                 return
             if lack.held:
-                self._recall_for(place, now)
+                self.recall_for(place, now)
                 return
-            refusals = self._no_room(lack, now)
+            refusals = self.admission.no_room(lack, now)
         self._quit_line(visit.rid)
         self.outbox.send(place.asker, m.Locked(rid=visit.rid, att=visit.att, refusals=refusals))
 
     def _granted(self, place: Place) -> None:
         visit = place.visit
-        self._line.leave(visit.rid)
-        self._holders[visit.rid] = Holder(place.asker, visit, visit.considered)
+        self.line.leave(visit.rid)
+        self.held(visit.rid, Holder(place.asker, visit, visit.considered))
         claims = self.book.stakes[visit.rid].claims
         held = tuple(m.HeldSlot(i, claim.hold_id) for i, claim in enumerate(claims))
         grant = m.Grant(rid=visit.rid, att=visit.att, epoch=self.here.epoch, held=held)
@@ -124,38 +148,70 @@ class Lining(Taking):
 
     def _quit_line(self, rid: str) -> None:
         """What was kept for it may suit those behind."""
-        place = self._line.leave(rid)
+        place = self.line.leave(rid)
         if place is not None:
             self.book.note_freed(place.pieces)
 
+    # Who holds
+
+    def held(self, rid: str, holder: Holder) -> None:
+        """`rid` holds something here: `holder` says whom to ask for it."""
+        self.holders[rid] = holder
+
+    def renewed(self, rid: str, asker: str, *, considered: bool) -> int:
+        """Its broker renews what `rid` holds; returns when it is taken back (monotonic), or 0."""
+        holder = self.holders.get(rid)
+        if holder is None:
+            return 0
+        holder.asker, holder.considered = asker, considered
+        return holder.recall_until_ms
+
+    def check(self) -> None:
+        """Raises `AssertionError` when a place or a holder does not go with its claims."""
+        self.line.check()
+        for rid in self.holders:
+            assert self.book.stakes[rid].has("held"), rid
+        for place in self.line:
+            stake = self.book.stakes.get(place.rid)
+            assert stake is None or not stake.claims, f"{place.rid} waits for what it has"
+
+    def att_of(self, rid: str) -> int:
+        """The attempt of `rid` that is in line, or 0."""
+        place = self.line.get(rid)
+        return place.visit.att if place is not None else 0
+
+    def secret_of(self, rid: str) -> str | None:
+        place = self.line.get(rid)
+        return place.visit.secret if place is not None else None
+
     # What ends a wait
 
-    def _end_place(self, rid: str, att: int) -> None:
-        place = self._line.get(rid)
+    def end_place(self, rid: str, att: int) -> None:
+        place = self.line.get(rid)
         if place is not None and place.visit.att <= att:
             self._quit_line(rid)
 
-    def _end_holding(self, stake: Stake | None, rid: str, att: int) -> None:
+    def end_holding(self, stake: Stake | None, rid: str, att: int) -> None:
         if stake is not None and not stake.has("held"):
-            self._forget_holder(stake)
-            self._end_changes(stake.replaces)
+            self.forget_holder(stake)
+            self.end_changes(stake.replaces)
 
-    def _forget_holder(self, stake: Stake) -> None:
-        self._holders.pop(stake.rid, None)
+    def forget_holder(self, stake: Stake) -> None:
+        self.holders.pop(stake.rid, None)
 
-    def _end_changes(self, old: str) -> None:
+    def end_changes(self, old: str) -> None:
         """Who waits to change what may be gone is looked at again, though nothing came free for it."""
-        for place in self._line:
+        for place in self.line:
             if old and place.visit.replaces == old:
                 self.book.note_freed(place.pieces)
 
     # Recalls
 
-    def _recall_for(self, place: Place, now: Moment) -> None:
+    def recall_for(self, place: Place, now: Moment) -> None:
         """Ask back the fewest of the youngest holds that make room for it, and for those older."""
-        needs = [*self._line.senior_pieces(place), *place.pieces]
+        needs = [*self.line.senior_pieces(place), *place.pieces]
         for rid in self._youngest_in_the_way(place.seniority, needs):
-            holder = self._holders[rid]
+            holder = self.holders[rid]
             if holder.recall_until_ms:
                 continue
             left_ms = RECALL_CONSIDERED_MS if holder.considered else RECALL_MS
@@ -170,7 +226,7 @@ class Lining(Taking):
         for resource, start, end, _ in needs:
             for booking in self.book.calendars[resource].calendar.listing(start, end):
                 rid = booking.reservation
-                recallable = booking.state == "held" and rid in self._holders
+                recallable = booking.state == "held" and rid in self.holders
                 if recallable and self._stake_seniority(rid) > seniority:
                     booked.setdefault(rid, set()).add((resource, booking.id))
         if not booked:
@@ -188,16 +244,16 @@ class Lining(Taking):
 
     def _recall_order(self, rid: str) -> tuple[bool, Seniority]:
         """Those asked already first, then the youngest."""
-        return bool(self._holders[rid].recall_until_ms), self._stake_seniority(rid)
+        return bool(self.holders[rid].recall_until_ms), self._stake_seniority(rid)
 
     def _stake_seniority(self, rid: str) -> Seniority:
         return self.book.stakes[rid].stamp, rid
 
-    def _end_recalls(self, now: Moment) -> None:
+    def end_recalls(self, now: Moment) -> None:
         """Take back what has been asked for in vain; its broker is told, and it waits in line."""
         while self._recalls and self._recalls[0][0] <= now.monotonic_ms:
             until_ms, rid = heapq.heappop(self._recalls)
-            holder = self._holders.get(rid)
+            holder = self.holders.get(rid)
             if holder is None or holder.recall_until_ms != until_ms:
                 continue
             stake = self.book.stakes[rid]
@@ -206,7 +262,7 @@ class Lining(Taking):
             self._take_back(stake, "recall-timeout", now)
             self.outbox.send(holder.asker, renewed)
 
-    def _give(self, give: m.Give, now: Moment) -> None:
+    def give(self, give: m.Give, now: Moment) -> None:
         """What was given back goes to those before; the giver stays in line."""
         stake = self.book.stakes.get(give.rid)
         if stake is None or stake.att != give.att or not stake.has("held"):
@@ -217,22 +273,27 @@ class Lining(Taking):
     def _take_back(
         self, stake: Stake, event: Literal["give", "recall-timeout"], now: Moment
     ) -> None:
-        holder = self._holders.pop(stake.rid, None)
+        holder = self.holders.pop(stake.rid, None)
         self.claims.end_hold(stake, event)
         if holder is None or holder.visit is None or not holder.visit.queue:
             return
-        needs = tuple(self.book.needs(self._stake_for(holder.asker, None, holder.visit)))
+        needs = tuple(self.book.needs(self.admission.stake_for(holder.asker, None, holder.visit)))
         refusal = self.here.refusal(RefusalCode.HELD, "an older request has asked for it")
         place = self._place(holder.asker, holder.visit, needs, (refusal,), now, yielded=True)
-        self._line.put(place)
+        self.line.put(place)
 
-    def _next_line_deadline_ms(self) -> int | None:
+    def next_deadline_ms(self) -> int | None:
         times = [self._recalls[0][0]] if self._recalls else []
-        lease_ms = self._line.next_lease_ms()
+        lease_ms = self.line.next_lease_ms()
         return min(times + ([lease_ms] if lease_ms is not None else []), default=None)
 
+    def advance(self, now: Moment) -> None:
+        """End recalls and places whose time is over."""
+        self.end_recalls(now)
+        self._end_leases(now)
+
     def _end_leases(self, now: Moment) -> None:
-        for place in self._line.overdue(now.monotonic_ms):
+        for place in self.line.overdue(now.monotonic_ms):
             self._quit_line(place.rid)
 
 

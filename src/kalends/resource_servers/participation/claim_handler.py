@@ -1,0 +1,179 @@
+"""What brokers ask for without an agent: holds and promises, their renewal and their release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from kalends.contract import messages as m
+from kalends.core.errors import Refusal, RefusalCode
+from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.admission import Admission
+from kalends.resource_servers.participation.agent_recalls import AgentRecalls
+from kalends.resource_servers.participation.agent_visits import AgentVisits
+from kalends.resource_servers.participation.attempts import Attempts
+from kalends.resource_servers.participation.claim_sets import Stake
+from kalends.resource_servers.participation.claims import Claims
+from kalends.resource_servers.participation.claims_at_rest import Stakes
+from kalends.resource_servers.participation.consequences import Consequences
+from kalends.resource_servers.participation.occupancy import are_alternatives
+from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.this_site import ThisSite
+from kalends.resource_servers.participation.wait_queue import Holder
+from kalends.resource_servers.participation.waiting_list_offers import WaitingLists
+from kalends.resource_servers.participation.wound_wait import WoundWait
+
+
+@dataclass(eq=False)
+class ClaimHandler:
+    """Visit, Prepare, Renew and Release; agents' visits have a handler of their own."""
+
+    here: ThisSite
+    stakes: Stakes
+    claims: Claims
+    consequences: Consequences
+    attempts: Attempts
+    admission: Admission
+    visits: AgentVisits
+    recalls: AgentRecalls
+    wound_wait: WoundWait
+    lists: WaitingLists
+    outbox: Outbox
+
+    # Visit: hold, or promise at once
+
+    def visit(self, source: str, visit: m.Visit, now: Moment, *, may_recall: bool = True) -> None:
+        if self.attempts.is_stale(source, visit.rid, visit.att):
+            return
+        stake = self.stakes.get(visit.rid)
+        if stake is not None and stake.att == visit.att and stake.claims:
+            self._repeat_visit(source, stake, visit, now)
+            return
+        if self._waits_for_agents(visit):
+            return
+        place = self.wound_wait.line.get(visit.rid)
+        if place is not None and place.visit.att == visit.att:
+            self.wound_wait.repeat(source, place, now)
+            return
+        self.consequences.on_attempt_over(visit.rid, visit.att)
+        if stake is not None and stake.att < visit.att:
+            self.claims.supersede(stake, visit.att)
+        refusals = self.admission.why_not(source, visit, now)
+        if refusals and stake is not None:
+            self.claims.clear(stake)
+        lack = None
+        if not refusals:
+            lack = self.admission.take(source, stake, visit, now)
+            resume = partial(self.visit, source, visit, may_recall=False)
+            if lack and may_recall and self.recalls.ask(visit, lack.needs, now, resume):
+                return
+        self.lists.answered(visit.rid)
+        if lack is not None:
+            refusals = self.admission.no_room(lack, now)
+        if not refusals:
+            self._accept(source, self.stakes[visit.rid], visit)
+        elif visit.queue and visit.mode == "hold" and lack and lack.held:
+            yielded = place is not None and place.yielded
+            self.wound_wait.stand(source, visit, lack.needs, refusals, now, yielded=yielded)
+        else:
+            self.outbox.send(source, self.here.turned_down(visit, refusals))
+
+    def _waits_for_agents(self, visit: m.Visit) -> bool:
+        """Whether this very visit waits already for what agents may give back."""
+        return self.recalls.att_of(visit.rid) == visit.att and visit.rid not in self.visits
+
+    def _repeat_visit(self, source: str, stake: Stake, visit: m.Visit, now: Moment) -> None:
+        """The answer follows from the state: a vote that found only a hold promises it now."""
+        if stake.has("held") and any(claim.common for claim in stake.claims):
+            detail = "an agent has held other slots for this attempt"
+            refusal = self.here.refusal(RefusalCode.BUSY, detail)
+            self.outbox.send(source, self.here.turned_down(visit, (refusal,)))
+            return
+        if visit.mode == "vote" and stake.has("held"):
+            named = {claim.hold_id for claim in stake.claims}
+            refusals = self.admission.why_not_promise(stake, named, now)
+            if refusals:
+                self.outbox.send(source, self.here.turned_down(visit, refusals))
+                return
+            self.claims.promise_held(stake, "visit-vote", now)
+        self._accept(source, stake, visit)
+
+    def _accept(self, source: str, stake: Stake, visit: m.Visit) -> None:
+        if stake.has("held"):
+            known = self.wound_wait.holders.get(stake.rid)
+            recall_ms = known.recall_until_ms if known is not None else 0
+            self.wound_wait.held(stake.rid, Holder(source, visit, visit.considered, recall_ms))
+        held = tuple(m.HeldSlot(i, claim.hold_id) for i, claim in enumerate(stake.claims))
+        vote: Literal["yes", "none"] = "yes" if stake.has("prepared") else "none"
+        self.outbox.send(source, self.here.visited(visit, vote=vote, held=held))
+
+    # Prepare: promise what is held
+
+    def prepare(self, source: str, prepare: m.Prepare, now: Moment) -> None:
+        vote, refusals = self._vote(prepare, now)
+        voted = m.Voted(
+            rid=prepare.rid, att=prepare.att, epoch=self.here.epoch, vote=vote, refusals=refusals
+        )
+        self.outbox.send(source, voted)
+
+    def _vote(
+        self, prepare: m.Prepare, now: Moment
+    ) -> tuple[Literal["yes", "no", "stale"], tuple[Refusal, ...]]:
+        stake = self.stakes.get(prepare.rid)
+        if stake is None:
+            return "no", (self.here.refusal(RefusalCode.HELD, "the hold has ended"),)
+        if prepare.att <= stake.refused or prepare.att < stake.att:
+            return "stale", ()
+        named = set(prepare.hold_ids)
+        if prepare.att > stake.att or not named <= {claim.hold_id for claim in stake.claims}:
+            return "no", (self.here.refusal(RefusalCode.HELD, "the hold has ended"),)
+        if not stake.has("held"):
+            return ("yes", ()) if stake.has("prepared") or stake.has("locked") else ("stale", ())
+        if are_alternatives([claim for claim in stake.claims if claim.hold_id in named]):
+            detail = "slots of several common starts are alternatives: only one can be promised"
+            return "no", (self.here.refusal(RefusalCode.LIMIT, detail),)
+        refusals = self.admission.why_not_promise(stake, named, now)
+        if refusals:
+            return "no", refusals
+        self.claims.keep_only(stake, named)
+        stake.parts, stake.need = prepare.parts, prepare.need
+        self.claims.promise_held(stake, "prepare", now)
+        return "yes", ()
+
+    # Holds
+
+    def release(self, rid: str, att: int, hold_ids: tuple[int, ...]) -> None:
+        """Give up these holds, or all when none is named; promises are only decided, not released."""
+        if not hold_ids:
+            self.consequences.on_attempt_over(rid, att)
+            self.lists.release(rid, att)
+        stake = self.stakes.get(rid)
+        if stake is None or att < stake.att or not stake.has("held"):
+            return
+        kept = {claim.hold_id for claim in stake.claims} - set(hold_ids)
+        if hold_ids and kept:
+            self.claims.keep_only(stake, kept)
+        else:
+            self.claims.end_hold(stake, "release")
+
+    def renew(self, source: str, renew: m.Renew, now: Moment) -> None:
+        stake = self.stakes.get(renew.rid)
+        if stake is not None and renew.att < max(stake.att, stake.refused):
+            seen = max(stake.att, stake.refused)
+            self.outbox.send(source, m.Stale(rid=renew.rid, att=renew.att, seen=seen))
+            return
+        self.visits.renewed(renew.rid, source)
+        recall_until_ms = self.wound_wait.renewed(renew.rid, source, considered=renew.considered)
+        alive = {claim.hold_id for claim in stake.claims} if stake is not None else set()
+        if stake is not None and stake.has("held"):
+            self.claims.prolong(stake, self.admission.hold_until_ms(renew.hold_ms, now))
+        renewed = m.Renewed(
+            rid=renew.rid,
+            att=renew.att,
+            epoch=self.here.epoch,
+            kept=tuple(hold_id for hold_id in renew.hold_ids if hold_id in alive),
+            lost=tuple(hold_id for hold_id in renew.hold_ids if hold_id not in alive),
+            recall_ms=max(recall_until_ms - now.monotonic_ms, 1) if recall_until_ms else 0,
+        )
+        self.outbox.send(source, renewed)

@@ -1,0 +1,89 @@
+"""What is under way outside of the machine: runs of agents, and visits that were passed on to near sites.
+
+Each has a number by which its end comes back, and a deadline; what has no end by then has failed.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from kalends.agents.runs import Job, Outcome
+from kalends.contract import messages as m
+from kalends.core.intervals import Moment
+from kalends.resource_servers.participation.effects import Errand, Relay
+from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.this_site import FenceNumbers
+
+
+@dataclass(eq=False)
+class Runs:
+    """Runs and relays by number, with what goes on when they end."""
+
+    outbox: Outbox
+    numbers: FenceNumbers
+    _errands: dict[int, Callable[[Outcome, Moment], None]] = field(init=False, default_factory=dict)
+    _relays: dict[int, Callable[[m.SiteReport | None], None]] = field(
+        init=False, default_factory=dict
+    )
+    _deadlines: list[tuple[int, int]] = field(init=False, default_factory=list)
+    """Heap of ``(at_ms, number)``; those that have ended do no harm."""
+
+    @property
+    def running(self) -> int:
+        """How many agents run."""
+        return len(self._errands)
+
+    def set_out(
+        self, rid: str, job: Job, now: Moment, ms_max: int,
+        then: Callable[[int, Outcome, Moment], None],
+    ) -> int:  # fmt: skip
+        """Have `job` run for `rid`; its end, or that of its time, goes to `then` with its number."""
+        number = self.numbers.new()
+        self._errands[number] = lambda outcome, now: then(number, outcome, now)
+        self._end_by(number, now.monotonic_ms + ms_max)
+        self.outbox.run(Errand(number, rid, job))
+        return number
+
+    def pass_on(
+        self, site: str, dispatch: m.Dispatch, now: Moment, ms_max: int,
+        then: Callable[[int, m.SiteReport | None], None],
+    ) -> int:  # fmt: skip
+        """Pass `dispatch` on to `site`; its report, or None, goes to `then` with its number."""
+        number = self.numbers.new()
+        self._relays[number] = lambda report: then(number, report)
+        self._end_by(number, now.monotonic_ms + ms_max)
+        self.outbox.relay(Relay(number, site, dispatch))
+        return number
+
+    def errand_done(self, number: int, outcome: Outcome, now: Moment) -> None:
+        """Take the outcome of a run; one that nobody waits for any more changes nothing."""
+        then = self._errands.pop(number, None)
+        if then is not None:
+            then(outcome, now)
+
+    def relayed(self, number: int, report: m.SiteReport | None) -> None:
+        """Take the report of a near site, or None when there is none."""
+        then = self._relays.pop(number, None)
+        if then is not None:
+            then(report)
+
+    def drop(self, number: int) -> None:
+        """Nobody waits for this end any more."""
+        self._errands.pop(number, None)
+        self._relays.pop(number, None)
+
+    def overdue(self, now_ms: int) -> Iterator[int]:
+        """The numbers whose time is over, one after the other: each may begin others."""
+        while self._deadlines and self._deadlines[0][0] <= now_ms:
+            yield heapq.heappop(self._deadlines)[1]
+
+    def next_deadline_ms(self) -> int | None:
+        waited = self._deadlines
+        while waited and waited[0][1] not in self._errands and waited[0][1] not in self._relays:
+            heapq.heappop(waited)
+        return waited[0][0] if waited else None
+
+    def _end_by(self, number: int, at_ms: int) -> None:
+        heapq.heappush(self._deadlines, (at_ms, number))
