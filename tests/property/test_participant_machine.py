@@ -744,7 +744,7 @@ class Machine(RuleBasedStateMachine):
             self.model.end_run(number, att)
         if known is None or known.state != "held" or att < known.att:
             return
-        if given and not named:
+        if given and (not named or att != known.att):
             return
         left = [
             pair
