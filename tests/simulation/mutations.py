@@ -110,14 +110,6 @@ class ShortPromises(Claims):
         super().promise(stake, event, now)
         self.ends_ms = {**getattr(self, "ends_ms", {}), stake.rid: now.monotonic_ms + 3_000}
 
-    def end_promises(self, now_ms: int) -> None:
-        for rid, end_ms in list(getattr(self, "ends_ms", {}).items()):
-            stake = self.book.stakes.get(rid)
-            if end_ms <= now_ms:
-                del self.ends_ms[rid]
-                if stake is not None and stake.has("prepared"):
-                    self.refuse(stake, stake.att, "abort")
-
 
 class PromisesExpire(Participant):
     """A promise ends three seconds after it was made, as a hold would."""
@@ -125,7 +117,13 @@ class PromisesExpire(Participant):
     claims_type = ShortPromises
 
     def receive(self, source: str, message: m.Message, now: Any) -> None:
-        self.claims.end_promises(now.monotonic_ms)  # type: ignore[attr-defined]
+        ends_ms = getattr(self.claims, "ends_ms", {})
+        for rid, end_ms in list(ends_ms.items()):
+            stake = self.book.stakes.get(rid)
+            if end_ms <= now.monotonic_ms:
+                del ends_ms[rid]
+                if stake is not None and stake.has("prepared"):
+                    self.claims.refuse(stake, stake.att, "abort")
         super().receive(source, message, now)
 
 
