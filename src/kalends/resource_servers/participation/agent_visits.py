@@ -17,7 +17,7 @@ from kalends.core import limits
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.core.scripts import RunCode, script_hash
-from kalends.resource_servers.participation.claim_sets import Claim, Stake
+from kalends.resource_servers.participation.claim_sets import Claim
 from kalends.resource_servers.participation.occupancy import Piece
 from kalends.resource_servers.participation.runs import Runs
 
@@ -152,11 +152,11 @@ class AgentVisits:
             visit.asker = source
             visit.answers_recalls = False
 
-    def forget_answered(self, stake: Stake) -> None:
+    def forget_answered(self, rid: str) -> None:
         """A visit that is answered and holds nothing may be made again."""
-        visit = self._visits.get(stake.rid)
+        visit = self._visits.get(rid)
         if visit is not None and visit.answered:
-            del self._visits[stake.rid]
+            del self._visits[rid]
 
 
 class Blocker(NamedTuple):

@@ -56,7 +56,7 @@ class ClaimHandler:
         if place is not None and place.visit.att == visit.att:
             self.wound_wait.repeat(source, place, now)
             return
-        self.consequences.on_attempt_over(visit.rid, visit.att)
+        self.consequences.attempt_over(visit.rid, visit.att)
         if stake is not None and stake.att < visit.att:
             self.claims.supersede(stake, visit.att)
         refusals = self.admission.why_not(source, visit, now)
@@ -146,7 +146,7 @@ class ClaimHandler:
     def release(self, rid: str, att: int, hold_ids: tuple[int, ...]) -> None:
         """Give up these holds, or all when none is named; promises are only decided, not released."""
         if not hold_ids:
-            self.consequences.on_attempt_over(rid, att)
+            self.consequences.attempt_over(rid, att)
             self.lists.release(rid, att)
         stake = self.stakes.get(rid)
         if stake is None or att < stake.att or not stake.has("held"):

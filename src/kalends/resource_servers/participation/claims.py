@@ -81,7 +81,7 @@ class Claims:
         stake.claims = []
         if not stake.refused:
             del self.book.stakes[stake.rid]
-        self.consequences.on_cleared(stake)
+        self.consequences.cleared(stake.rid)
 
     # Promises
 
@@ -100,7 +100,7 @@ class Claims:
         """Make a promise, durably, of claims that are booked as such."""
         self._move(stake, event)
         self.store(stake, event)
-        self.consequences.on_promised(stake, now)
+        self.consequences.promised(stake, now)
 
     def supersede(self, stake: Stake, att: int) -> None:
         """Void the promise of an earlier attempt: as attempt `att` exists, it can never be committed."""
@@ -111,7 +111,7 @@ class Claims:
             if stake.has("prepared"):
                 self._move(stake, "visit-newer")
                 self.store(stake, "visit-newer")
-        self.consequences.on_superseded(stake)
+        self.consequences.superseded(stake.rid)
 
     def refuse(self, stake: Stake, att: int, event: ClaimEvent) -> None:
         """Refuse attempt `att`, and those before it, durably and for ever."""
@@ -120,7 +120,7 @@ class Claims:
         stake.claims = []
         stake.refused = max(stake.refused, att)
         self.store(stake, event)
-        self.consequences.on_refused(stake, att)
+        self.consequences.refused(stake.rid, att)
 
     # Reservations
 

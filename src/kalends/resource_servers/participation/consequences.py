@@ -9,53 +9,38 @@ that made them, and no announcement comes back to where it began.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Generic, ParamSpec
 
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claim_sets import Stake
 
+P = ParamSpec("P")
+
+
+class Announcement(Generic[P]):
+    """Calls its `listeners` in order."""
+
+    def __init__(self) -> None:
+        self.listeners: tuple[Callable[P, None], ...] = ()
+
+    def __call__(self, *arguments: P.args, **named: P.kwargs) -> None:
+        for hear in self.listeners:
+            hear(*arguments, **named)
+
 
 @dataclass(slots=True)
 class Consequences:
-    """The listeners to each event, in order.
+    """One announcement for each thing that can happen; requests are named by their ids."""
 
-    `committed` also tells of repeats, and of commits that chose nothing here; its stake is None where the
-    site knows nothing of the request. `attempt_over` means all attempts of a request up to a number.
-    `cleared` means that a request claims nothing any more; `cancelled` that a Cancel has been answered.
-    """
-
-    committed: tuple[Callable[[Stake | None, str, int], None], ...] = ()
-    refused: tuple[Callable[[Stake, int], None], ...] = ()
-    superseded: tuple[Callable[[Stake], None], ...] = ()
-    cleared: tuple[Callable[[Stake], None], ...] = ()
-    cancelled: tuple[Callable[[str], None], ...] = ()
-    promised: tuple[Callable[[Stake, Moment], None], ...] = ()
-    attempt_over: tuple[Callable[[str, int], None], ...] = ()
-
-    def on_committed(self, stake: Stake | None, rid: str, att: int) -> None:
-        for hear in self.committed:
-            hear(stake, rid, att)
-
-    def on_refused(self, stake: Stake, att: int) -> None:
-        for hear in self.refused:
-            hear(stake, att)
-
-    def on_superseded(self, stake: Stake) -> None:
-        for hear in self.superseded:
-            hear(stake)
-
-    def on_cleared(self, stake: Stake) -> None:
-        for hear in self.cleared:
-            hear(stake)
-
-    def on_cancelled(self, rid: str) -> None:
-        for hear in self.cancelled:
-            hear(rid)
-
-    def on_promised(self, stake: Stake, now: Moment) -> None:
-        for hear in self.promised:
-            hear(stake, now)
-
-    def on_attempt_over(self, rid: str, att: int) -> None:
-        for hear in self.attempt_over:
-            hear(rid, att)
+    committed: Announcement[[Stake | None, str, int]] = field(default_factory=Announcement)
+    """Also of repeats, and of commits that chose nothing here; the stake is None where nothing is known."""
+    refused: Announcement[[str, int]] = field(default_factory=Announcement)
+    superseded: Announcement[[str]] = field(default_factory=Announcement)
+    cleared: Announcement[[str]] = field(default_factory=Announcement)
+    """The request claims nothing any more."""
+    cancelled: Announcement[[str]] = field(default_factory=Announcement)
+    """A Cancel has been taken, whatever there was to cancel."""
+    promised: Announcement[[Stake, Moment]] = field(default_factory=Announcement)
+    attempt_over: Announcement[[str, int]] = field(default_factory=Announcement)
+    """All attempts of the request up to this number."""

@@ -31,7 +31,7 @@ class OutcomeHandler:
             self.keep_proofs(stake, decide)
             applied = self.commit(stake, decide.rid, decide.att, decide.chosen)
         else:
-            self.consequences.on_attempt_over(decide.rid, decide.att)
+            self.consequences.attempt_over(decide.rid, decide.att)
             applied = self.abort(stake, decide.att)
         if applied:
             self.outbox.send(source, m.Done(rid=decide.rid, att=decide.att, of=decide.outcome))
@@ -53,7 +53,7 @@ class OutcomeHandler:
         """Lock what was chosen here; False (and an alarm) when this site has no such promise."""
         applied = self._lock(stake, rid, att, chosen)
         if applied:
-            self.consequences.on_committed(stake, rid, att)
+            self.consequences.committed(stake, rid, att)
         return applied
 
     def _lock(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
@@ -89,4 +89,4 @@ class OutcomeHandler:
             if stake is not None and stake.has("locked"):
                 self.claims.cancel(stake, cancel.warrant)
             self.outbox.send(source, m.Done(rid=cancel.rid, att=cancel.att, of="cancel"))
-        self.consequences.on_cancelled(cancel.rid)
+        self.consequences.cancelled(cancel.rid)

@@ -188,33 +188,30 @@ class Participant:
 
     def _listen(self, then: Consequences) -> None:
         """Connect the parts to what they have to know, each order with its reason."""
-        then.committed = (
+        then.committed.listeners = (
             # First: it reads the claims as the commit has left them.
             self.reminders.ask_for_locked,
             lambda stake, rid, att: self.in_doubt.forget(rid),
-            lambda stake, rid, att: then.on_attempt_over(rid, att),
+            lambda stake, rid, att: then.attempt_over(rid, att),
             # Looks through the line, which its own place has left by then.
             self.wound_wait.end_holding,
             # Last: what is declined goes to those behind, after what the others have freed.
             lambda stake, rid, att: self.lists.leave(rid),
         )
-        then.refused = (
-            lambda stake, att: self.in_doubt.forget(stake.rid),
-            lambda stake, att: then.on_attempt_over(stake.rid, att),
-            lambda stake, att: self.wound_wait.forget_holder(stake),
+        then.refused.listeners = (
+            lambda rid, att: self.in_doubt.forget(rid),
+            then.attempt_over,
+            lambda rid, att: self.wound_wait.forget_holder(rid),
         )
-        then.superseded = (
-            lambda stake: self.in_doubt.forget(stake.rid),
-            self.wound_wait.forget_holder,
-        )
-        then.cleared = (self.wound_wait.forget_holder, self.agent_visits.forget_answered)
-        then.cancelled = (self.wound_wait.end_changes,)
-        then.promised = (
+        then.superseded.listeners = (self.in_doubt.forget, self.wound_wait.forget_holder)
+        then.cleared.listeners = (self.wound_wait.forget_holder, self.agent_visits.forget_answered)
+        then.cancelled.listeners = (self.wound_wait.end_changes,)
+        then.promised.listeners = (
             # First: a promise is never recalled.
-            lambda stake, now: self.wound_wait.forget_holder(stake),
+            lambda stake, now: self.wound_wait.forget_holder(stake.rid),
             self.in_doubt.promised,
         )
-        then.attempt_over = (
+        then.attempt_over.listeners = (
             # Who waits for agents is not in line yet; runs end before the room that they wait for is freed.
             self.agent_recalls.end,
             self.agent_visits.end,

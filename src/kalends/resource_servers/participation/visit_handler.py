@@ -100,7 +100,7 @@ class VisitHandler:
         if stake is not None and stake.att == dispatch.att and stake.claims:
             self.outbox.send(source, self._report_anew(stake, dispatch))
             return
-        self.consequences.on_attempt_over(dispatch.rid, dispatch.att)
+        self.consequences.attempt_over(dispatch.rid, dispatch.att)
         if stake is not None and stake.att < dispatch.att:
             self.claims.supersede(stake, dispatch.att)
             self.claims.clear(stake)

@@ -193,11 +193,11 @@ class WoundWait:
 
     def end_holding(self, stake: Stake | None, rid: str, att: int) -> None:
         if stake is not None and not stake.has("held"):
-            self.forget_holder(stake)
+            self.forget_holder(rid)
             self.end_changes(stake.replaces)
 
-    def forget_holder(self, stake: Stake) -> None:
-        self.holders.pop(stake.rid, None)
+    def forget_holder(self, rid: str) -> None:
+        self.holders.pop(rid, None)
 
     def end_changes(self, old: str) -> None:
         """Who waits to change what may be gone is looked at again, though nothing came free for it."""

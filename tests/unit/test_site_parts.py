@@ -1,0 +1,203 @@
+"""How the parts of a site go together: who takes a message, who hears of what, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+import pytest
+from tests.protocol_support import (
+    ANN,
+    Site,
+    abort,
+    commit,
+    give,
+    line_up,
+    list_up,
+    lock,
+    peer_says,
+    prepare,
+    release,
+    rid,
+    told,
+    visit,
+    vote,
+    want,
+)
+
+from kalends.contract import messages as m
+from kalends.resource_servers.participation.agent_recalls import AgentRecalls
+from kalends.resource_servers.participation.agent_visits import AgentVisits
+from kalends.resource_servers.participation.claims import Claims
+from kalends.resource_servers.participation.in_doubt import InDoubtResolver
+from kalends.resource_servers.participation.participant import HANDLERS
+from kalends.resource_servers.participation.reclaim_reminders import ReclaimReminders
+from kalends.resource_servers.participation.recovery import Recovery
+from kalends.resource_servers.participation.retention import Retention
+from kalends.resource_servers.participation.runs import Runs
+from kalends.resource_servers.participation.waiting_list_offers import WaitingLists
+from kalends.resource_servers.participation.wound_wait import WoundWait
+
+HOUR = want("one", 0, 60)
+
+LISTENERS: tuple[tuple[type, str], ...] = (
+    (ReclaimReminders, "ask_for_locked"),
+    (InDoubtResolver, "forget"),
+    (InDoubtResolver, "promised"),
+    (AgentRecalls, "end"),
+    (AgentVisits, "end"),
+    (AgentVisits, "forget_answered"),
+    (WoundWait, "end_place"),
+    (WoundWait, "end_holding"),
+    (WoundWait, "end_changes"),
+    (WoundWait, "forget_holder"),
+    (WaitingLists, "leave"),
+)
+
+ATTEMPT_OVER = ["AgentRecalls.end", "AgentVisits.end", "WoundWait.end_place"]
+
+IN_TIME: tuple[tuple[type, str], ...] = (
+    (Claims, "expire"),
+    (Runs, "overdue"),
+    (WoundWait, "advance"),
+    (WaitingLists, "advance"),
+    (ReclaimReminders, "advance"),
+    (Recovery, "advance"),
+    (InDoubtResolver, "advance"),
+    (Retention, "advance"),
+)
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """The calls of some methods, in order, from the moment on that the test says which."""
+
+    def listen_to(methods: tuple[tuple[type, str], ...]) -> list[str]:
+        calls: list[str] = []
+        for part, name in methods:
+            monkeypatch.setattr(part, name, _noted(calls, part, name))
+        return calls
+
+    return listen_to
+
+
+def _noted(calls: list[str], part: type, name: str) -> Callable[..., Any]:
+    method = getattr(part, name)
+
+    def noted(*arguments: Any, **named: Any) -> Any:
+        calls.append(f"{part.__name__}.{name}")
+        return method(*arguments, **named)
+
+    return noted
+
+
+def test_every_message_to_a_site_has_a_part_that_takes_it() -> None:
+    assert HANDLERS.keys() == {*get_args(m.ToSite), *get_args(m.BetweenSites)}
+
+
+def test_what_is_for_a_broker_raises_the_alarm() -> None:
+    effects = Site().receive(m.Done(rid=rid(1), att=1, of="cancel"))
+    assert effects.alarms == ["Done from broker is not for a site"]
+
+
+# Who hears of what
+
+
+def test_who_hears_of_a_commit(heard: Callable[..., list[str]]) -> None:
+    calls = heard(LISTENERS)
+    site = Site()
+    site.receive(vote(1, HOUR))
+    for _ in ("once", "again"):
+        calls.clear()
+        site.receive(commit(1, *site.ids(1)))
+        assert calls == [
+            "ReclaimReminders.ask_for_locked",
+            "InDoubtResolver.forget",
+            *ATTEMPT_OVER,
+            "WoundWait.end_holding",
+            "WoundWait.forget_holder",
+            "WoundWait.end_changes",
+            "WaitingLists.leave",
+        ]
+
+
+def test_who_hears_of_a_refusal_and_of_an_abort(heard: Callable[..., list[str]]) -> None:
+    calls = heard(LISTENERS)
+    site = Site()
+    site.receive(vote(1, HOUR))
+    refused = ["InDoubtResolver.forget", *ATTEMPT_OVER, "WoundWait.forget_holder"]
+    calls.clear()
+    site.receive(abort(1))
+    assert calls == [*ATTEMPT_OVER, *refused]
+    site.receive(vote(2, HOUR))
+    calls.clear()
+    site.receive(peer_says(2, "never"))
+    assert calls == refused
+
+
+def test_who_hears_of_a_promise(heard: Callable[..., list[str]]) -> None:
+    calls = heard(LISTENERS)
+    site = Site()
+    site.receive(visit(1, HOUR))
+    calls.clear()
+    site.receive(prepare(1, *site.ids(1)))
+    assert calls == ["WoundWait.forget_holder", "InDoubtResolver.promised"]
+
+
+def test_who_hears_of_a_higher_attempt_and_of_the_end_of_a_hold(
+    heard: Callable[..., list[str]],
+) -> None:
+    calls = heard(LISTENERS)
+    site = Site()
+    site.receive(visit(1, HOUR))
+    calls.clear()
+    site.receive(visit(1, HOUR, att=2))
+    assert calls == [*ATTEMPT_OVER, "InDoubtResolver.forget", "WoundWait.forget_holder"]
+    calls.clear()
+    site.receive(give(1, *site.ids(1), att=2))
+    assert calls == ["WoundWait.forget_holder", "AgentVisits.forget_answered"]
+
+
+def test_who_hears_of_a_cancel(heard: Callable[..., list[str]]) -> None:
+    calls = heard(LISTENERS)
+    site = Site()
+    lock(site, 1, HOUR)
+    calls.clear()
+    site.receive(m.Cancel(rid=rid(1), att=1))
+    assert calls == ["WoundWait.end_changes"]
+
+
+def test_parts_let_time_pass_in_this_order(heard: Callable[..., list[str]]) -> None:
+    calls = heard(IN_TIME)
+    site = Site()
+    calls.clear()
+    site.advance(10)
+    assert calls == [f"{part.__name__}.{name}" for part, name in IN_TIME]
+
+
+# Who gets what has come free
+
+
+def room_for_one(on_list: int, in_line: int) -> list[m.Message]:
+    """What is sent when the second hour comes free, for which one waits in line and one on a list."""
+    site = Site()
+    lock(site, 90, HOUR)
+    site.receive(visit(91, want("one", 60, 120), principal=ANN))
+    site.receive(list_up(on_list, want("one", 0, 120)))
+    site.receive(line_up(in_line, want("one", 60, 120)))
+    site.participant.take_effects()
+    effects = site.receive(release(91))
+    assert len(effects.sends) == len(told(effects, m.Awaited)) + len(told(effects, m.Grant))
+    return [send.message for send in effects.sends]
+
+
+def test_what_is_offered_to_an_older_request_is_not_granted_to_the_line() -> None:
+    (message,) = room_for_one(on_list=1, in_line=2)
+    assert isinstance(message, m.Awaited)
+    assert message.offered
+
+
+def test_an_older_request_in_line_is_granted_what_a_younger_one_is_offered() -> None:
+    offer, grant = room_for_one(on_list=2, in_line=1)
+    assert isinstance(offer, m.Awaited)
+    assert isinstance(grant, m.Grant)
