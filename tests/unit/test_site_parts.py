@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -26,6 +28,7 @@ from tests.protocol_support import (
 )
 
 from kalends.contract import messages as m
+from kalends.resource_servers import participation
 from kalends.resource_servers.participation.agent_recalls import AgentRecalls
 from kalends.resource_servers.participation.agent_visits import AgentVisits
 from kalends.resource_servers.participation.claims import Claims
@@ -93,6 +96,16 @@ def _noted(calls: list[str], part: type, name: str) -> Callable[..., Any]:
 
 def test_every_message_to_a_site_has_a_part_that_takes_it() -> None:
     assert HANDLERS.keys() == {*get_args(m.ToSite), *get_args(m.BetweenSites)}
+
+
+def test_only_one_part_writes_to_claim_sets_and_their_bookings() -> None:
+    writes = re.compile(
+        r"book\.(occupy|vacate|restate|keep_only|leave|expire)\("
+        r"|stakes\[[^]]+\] = |del .*stakes\[|\bstake\.\w+(, stake\.\w+)* = |\.move\("
+    )
+    parts = Path(participation.__file__).parent.glob("*.py")
+    writers = {each.name for each in parts if writes.search(each.read_text())}
+    assert writers == {"claims.py", "claim_table.py", "claims_at_rest.py"}
 
 
 def test_what_is_for_a_broker_raises_the_alarm() -> None:

@@ -136,9 +136,7 @@ class ClaimHandler:
         refusals = self.admission.why_not_promise(stake, named, now)
         if refusals:
             return "no", refusals
-        self.claims.keep_only(stake, named)
-        stake.parts, stake.need = prepare.parts, prepare.need
-        self.claims.promise_held(stake, "prepare", now)
+        self.claims.prepare(stake, named, prepare, now)
         return "yes", ()
 
     # Holds

@@ -92,6 +92,14 @@ class Claims:
             self.promise(stake, "visit-vote", now)
         return full
 
+    def prepare(
+        self, stake: Stake, named: Collection[int], prepare: m.Prepare, now: Moment
+    ) -> None:
+        """Promise the holds that are `named`, and give up the others."""
+        self.keep_only(stake, named)
+        stake.parts, stake.need = prepare.parts, prepare.need
+        self.promise_held(stake, "prepare", now)
+
     def promise_held(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
         self.book.restate(stake, "prepared", None)
         self.promise(stake, event, now)
