@@ -34,7 +34,7 @@ from kalends.resource_servers.participation.claim_sets import (
     TimeClosed,
     decode_stake,
 )
-from kalends.resource_servers.participation.effects import Effects, Send
+from kalends.resource_servers.participation.effects import ParticipantEffects, Send
 from kalends.resource_servers.participation.ownership import ABOUT_A_REQUEST
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.past import Past, RecoveryChanged
@@ -202,7 +202,7 @@ class Site:
         self.unsent += self._settle().sends
         return result
 
-    def receive(self, message: m.Message, source: str = "") -> Effects:
+    def receive(self, message: m.Message, source: str = "") -> ParticipantEffects:
         """`source` is "broker" unless given; what a peer says comes from where it lives."""
         if not source:
             source = f"http://{message.site}" if isinstance(message, m.PeerSays) else "broker"
@@ -218,7 +218,7 @@ class Site:
         (answer,) = self.answers(message, source)
         return answer
 
-    def advance(self, ms: int) -> Effects:
+    def advance(self, ms: int) -> ParticipantEffects:
         self.ms += ms
         if self.broker_wrong_ms is not None:
             told_ms = T0 * 1_000 + self.ms + self.broker_wrong_ms
@@ -242,7 +242,7 @@ class Site:
         calendar = self.participant.book.calendars[f"{HERE}/{local}"]
         return calendar.free(T0 + DAY + start, T0 + DAY + end)
 
-    def _settle(self) -> Effects:
+    def _settle(self) -> ParticipantEffects:
         effects = self.participant.take_effects()
         self.position = self.participant.position
         for fact in effects.facts:
@@ -422,12 +422,14 @@ def lock(site: Site, number: int, *wants: m.Want, replaces: int | None = None) -
 M = TypeVar("M", bound=m.Message)
 
 
-def told(effects: Effects, kind: type[M]) -> list[M]:
+def told(effects: ParticipantEffects, kind: type[M]) -> list[M]:
     """The messages of one kind that were sent, in order."""
     return [send.message for send in effects.sends if isinstance(send.message, kind)]
 
 
-def about(effects: Effects, kind: type[m.Grant | m.Recall | m.Locked | m.Awaited]) -> list[int]:
+def about(
+    effects: ParticipantEffects, kind: type[m.Grant | m.Recall | m.Locked | m.Awaited]
+) -> list[int]:
     """The numbers of the requests that were told this, in order."""
     numbers = {rid(number): number for number in range(1_000)}
     return [numbers[message.rid] for message in told(effects, kind)]

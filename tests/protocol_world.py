@@ -28,7 +28,7 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decision_record import Registered
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.claim_sets import StakeDropped, StakeStored
-from kalends.resource_servers.participation.effects import Effects
+from kalends.resource_servers.participation.effects import ParticipantEffects
 from kalends.stores.sqlite import register
 from tests.protocol_broker import START, Broker, hello, new_register
 from tests.protocol_support import Site
@@ -213,7 +213,7 @@ class World:
             self.brokers[each.to].receive(each.source, each.message)
             self._settle()
 
-    def _tell_site(self, name: str, effects: Effects) -> None:
+    def _tell_site(self, name: str, effects: ParticipantEffects) -> None:
         for fact in effects.facts:
             if isinstance(fact, StakeStored | StakeDropped):
                 event = fact.event if isinstance(fact, StakeStored) else "dropped"

@@ -13,10 +13,14 @@ from tests.protocol_support import line_up, list_up, rid
 from kalends.broker.planning.in_flight import InFlight, fits, without
 from kalends.calendars import profiles
 from kalends.contract.messages import Want
-from kalends.resource_servers.participation.earmarks import LAST, Keeping, Order
+from kalends.resource_servers.participation.earmarks import LAST, Earmarks, Order
 from kalends.resource_servers.participation.occupancy import Piece, peak_units
-from kalends.resource_servers.participation.wait_queue import Line, Place
-from kalends.resource_servers.participation.waiting_list import Listed, Offer, WaitingList
+from kalends.resource_servers.participation.wait_queue import QueueEntry, WaitQueue
+from kalends.resource_servers.participation.waiting_list import (
+    WaitingList,
+    WaitingListEntry,
+    WaitingListOffer,
+)
 
 SECONDS = range(12)
 NAMES = ("here/one", "there/two")
@@ -188,22 +192,22 @@ class Flights(RuleBasedStateMachine):
 
 
 class Keepings(RuleBasedStateMachine):
-    """`Keeping` and the line built on it against a dict of pieces; leases against another."""
+    """`Earmarks` and the line built on it against a dict of pieces; leases against another."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.line = Line()
+        self.line = WaitQueue()
         self.kept: dict[int, tuple[Order, list[Piece], int]] = {}
 
     @property
-    def keeping(self) -> Keeping:
-        return self.line.keeping
+    def keeping(self) -> Earmarks:
+        return self.line.earmarks
 
     @rule(number=numbers, wanted=some_pieces, start=st.integers(0, 3), lease_ms=st.integers(1, 9))
     def put(self, number: int, wanted: list[Piece], start: int, lease_ms: int) -> None:
         order = (number - start, rid(number))
         visit = line_up(number, *wants_of(wanted))
-        self.line.put(Place(visit, "broker", order, tuple(wanted), (), lease_ms))
+        self.line.put(QueueEntry(visit, "broker", order, tuple(wanted), (), lease_ms))
         self.kept[number] = order, wanted, lease_ms
 
     @rule(number=numbers)
@@ -299,7 +303,7 @@ class Lists(RuleBasedStateMachine):
     @rule(number=numbers, wanted=some_pieces, lease_ms=st.integers(1, 9))
     def put(self, number: int, wanted: list[Piece], lease_ms: int) -> None:
         wish = list_up(number, *wants_of(wanted))
-        self.listed.put(Listed(wish, "broker", (number, rid(number)), lease_ms))
+        self.listed.put(WaitingListEntry(wish, "broker", (number, rid(number)), lease_ms))
         self.known[number] = wanted, lease_ms, 0
 
     @rule(number=numbers, until_ms=st.integers(0, 9))
@@ -307,7 +311,7 @@ class Lists(RuleBasedStateMachine):
         listed = self.listed.get(rid(number))
         assert (listed is None) == (number not in self.known)
         if listed is not None:
-            self.listed.offered(listed, Offer(until_ms, []) if until_ms else None)
+            self.listed.offered(listed, WaitingListOffer(until_ms, []) if until_ms else None)
             self.known[number] = (*self.known[number][:2], until_ms)
 
     @rule(number=numbers)

@@ -30,7 +30,7 @@ from kalends.contract.messages import Want
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
-from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.usage import AT_ONCE, Account
 
 HOUR = 3600
@@ -156,7 +156,7 @@ PRINCIPALS = (ANN, Principal("bob", ("guests",)), Principal("cy", ("guests", "st
 RESOURCES = ("here/pool", "here/single")
 
 
-def book(first_id: int = 1_000_000) -> SiteBook:
+def book(first_id: int = 1_000_000) -> ClaimTable:
     numbers = itertools.count(first_id)
     calendars = {
         name: ResourceCalendar(
@@ -167,7 +167,7 @@ def book(first_id: int = 1_000_000) -> SiteBook:
         )
         for name in RESOURCES
     }
-    return SiteBook(calendars, lambda: next(numbers))
+    return ClaimTable(calendars, lambda: next(numbers))
 
 
 MOVES = {

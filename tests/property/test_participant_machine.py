@@ -46,7 +46,7 @@ from kalends.core.principals import Principal
 from kalends.core.scripts import BLAME, Ask, Starts, Stop
 from kalends.resource_servers.participation.admission import ParticipantLimits
 from kalends.resource_servers.participation.agent_visits import AgentLimits
-from kalends.resource_servers.participation.effects import Effects, Errand, Relay
+from kalends.resource_servers.participation.effects import ParticipantEffects, Relay, RunTask
 from kalends.resource_servers.participation.visit_handler import RELAY_MS_MAX
 
 LIMITS = ParticipantLimits(
@@ -119,7 +119,7 @@ class Run:
     att: int
     message: m.Dispatch
     began_ms: int
-    errand: Errand | None
+    errand: RunTask | None
     relay: Relay | None
     again: bool = False
     held: list[int] | None = None
@@ -224,11 +224,11 @@ class AgentSite(Site):
     def __init__(self) -> None:
         super().__init__(rules=RULES, limits=LIMITS)
 
-    def run_ends(self, number: int, outcome: Outcome) -> Effects:
+    def run_ends(self, number: int, outcome: Outcome) -> ParticipantEffects:
         self.participant.errand_done(number, outcome, self.now)
         return self._settle()
 
-    def near_answers(self, number: int, report: m.SiteReport | None) -> Effects:
+    def near_answers(self, number: int, report: m.SiteReport | None) -> ParticipantEffects:
         self.participant.relayed(number, report, self.now)
         return self._settle()
 
@@ -247,7 +247,7 @@ class Machine(RuleBasedStateMachine):
 
     # Deliveries
 
-    def deliver(self, message: m.Message, source: str = "") -> Effects:
+    def deliver(self, message: m.Message, source: str = "") -> ParticipantEffects:
         first = self.site.receive(message, source)
         again = self.site.receive(message, source)
         # What a site has forgotten it says once a session; all else is said again.
@@ -475,7 +475,7 @@ class Machine(RuleBasedStateMachine):
                 found.append(row)
         return found
 
-    def set_out(self, number: int, effects: Effects) -> None:
+    def set_out(self, number: int, effects: ParticipantEffects) -> None:
         run = self.model.running[number]
         (run.errand,) = effects.errands
         assert shown(run.errand) == self.offers(number, run.message)
@@ -537,7 +537,7 @@ class Machine(RuleBasedStateMachine):
                     taken = True
         return wanted.rows, taken
 
-    def concluded(self, number: int, expected: list[Row], effects: Effects) -> None:
+    def concluded(self, number: int, expected: list[Row], effects: ParticipantEffects) -> None:
         """The site's own part is known; it answers unless a near site has not."""
         run, model = self.model.running[number], self.model
         before = model.known.get(number)
@@ -560,7 +560,7 @@ class Machine(RuleBasedStateMachine):
         else:
             assert not effects.sends
 
-    def answered(self, number: int, effects: Effects) -> None:
+    def answered(self, number: int, effects: ParticipantEffects) -> None:
         run = self.model.running.pop(number)
         (send,) = effects.sends
         assert isinstance(send.message, m.Report)
@@ -908,7 +908,7 @@ class Machine(RuleBasedStateMachine):
                 assert calendar.free(T0 + DAY + at, T0 + DAY + at + 1) == capacity - used
 
 
-def shown(errand: Errand) -> list[Row]:
+def shown(errand: RunTask) -> list[Row]:
     """What the script sees, in order of its ids."""
     return [
         (

@@ -9,7 +9,7 @@ from tests.protocol_support import ANN, resource
 
 from kalends.calendars import Booking
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
-from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claim_table import ClaimTable
 
 CAPACITY = {"here/one": 1, "here/pool": 3}
 END = 16
@@ -51,7 +51,7 @@ def test_one_claim_after_the_other_is_held_where_the_larger_of_all_still_fits(
 ) -> None:
     calendars = {name: resource(name, capacity) for name, capacity in CAPACITY.items()}
     ids = iter(range(1, 10_000))
-    book = SiteBook(calendars, lambda: next(ids))
+    book = ClaimTable(calendars, lambda: next(ids))
     free = {name: [capacity] * END for name, capacity in CAPACITY.items()}
     for name, start, length in others:
         if min(free[name][start : start + length]) > 0:

@@ -34,9 +34,9 @@ from tests.protocol_support import (
 )
 
 from kalends.contract import messages as m
-from kalends.resource_servers.participation.effects import Effects
+from kalends.resource_servers.participation.effects import ParticipantEffects
 from kalends.resource_servers.participation.occupancy import Piece
-from kalends.resource_servers.participation.wait_queue import Place
+from kalends.resource_servers.participation.wait_queue import QueueEntry
 from kalends.resource_servers.participation.waiting_list_offers import LISTED_MS, OFFER_MS
 from kalends.resource_servers.participation.wound_wait import (
     LEASE_MS,
@@ -93,7 +93,7 @@ class Machine(RuleBasedStateMachine):
     def deliver(self, message: m.Message) -> list[m.Message]:
         return self.happens(partial(self.site.receive, message))
 
-    def happens(self, step: Callable[[], Effects]) -> list[m.Message]:
+    def happens(self, step: Callable[[], ParticipantEffects]) -> list[m.Message]:
         offers = self.kept_by_offers()
         before = self.bookings()
         effects = step()
@@ -263,7 +263,7 @@ class Machine(RuleBasedStateMachine):
             due_ms = min(self.site.participant.next_deadline_ms(), end_ms)
             self.happens(partial(self.pass_time, max(due_ms - self.site.ms, 1)))
 
-    def pass_time(self, ms: int) -> Effects:
+    def pass_time(self, ms: int) -> ParticipantEffects:
         now_ms = self.site.ms + ms
         for told in self.told.values():
             if told.state in ("held", "line") and told.until_ms <= now_ms:
@@ -305,10 +305,10 @@ class Machine(RuleBasedStateMachine):
         offers = self.site.participant.lists.offers
         return {each: offers.pieces(each) for each in self.numbers if each in offers}
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[QueueEntry]:
         return sorted(self.site.participant.wound_wait.line, key=lambda place: place.order)
 
-    def lacks(self, place: Place, free: dict[Second, int]) -> bool:
+    def lacks(self, place: QueueEntry, free: dict[Second, int]) -> bool:
         return any(free[second] < units for second, units in seconds(place.pieces))
 
     def nobody_was_passed_over(

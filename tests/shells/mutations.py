@@ -19,7 +19,7 @@ from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.past import Past
 from kalends.resource_servers.participation.recovery import Recovery
 from kalends.resource_servers.participation.registers import Registers
-from kalends.resource_servers.participation.waiting_list import Listed
+from kalends.resource_servers.participation.waiting_list import WaitingListEntry
 from kalends.resource_servers.service import SiteEngine
 from kalends.stores.sqlite import register, sqlite_file
 from kalends.stores.sqlite.group_commit import GroupCommit
@@ -75,7 +75,7 @@ def links_prove_themselves_once() -> None:
 @mutation
 def lists_take_every_word_as_heard() -> None:
     """What a list has told once is not told again, whatever became of the link."""
-    Listed.missed = property(lambda self: False)  # type: ignore[assignment, method-assign]
+    WaitingListEntry.missed = property(lambda self: False)  # type: ignore[assignment, method-assign]
 
 
 @mutation

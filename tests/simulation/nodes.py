@@ -32,7 +32,7 @@ from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.agent_visits import AgentLimits
-from kalends.resource_servers.participation.effects import Effects as SiteEffects
+from kalends.resource_servers.participation.effects import ParticipantEffects as SiteEffects
 from kalends.resource_servers.participation.effects import Send
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.registers import NO_BADGE

@@ -18,7 +18,7 @@ from kalends.resource_servers.participation.admission import (
     ParticipantLimits,
 )
 from kalends.resource_servers.participation.agent_visits import AgentLimits
-from kalends.resource_servers.participation.effects import Effects, Errand
+from kalends.resource_servers.participation.effects import ParticipantEffects, RunTask
 
 SOURCE = "def choose(view, request):\n    return [slot['id'] for slot in view['slots']]\n"
 KIND = SOURCE + "\ndef recall(slot, asker, view):\n    return True\n"
@@ -64,40 +64,40 @@ class AgentSite(Site):
         self.agents = agents or AgentLimits(near=(NEAR,))
         super().__init__(limits=limits, rules=rules)
 
-    def send(self, message: m.Message, source: str = "broker") -> Errand:
+    def send(self, message: m.Message, source: str = "broker") -> RunTask:
         """Deliver what sets out exactly one run."""
         effects = self.receive(message, source)
         assert not effects.sends, effects.sends
         (errand,) = effects.errands
         return errand
 
-    def end(self, errand: Errand | int, outcome: Outcome) -> Effects:
+    def end(self, errand: RunTask | int, outcome: Outcome) -> ParticipantEffects:
         number = errand if isinstance(errand, int) else errand.number
         self.participant.errand_done(number, outcome, self.now)
         return self._settle()
 
-    def choose(self, errand: Errand, answer: Any, **more: Any) -> SiteReport:
+    def choose(self, errand: RunTask, answer: Any, **more: Any) -> SiteReport:
         """The run answers; the site's own report."""
         return own(self.end(errand, Outcome("ok", answer, **more)))
 
-    def fail(self, errand: Errand, code: RunCode) -> SiteReport:
+    def fail(self, errand: RunTask, code: RunCode) -> SiteReport:
         return own(self.end(errand, Outcome(code, detail="as it is", line=3)))
 
     def hold_by_agent(self, message: m.Dispatch, answer: Any) -> SiteReport:
         return self.choose(self.send(message), answer)
 
-    def relayed(self, number: int, report: SiteReport | None) -> Effects:
+    def relayed(self, number: int, report: SiteReport | None) -> ParticipantEffects:
         self.participant.relayed(number, report, self.now)
         return self._settle()
 
 
-def report_in(effects: Effects) -> m.Report:
+def report_in(effects: ParticipantEffects) -> m.Report:
     (send,) = effects.sends
     assert isinstance(send.message, m.Report)
     return send.message
 
 
-def own(effects: Effects) -> SiteReport:
+def own(effects: ParticipantEffects) -> SiteReport:
     first = report_in(effects).sites[0]
     assert first.site == HERE
     return first

@@ -18,7 +18,7 @@ from kalends.core.errors import NotFound, RefusalCode
 from kalends.core.language import parse_request
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.views import look
 from kalends.resource_servers.participation.waiting_list import WaitingList
 from kalends.serving.auth.callers import Caller
@@ -34,7 +34,7 @@ class Site:
     def __init__(self, *infos: ResourceInfo) -> None:
         self.calendars = {info.name: ResourceCalendar(info, open_access()) for info in infos}
         self.ids = itertools.count(1)
-        self.book = SiteBook(self.calendars, lambda: next(self.ids))
+        self.book = ClaimTable(self.calendars, lambda: next(self.ids))
         self.directory = Directory({"lab": "http://lab", "far": "http://far"})
         self.directory.greet(m.Hello(site="lab", epoch=1, resources=infos))
         self.asked: list[m.Query] = []

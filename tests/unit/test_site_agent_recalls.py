@@ -11,7 +11,7 @@ from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
 from kalends.core.scripts import BLAME, HeldChoice
 from kalends.resource_servers.participation.agent_recalls import ASK_AGAIN_MS
-from kalends.resource_servers.participation.effects import Errand
+from kalends.resource_servers.participation.effects import RunTask
 
 YES = Outcome("ok", True)
 NO = Outcome("ok", False)
@@ -25,7 +25,7 @@ def site_with_holder(answer: list[int] | None = None) -> AgentSite:
     return site
 
 
-def recalls_of(site: AgentSite, message: m.Message) -> tuple[Errand, ...]:
+def recalls_of(site: AgentSite, message: m.Message) -> tuple[RunTask, ...]:
     effects = site.receive(message)
     assert not effects.sends
     return tuple(effects.errands)

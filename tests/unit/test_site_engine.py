@@ -18,7 +18,7 @@ from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.core.resources import ResourceInfo
-from kalends.resource_servers.participation.effects import Errand, Relay, Send
+from kalends.resource_servers.participation.effects import Relay, RunTask, Send
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.service import SiteEngine
 from kalends.stores.sqlite.group_commit import Committed, StoreFailed
@@ -37,7 +37,7 @@ class Site:
         self.alarms: list[str] = []
         self.failures: list[StoreFailed] = []
         self.committed: list[Committed] = []
-        self.errands: list[Errand] = []
+        self.errands: list[RunTask] = []
         self.clock_read_by: set[int] = set()
         calendar = ResourceCalendar(ResourceInfo(name="sdsc/sp2", capacity=9), open_access())
         participant = Participant(
@@ -55,7 +55,7 @@ class Site:
         self.clock_read_by.add(threading.get_ident())
         return NOW
 
-    def set_out(self, errands: Sequence[Errand], relays: Sequence[Relay]) -> None:
+    def set_out(self, errands: Sequence[RunTask], relays: Sequence[Relay]) -> None:
         self.errands += errands
 
     def block_disk(self) -> None:

@@ -29,7 +29,7 @@ from tests.protocol_support import (
 from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
 from kalends.resource_servers.participation.admission import ParticipantLimits
-from kalends.resource_servers.participation.effects import Effects
+from kalends.resource_servers.participation.effects import ParticipantEffects
 from kalends.resource_servers.participation.wound_wait import (
     LEASE_MS,
     RECALL_CONSIDERED_MS,
@@ -40,7 +40,7 @@ HOUR = want("one", 0, 60)
 """One unit of an instrument."""
 
 
-def visited(effects: Effects) -> m.Visited:
+def visited(effects: ParticipantEffects) -> m.Visited:
     (answer,) = told(effects, m.Visited)
     return answer
 

@@ -28,7 +28,7 @@ from kalends.calendars import Rule
 from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
 from kalends.resource_servers.participation import waiting_list_offers
-from kalends.resource_servers.participation.effects import Effects
+from kalends.resource_servers.participation.effects import ParticipantEffects
 from kalends.resource_servers.participation.waiting_list_offers import LISTED_MS, OFFER_MS
 
 DAYTIME = want("one", 0, 600)
@@ -36,19 +36,19 @@ HOUR = want("one", 0, 60)
 WHOLE_POOL = want("pool", 0, 600, 3)
 
 
-def awaited(effects: Effects) -> m.Awaited:
+def awaited(effects: ParticipantEffects) -> m.Awaited:
     """The answer to an Await."""
     (answer,) = [each for each in told(effects, m.Awaited) if not each.offered]
     return answer
 
 
-def offered(effects: Effects) -> list[int]:
+def offered(effects: ParticipantEffects) -> list[int]:
     """Who is told that something has come free, in order."""
     each_about = zip(told(effects, m.Awaited), about(effects, m.Awaited), strict=True)
     return [number for each, number in each_about if each.offered]
 
 
-def wait_on(site: Site, number: int, wanted: m.Want = DAYTIME) -> Effects:
+def wait_on(site: Site, number: int, wanted: m.Want = DAYTIME) -> ParticipantEffects:
     """The request of this number has looked into all that it was told, and waits on."""
     listed = site.participant.lists.listed.get(rid(number))
     assert listed is not None

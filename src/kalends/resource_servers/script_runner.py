@@ -12,7 +12,7 @@ from kalends.agents.world.answers import judged
 from kalends.core.intervals import Moment
 from kalends.core.scripts import BLAME, script_hash
 from kalends.resource_servers.metrics import RunMeasures
-from kalends.resource_servers.participation.effects import Errand
+from kalends.resource_servers.participation.effects import RunTask
 from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.logs import Logger
 from kalends.stores.sqlite.runs import RunsStore
@@ -67,7 +67,7 @@ class Running:
         engine, self._engine = self._engine, Unavailable("the site is stopping")
         await engine.close()
 
-    async def run(self, errand: Errand) -> Outcome:
+    async def run(self, errand: RunTask) -> Outcome:
         """Run it to its end, count it, and write it down."""
         outcome = judged(errand.job, await self._engine.run(errand.job))
         self._measures.ended(errand.job.function, outcome)

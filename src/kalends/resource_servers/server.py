@@ -27,7 +27,7 @@ from kalends.resource_servers.metrics import RunMeasures, SiteMeasures, State
 from kalends.resource_servers.near_visits import SOURCE as VISIT_SOURCE
 from kalends.resource_servers.near_visits import VISITS_PATH, NearVisits
 from kalends.resource_servers.operations import SiteOperations
-from kalends.resource_servers.participation.effects import Errand, Relay, Send
+from kalends.resource_servers.participation.effects import Relay, RunTask, Send
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.reclaim_reminders import REGISTER
 from kalends.resource_servers.peer_questions import SOURCE, PeerQuestions
@@ -345,13 +345,13 @@ class SiteServer:
 
     # Agents
 
-    def _set_out(self, errands: Sequence[Errand], relays: Sequence[Relay]) -> None:
+    def _set_out(self, errands: Sequence[RunTask], relays: Sequence[Relay]) -> None:
         for errand in errands:
             self._spawn(self._run(errand))
         for relay in relays:
             self._spawn(self._relay(relay))
 
-    async def _run(self, errand: Errand) -> None:
+    async def _run(self, errand: RunTask) -> None:
         outcome = await self._running.run(errand)
         if self._engine is not None:
             self._engine.errand_done(errand.number, outcome)

@@ -17,7 +17,7 @@ from kalends.contract import messages as m
 from kalends.core.errors import Unavailable
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claim_sets import Fact
-from kalends.resource_servers.participation.effects import Errand, Relay, Send
+from kalends.resource_servers.participation.effects import Relay, RunTask, Send
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.registers import Badge
 from kalends.stores.sqlite.group_commit import Committed, GroupCommit, StoreFailed
@@ -47,7 +47,7 @@ class SiteEngine:
         *,
         moment: Callable[[], Moment],
         deliver: Callable[[Sequence[Send]], None],
-        set_out: Callable[[Sequence[Errand], Sequence[Relay]], None],
+        set_out: Callable[[Sequence[RunTask], Sequence[Relay]], None],
         alarmed: Callable[[str], None],
         failed: Callable[[StoreFailed], None],
         observe: Callable[[Committed], None],

@@ -13,9 +13,9 @@ from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
-from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims import Claims
-from kalends.resource_servers.participation.earmarks import Keeping
+from kalends.resource_servers.participation.earmarks import Earmarks
 from kalends.resource_servers.participation.occupancy import Piece
 from kalends.resource_servers.participation.recovery import Recovery
 from kalends.resource_servers.participation.registers import Registers
@@ -26,7 +26,7 @@ from kalends.resource_servers.participation.transitions import ClaimEvent
 from kalends.resource_servers.participation.unreadable import SetAside
 
 
-class Lack(NamedTuple):
+class NoRoom(NamedTuple):
     """Claims that could not be booked: on `resource` there is no room, together they need `needs`.
 
     `held`: there would be room if nothing but what is locked stood in the way.
@@ -55,10 +55,10 @@ class Admission:
     """What the owner's rules and limits allow, and what there is room for: all wants of a visit, or none."""
 
     here: ThisSite
-    book: SiteBook
+    book: ClaimTable
     claims: Claims
     room: Room
-    in_line: Keeping
+    in_line: Earmarks
     retention: Retention
     recovery: Recovery
     set_aside: SetAside
@@ -144,7 +144,7 @@ class Admission:
 
     def take(
         self, source: str, before: Stake | None, visit: m.Visit, now: Moment, *events: ClaimEvent
-    ) -> Lack | None:
+    ) -> NoRoom | None:
         """Book every want of the visit from `source`, or none: then say what it lacks.
 
         `events` are what new holds go through, "visit-hold" when none is given.
@@ -160,13 +160,13 @@ class Admission:
         if not full:
             return None
         needs = tuple(self.book.needs(stake))
-        lack = Lack(stake.principal, tuple(stake.claims), full, needs, self._held(needs))
+        lack = NoRoom(stake.principal, tuple(stake.claims), full, needs, self._held(needs))
         self.claims.clear(stake)
         return lack
 
     def kept_from(self, stake: Stake) -> str:
         """A resource where what `stake` needs is kept for others before it, or ""."""
-        if not any(self.room.keepings):
+        if not any(self.room.earmarks):
             return ""
         order = (
             self.in_line.order(stake.rid)
@@ -178,7 +178,7 @@ class Admission:
                 return piece[0]
         return ""
 
-    def no_room(self, lack: Lack, now: Moment) -> tuple[Refusal, ...]:
+    def no_room(self, lack: NoRoom, now: Moment) -> tuple[Refusal, ...]:
         """Of the code "held" where waiting may help, else "busy"."""
         refusals = self.book.busy(lack.principal, lack.claims, lack.resource, now.wall_s)
         if not lack.held:

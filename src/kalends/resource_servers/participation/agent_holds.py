@@ -12,9 +12,9 @@ from kalends.core.errors import Refusal
 from kalends.core.intervals import Moment
 from kalends.core.scripts import HeldChoice
 from kalends.resource_servers.participation.admission import Admission
-from kalends.resource_servers.participation.agent_visits import AgentVisit, Choice
+from kalends.resource_servers.participation.agent_visits import AgentVisit, SlotChoice
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
-from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.occupancy import pieces_beyond
 from kalends.resource_servers.participation.registers import Registers
@@ -30,7 +30,7 @@ class AgentHolds:
     `held` is told of every new holder.
     """
 
-    book: SiteBook
+    book: ClaimTable
     claims: Claims
     room: Room
     admission: Admission
@@ -40,7 +40,7 @@ class AgentHolds:
     held: Callable[[str, Holder], None]
 
     def hold(
-        self, visit: AgentVisit, choice: Choice, now: Moment
+        self, visit: AgentVisit, choice: SlotChoice, now: Moment
     ) -> tuple[tuple[HeldChoice, ...], tuple[Refusal, ...], Offer | None]:
         """Hold as many slots of `choice` as may be held together, in its order.
 

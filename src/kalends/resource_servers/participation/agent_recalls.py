@@ -22,11 +22,11 @@ from kalends.resource_servers.participation.agent_visits import (
     AgentVisit,
     AgentVisits,
     Blocker,
-    Waiting,
+    PendingRecall,
     received,
 )
 from kalends.resource_servers.participation.claim_sets import Stake
-from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.occupancy import Piece
 from kalends.resource_servers.participation.outbox import Outbox
@@ -49,14 +49,14 @@ class AgentRecalls:
     """Requests that wait for the agents of younger ones, and the answers of these."""
 
     here: ThisSite
-    book: SiteBook
+    book: ClaimTable
     claims: Claims
     room: Room
     runs: Runs
     visits: AgentVisits
     outbox: Outbox
     held_max: int
-    _waiting: dict[str, Waiting] = field(init=False, default_factory=dict)
+    _waiting: dict[str, PendingRecall] = field(init=False, default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -83,7 +83,7 @@ class AgentRecalls:
         blockers = self._blockers(wanted, needs, now) if self.visits else []
         if not blockers:
             return False
-        waiting = Waiting(wanted.att, {}, [], resume)
+        waiting = PendingRecall(wanted.att, {}, [], resume)
         self._waiting[wanted.rid] = waiting
 
         def then(number: int, outcome: Outcome, now: Moment) -> None:
@@ -96,7 +96,7 @@ class AgentRecalls:
         return True
 
     def _recall_answered(
-        self, rid: str, waiting: Waiting, number: int, outcome: Outcome, now: Moment
+        self, rid: str, waiting: PendingRecall, number: int, outcome: Outcome, now: Moment
     ) -> None:
         blocker = waiting.asked.pop(number)
         if not _gives_back(outcome):

@@ -45,7 +45,7 @@ class AgentLimits(NamedTuple):
 DEFAULT_AGENT_LIMITS: Final = AgentLimits()
 
 
-class Choice(NamedTuple):
+class SlotChoice(NamedTuple):
     """What is to be held, best first; `code` says whether a script chose it, or why not."""
 
     code: RunCode
@@ -168,7 +168,7 @@ class Blocker(NamedTuple):
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingRecall:
     """Attempt `att` of a request that waits: for the runs `asked`; `resume` goes on with it."""
 
     att: int

@@ -37,7 +37,7 @@ from kalends.resource_servers.participation.occupancy import (
 from kalends.resource_servers.participation.usage import Account, Usage
 
 
-class SiteBook:
+class ClaimTable:
     """Stakes by request id, and the calendars they are booked on.
 
     `new_id` gives booking numbers that were never used before at this site (fence numbers).

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claim_sets import Stake, StakeDropped, stored
-from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.outbox import Outbox
 from kalends.resource_servers.participation.transitions import ClaimEvent
@@ -22,7 +22,7 @@ from kalends.resource_servers.participation.transitions import ClaimEvent
 class Claims:
     """The only writer of the claim sets in `book`."""
 
-    book: SiteBook
+    book: ClaimTable
     outbox: Outbox
     consequences: Consequences
 

@@ -13,7 +13,7 @@ from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core import limits
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
-from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.outbox import Outbox
@@ -29,7 +29,7 @@ BLOCKERS_SHOWN: Final = 16
 class Comparison:
     """The site's part of a comparison; the broker's is `reconciliation`."""
 
-    book: SiteBook
+    book: ClaimTable
     claims: Claims
     outcomes: OutcomeHandler
     in_doubt: InDoubtResolver

@@ -23,7 +23,7 @@ LAST: Order = (math.inf, "")
 """After everybody."""
 
 
-class Keeping:
+class Earmarks:
     """What is kept for whom. `pieces` of one request are whole numbers: resource, start, end, units."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ class Send(NamedTuple):
     message: Message
 
 
-class Errand(NamedTuple):
+class RunTask(NamedTuple):
     """Run `job`, and hand its outcome to `Participant.errand_done` with this `number`."""
 
     number: int
@@ -38,7 +38,7 @@ class Relay(NamedTuple):
 
 
 @dataclass(slots=True)
-class Effects:
+class ParticipantEffects:
     """`alarms` are for the operator: something happened that the protocol forbids.
 
     `errands` and `relays` wait for nothing to be stored: what they bring is checked anew.
@@ -47,7 +47,7 @@ class Effects:
     facts: list[Fact] = field(default_factory=list)
     sends: list[Send] = field(default_factory=list)
     alarms: list[str] = field(default_factory=list)
-    errands: list[Errand] = field(default_factory=list)
+    errands: list[RunTask] = field(default_factory=list)
     relays: list[Relay] = field(default_factory=list)
 
     def __bool__(self) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.claim_sets import Fact
-from kalends.resource_servers.participation.effects import Effects, Errand, Relay, Send
+from kalends.resource_servers.participation.effects import ParticipantEffects, Relay, RunTask, Send
 
 
 class Outbox:
     """The effects since they were last taken, in the order in which they were made."""
 
     def __init__(self) -> None:
-        self._effects = Effects()
+        self._effects = ParticipantEffects()
 
     def send(self, to: str, message: m.Message) -> None:
         """Send `message` to a session, by its name, or to a URL."""
@@ -24,13 +24,13 @@ class Outbox:
         """Tell the operator of what the protocol forbids."""
         self._effects.alarms.append(text)
 
-    def run(self, errand: Errand) -> None:
+    def run(self, errand: RunTask) -> None:
         self._effects.errands.append(errand)
 
     def relay(self, relay: Relay) -> None:
         self._effects.relays.append(relay)
 
-    def take(self) -> Effects:
+    def take(self) -> ParticipantEffects:
         """Return all effects since the last call."""
-        taken, self._effects = self._effects, Effects()
+        taken, self._effects = self._effects, ParticipantEffects()
         return taken

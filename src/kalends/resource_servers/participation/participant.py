@@ -1,7 +1,7 @@
 """The site's half of the commit protocol, as a pure state machine.
 
 Messages and the passing of time go in, together with `now`; facts to store, messages to send and
-alarms come out (`Effects`; persist before send). A vote of yes is a promise: it ends only by the
+alarms come out (`ParticipantEffects`; persist before send). A vote of yes is a promise: it ends only by the
 register's outcome (Decide, Outcome), by proof of it (a higher attempt, a locked peer), or by so many
 durable refusals of peers that a commit can never have happened. The rules of each state are in
 `transitions`; what is booked where is `book`'s.
@@ -37,12 +37,12 @@ from kalends.resource_servers.participation.agent_visits import (
 from kalends.resource_servers.participation.attempts import Attempts
 from kalends.resource_servers.participation.claim_handler import ClaimHandler
 from kalends.resource_servers.participation.claim_sets import Stake, StakeDropped, StakeStored
-from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.comparison import Comparison
 from kalends.resource_servers.participation.consequences import Consequences
-from kalends.resource_servers.participation.earmarks import Keeping
-from kalends.resource_servers.participation.effects import Effects
+from kalends.resource_servers.participation.earmarks import Earmarks
+from kalends.resource_servers.participation.effects import ParticipantEffects
 from kalends.resource_servers.participation.in_doubt import InDoubtResolver
 from kalends.resource_servers.participation.outbox import Outbox
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
@@ -64,7 +64,7 @@ from kalends.resource_servers.participation.this_site import FenceNumbers, ThisS
 from kalends.resource_servers.participation.unreadable import SetAside
 from kalends.resource_servers.participation.views import look
 from kalends.resource_servers.participation.visit_handler import VisitHandler
-from kalends.resource_servers.participation.wait_queue import Line
+from kalends.resource_servers.participation.wait_queue import WaitQueue
 from kalends.resource_servers.participation.waiting_list_offers import WaitingLists
 from kalends.resource_servers.participation.wound_wait import WoundWait
 
@@ -129,7 +129,7 @@ class Participant:
         outbox = self.outbox = self.outbox_type()
         known = self.registers = Registers(registers)
 
-        book = self.book = SiteBook(calendars, numbers.new)
+        book = self.book = ClaimTable(calendars, numbers.new)
         claims = self.claims = self.claims_type(book, outbox, then)
         book.restore(stakes)
         self.retention = self.retention_type(
@@ -148,10 +148,10 @@ class Participant:
         )
         self.reminders = ReclaimReminders(book, outbox, self.retention, self.set_aside, jitter)
 
-        line, offers = Line(), Keeping()
-        room = self.room = Room(book.calendars, (line.keeping, offers))
+        line, offers = WaitQueue(), Earmarks()
+        room = self.room = Room(book.calendars, (line.earmarks, offers))
         self.admission = self.admission_type(
-            here, book, claims, room, line.keeping, self.retention, self.recovery, self.set_aside, known,
+            here, book, claims, room, line.earmarks, self.retention, self.recovery, self.set_aside, known,
             numbers, limits,
         )  # fmt: skip
         self.wound_wait = self.wound_wait_type(
@@ -270,7 +270,7 @@ class Participant:
         )
         return min(each for each in times_ms if each is not None)
 
-    def take_effects(self) -> Effects:
+    def take_effects(self) -> ParticipantEffects:
         """All effects since the last call, in order."""
         taken = self.outbox.take()
         if any(isinstance(fact, StakeStored) for fact in taken.facts):
@@ -362,7 +362,7 @@ class Participant:
     def show(self, source: str, query: m.Query, now: Moment) -> None:
         """Answer what is free here."""
         view = look(
-            self.book, query, self.here.epoch, now.wall_s, self.room.keepings, self.lists.listed,
+            self.book, query, self.here.epoch, now.wall_s, self.room.earmarks, self.lists.listed,
             self.registers.of(source),
         )  # fmt: skip
         self.outbox.send(source, view)

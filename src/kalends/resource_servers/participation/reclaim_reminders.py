@@ -19,7 +19,7 @@ from kalends.core import limits
 from kalends.core.errors import InvalidInput, KeyReused, LimitExceeded, NotFound
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claim_sets import Stake
-from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.outbox import Outbox
 from kalends.resource_servers.participation.reclaims import (
     ReclaimDropped,
@@ -43,7 +43,7 @@ REGISTER: Final = "register:"
 class ReclaimReminders:
     """Reclaims in order of their making, and when the brokers concerned are asked next."""
 
-    book: SiteBook
+    book: ClaimTable
     outbox: Outbox
     retention: Retention
     set_aside: SetAside

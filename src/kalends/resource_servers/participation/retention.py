@@ -26,7 +26,7 @@ from kalends.resource_servers.participation.claim_sets import (
     StakeForgotten,
     TimeClosed,
 )
-from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.outbox import Outbox
 from kalends.resource_servers.participation.registers import Registers
@@ -62,7 +62,7 @@ class Retention:
     sure_window_ms = WINDOW_MS
 
     here: ThisSite
-    book: SiteBook
+    book: ClaimTable
     claims: Claims
     outbox: Outbox
     registers: Registers

@@ -18,7 +18,7 @@ from kalends.core.limits import TIME_S_MAX
 from kalends.core.principals import Principal
 from kalends.core.scripts import Ask
 from kalends.resource_servers.participation.claim_sets import Claim
-from kalends.resource_servers.participation.earmarks import Keeping, Order
+from kalends.resource_servers.participation.earmarks import Earmarks, Order
 from kalends.resource_servers.participation.occupancy import Piece
 
 
@@ -27,7 +27,7 @@ class Room:
     """A view of the calendars and of what is kept on them; it changes nothing."""
 
     calendars: Mapping[str, ResourceCalendar]
-    keepings: Sequence[Keeping]
+    earmarks: Sequence[Earmarks]
 
     def order_of(
         self, principal: Principal, stamp: int, rid: str, wanted: Iterable[Claim | m.Want | Ask]
@@ -75,8 +75,8 @@ class Room:
         """Start, end and units of all that is kept there for those before `order`."""
         return [
             (start, end, units)
-            for keeping in self.keepings
-            for _, start, end, units in keeping.before(order, resource)
+            for each in self.earmarks
+            for _, start, end, units in each.before(order, resource)
         ]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from kalends.agents.runs import Job, Outcome
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
-from kalends.resource_servers.participation.effects import Errand, Relay
+from kalends.resource_servers.participation.effects import Relay, RunTask
 from kalends.resource_servers.participation.outbox import Outbox
 from kalends.resource_servers.participation.this_site import FenceNumbers
 
@@ -43,7 +43,7 @@ class Runs:
         number = self.numbers.new()
         self._errands[number] = lambda outcome, now: then(number, outcome, now)
         self._end_by(number, now.monotonic_ms + ms_max)
-        self.outbox.run(Errand(number, rid, job))
+        self.outbox.run(RunTask(number, rid, job))
         return number
 
     def pass_on(

@@ -12,38 +12,38 @@ from kalends.calendars.profiles import Change
 from kalends.contract.messages import FreeSteps, Query, View, Want
 from kalends.core import limits
 from kalends.core.resources import Slot
-from kalends.resource_servers.participation.claim_table import SiteBook
-from kalends.resource_servers.participation.earmarks import LAST, Keeping
+from kalends.resource_servers.participation.claim_table import ClaimTable
+from kalends.resource_servers.participation.earmarks import LAST, Earmarks
 from kalends.resource_servers.participation.waiting_list import WaitingList
 
 
 def look(
-    book: SiteBook,
+    book: ClaimTable,
     query: Query,
     epoch: int,
     wall_s: int,
-    keepings: Sequence[Keeping],
+    earmarks: Sequence[Earmarks],
     listed: WaitingList,
     register: str = "",
 ) -> View:
     """The view of every want of `query`; one that is not visible is as one that does not exist.
 
-    What `keepings` keep for those before the asker is not free; `listed` wait for something to come free.
+    What `earmarks` keep for those before the asker is not free; `listed` wait for something to come free.
     With a `register`, whose broker asks, whose a slot is, is told of its own only.
     """
     with _without(book, query.replaces, query.principal.user, register):
         views = tuple(
-            _look_at(book, query, want, wall_s, keepings, listed, register) for want in query.wants
+            _look_at(book, query, want, wall_s, earmarks, listed, register) for want in query.wants
         )
     return View(query_id=query.query_id, epoch=epoch, views=views)
 
 
 def _look_at(
-    book: SiteBook,
+    book: ClaimTable,
     query: Query,
     want: Want,
     wall_s: int,
-    keepings: Sequence[Keeping],
+    earmarks: Sequence[Earmarks],
     listed: WaitingList,
     register: str,
 ) -> FreeSteps:
@@ -56,7 +56,7 @@ def _look_at(
         return FreeSteps(resource=want.resource, until=want.end, refusal=too_long)
     steps, until = calendar.free_steps(
         query.principal, want.start, want.end, wall_s, limits.VIEW_STEPS_MAX,
-        _changes(calendar, query, want, keepings),
+        _changes(calendar, query, want, earmarks),
     )  # fmt: skip
     slots = (
         calendar.slots(query.principal, want.start, want.end, limits.LISTING_MAX)
@@ -64,7 +64,7 @@ def _look_at(
         else []
     )
     usable = tuple((start, end, units) for start, end, units in steps if units >= want.units)
-    held = query.counting == "all" and _is_held(book, want, keepings)
+    held = query.counting == "all" and _is_held(book, want, earmarks)
     waiting = listed.hoped_for(want.resource, want.start, want.end) if query.detail else ()
     return FreeSteps(
         resource=want.resource, until=until, steps=usable, held=held,
@@ -73,7 +73,7 @@ def _look_at(
     )  # fmt: skip
 
 
-def _told(book: SiteBook, slot: Slot, register: str) -> Slot:
+def _told(book: ClaimTable, slot: Slot, register: str) -> Slot:
     """`slot` as the broker of `register` may see it."""
     stake = book.stakes.peek(slot.reservation)
     if not register or stake is None or stake.register in ("", register):
@@ -81,8 +81,8 @@ def _told(book: SiteBook, slot: Slot, register: str) -> Slot:
     return structs.replace(slot, holder="", reservation="")
 
 
-def _is_held(book: SiteBook, want: Want, keepings: Sequence[Keeping]) -> bool:
-    if any(next(keeping.before(LAST, want.resource), None) for keeping in keepings):
+def _is_held(book: ClaimTable, want: Want, earmarks: Sequence[Earmarks]) -> bool:
+    if any(next(each.before(LAST, want.resource), None) for each in earmarks):
         return True
     totals = book.totals()
     if not (totals["held"] or totals["prepared"]):
@@ -92,7 +92,7 @@ def _is_held(book: SiteBook, want: Want, keepings: Sequence[Keeping]) -> bool:
 
 
 def _changes(
-    calendar: ResourceCalendar, query: Query, want: Want, keepings: Sequence[Keeping]
+    calendar: ResourceCalendar, query: Query, want: Want, earmarks: Sequence[Earmarks]
 ) -> list[Change]:
     """What counts as taken less (for `counting`), and more (kept for others), than what is booked."""
     if query.counting == "all":
@@ -100,8 +100,8 @@ def _changes(
         order = (query.stamp - head_start_ms, "") if query.stamp else LAST
         return [
             (start, end, -units)
-            for keeping in keepings
-            for _, start, end, units in keeping.before(order, want.resource)
+            for each in earmarks
+            for _, start, end, units in each.before(order, want.resource)
         ]
     return [
         (booking.start, booking.end, booking.units)
@@ -111,7 +111,7 @@ def _changes(
 
 
 @contextmanager
-def _without(book: SiteBook, rid: str, user: str, register: str) -> Iterator[None]:
+def _without(book: ClaimTable, rid: str, user: str, register: str) -> Iterator[None]:
     """Look as if the user's own locked `rid` were not booked: the view of a change of it."""
     stake = book.stakes.get(rid)
     if stake is None or not stake.has("locked") or stake.principal.user != user:

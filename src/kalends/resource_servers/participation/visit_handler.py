@@ -33,15 +33,15 @@ from kalends.resource_servers.participation.agent_visits import (
     AgentLimits,
     AgentVisit,
     AgentVisits,
-    Choice,
     ScriptCache,
+    SlotChoice,
     received,
     sent_texts,
     silent,
 )
 from kalends.resource_servers.participation.attempts import Attempts
 from kalends.resource_servers.participation.claim_sets import Stake
-from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.offer_refusals import why_unoffered
@@ -64,7 +64,7 @@ EXPLAINED_MAX: Final = 16
 """Asks of one visit for which a site looks up why it has nothing on offer."""
 
 
-NO_CHOICE: Final = Choice("ok", ())
+NO_CHOICE: Final = SlotChoice("ok", ())
 
 
 @dataclass(eq=False)
@@ -72,7 +72,7 @@ class VisitHandler:
     """What agents choose is held; the claims are then as those of any other visit."""
 
     here: ThisSite
-    book: SiteBook
+    book: ClaimTable
     claims: Claims
     consequences: Consequences
     attempts: Attempts
@@ -220,20 +220,22 @@ class VisitHandler:
         if code == "ok":
             try:
                 slots = chosen(outcome.answer, visit.offers)
-                choice = Choice("ok", slots, sent=sent_texts(outcome.sent))
+                choice = SlotChoice("ok", slots, sent=sent_texts(outcome.sent))
             except BadResult as error:
                 code, detail = "bad-result", error.detail
         if code != "ok":
             choice = self._by_default(visit, code, detail, line)
         self._settle(visit, choice, now)
 
-    def _by_default(self, visit: AgentVisit, code: RunCode, detail: str, line: int = 0) -> Choice:
-        return Choice(code, default.choice(visit.offers), detail, line)
+    def _by_default(
+        self, visit: AgentVisit, code: RunCode, detail: str, line: int = 0
+    ) -> SlotChoice:
+        return SlotChoice(code, default.choice(visit.offers), detail, line)
 
     # Holding what was chosen
 
     def _settle(
-        self, visit: AgentVisit, choice: Choice, now: Moment, *, may_recall: bool = True
+        self, visit: AgentVisit, choice: SlotChoice, now: Moment, *, may_recall: bool = True
     ) -> None:
         """Hold what is still allowed and free, best first; try again where all of it was taken."""
         if closed := self.admission.closed():
@@ -246,7 +248,7 @@ class VisitHandler:
         self._conclude(visit, self._told(visit, choice, held, refusals))
 
     def _try_again(
-        self, visit: AgentVisit, choice: Choice, taken: Offer, may_recall: bool, now: Moment
+        self, visit: AgentVisit, choice: SlotChoice, taken: Offer, may_recall: bool, now: Moment
     ) -> bool:
         """Everything was taken while the agent ran: ask for it, look again, or choose by default."""
         needs = [(taken.resource, taken.start, taken.end, taken.units)]
@@ -262,7 +264,7 @@ class VisitHandler:
         visit.fell_back = True
         if choice.code == "ok":
             detail = "what the agent chose was taken while it ran, twice"
-            choice = Choice("busy", (), detail)
+            choice = SlotChoice("busy", (), detail)
         self._look(visit, now)
         if visit.offers:
             choice = self._by_default(visit, choice.code, choice.detail, choice.line)
@@ -289,7 +291,7 @@ class VisitHandler:
             self.visits.forget(visit.dispatch.rid)
 
     def _told(
-        self, visit: AgentVisit, choice: Choice, held: tuple[HeldChoice, ...],
+        self, visit: AgentVisit, choice: SlotChoice, held: tuple[HeldChoice, ...],
         refusals: tuple[Refusal, ...],
     ) -> m.SiteReport:  # fmt: skip
         """The site's own report."""
@@ -310,7 +312,7 @@ class VisitHandler:
         )
 
     def _nothing_offered(
-        self, visit: AgentVisit, now: Moment, choice: Choice = NO_CHOICE
+        self, visit: AgentVisit, now: Moment, choice: SlotChoice = NO_CHOICE
     ) -> m.SiteReport:
         dispatch = visit.dispatch
         refusals = tuple(
@@ -344,7 +346,7 @@ class VisitHandler:
         return m.Report(rid=dispatch.rid, att=dispatch.att, sites=(own, *near))
 
 
-def _why_nothing(visit: AgentVisit, choice: Choice) -> str:
+def _why_nothing(visit: AgentVisit, choice: SlotChoice) -> str:
     if choice.slots:
         return "all that was chosen has been taken meanwhile"
     return f"the agent chose none of {len(visit.offers)} slots on offer"

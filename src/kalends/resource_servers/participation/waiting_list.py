@@ -1,7 +1,7 @@
 """Waiting lists: requests that hold nothing and want to be told when room comes free in some windows.
 
 What has come free is offered to them one after the other, by their stamps. While it is offered to
-one, it is kept from everybody behind (see `keeping`).
+one, it is kept from everybody behind (see `earmarks`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kalends.resource_servers.participation.earmarks import Order, Stretch
 
 
 @dataclass(slots=True)
-class Offer:
+class WaitingListOffer:
     """What came free, and is offered to one request until `until_ms` (monotonic).
 
     `late` came free after the request had been told, which may have looked before.
@@ -29,14 +29,14 @@ class Offer:
 
 
 @dataclass(slots=True)
-class Listed:
+class WaitingListEntry:
     """One request in the list; `lease_ms` is monotonic."""
 
     wish: m.Await
     asker: str
     order: Order
     lease_ms: int
-    offer: Offer | None = None
+    offer: WaitingListOffer | None = None
     news: int = 0
     """The number of the last thing that it should look into."""
     windows: dict[str, list[m.Want]] = field(init=False, default_factory=dict)
@@ -60,7 +60,7 @@ class WaitingList:
     """All requests in the list, by id and by resource."""
 
     def __init__(self) -> None:
-        self._listed: dict[str, Listed] = {}
+        self._listed: dict[str, WaitingListEntry] = {}
         self._by_resource: dict[str, SortedList] = {}
         self._deadlines = SortedList()
         """``(at_ms, rid)``: the end of the lease, or of the offer, whichever comes first."""
@@ -71,10 +71,10 @@ class WaitingList:
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._listed))
 
-    def get(self, rid: str) -> Listed | None:
+    def get(self, rid: str) -> WaitingListEntry | None:
         return self._listed.get(rid)
 
-    def put(self, listed: Listed) -> None:
+    def put(self, listed: WaitingListEntry) -> None:
         """Take `listed`, instead of what its request had."""
         self.leave(listed.rid)
         self._listed[listed.rid] = listed
@@ -82,7 +82,7 @@ class WaitingList:
         for resource in listed.windows:
             self._by_resource.setdefault(resource, SortedList()).add((listed.order, listed.rid))
 
-    def leave(self, rid: str) -> Listed | None:
+    def leave(self, rid: str) -> WaitingListEntry | None:
         """What `rid` had in the list, and has no more."""
         listed = self._listed.pop(rid, None)
         if listed is None:
@@ -95,13 +95,13 @@ class WaitingList:
                 del self._by_resource[resource]
         return listed
 
-    def offered(self, listed: Listed, offer: Offer | None) -> None:
+    def offered(self, listed: WaitingListEntry, offer: WaitingListOffer | None) -> None:
         """From now on this is offered to `listed`, or nothing."""
         self._deadlines.remove((_deadline_ms(listed), listed.rid))
         listed.offer = offer
         self._deadlines.add((_deadline_ms(listed), listed.rid))
 
-    def after(self, order: Order | None, resource: str) -> Iterator[Listed]:
+    def after(self, order: Order | None, resource: str) -> Iterator[WaitingListEntry]:
         """Those who wait for something on `resource`, behind `order` (None: all), in order."""
         for other, rid in list(self._by_resource.get(resource, ())):
             if order is None or other > order:
@@ -131,7 +131,7 @@ class WaitingList:
             and start < want.end
         ]
 
-    def overdue(self, now_ms: int) -> list[Listed]:
+    def overdue(self, now_ms: int) -> list[WaitingListEntry]:
         """Those whose lease, or offer, has ended by now."""
         due = takewhile(lambda each: each[0] <= now_ms, self._deadlines)
         return [self._listed[rid] for _, rid in due]
@@ -157,7 +157,7 @@ class WaitingList:
         }
 
 
-def _deadline_ms(listed: Listed) -> int:
+def _deadline_ms(listed: WaitingListEntry) -> int:
     return min(listed.lease_ms, listed.offer.until_ms) if listed.offer else listed.lease_ms
 
 

@@ -20,11 +20,15 @@ from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
 from kalends.resource_servers.participation.attempts import Attempts
-from kalends.resource_servers.participation.earmarks import Keeping, Order, Stretch
+from kalends.resource_servers.participation.earmarks import Earmarks, Order, Stretch
 from kalends.resource_servers.participation.outbox import Outbox
 from kalends.resource_servers.participation.room import Room
 from kalends.resource_servers.participation.this_site import ThisSite
-from kalends.resource_servers.participation.waiting_list import Listed, Offer, WaitingList
+from kalends.resource_servers.participation.waiting_list import (
+    WaitingList,
+    WaitingListEntry,
+    WaitingListOffer,
+)
 
 LISTED_MS: Final = 60_000
 """Brokers wait again every few seconds; one that is silent for so long is gone."""
@@ -46,7 +50,7 @@ class WaitingLists:
     calendars: Mapping[str, ResourceCalendar]
     room: Room
     attempts: Attempts
-    offers: Keeping
+    offers: Earmarks
     """What is kept for whom it is offered to."""
     outbox: Outbox
     listed: WaitingList = field(init=False, default_factory=WaitingList)
@@ -70,7 +74,7 @@ class WaitingLists:
             self.outbox.send(source, m.Locked(rid=wish.rid, att=wish.att, refusals=(refusal,)))
             return
         order = self.room.order_of(wish.principal, wish.stamp, wish.rid, seen)
-        listed = Listed(wish, source, order, now.monotonic_ms + LISTED_MS)
+        listed = WaitingListEntry(wish, source, order, now.monotonic_ms + LISTED_MS)
         late = self.follow(listed, known) if known is not None else []
         if known is None or not set(wish.wants) <= set(known.wish.wants):
             listed.news = self._next_news(wish)
@@ -85,7 +89,7 @@ class WaitingLists:
         for freed in late:
             self._offer_to(listed, freed, now)
 
-    def follow(self, listed: Listed, known: Listed) -> list[Stretch]:
+    def follow(self, listed: WaitingListEntry, known: WaitingListEntry) -> list[Stretch]:
         """`listed` in the place of `known`; who has not heard of its offer does not answer it by this.
 
         Returns as `_end_offer`.
@@ -163,13 +167,13 @@ class WaitingLists:
                 self._offer_to(listed, freed, now)
                 return
 
-    def _offer_to(self, listed: Listed, freed: Stretch, now: Moment) -> None:
+    def _offer_to(self, listed: WaitingListEntry, freed: Stretch, now: Moment) -> None:
         if listed.offer is not None:
             listed.offer.late.append(freed)
         else:
             missed = listed.missed
             listed.news = self._next_news(listed.wish)
-            self.listed.offered(listed, Offer(now.monotonic_ms + OFFER_MS, [freed]))
+            self.listed.offered(listed, WaitingListOffer(now.monotonic_ms + OFFER_MS, [freed]))
             told = m.Awaited(
                 rid=listed.rid, att=listed.wish.att, offered=(m.Freed(*freed),),
                 fresh=missed, news=listed.news,
@@ -177,7 +181,7 @@ class WaitingLists:
             self.outbox.send(listed.asker, told)
         self._keep_offered(listed)
 
-    def _keep_offered(self, listed: Listed) -> None:
+    def _keep_offered(self, listed: WaitingListEntry) -> None:
         """What is offered is kept, as much of it as this request wants."""
         assert listed.offer is not None
         pieces = [
@@ -188,7 +192,7 @@ class WaitingLists:
         ]
         self.offers.keep(listed.rid, listed.order, pieces)
 
-    def may_help(self, listed: Listed, freed: Stretch) -> bool:
+    def may_help(self, listed: WaitingListEntry, freed: Stretch) -> bool:
         """Whether enough is free for long enough, in part during `freed`, in one of the windows."""
         resource, start, end = freed
         length_s = listed.wish.length_s
@@ -203,7 +207,7 @@ class WaitingLists:
                 return True
         return False
 
-    def _end_offer(self, listed: Listed) -> list[Stretch]:
+    def _end_offer(self, listed: WaitingListEntry) -> list[Stretch]:
         """It is not offered any more; what is left of it goes to those behind.
 
         Returns what came free after `listed` had been told: it may not have seen that.

@@ -19,7 +19,7 @@ from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.admission import Admission, ParticipantLimits
 from kalends.resource_servers.participation.claim_sets import Stake
-from kalends.resource_servers.participation.claim_table import SiteBook
+from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.earmarks import Stretch
 from kalends.resource_servers.participation.occupancy import Piece
@@ -28,9 +28,9 @@ from kalends.resource_servers.participation.room import Room, have_room
 from kalends.resource_servers.participation.this_site import ThisSite
 from kalends.resource_servers.participation.wait_queue import (
     Holder,
-    Line,
-    Place,
+    QueueEntry,
     Seniority,
+    WaitQueue,
 )
 
 RECALL_MS: Final = 3_000
@@ -48,10 +48,10 @@ class WoundWait:
     """The line, from the visit that finds no room to its grant, and the holders whom it has recalled."""
 
     here: ThisSite
-    book: SiteBook
+    book: ClaimTable
     claims: Claims
     room: Room
-    line: Line
+    line: WaitQueue
     admission: Admission
     outbox: Outbox
     limits: ParticipantLimits
@@ -99,16 +99,16 @@ class WoundWait:
         now: Moment,
         *,
         yielded: bool,
-    ) -> Place:
+    ) -> QueueEntry:
         order = (
             (visit.stamp, visit.rid)
             if yielded
             else self.room.order_of(visit.principal, visit.stamp, visit.rid, visit.wants)
         )
         lease_ms = now.monotonic_ms + LEASE_MS
-        return Place(visit, asker, order, needs, refusals, lease_ms, yielded)
+        return QueueEntry(visit, asker, order, needs, refusals, lease_ms, yielded)
 
-    def repeat(self, source: str, place: Place, now: Moment) -> None:
+    def repeat(self, source: str, place: QueueEntry, now: Moment) -> None:
         self.line.renew(place, source, now.monotonic_ms + LEASE_MS)
         ahead = self.line.ahead(place.rid)
         visited = self.here.visited(place.visit, refusals=place.refusals, ahead=ahead)
@@ -121,7 +121,7 @@ class WoundWait:
             if place is not None:
                 self._try(place, now)
 
-    def _try(self, place: Place, now: Moment) -> None:
+    def _try(self, place: QueueEntry, now: Moment) -> None:
         visit = place.visit
         refusals = self.admission.why_not(place.asker, visit, now)
         if not refusals:
@@ -137,7 +137,7 @@ class WoundWait:
         self._quit_line(visit.rid)
         self.outbox.send(place.asker, m.Locked(rid=visit.rid, att=visit.att, refusals=refusals))
 
-    def _granted(self, place: Place) -> None:
+    def _granted(self, place: QueueEntry) -> None:
         visit = place.visit
         self.line.leave(visit.rid)
         self.held(visit.rid, Holder(place.asker, visit, visit.considered))
@@ -207,7 +207,7 @@ class WoundWait:
 
     # Recalls
 
-    def recall_for(self, place: Place, now: Moment) -> None:
+    def recall_for(self, place: QueueEntry, now: Moment) -> None:
         """Ask back the fewest of the youngest holds that make room for it, and for those older."""
         needs = [*self.line.senior_pieces(place), *place.pieces]
         for rid in self._youngest_in_the_way(place.seniority, needs):
