@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
+from papers.oracles import even, saturated_utilization, total
+from papers.saturation import all_at_once, utilization_while_waiting
+
 from kalends.scheduling.grid_spec import grid_from
 from kalends.scheduling.job import Components
 from kalends.scheduling.policies.backfill.easy import Easy
@@ -12,8 +15,6 @@ from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.co_allocation import drawn
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
-from kalends.simulation.oracles import even, saturated_utilization, total
-from kalends.simulation.saturation import all_at_once, utilization_while_waiting
 
 
 def job(number: int, kind: str, *nodes: int) -> SimulatedJob:

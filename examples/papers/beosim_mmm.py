@@ -18,6 +18,9 @@ from random import Random
 from statistics import fmean
 from typing import Any
 
+from oracles import even, multi_server, saturated_utilization, total
+from saturation import all_at_once, utilization_while_waiting
+
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.grid_spec import grid_from
 from kalends.scheduling.policies.ordered.fcfs import Fcfs
@@ -26,8 +29,6 @@ from kalends.simulation.co_allocation import drawn
 from kalends.simulation.confidence import estimate
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
-from kalends.simulation.oracles import even, multi_server, saturated_utilization, total
-from kalends.simulation.saturation import all_at_once, utilization_while_waiting
 
 TICKS = 1000
 """Simulated times are whole: so many to the paper's unit."""

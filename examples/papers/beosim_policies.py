@@ -20,12 +20,13 @@ from random import Random
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from oracles import even, saturated_utilization
+
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
-from kalends.simulation.oracles import even, saturated_utilization
 
 PLAIN = ["fcfs", "sjf", "smjf", "swjf", "ljf", "bjf"]
 SCAN = ["fcfs-scan", "sjf-scan", "swjf-scan", "ljf-scan", "bjf-scan"]

@@ -26,6 +26,12 @@ from pathlib import Path
 from statistics import fmean, quantiles
 from typing import Any, NamedTuple
 
+from start_estimates import (
+    EstimatingScheduler,
+    error_classes,
+    mean_error_value,
+)
+
 from kalends.machines.spec import machine_from
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.policies.levels.packing import Ffdh, LevelPolicy
@@ -33,11 +39,6 @@ from kalends.scheduling.policies.levels.voting import Ivs
 from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
-from kalends.simulation.start_estimates import (
-    EstimatingScheduler,
-    error_classes,
-    mean_error_value,
-)
 from kalends.simulation.workloads.swf_fields import SwfJob, read_header, read_jobs
 
 LOG = Path(__file__).resolve().parents[1] / "data" / "sdsc-sp2-3000-jobs.swf.gz"

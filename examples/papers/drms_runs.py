@@ -19,8 +19,7 @@ from typing import Any, Final
 
 from drms_applications import CATEGORIES
 from drms_simulation import SETTINGS, Point, run, settings
-
-from kalends.simulation.paired_means import PairedMeans, Ratio
+from paired_means import PairedMeans, Ratio
 
 FIRST_SEED: Final = 1996
 RUNS_MIN: Final = 2

@@ -15,6 +15,8 @@ from time import process_time
 from typing import Any, Final
 
 from drms_applications import CATEGORIES, PROCESSORS, TABLE_1, Mix
+from oracles import single_server_wait
+from paired_means import PairedMeans
 
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.policies.moldable.moldable import Adaptive, Lazy
@@ -24,8 +26,6 @@ from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
 from kalends.simulation.malleable import MalleableJob
-from kalends.simulation.oracles import single_server_wait
-from kalends.simulation.paired_means import PairedMeans
 
 SATURATED: Final = 2000
 """So many waiting jobs mean that the queue grows without end."""

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from heapq import heapreplace
 
 import pytest
+from batch_means import BatchMeans, Steady
 from hypothesis import given
 from hypothesis import strategies as st
+from oracles import multi_server
 from tests import effort
 
 from kalends.core.errors import InvalidInput
@@ -17,10 +19,8 @@ from kalends.scheduling.policies.moldable.moldable import Adaptive, Lazy
 from kalends.scheduling.policies.moldable.reconfigurable import Reconfigurable
 from kalends.scheduling.policies.ordered.fcfs import Fcfs
 from kalends.scheduling.scheduler import Scheduler
-from kalends.simulation.batch_means import BatchMeans, Steady
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
-from kalends.simulation.oracles import multi_server
 
 
 @given(st.lists(st.integers(-1000, 1000), max_size=400), st.integers(8, 12), st.integers(1, 5))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from start_estimates import EstimatingScheduler
 from tests import effort
 
 from kalends.machines.spec import machine_from
@@ -26,7 +27,6 @@ from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
-from kalends.simulation.start_estimates import EstimatingScheduler
 
 ALL: list[type[LevelPolicy]] = [Ffdh, Ffih, FfdhStar, FfihStar, FcfsStar, Ivs]
 MACHINES = ["mesh2d:4x4", "mesh2d:4x4:2x2:io=border", "hypercube:4", "pool:16"]

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from oracles import multi_server, single_server_wait
+from paired_means import PairedMeans, Ratio
 from tests import effort
 
 from kalends.core.errors import InvalidInput
-from kalends.simulation.oracles import multi_server, single_server_wait
-from kalends.simulation.paired_means import PairedMeans, Ratio
 
 values = st.lists(
     st.tuples(*[st.integers(1, 1000)] * 4), min_size=24, max_size=60

@@ -7,6 +7,15 @@ from itertools import product
 from random import Random
 
 import pytest
+from oracles import (
+    even,
+    jobs_in_order,
+    multi_server,
+    saturated_utilization,
+    single_server_wait,
+    total,
+)  # fmt: skip
+from saturation import all_at_once, utilization_while_waiting
 
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import Cluster
@@ -15,15 +24,6 @@ from kalends.scheduling.job import Components
 from kalends.scheduling.policies.ordered.fcfs import Fcfs
 from kalends.simulation.co_allocation import drawn, on_partitions, split
 from kalends.simulation.job import SimulatedJob
-from kalends.simulation.oracles import (
-    even,
-    jobs_in_order,
-    multi_server,
-    saturated_utilization,
-    single_server_wait,
-    total,
-)  # fmt: skip
-from kalends.simulation.saturation import all_at_once, utilization_while_waiting
 
 TENS = {1: Fraction(3, 10), 3: Fraction(3, 10), 7: Fraction(4, 10)}
 POWERS = {

@@ -18,9 +18,9 @@ from math import inf, sqrt
 from typing import Final, NamedTuple
 
 import msgspec
+from batch_means import JOINED
 
 from kalends.core.errors import InvalidInput
-from kalends.simulation.batch_means import JOINED
 from kalends.simulation.confidence import students_t
 
 TINY: Final = 1e-9
