@@ -8,13 +8,10 @@ from typing import Final
 import msgspec
 
 from kalends.core.errors import InvalidInput
-from kalends.machines.hypercube import Hypercube
+from kalends.machines.architectures import Hypercube, InputOutput, Mesh2d, Pool, Torus3d
 from kalends.machines.machine import Machine
 from kalends.machines.mapper import Mapper
-from kalends.machines.mesh2d import InputOutput, Mesh2d
-from kalends.machines.pool import Pool
 from kalends.machines.topology import Topology
-from kalends.machines.torus3d import Torus3d
 
 MOST_DIGITS: Final = 6
 LONGEST_SHOWN: Final = 60
