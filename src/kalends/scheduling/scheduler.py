@@ -30,19 +30,16 @@ class Scheduler:
 
         Raises `InvalidInput`, and nothing has changed, if it could never run.
         """
-        cluster, policy = self.cluster, self.policy
-        if not cluster.could_ever_fit(job):
+        if not self.cluster.could_ever_fit(job):
             raise InvalidInput(
-                f"job {job.id} asks for {job.nodes} nodes, and never fits on {cluster.nodes}",
+                f"job {job.id} asks for {job.nodes} nodes, and never fits on {self.cluster.nodes}",
                 where="nodes",
                 remedy="ask for fewer nodes or another shape",
             )
         job.order = self._submissions
         self._submissions += 1
-        policy.submitted(job, now)
-        policy.schedule(now)
-        touched, cluster.touched = cluster.touched, []
-        return touched
+        self.policy.submitted(job, now)
+        return self._touched_in_pass(now)
 
     def end(self, job: Job, now: int) -> list[Job]:
         """Record that a running job has ended: by itself, at its limit, or killed.
@@ -53,12 +50,9 @@ class Scheduler:
             raise Conflict(
                 f"job {job.id} does not run", where="job", remedy="end a running job once"
             )
-        cluster, policy = self.cluster, self.policy
-        cluster.end(job)
-        policy.ended(job, now)
-        policy.schedule(now)
-        touched, cluster.touched = cluster.touched, []
-        return touched
+        self.cluster.end(job)
+        self.policy.ended(job, now)
+        return self._touched_in_pass(now)
 
     def withdraw(self, job: Job, now: int) -> list[Job]:
         """Withdraw a waiting job.
@@ -80,10 +74,13 @@ class Scheduler:
 
     def wake(self, now: int) -> list[Job]:
         """Let the policy look, though nothing was submitted and nothing ended."""
-        self.policy.schedule(now)
-        touched, self.cluster.touched = self.cluster.touched, []
-        return touched
+        return self._touched_in_pass(now)
 
     def wake_at(self, now: int) -> int | None:
         """Return when to call `wake` without another event before; None: never."""
         return self.policy.wake_at(now) if self.policy.wakes else None
+
+    def _touched_in_pass(self, now: int) -> list[Job]:
+        self.policy.schedule(now)
+        touched, self.cluster.touched = self.cluster.touched, []
+        return touched
