@@ -175,16 +175,9 @@ class _Connection:
 def _frames(outbox: deque[tuple[int, bytes]]) -> Iterator[bytes]:
     """Empty `outbox` into frames within the limits on calls and bytes of one frame."""
     while outbox:
-        packed: list[bytes] = []
-        size = 3
-        while (
-            outbox
-            and len(packed) < limits.FRAME_MESSAGES_MAX
-            and size + len(outbox[0][1]) <= limits.FRAME_BYTES_MAX
-        ):
-            packed.append(outbox.popleft()[1])
-            size += len(packed[-1])
-        yield b"".join([_ARRAY16, len(packed).to_bytes(2, "big"), *packed])
+        count = codec.messages_in_frame((len(packed) for _, packed in outbox), 3)
+        calls = [outbox.popleft()[1] for _ in range(count)]
+        yield b"".join([_ARRAY16, count.to_bytes(2, "big"), *calls])
 
 
 def _answer(reply: Reply) -> Any:

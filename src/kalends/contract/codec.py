@@ -6,6 +6,8 @@ checks every field against its type and names the path of what is wrong.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import Final, TypeVar
 
 import msgpack
@@ -81,3 +83,19 @@ def check_size(body: bytes, bytes_max: int) -> None:
             where="body",
             remedy="split the request",
         )
+
+
+def messages_in_frame(
+    sizes: Iterable[int], head_bytes: int, bytes_max: int = limits.FRAME_BYTES_MAX
+) -> int:
+    """How many of the packed messages that wait, of these sizes in bytes, the next frame carries.
+
+    The first goes in any case; more as far as the frame, with its head, stays within `bytes_max`.
+    """
+    count, size = 0, head_bytes
+    for length in islice(sizes, limits.FRAME_MESSAGES_MAX):
+        size += length
+        if count and size > bytes_max:
+            break
+        count += 1
+    return count

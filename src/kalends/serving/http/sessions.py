@@ -19,7 +19,6 @@ from aiohttp import WSCloseCode, WSMsgType, web
 
 from kalends.contract import codec
 from kalends.contract.calls import Answer, Call, CallFrame, Reply
-from kalends.core import limits
 from kalends.core.errors import KalendsError, LimitExceeded, TooLarge
 from kalends.serving.auth.callers import Caller
 from kalends.serving.http.dispatch import Dispatcher, answer_overdue
@@ -211,13 +210,10 @@ class Session:
 
     def _next_frame(self) -> bytes:
         """Return as many waiting replies as fit into one frame, in order."""
-        taken: list[bytes] = []
-        size = _ARRAY_HEADER_BYTES_MAX
-        while self._replies and len(taken) < limits.FRAME_MESSAGES_MAX:
-            size += len(self._replies[0])
-            if taken and size > self._limits.frame_bytes_max:
-                break
-            taken.append(self._replies.popleft())
+        count = codec.messages_in_frame(
+            map(len, self._replies), _ARRAY_HEADER_BYTES_MAX, self._limits.frame_bytes_max
+        )
+        taken = [self._replies.popleft() for _ in range(count)]
         self._replies_bytes -= sum(map(len, taken))
         return b"".join((msgpack.Packer().pack_array_header(len(taken)), *taken))
 
