@@ -20,16 +20,10 @@ from tests.planner_worlds import (
 
 from kalends.broker.planning.explanations import explain
 from kalends.broker.planning.planner import plan
-from kalends.broker.planning.start_ranges import (
-    Stage,
-    added,
-    intersection,
-    levels,
-    most_together,
-    ranges,
-)
+from kalends.broker.planning.start_ranges import added, levels, most_together, ranges
 from kalends.core.progressions import Beat
 from kalends.core.requests import Request
+from kalends.core.spans import Stage, intersection
 
 
 @given(worlds(), requests(), st.integers(1, 4), st.sets(st.integers(0, END), max_size=6))

@@ -28,7 +28,7 @@ from kalends.broker.coordination.agent_choice import Need, Option, cheapest
 from kalends.broker.planning.assignment import Assigned, Shortage, heaviest
 from kalends.broker.planning.planner import Plan, plan
 from kalends.broker.planning.start_arrays import Calendars
-from kalends.broker.planning.start_ranges import Stage, levels, ranges
+from kalends.broker.planning.start_ranges import levels, ranges
 from kalends.contract.messages import Want
 from kalends.core.requests import (
     Alternative,
@@ -41,6 +41,7 @@ from kalends.core.requests import (
     term_interval,
 )
 from kalends.core.resources import ResourceInfo
+from kalends.core.spans import Stage
 
 WEIGHTS = st.sampled_from((1.0, 1.0, 2.0, -1.0, 0.1, 0.2, 0.3, 1e9, 5e-324, 0.0))
 """Few, so that sums are often equal; and some that floats add wrongly, or not at all."""

@@ -15,9 +15,9 @@ from kalends.broker.planning.polling import site_statistics as o
 from kalends.broker.planning.polling.poll_terms import Wanted
 from kalends.broker.planning.polling.polls import Poll
 from kalends.broker.planning.polling.site_statistics import Odds
-from kalends.broker.planning.start_ranges import Stage
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
+from kalends.core.spans import Stage
 
 START = 1_800_000_000
 FREE = ((START, START + 60, 1),)

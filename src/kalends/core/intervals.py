@@ -5,6 +5,7 @@ Nothing here reads a clock: the runner of a state machine passes in a `Moment`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -43,3 +44,14 @@ class Moment(NamedTuple):
 def align_up(time_s: int, grain_s: int) -> int:
     """Return the first multiple of `grain_s` at or after `time_s`."""
     return -(-time_s // grain_s) * grain_s
+
+
+def joined(intervals: Iterable[tuple[int, int]]) -> list[Interval]:
+    """The same moments as intervals in order, none of which touch."""
+    found: list[Interval] = []
+    for start, end in sorted(intervals):
+        if found and start <= found[-1].end:
+            found[-1] = Interval(found[-1].start, max(end, found[-1].end))
+        else:
+            found.append(Interval(start, end))
+    return found

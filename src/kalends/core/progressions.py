@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import gcd
 from typing import NamedTuple
 
@@ -37,3 +38,14 @@ class Beat(NamedTuple):
         strides = apart // common * pow(ours, -1, theirs) % theirs
         modulus = ours * other.modulus
         return Beat(modulus, (self.remainder + self.modulus * strides) % modulus)
+
+
+EVERY_SECOND = Beat(1, 0)
+
+
+def joint(beats: Iterable[Beat | None]) -> Beat | None:
+    """The times of all `beats`, every second if there are none; None when they never meet or one is None."""
+    met: Beat | None = EVERY_SECOND
+    for beat in beats:
+        met = met.both(beat) if met is not None and beat is not None else None
+    return met

@@ -8,6 +8,7 @@ from typing import Any
 from kalends.agents.language import limits
 from kalends.agents.language.meter import Meter
 from kalends.agents.language.values import items_of, kind
+from kalends.core.intervals import joined
 
 
 def overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
@@ -17,15 +18,7 @@ def overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 def merged(intervals: list[tuple[int, int]]) -> list[list[int]]:
     """Return the same moments as disjoint intervals in order; those that touch become one."""
-    union: list[list[int]] = []
-    for start, end in sorted(intervals):
-        if start == end:
-            continue
-        if union and start <= union[-1][1]:
-            union[-1][1] = max(end, union[-1][1])
-        else:
-            union.append([start, end])
-    return union
+    return [list(each) for each in joined(each for each in intervals if each[0] < each[1])]
 
 
 def between(intervals: list[tuple[int, int]], start: int, end: int) -> list[list[int]]:

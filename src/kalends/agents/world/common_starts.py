@@ -10,19 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Final
 
-from kalends.agents.world.feasible_starts import (
-    Range,
-    Serving,
-    count,
-    evenly_of,
-    intersection,
-    sampled,
-    union,
-)
+from kalends.agents.world.feasible_starts import Serving, count, evenly_of, sampled
 from kalends.agents.world.visible_calendar import Shown
 from kalends.core.intervals import align_up
 from kalends.core.progressions import Beat
+from kalends.core.progressions import joint as joint_beat
 from kalends.core.scripts import Starts
+from kalends.core.spans import Range, intersection, union
 
 _SLACK: Final = 2
 """Factor of slots examined over slots shown, before the thinning decides."""
@@ -38,7 +32,7 @@ def on_grid(servings: Sequence[Serving], starts: Starts, count_max: int) -> set[
     hitting = [(serving, beat) for serving, beat in beats if beat is not None]
     found: set[int] = set()
     if sum(count(beat, serving.ranges) for serving, beat in hitting) > count_max:
-        joint = _joint(beat for _, beat in beats)
+        joint = joint_beat(beat for _, beat in beats)
         if joint is not None:
             found.update(sampled(joint, union(each.ranges for each in servings), count_max))
         if len(found) >= count_max:
@@ -50,7 +44,7 @@ def on_grid(servings: Sequence[Serving], starts: Starts, count_max: int) -> set[
 
 def whole_on_grid(servings: Sequence[Serving], starts: Starts, count_max: int) -> list[int]:
     """Return starts of the grid, on every grain, at which each term is served: at most `count_max`."""
-    joint = _joint(beat for _, beat in _beats(servings, starts))
+    joint = joint_beat(beat for _, beat in _beats(servings, starts))
     if joint is None:
         return []
     return sampled(joint, _served_together(servings), count_max)
@@ -112,24 +106,12 @@ def _beats(servings: Iterable[Serving], starts: Starts) -> list[tuple[Serving, B
     return [(serving, grid.both(serving.beat)) for serving in servings]
 
 
-def _joint(beats: Iterable[Beat | None]) -> Beat | None:
-    """Return the times of all `beats`; None when they never meet."""
-    joint: Beat | None = Beat(1, 0)
-    for beat in beats:
-        joint = joint.both(beat) if joint is not None and beat is not None else None
-    return joint
-
-
 def _served_together(servings: Iterable[Serving]) -> list[Range]:
     """Return where every term that is asked for here has a resource that could serve it."""
     by_term: dict[int, list[Serving]] = {}
     for serving in servings:
         by_term.setdefault(serving.ask.term, []).append(serving)
-    return (
-        reduce(
-            intersection,
-            (union(each.ranges for each in several) for several in by_term.values()),
-        )
-        if by_term
-        else []
-    )
+    served: list[Iterable[Range]] = [
+        union(each.ranges for each in several) for several in by_term.values()
+    ]
+    return list(reduce(intersection, served)) if served else []

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kalends.agents.world.visible_calendar import Shown, Step
+from kalends.agents.world.visible_calendar import Shown
 from kalends.core.progressions import Beat
 from kalends.core.scripts import Ask
-
-Range = tuple[int, int]
-"""Common starts from the first to the second, both included."""
+from kalends.core.spans import Range, Stage, Step, beat_of, ranges
 
 _DAY_S: Final = 86_400
 _ROUND_STEPS_S: Final = (
@@ -65,67 +63,17 @@ def servings_of(
     shown: Mapping[str, Shown], asks: Iterable[Ask], first: int, last: int
 ) -> list[Serving]:
     """Return for every feasible ask its common starts from `first` to `last`."""
-    found = []
-    for ask in asks:
+    found: list[Serving] = []
+    for ask in asks if first <= last else ():
         here = shown.get(ask.resource)
-        if here is None or ask.length_s % here.info.grain_s:
+        stage = Stage(ask.offset_s, ask.length_s, ask.units)
+        beat = beat_of(stage, here.info.grain_s) if here else None
+        if here is None or beat is None:
             continue
-        beat = Beat(here.info.grain_s, -ask.offset_s % here.info.grain_s)
-        ranges = tuple(_ranges(here.free, ask, first, last))
-        if ranges:
-            found.append(Serving(ask, here.free, beat, ranges))
+        suiting = tuple(ranges(here.free, stage, first, last))
+        if suiting:
+            found.append(Serving(ask, here.free, beat, suiting))
     return found
-
-
-def _ranges(steps: Iterable[Step], ask: Ask, first: int, last: int) -> Iterator[Range]:
-    for start, end in stretches(steps, ask.units):
-        begin = max(start - ask.offset_s, first)
-        border = min(end - ask.length_s - ask.offset_s, last)
-        if begin <= border:
-            yield begin, border
-
-
-def stretches(steps: Iterable[Step], units: int) -> Iterator[tuple[int, int]]:
-    """Yield where at least `units` are free: disjoint ``(start, end)`` in order that do not touch."""
-    begin = border = -1
-    for start, end, free in steps:
-        if free < units:
-            continue
-        if start == border:
-            border = end
-            continue
-        if border > begin:
-            yield begin, border
-        begin, border = start, end
-    if border > begin:
-        yield begin, border
-
-
-def union(lists: Iterable[Iterable[Range]]) -> list[Range]:
-    """Return the union of ranges of all lists, as disjoint ranges in order."""
-    merged: list[Range] = []
-    for first, last in sorted(each for ranges in lists for each in ranges):
-        if merged and first <= merged[-1][1] + 1:
-            merged[-1] = merged[-1][0], max(merged[-1][1], last)
-        else:
-            merged.append((first, last))
-    return merged
-
-
-def intersection(ours: Sequence[Range], theirs: Sequence[Range]) -> list[Range]:
-    """Return the intersection of two lists of ranges; all are disjoint and in order."""
-    shared: list[Range] = []
-    left = right = 0
-    while left < len(ours) and right < len(theirs):
-        first = max(ours[left][0], theirs[right][0])
-        last = min(ours[left][1], theirs[right][1])
-        if first <= last:
-            shared.append((first, last))
-        if ours[left][1] < theirs[right][1]:
-            left += 1
-        else:
-            right += 1
-    return shared
 
 
 def count(beat: Beat, ranges: Iterable[Range]) -> int:

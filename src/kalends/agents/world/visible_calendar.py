@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kalends.core import limits
 from kalends.core.resources import ResourceInfo, Slot
+from kalends.core.spans import Step
 
 # The command line looks at calendars that were printed, and has no servers' parts.
 if TYPE_CHECKING:
     from kalends.calendars import ResourceCalendar
     from kalends.core.principals import Principal
-
-Step = tuple[int, int, int]
-"""Free units ``(start, end, units)`` during ``[start, end)``."""
 
 TAKEN_MAX: Final = 1_000
 """Taken slots of one resource that are shown, earliest first."""

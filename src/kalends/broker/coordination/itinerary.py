@@ -17,7 +17,6 @@ from kalends.agents.world.feasible_starts import round_step_s
 from kalends.broker.coordination.agent_choice import Need, common_starts, starts_of
 from kalends.broker.planning.demand import Demand, demand_of, stage_of, start_window
 from kalends.broker.planning.directory import Directory
-from kalends.broker.planning.start_ranges import beat_of
 from kalends.contract.messages import SiteReport
 from kalends.core import limits
 from kalends.core.errors import NoCommonTime, Refusal, RefusalCode
@@ -26,6 +25,7 @@ from kalends.core.progressions import Beat
 from kalends.core.requests import Request, span
 from kalends.core.resources import ResourceInfo
 from kalends.core.scripts import Ask, HeldChoice, Starts, Stop
+from kalends.core.spans import beat_of
 
 TOURS_MAX: Final = 8
 """Rounds of an agent while others are faster: as many as plans that turn out to be taken."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.hearing import Asked
 from kalends.broker.coordination.relocation import Replacing, Wants
-from kalends.broker.planning.start_ranges import Step
 from kalends.contract.messages import Reclaim
+from kalends.core.spans import Step
 
 
 @dataclass(slots=True)

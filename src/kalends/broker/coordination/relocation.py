@@ -14,21 +14,13 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from kalends.broker.coordination.decision_record import Record
-from kalends.broker.planning.start_ranges import (
-    EVERY_SECOND,
-    Range,
-    Stage,
-    Step,
-    added,
-    beat_of,
-    intersection,
-    ranges,
-)
+from kalends.broker.planning.start_ranges import added, ranges
 from kalends.contract.messages import Want
 from kalends.core import limits
 from kalends.core.attributes import described, matches
-from kalends.core.progressions import Beat
+from kalends.core.progressions import EVERY_SECOND, Beat
 from kalends.core.resources import ResourceInfo
+from kalends.core.spans import Range, Stage, Step, beat_of, intersection
 
 REACH_S: Final = 28 * 86_400
 """How far a reservation without a window of its own is moved at most, either way."""

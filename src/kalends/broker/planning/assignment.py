@@ -1,7 +1,7 @@
-"""Which resource serves which term, at the greatest sum of worths: an exact assignment.
+"""Which resource serves which term: an exact assignment of the greatest sum of worths, or the first of any.
 
-Every term wants some number of different resources, a resource serves one term at most, and what it
-is worth depends on the term. That is a flow of least cost, found by successive shortest paths (Ahuja,
+Every term wants some number of different resources, and a resource serves one term at most. Where its
+worth depends on the term, that is a flow of least cost, found by successive shortest paths (Ahuja,
 Magnanti, Orlin: Network Flows, section 9.7). Terms are few and resources many, so that the paths are
 sought among the terms alone: a step of a path is the best resource that one term can take from
 another. The prices of the dual program come with the answer; they bound every other choice.
@@ -157,3 +157,60 @@ class _Assignment:
                         prices[giver] = prices[taker] - gain
                         changed = True
         return tuple(prices)
+
+
+def first_assignment(
+    terms: Sequence[tuple[int, int]], choices: Sequence[Sequence[str]], work: Work
+) -> tuple[tuple[str, ...], ...] | None:
+    """For each term as many of its choices as it wants, none shared within a group; None if impossible.
+
+    `terms` are ``(group, wanted)``. Augmenting paths (Kuhn 1955) over terms: an answer is found whenever
+    there is one. The same input gives the same answer; earlier choices are preferred, so that it is not
+    what `heaviest` gives where all are worth the same. Raises `TooMuchWork`.
+    """
+    if any(len(names) < wanted for names, (_, wanted) in zip(choices, terms, strict=True)):
+        return None
+    picked: list[tuple[str, ...]] = [() for _ in terms]
+    for group in dict.fromkeys(group for group, _ in terms):
+        members = [number for number, term in enumerate(terms) if term[0] == group]
+        holders = _matched(
+            {n: choices[n] for n in members}, {n: terms[n][1] for n in members}, work
+        )
+        if holders is None:
+            return None
+        for number in members:
+            picked[number] = tuple(n for n in choices[number] if holders.get(n) == number)
+    return tuple(picked)
+
+
+def _matched(
+    choices: Mapping[int, Sequence[str]], wanted: Mapping[int, int], work: Work
+) -> dict[str, int] | None:
+    """Who gets each name: as many as wanted each, from their choices; None when impossible."""
+    holders: dict[str, int] = {}
+    for number, names in choices.items():
+        unheld = [name for name in names if name not in holders][: wanted[number]]
+        holders.update(dict.fromkeys(unheld, number))
+        for _ in range(wanted[number] - len(unheld)):
+            if not _place(number, choices, holders, set(), work):
+                return None
+    return holders
+
+
+def _place(
+    number: int, choices: Mapping[int, Sequence[str]], holders: dict[str, int], visited: set[int],
+    work: Work,
+) -> bool:  # fmt: skip
+    """Give `number` one more name, moving the holders of others to other names if it must be."""
+    visited.add(number)
+    work.spend(len(choices[number]))
+    for name in choices[number]:
+        if name not in holders:
+            holders[name] = number
+            return True
+    for name in choices[number]:
+        holder = holders[name]
+        if holder not in visited and _place(holder, choices, holders, visited, work):
+            holders[name] = number
+            return True
+    return False

@@ -35,7 +35,7 @@ from kalends.broker.planning.demand import (
 )
 from kalends.broker.planning.search_budget import Work
 from kalends.broker.planning.start_arrays import Calendars, Times, Worths, distinct, next_on
-from kalends.broker.planning.start_ranges import Range, added, levels
+from kalends.broker.planning.start_ranges import added, levels
 from kalends.broker.planning.sweep import joint_beats
 from kalends.broker.planning.weights import (
     Found,
@@ -48,6 +48,7 @@ from kalends.broker.planning.weights import (
 from kalends.broker.planning.worth_bounds import Cluster, Offers, clusters
 from kalends.core.progressions import Beat
 from kalends.core.requests import Request, Term
+from kalends.core.spans import Range
 
 _SAFE: Final = 1 << 61
 """Sums below are added as machine integers."""

@@ -13,22 +13,14 @@ from functools import cached_property, reduce
 from typing import NamedTuple
 
 from kalends.broker.planning.search_budget import Work
-from kalends.broker.planning.start_ranges import (
-    EVERY_SECOND,
-    Range,
-    Stage,
-    Step,
-    added,
-    beat_of,
-    intersection,
-    ranges,
-)
+from kalends.broker.planning.start_ranges import added, ranges
 from kalends.broker.planning.sweep import Candidate, Picking
 from kalends.core import limits
 from kalends.core.attributes import described, matches
-from kalends.core.progressions import Beat
+from kalends.core.progressions import Beat, joint
 from kalends.core.requests import Attribute, Request, Term, span_of, term_interval
 from kalends.core.resources import AttributeValue, ResourceInfo
+from kalends.core.spans import Range, Stage, Step, beat_of, intersection
 
 Infos = Mapping[str, ResourceInfo]
 Free = Mapping[str, Sequence[Step]]
@@ -143,12 +135,11 @@ def candidates(
 
 def named_beat(named: Mapping[str, Sequence[Stage]], infos: Infos) -> Beat | None:
     """The starts on the grain of every named stage; None when there are none or one is unknown."""
-    beat: Beat | None = EVERY_SECOND
-    for name, stages in named.items():
-        for stage in stages:
-            own = beat_of(stage, infos[name].grain_s) if name in infos else None
-            beat = beat.both(own) if beat is not None and own is not None else None
-    return beat
+    return joint(
+        beat_of(stage, infos[name].grain_s) if name in infos else None
+        for name, stages in named.items()
+        for stage in stages
+    )
 
 
 def named_ranges(demand: Demand, free: Free, first: int, last: int) -> Iterator[Range]:

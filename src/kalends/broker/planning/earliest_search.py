@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kalends.broker.planning.demand import Demand, Free, Infos, named_ranges, picking_of
 from kalends.broker.planning.search_budget import Work
-from kalends.broker.planning.start_ranges import Range
 from kalends.broker.planning.sweep import Sweep
 from kalends.broker.planning.weights import Found
 from kalends.core.progressions import Beat
+from kalends.core.spans import Range
 
 
 class Even:

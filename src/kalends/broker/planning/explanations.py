@@ -21,16 +21,7 @@ from kalends.broker.planning.demand import (
     start_window,
 )
 from kalends.broker.planning.planner import plan
-from kalends.broker.planning.start_ranges import (
-    Range,
-    Stage,
-    Step,
-    added,
-    beat_of,
-    intersection,
-    most_together,
-    ranges,
-)
+from kalends.broker.planning.start_ranges import added, most_together, ranges
 from kalends.core.attributes import described, matches
 from kalends.core.durations import format_duration
 from kalends.core.errors import Refusal, RefusalCode
@@ -38,6 +29,7 @@ from kalends.core.language import format_term
 from kalends.core.progressions import Beat
 from kalends.core.requests import Alternative, Request
 from kalends.core.resources import ResourceInfo
+from kalends.core.spans import Range, Stage, Step, beat_of, intersection
 
 
 def explain(request: Request, infos: Infos, free: Free) -> tuple[Refusal, ...]:

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from kalends.broker.planning.start_ranges import Step
 from kalends.contract.messages import Want
 from kalends.core.identifiers import split_resource
+from kalends.core.spans import Step
 
 Free = Mapping[str, Sequence[Step]]
 

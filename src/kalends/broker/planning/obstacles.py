@@ -18,10 +18,11 @@ from typing import Final, NamedTuple
 from kalends.broker.planning.assignment import Shortage, heaviest
 from kalends.broker.planning.demand import Catalogue, Demand, Free, Infos, demand_of, start_window
 from kalends.broker.planning.search_budget import TooMuchWork, Work
-from kalends.broker.planning.start_ranges import Stage, Step, added
+from kalends.broker.planning.start_ranges import added
 from kalends.broker.planning.sweep import joint_beats
 from kalends.core.requests import Request
 from kalends.core.resources import Slot
+from kalends.core.spans import Stage, Step
 
 Slots = Mapping[str, Sequence[Slot]]
 

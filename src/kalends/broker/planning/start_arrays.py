@@ -1,7 +1,7 @@
 """When many resources could serve one term, as arrays: pieces of starts, their worths, their grains.
 
 A *piece* is a range of starts at which one resource has the units free, all worth the same there. What
-`starts.ranges` and `starts.levels` say of one resource is built here for thousands at once.
+`ranges` and `levels` of `start_ranges` say of one resource is built here for thousands at once.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kalends.broker.planning.search_budget import Work
-from kalends.broker.planning.start_ranges import Range, Stage, Step
 from kalends.core.progressions import Beat
+from kalends.core.spans import Range, Stage, Step
 
 Times = npt.NDArray[np.int64]
 Worths = npt.NDArray[Any]
@@ -47,7 +47,7 @@ class Calendars:
         return places, numbers[:, 0], numbers[:, 1], numbers[:, 2]
 
     def ranges(self, names: Sequence[str], stage: Stage, window: Range) -> Pieces:
-        """As `starts.ranges`, for each of `names` (in order); `Pieces.owner` is the place there."""
+        """As `start_ranges.ranges`, for each of `names` (in order); `Pieces.owner` is the place there."""
         owner, start, end, units = self._of(names)
         used = units >= stage.units
         owner, start, end = owner[used], start[used], end[used]
@@ -60,7 +60,7 @@ class Calendars:
     def levels(
         self, names: Sequence[str], stage: Stage, most: int, window: Range
     ) -> tuple[Pieces, Times]:
-        """As `starts.levels`, for each of `names` (in order): the pieces, and the units of each."""
+        """As `start_ranges.levels`, for each of `names` (in order): the pieces, and the units of each."""
         owner, start, units = _without_gaps(*self._of(names))
         self._work.spend(2 * len(owner))
         line = owner * _APART_S + start

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kalends.broker.planning.in_flight import fits, without
-from kalends.broker.planning.start_ranges import Range, Step
 from kalends.contract.calls import Price
 from kalends.contract.messages import Want
+from kalends.core.spans import Range, Step
 
 Waiting = Mapping[str, Sequence[Want]]
 """By resource, what waits in line there."""

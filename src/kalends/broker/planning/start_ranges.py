@@ -1,8 +1,6 @@
-"""At which common starts one resource could serve: stretches of free time, and the beat of its grain.
+"""At which common starts one resource could serve, as the planner counts them: levels, and work.
 
-For one stage of one resource the starts that suit are a union of closed ranges (where its free
-capacity lasts long enough) cut with one arithmetic progression (where the stage begins on the
-resource's grain). `ranges` yields the first, a `Beat` is the second.
+`spans.ranges` says where enough units are free; `levels` says how many there are.
 """
 
 from __future__ import annotations
@@ -11,43 +9,13 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 from kalends.broker.planning.search_budget import Work
-from kalends.core.progressions import Beat
-
-Step = tuple[int, int, int]
-"""``(start, end, units)``: free units during ``[start, end)``."""
-
-Range = tuple[int, int]
-"""Starts from the first to the second, both included."""
-
-
-class Stage(NamedTuple):
-    """`units` during ``[t + offset_s, t + offset_s + length_s)`` for the common start t."""
-
-    offset_s: int
-    length_s: int
-    units: int
-
-    @property
-    def end_s(self) -> int:
-        return self.offset_s + self.length_s
-
-    def overlaps(self, other: Stage) -> bool:
-        return self.offset_s < other.end_s and other.offset_s < self.end_s
-
-
-EVERY_SECOND = Beat(1, 0)
+from kalends.core import spans
+from kalends.core.spans import Range, Stage, Step
 
 _FOR_EVER_S: Final = 1 << 40
-
-
-def beat_of(stage: Stage, grain_s: int) -> Beat | None:
-    """The starts at which `stage` begins and ends on the grain; None when there are none."""
-    if stage.length_s % grain_s:
-        return None
-    return Beat(grain_s, -stage.offset_s % grain_s)
 
 
 def added(stages: Sequence[Stage]) -> list[Stage]:
@@ -67,33 +35,8 @@ def added(stages: Sequence[Stage]) -> list[Stage]:
 def ranges(
     steps: Sequence[Step], stage: Stage, first: int, last: int, work: Work | None = None
 ) -> Iterator[Range]:
-    """The starts from `first` to `last` at which `steps` have the units of `stage` all along, in order.
-
-    `steps` are sorted and disjoint; those that touch make one stretch. Finds its place by bisection,
-    then reads only the steps that its ranges need. Raises `TooMuchWork`.
-    """
-    work = work or Work()
-    earliest, latest = first + stage.offset_s, last + stage.offset_s
-    begin = end = earliest
-    place = read = bisect_right(steps, earliest, key=_end)
-    for index in range(place, len(steps)):
-        step_start, step_end, units = steps[index]
-        if units < stage.units:
-            continue
-        if step_start == end:
-            end = step_end
-            continue
-        if end - stage.length_s >= begin:
-            work.spend(3 * (index - read))
-            read = index
-            yield begin - stage.offset_s, min(end - stage.length_s, latest) - stage.offset_s
-        begin, end = max(step_start, earliest), step_end
-        if begin > latest:
-            work.spend(3 * (index - read))
-            return
-    work.spend(3 * (len(steps) - read))
-    if end - stage.length_s >= begin:
-        yield begin - stage.offset_s, min(end - stage.length_s, latest) - stage.offset_s
+    """As `spans.ranges`, at the expense of `work`. Raises `TooMuchWork`."""
+    return spans.ranges(steps, stage, first, last, (work or Work()).spend)
 
 
 def levels(
@@ -143,20 +86,6 @@ def _with_gaps(steps: Sequence[Step], begin: int) -> Iterator[tuple[int, int]]:
     while True:
         at += _FOR_EVER_S
         yield at, 0
-
-
-def intersection(ours: Iterable[Range], theirs: Iterable[Range]) -> Iterator[Range]:
-    """What lies in a range of both; both are in order and disjoint, and so is the result."""
-    left, right = iter(ours), iter(theirs)
-    one, other = next(left, None), next(right, None)
-    while one is not None and other is not None:
-        begin, end = max(one[0], other[0]), min(one[1], other[1])
-        if begin <= end:
-            yield begin, end
-        if one[1] < other[1]:
-            one = next(left, None)
-        else:
-            other = next(right, None)
 
 
 def most_together(lists: Iterable[Iterable[Range]]) -> int:

@@ -1,7 +1,7 @@
 """The sweep over common starts: named resources by intersection, attribute terms by matching.
 
 Why few starts need to be tried. Say that t is a start that suits, with some resources picked. Each of
-them, and each named one, has a range of starts around t (see `starts.ranges`); let p be the latest
+them, and each named one, has a range of starts around t (see `spans.ranges`); let p be the latest
 begin of these ranges, or where the search begins if that is later. Every start from p to t lies in
 all those ranges, so that the first one from p on the joint beat of the same resources suits too, and
 is no later than t. Hence the earliest start is always the next time of some joint beat after the
@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from kalends.broker.planning.assignment import first_assignment
 from kalends.broker.planning.search_budget import Work
-from kalends.broker.planning.start_ranges import Range
 from kalends.core.errors import InvalidInput
 from kalends.core.progressions import Beat
+from kalends.core.spans import Range
 
 BEATS_MAX: Final = 1_000
 """Joint beats of one search: with grains that divide one another there are as many as grains."""
@@ -163,64 +164,8 @@ class Sweep:
             ]
             for opened in self._open
         ]
-        return assign(self._pickings, choices, self._work)
-
-
-def assign(
-    pickings: Sequence[Picking], choices: Sequence[Sequence[str]], work: Work | None = None
-) -> tuple[tuple[str, ...], ...] | None:
-    """For each picking as many of its choices as wanted, none shared within a group; None when impossible.
-
-    Augmenting paths (Kuhn 1955) over pickings: an answer is found whenever there is one. The same
-    input gives the same answer; earlier choices are preferred. Raises `TooMuchWork`.
-    """
-    work = work or Work()
-    if any(len(names) < picking.wanted for names, picking in zip(choices, pickings, strict=True)):
-        return None
-    picked: list[tuple[str, ...]] = [() for _ in pickings]
-    for group in {picking.group: None for picking in pickings}:
-        members = [number for number, picking in enumerate(pickings) if picking.group == group]
-        holders = _matched(
-            {n: choices[n] for n in members}, {n: pickings[n].wanted for n in members}, work
-        )
-        if holders is None:
-            return None
-        for number in members:
-            picked[number] = tuple(n for n in choices[number] if holders.get(n) == number)
-    return tuple(picked)
-
-
-def _matched(
-    choices: Mapping[int, Sequence[str]], wanted: Mapping[int, int], work: Work
-) -> dict[str, int] | None:
-    """Who gets each name: as many as wanted each, from their choices; None when impossible."""
-    holders: dict[str, int] = {}
-    for number, names in choices.items():
-        unheld = [name for name in names if name not in holders][: wanted[number]]
-        holders.update(dict.fromkeys(unheld, number))
-        for _ in range(wanted[number] - len(unheld)):
-            if not _place(number, choices, holders, set(), work):
-                return None
-    return holders
-
-
-def _place(
-    number: int, choices: Mapping[int, Sequence[str]], holders: dict[str, int], visited: set[int],
-    work: Work,
-) -> bool:  # fmt: skip
-    """Give `number` one more name, moving the holders of others to other names if it must be."""
-    visited.add(number)
-    work.spend(len(choices[number]))
-    for name in choices[number]:
-        if name not in holders:
-            holders[name] = number
-            return True
-    for name in choices[number]:
-        holder = holders[name]
-        if holder not in visited and _place(holder, choices, holders, visited, work):
-            holders[name] = number
-            return True
-    return False
+        wanted = [(picking.group, picking.wanted) for picking in self._pickings]
+        return first_assignment(wanted, choices, self._work)
 
 
 def joint_beats(first: int, last: int, named: Beat, others: Collection[Beat]) -> Collection[Beat]:

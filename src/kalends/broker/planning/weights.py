@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from kalends.broker.planning.demand import Catalogue, growing
 from kalends.core.requests import Request, Term, TimePreference
+from kalends.core.spans import meetings
 
 Level = tuple[int, int, int]
 """``(first, last, worth)``: what every start from the first to the last is worth, both included."""
@@ -85,18 +86,10 @@ def joined(
     ours: Sequence[Level], theirs: Sequence[Level], together: Callable[[int, int], int]
 ) -> list[Level]:
     """The starts in a level of both, worth what `together` makes of both; all are in order."""
-    result: list[Level] = []
-    one = other = 0
-    while one < len(ours) and other < len(theirs):
-        begin = max(ours[one][0], theirs[other][0])
-        end = min(ours[one][1], theirs[other][1])
-        if begin <= end:
-            result.append((begin, end, together(ours[one][2], theirs[other][2])))
-        if ours[one][1] < theirs[other][1]:
-            one += 1
-        else:
-            other += 1
-    return result
+    return [
+        (first, last, together(one[2], other[2]))
+        for first, last, one, other in meetings(ours, theirs)
+    ]
 
 
 def _weights(request: Request) -> Iterator[Fraction]:

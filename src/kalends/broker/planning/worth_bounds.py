@@ -20,8 +20,7 @@ from kalends.broker.planning.assignment import Assigned, Shortage, heaviest
 from kalends.broker.planning.demand import Pick
 from kalends.broker.planning.search_budget import Work
 from kalends.broker.planning.start_arrays import Pieces, Tally, Times, Worths, united
-from kalends.broker.planning.start_ranges import EVERY_SECOND
-from kalends.core.progressions import Beat
+from kalends.core.progressions import EVERY_SECOND, Beat
 
 CLASSES_MAX: Final = 32
 """Different worths that are counted apart; more are bounded by the greatest of several."""

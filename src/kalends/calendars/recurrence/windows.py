@@ -12,7 +12,7 @@ from kalends.calendars.bookings import check_window
 from kalends.calendars.recurrence.recurrence import Recurrence
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
-from kalends.core.intervals import Interval
+from kalends.core.intervals import Interval, joined
 
 CHUNK_S: Final = 1 << 23
 """Seconds expanded at once, about 97 days: a booking's window lies in one or two chunks."""
@@ -75,14 +75,8 @@ class Windows:
         return chunk
 
     def _expand(self, start: int, end: int) -> list[Interval]:
-        every = [
-            window for recurrence in self._recurrences for window in recurrence.windows(start, end)
-        ]
-        merged: list[Interval] = []
-        for window in sorted(every):
-            opens, closes = max(window.start, start), min(window.end, end)
-            if merged and opens <= merged[-1].end:
-                last = merged.pop()
-                opens, closes = last.start, max(closes, last.end)
-            merged.append(Interval(opens, closes))
-        return merged
+        return joined(
+            (max(window.start, start), min(window.end, end))
+            for recurrence in self._recurrences
+            for window in recurrence.windows(start, end)
+        )

@@ -34,7 +34,7 @@ import msgspec
 
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
-from kalends.core.intervals import Interval
+from kalends.core.intervals import Interval, joined
 from kalends.core.requests import Request, TimePreference, span
 from kalends.core.times import format_time, parse_time, parse_window, weekday_named
 
@@ -88,14 +88,11 @@ class Preference(NamedTuple):
         """Return where in ``[start, end)`` a start is preferred: sorted, disjoint, not touching."""
         if self.bounds is not None:
             start, end = max(start, self.bounds.start), min(end, self.bounds.end)
-        merged: list[Interval] = []
-        for low, high, offset_s in _stretches(start, end, self.zone):
-            for window in self._shown(low + offset_s, high + offset_s):
-                opens, closes = window.start - offset_s, window.end - offset_s
-                if merged and opens <= merged[-1].end:
-                    opens = merged.pop().start
-                merged.append(Interval(opens, closes))
-        return merged
+        return joined(
+            (window.start - offset_s, window.end - offset_s)
+            for low, high, offset_s in _stretches(start, end, self.zone)
+            for window in self._shown(low + offset_s, high + offset_s)
+        )
 
     def describe(self) -> str:
         """Format in full: ``Mon-Thu 09:00-12:00 (Europe/Berlin)``."""

@@ -11,10 +11,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from kalends.broker.planning.demand import Catalogue
-from kalends.broker.planning.start_ranges import Stage, Step, ranges
+from kalends.broker.planning.start_ranges import ranges
 from kalends.core.identifiers import split_resource
 from kalends.core.requests import Request, term_interval
 from kalends.core.resources import ResourceInfo
+from kalends.core.spans import Stage, Step
 
 
 class Wanted(NamedTuple):
