@@ -12,10 +12,11 @@ from kalends.broker.coordination.plain_data import plain_data
 from kalends.broker.coordination.register_results import key_reused
 from kalends.broker.request_queries import Records
 from kalends.broker.scripts import Scripts
-from kalends.broker.service import BrokerService, moment
+from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core.errors import Conflict, InvalidInput, Unavailable
 from kalends.serving.auth.callers import Caller
+from kalends.serving.clocks import moment
 
 TRIES_MAX: Final = 8
 """A request is between two attempts for one write of the register: a few of them are enough."""

@@ -21,7 +21,7 @@ from kalends.broker.planning.planner import executable, fixed_wants
 from kalends.broker.priorities import Grant, granted_priority
 from kalends.broker.request_queries import Records
 from kalends.broker.scripts import Scripts
-from kalends.broker.service import BrokerService, moment
+from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core.errors import (
     Conflict,
@@ -34,6 +34,7 @@ from kalends.core.errors import (
 from kalends.core.intervals import Moment
 from kalends.core.language import format_alternatives
 from kalends.serving.auth.callers import Caller
+from kalends.serving.clocks import moment
 from kalends.stores.sqlite import register
 
 POLL_S_MIN: Final = 0.01

@@ -9,12 +9,12 @@ from msgspec import structs
 
 from kalends.broker.coordination.decision_record import Record, Unreadable
 from kalends.broker.coordination.transaction import view_of
-from kalends.broker.service import BrokerService, moment
+from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core.errors import NotFound
 from kalends.core.identifiers import minted_ms
 from kalends.serving.auth.callers import Caller
-from kalends.serving.clocks import Clock
+from kalends.serving.clocks import Clock, moment
 from kalends.stores.sqlite import register
 
 AUDIT_PAGE: Final = 1_000

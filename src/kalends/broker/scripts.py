@@ -11,12 +11,13 @@ from typing import Final, NamedTuple
 
 from kalends.agents import ready
 from kalends.broker.script_checks import Checking, accepted
-from kalends.broker.service import BrokerService, moment
+from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, LimitExceeded, NotFound
 from kalends.core.scripts import script_hash
 from kalends.serving.auth.callers import Caller
+from kalends.serving.clocks import moment
 from kalends.stores.sqlite import script_table
 from kalends.stores.sqlite.register_file import ForgetScript, KeepScript
 from kalends.stores.sqlite.script_table import Named

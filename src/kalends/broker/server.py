@@ -25,10 +25,9 @@ from kalends.broker.service import BrokerService
 from kalends.broker.site_link import SiteLink
 from kalends.contract import calls
 from kalends.core.requests import Request
-from kalends.serving.auth.callers import Authenticator, Caller, OpenAccess, Vouching, split_listen
-from kalends.serving.auth.keys import load_trusted_keys
+from kalends.serving.auth.authenticator import authenticator_of
+from kalends.serving.auth.callers import Caller, split_listen
 from kalends.serving.auth.peer_auth import server_proofs, trust_in
-from kalends.serving.auth.tokens import KeyRing
 from kalends.serving.clock_watch import watch_clock
 from kalends.serving.clocks import SystemClock
 from kalends.serving.configuration import BrokerConfiguration
@@ -112,7 +111,7 @@ def build_broker(configuration: BrokerConfiguration, *, version: str) -> web.App
         name=configuration.name,
         version=version,
         handlers=_handlers(configuration, version, service, clock, checking),
-        authenticator=_authenticator(configuration),
+        authenticator=authenticator_of(configuration.name, configuration.keys),
         metrics=metrics,
         logger=logger,
         limits=ServingLimits(
@@ -196,22 +195,6 @@ def _handlers(
         "drain": drain,
         "reconcile": reconcile,
     }
-
-
-def _authenticator(configuration: BrokerConfiguration) -> Authenticator:
-    if not configuration.keys:
-        return OpenAccess()
-    keys = [
-        key
-        for listed in configuration.keys
-        for key in load_trusted_keys(
-            listed.file,
-            issuer=listed.issuer,
-            scopes=frozenset(listed.scopes),
-            vouching=Vouching(listed.users, listed.groups, listed.brokers),
-        )
-    ]
-    return KeyRing(keys, configuration.name)
 
 
 def _coords(configuration: BrokerConfiguration) -> tuple[str, ...]:

@@ -54,6 +54,7 @@ from kalends.core.errors import KalendsError, LostRace, OutcomeUnknown, Unavaila
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
 from kalends.serving.clock_watch import ClockWatch
+from kalends.serving.clocks import moment
 from kalends.serving.logs import Logger
 from kalends.stores.sqlite import register, script_table
 from kalends.stores.sqlite.group_commit import StoreFailed
@@ -108,11 +109,6 @@ class Life(NamedTuple):
     store: BrokerStore
     coordinator: Coordinator
     recognition: Recognition
-
-
-def moment() -> Moment:
-    """Now, on the clocks of this machine."""
-    return Moment(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
 
 
 class BrokerService:

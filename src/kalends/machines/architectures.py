@@ -112,7 +112,10 @@ class Hypercube(BoxTopology):
 
 
 class Torus3d(BoxTopology):
-    """`x` x `y` x `z` nodes with opposite faces joined; a partition is a box, which may wrap around (Cray T3D)."""
+    """`x` x `y` x `z` nodes with opposite faces joined, such as the Cray T3D.
+
+    A partition is a box, which may wrap around.
+    """
 
     def __init__(self, x: int, y: int, z: int, *, first_fit: bool = False) -> None:
         if min(x, y, z) < 1:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Final, Literal
@@ -35,12 +34,11 @@ from kalends.resource_servers.peers import PEERS_PATH, PeerCalls
 from kalends.resource_servers.relays import RelayCalls
 from kalends.resource_servers.script_runner import Running
 from kalends.resource_servers.service import SiteEngine, unavailable
-from kalends.serving.auth.callers import Authenticator, OpenAccess, Vouching
-from kalends.serving.auth.keys import load_trusted_keys
-from kalends.serving.auth.tokens import KeyRing
+from kalends.serving.auth.authenticator import authenticator_of
 from kalends.serving.clock_watch import ClockWatch
+from kalends.serving.clocks import moment
 from kalends.serving.collecting import not_collecting
-from kalends.serving.configuration import KeyConfiguration, SiteConfiguration
+from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.http.application import build_application
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.logs import Logger, get_logger
@@ -56,12 +54,8 @@ STUCK_S: Final = 1.0
 ALARMS_KEPT_MAX: Final = 1_000
 
 
-def now() -> Moment:
-    return Moment(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
-
-
 def build_site(
-    configuration: SiteConfiguration, *, version: str, moment: Callable[[], Moment] = now
+    configuration: SiteConfiguration, *, version: str, moment: Callable[[], Moment] = moment
 ) -> web.Application:
     """The complete application of a site; it opens its store when it starts to serve.
 
@@ -92,21 +86,6 @@ def build_site(
     application.on_startup.append(site.start)
     application.on_cleanup.append(site.stop)
     return application
-
-
-def authenticator_of(name: str, keys: Sequence[KeyConfiguration]) -> Authenticator:
-    """How a server called `name` knows its callers: by tokens of `keys`; without any, open access."""
-    trusted = [
-        found
-        for key in keys
-        for found in load_trusted_keys(
-            key.file,
-            issuer=key.issuer,
-            scopes=frozenset(key.scopes),
-            vouching=Vouching(key.users, key.groups, key.brokers),
-        )
-    ]
-    return KeyRing(trusted, name) if trusted else OpenAccess()
 
 
 class SiteServer:

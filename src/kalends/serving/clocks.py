@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+from kalends.core.intervals import Moment
+
 
 class Clock(Protocol):
     """A pair of clocks: `monotonic_s` never goes back and measures durations; `wall_s` is UTC, may jump."""
@@ -22,3 +24,8 @@ class SystemClock:
 
     def wall_s(self) -> int:
         return int(time.time())
+
+
+def moment() -> Moment:
+    """Now, on the clocks of this machine."""
+    return Moment(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
