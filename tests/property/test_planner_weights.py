@@ -25,9 +25,9 @@ from tests.planner_worlds import (
 )
 
 from kalends.broker.coordination.agent_choice import Need, Option, cheapest
-from kalends.broker.planning.assignment import Assigned, Shortage, heaviest
+from kalends.broker.planning.assignment import Assignment, Shortage, heaviest
 from kalends.broker.planning.planner import Plan, plan
-from kalends.broker.planning.start_arrays import Calendars
+from kalends.broker.planning.start_arrays import FreeArrays
 from kalends.broker.planning.start_ranges import levels, ranges
 from kalends.contract.messages import Want
 from kalends.core.requests import (
@@ -253,7 +253,7 @@ def test_many_calendars_at_once_say_what_each_says_alone(
 ) -> None:
     names = [f"a/{number}" for number in range(len(several))]
     free = dict(zip(names, several, strict=True))
-    calendars = Calendars([*names, "b/unseen"], {**free, "b/unknown": [(0, 99, 9)]})
+    calendars = FreeArrays([*names, "b/unseen"], {**free, "b/unknown": [(0, 99, 9)]})
     asked = [*names[1:], "b/unknown", "b/unseen"]
     window = (first - stage.offset_s, first - stage.offset_s + length)
     found = calendars.ranges(asked, stage, window)
@@ -307,7 +307,7 @@ def test_an_assignment_is_the_heaviest_of_all_and_its_prices_prove_it(
     effort.steps["assignments"] += 1
     expected = brute_assignment(wanted, worths)
     answer = heaviest(wanted, worths)
-    event("served" if isinstance(answer, Assigned) else "short")
+    event("served" if isinstance(answer, Assignment) else "short")
     if isinstance(answer, Shortage):
         assert expected is None
         together = {name for term in answer.terms for name in worths[term]}
@@ -439,5 +439,5 @@ def test_larger_assignments_are_worth_what_the_cheapest_choice_of_ranks_costs(
     if served is None:
         assert isinstance(answer, Shortage)
     else:
-        assert isinstance(answer, Assigned)
+        assert isinstance(answer, Assignment)
         assert answer.worth == sum(9 - option.rank for option in served)

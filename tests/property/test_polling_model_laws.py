@@ -14,7 +14,7 @@ from tests import effort
 
 from kalends.broker.planning.polling.counts import Prospect, free_chances
 from kalends.broker.planning.polling.delays import Delay, Discrete, Lognormal
-from kalends.broker.planning.polling.model import Cost, best, retried_costs, round_costs
+from kalends.broker.planning.polling.model import PollCost, best, retried_costs, round_costs
 from kalends.broker.planning.polling.poll_order import choose, orders
 
 CHANCES = st.sampled_from((0.02, 0.25, 0.5, 0.75, 0.98))
@@ -216,7 +216,7 @@ FIGURE_K, FIGURE_N = 12, 2
 FIGURE_DELAY = Lognormal(80.0, 0.6)
 
 
-def figure_costs(busy: float) -> list[Cost]:
+def figure_costs(busy: float) -> list[PollCost]:
     sites = [Prospect(str(number), 1, busy, FIGURE_DELAY) for number in range(FIGURE_K)]
     return retried_costs(sites, FIGURE_N, 4.0)
 

@@ -12,7 +12,7 @@ from tests import effort
 
 from kalends.broker.planning.planner import Free
 from kalends.broker.planning.polling import site_statistics as o
-from kalends.broker.planning.polling.poll_terms import Wanted
+from kalends.broker.planning.polling.poll_terms import PollTerm
 from kalends.broker.planning.polling.polls import Poll
 from kalends.broker.planning.polling.site_statistics import Odds
 from kalends.core.errors import InvalidInput
@@ -23,8 +23,8 @@ START = 1_800_000_000
 FREE = ((START, START + 60, 1),)
 
 
-def wanted(term: int, needed: int, names: list[str], *, named: bool = False) -> Wanted:
-    return Wanted(term, needed, Stage(0, 60, 1), START, dict.fromkeys(names, 1), named)
+def wanted(term: int, needed: int, names: list[str], *, named: bool = False) -> PollTerm:
+    return PollTerm(term, needed, Stage(0, 60, 1), START, dict.fromkeys(names, 1), named)
 
 
 def site_of(name: str) -> str:
@@ -32,7 +32,7 @@ def site_of(name: str) -> str:
 
 
 @st.composite
-def terms(draw: st.DrawFn) -> list[Wanted]:
+def terms(draw: st.DrawFn) -> list[PollTerm]:
     sites = [f"s{number:02}" for number in range(draw(st.sampled_from((24, 16, 12, 8, 5, 2, 1))))]
     names = [f"{site}/{n}" for site in sites for n in range(draw(st.integers(1, 3)))]
     found = []
@@ -46,7 +46,7 @@ def terms(draw: st.DrawFn) -> list[Wanted]:
     return found
 
 
-def served(asked: list[Wanted], free: Free) -> bool:
+def served(asked: list[PollTerm], free: Free) -> bool:
     return all(
         sum(each.serves(name, free[name]) for name in each.grains.keys() & free.keys())
         >= each.needed
@@ -57,7 +57,7 @@ def served(asked: list[Wanted], free: Free) -> bool:
 class Sites:
     """Answers in an order that hypothesis draws, some never."""
 
-    def __init__(self, asked: list[Wanted], data: st.DataObject) -> None:
+    def __init__(self, asked: list[PollTerm], data: st.DataObject) -> None:
         self.data = data
         names = sorted({name for each in asked for name in each.grains})
         share = data.draw(st.sampled_from((0, 1, 3, 5)), "busy of 5")
@@ -81,7 +81,7 @@ class Sites:
 @settings(max_examples=effort.examples(80), deadline=None)
 @given(terms(), st.booleans(), st.data())
 def test_a_poll_ends_with_enough_or_with_everybody_asked(
-    asked: list[Wanted], hurried: bool, data: st.DataObject
+    asked: list[PollTerm], hurried: bool, data: st.DataObject
 ) -> None:
     def enough(free: Free) -> bool:
         return served(asked, free)
@@ -129,7 +129,7 @@ def test_what_suffices_for_each_term_is_not_enough_without_a_plan() -> None:
 
 @settings(max_examples=effort.examples(80), deadline=None)
 @given(terms())
-def test_a_poll_of_the_same_is_the_same(asked: list[Wanted]) -> None:
+def test_a_poll_of_the_same_is_the_same(asked: list[PollTerm]) -> None:
     polls = [Poll(asked, Odds(), lambda free: False) for _ in range(2)]
     assert polls[0].first() == polls[1].first()
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from kalends.broker.planning.search_budget import Work
 
 
-class Assigned(NamedTuple):
+class Assignment(NamedTuple):
     """For each term the resources that serve it, in order of name; the sum of all worths.
 
     `prices` are those of the terms (linear programming duality): whatever resources there are, no
@@ -37,16 +37,16 @@ class Shortage(NamedTuple):
 
 def heaviest(
     wanted: Sequence[int], worths: Sequence[Mapping[str, int]], work: Work | None = None
-) -> Assigned | Shortage:
+) -> Assignment | Shortage:
     """The assignment of the greatest sum; `worths` has for each term what could serve it.
 
     The same input gives the same answer; between equal worths earlier names are preferred.
     Raises `TooMuchWork`.
     """
-    return _Assignment(wanted, worths, work or Work()).solved()
+    return _CostFlow(wanted, worths, work or Work()).solved()
 
 
-class _Assignment:
+class _CostFlow:
     def __init__(
         self, wanted: Sequence[int], worths: Sequence[Mapping[str, int]], work: Work
     ) -> None:
@@ -65,7 +65,7 @@ class _Assignment:
         self._held: list[dict[str, None]] = [{} for _ in wanted]
         self._taken: set[str] = set()
 
-    def solved(self) -> Assigned | Shortage:
+    def solved(self) -> Assignment | Shortage:
         lacking = list(self._wanted)
         while any(lacking):
             gains, before = self._reached([term for term in self._terms if lacking[term]])
@@ -74,7 +74,7 @@ class _Assignment:
                 return Shortage(tuple(sorted(gains)))
             lacking[self._shift(end, before)] -= 1
         worth = sum(self._worths[term][name] for term in self._terms for name in self._held[term])
-        return Assigned(tuple(tuple(sorted(held)) for held in self._held), worth, self._prices())
+        return Assignment(tuple(tuple(sorted(held)) for held in self._held), worth, self._prices())
 
     def _reached(self, lacking: Sequence[int]) -> tuple[dict[int, int], dict[int, tuple[int, str]]]:
         """The most that is gained when each term gives up a resource to one that lacks one.

@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kalends.broker.planning.assignment import Assigned, Shortage
+from kalends.broker.planning.assignment import Assignment, Shortage
 from kalends.broker.planning.demand import (
     Catalogue,
     Demand,
@@ -34,18 +34,18 @@ from kalends.broker.planning.demand import (
     stage_of,
 )
 from kalends.broker.planning.search_budget import Work
-from kalends.broker.planning.start_arrays import Calendars, Times, Worths, distinct, next_on
+from kalends.broker.planning.start_arrays import FreeArrays, Times, Worths, distinct, next_on
 from kalends.broker.planning.start_ranges import added, levels
 from kalends.broker.planning.sweep import joint_beats
 from kalends.broker.planning.weights import (
-    Found,
     Level,
     Scale,
+    ScoredStart,
     attribute_worths,
     joined,
     time_levels,
 )
-from kalends.broker.planning.worth_bounds import Cluster, Offers, clusters
+from kalends.broker.planning.worth_bounds import CompetingPicks, PickOffers, clusters
 from kalends.core.progressions import Beat
 from kalends.core.requests import Request, Term
 from kalends.core.spans import Range
@@ -54,7 +54,7 @@ _SAFE: Final = 1 << 61
 """Sums below are added as machine integers."""
 
 
-class Weighted:
+class BestFirstSearch:
     """The search through the starts of alternative `number`; `bound` is worth at least the best."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Weighted:
         free: Free,
         catalogue: Catalogue,
         scale: Scale,
-        calendars: Calendars,
+        calendars: FreeArrays,
         work: Work,
     ) -> None:
         self._work = work
@@ -92,7 +92,7 @@ class Weighted:
         """No start that is left is earlier."""
         return self._window[0]
 
-    def best(self) -> Found | None:
+    def best(self) -> ScoredStart | None:
         """The start that is worth most, of equals the earliest; None when none is left."""
         if self._frontier is None:
             self._frontier = self._built()
@@ -155,18 +155,18 @@ class Weighted:
                 ground = joined(ground, amounts, operator.add)
         return ground
 
-    def _offers(self, pick: Pick) -> Offers:
+    def _offers(self, pick: Pick) -> PickOffers:
         term, attributes = self._term(pick), self._attributes[pick.number]
         beats = [pick.beat(self._infos[name].grain_s) for name in pick.names]
         of_name = np.array(attributes, dtype=object)
         if not (growing(term) and term.units_weight):
             pieces = self._calendars.ranges(pick.names, pick.stage, self._window)
             self._work.spend(5 * len(pieces.owner))
-            return Offers(pick, beats, pieces, of_name[pieces.owner])
+            return PickOffers(pick, beats, pieces, of_name[pieces.owner])
         pieces, units = self._calendars.levels(pick.names, pick.stage, term.units_max, self._window)
         self._work.spend(len(pieces.owner))
         of_amount = (units - term.units).astype(object) * self._scale.of_unit(term)
-        return Offers(pick, beats, pieces, of_name[pieces.owner] + of_amount)
+        return PickOffers(pick, beats, pieces, of_name[pieces.owner] + of_amount)
 
 
 class _Frontier:
@@ -175,7 +175,7 @@ class _Frontier:
     def __init__(
         self,
         ground: Sequence[Level],
-        of_picks: Sequence[Cluster],
+        of_picks: Sequence[CompetingPicks],
         joint: Collection[Beat],
         dtype: npt.DTypeLike,
         work: Work,
@@ -185,7 +185,7 @@ class _Frontier:
         self._first, self._last = (np.array(each, dtype=np.int64) for each in columns[:2])
         self._worth: Worths = np.array(columns[2], dtype=dtype)
         self._excluded: list[Range] = []
-        self._found: dict[int, Found] = {}
+        self._found: dict[int, ScoredStart] = {}
         """Starts whose bound is what they are truly worth."""
         self._times: Times = np.zeros(0, np.int64)
         self._bounds: Worths = np.zeros(0, dtype)
@@ -197,7 +197,7 @@ class _Frontier:
             np.concatenate([self._last, *(each.last for each in pieces)]),
         )
 
-    def best(self) -> Found | None:
+    def best(self) -> ScoredStart | None:
         while len(self._times):
             start = int(self._times[np.argmax(self._bounds)])
             if start in self._found:
@@ -261,9 +261,9 @@ class _Frontier:
             total += answer.worth
             for offers, names in zip(cluster.offers, answer.picked, strict=True):
                 picked[offers.pick.number] = names
-        self._found[start] = Found(start, picked, total)
+        self._found[start] = ScoredStart(start, picked, total)
 
-    def _learn(self, number: int, cluster: Cluster, answer: Assigned | Shortage) -> None:
+    def _learn(self, number: int, cluster: CompetingPicks, answer: Assignment | Shortage) -> None:
         """Lower the bounds of all starts by what one start has shown."""
         cut = cluster.learned(answer)
         if cut is None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kalends.broker.planning.search_budget import Work
 from kalends.broker.planning.start_ranges import added, ranges
-from kalends.broker.planning.sweep import Candidate, Picking
+from kalends.broker.planning.sweep import PickCandidate, PickRanges
 from kalends.core import limits
 from kalends.core.attributes import described, matches
 from kalends.core.progressions import Beat, joint
@@ -157,16 +157,16 @@ def named_ranges(demand: Demand, free: Free, first: int, last: int) -> Iterator[
 
 def picking_of(
     pick: Pick, infos: Infos, free: Free, first: int, last: int, work: Work | None = None
-) -> Picking:
+) -> PickRanges:
     """`pick` with the ranges of starts of everyone who could serve it."""
     offered = [
-        Candidate(
+        PickCandidate(
             name, ranges(free[name], pick.stage, first, last, work), pick.beat(infos[name].grain_s)
         )
         for name in pick.names
         if name in free
     ]
-    return Picking(pick.group, pick.wanted, offered)
+    return PickRanges(pick.group, pick.wanted, offered)
 
 
 def start_window(request: Request, number: int = 0) -> Range:

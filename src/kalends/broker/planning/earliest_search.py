@@ -5,12 +5,12 @@ from __future__ import annotations
 from kalends.broker.planning.demand import Demand, Free, Infos, named_ranges, picking_of
 from kalends.broker.planning.search_budget import Work
 from kalends.broker.planning.sweep import Sweep
-from kalends.broker.planning.weights import Found
+from kalends.broker.planning.weights import ScoredStart
 from kalends.core.progressions import Beat
 from kalends.core.spans import Range
 
 
-class Even:
+class EarliestSearch:
     """The search through them; each is worth `bound`."""
 
     def __init__(
@@ -24,7 +24,7 @@ class Even:
         pickings = [picking_of(pick, infos, free, *window, work) for pick in demand.picks]
         self._sweep = Sweep(*window, named_ranges(demand, free, *window), beat, pickings, work)
 
-    def best(self) -> Found | None:
+    def best(self) -> ScoredStart | None:
         """The earliest start that is left."""
         while (hit := self._sweep.next(self.earliest)) is not None:
             self.earliest = hit.start
@@ -32,7 +32,7 @@ class Even:
             if not ends:
                 numbers = [pick.number for pick in self.demand.picks]
                 picked = dict(zip(numbers, hit.picked, strict=True))
-                return Found(hit.start, picked, self.bound)
+                return ScoredStart(hit.start, picked, self.bound)
             self.earliest = max(ends) + 1
         return None
 

@@ -252,7 +252,7 @@ class _Calendar:
             return _Cover((), True)
         self._work.spend(len(self._slots))
         units = [slot.units for slot in self._slots]
-        places, exact = _Covering(lacks, units, self._work).solved()
+        places, exact = _CoverSearch(lacks, units, self._work).solved()
         return _Cover(tuple(self._slots[place] for place in sorted(places)), exact)
 
     def _moments(self, crossing: Sequence[int], begin: int, end: int) -> list[int]:
@@ -274,7 +274,7 @@ class _Calendar:
         return self._allowed[place][2]
 
 
-class _Covering:
+class _CoverSearch:
     """The fewest bookings whose units make up for all lacks."""
 
     def __init__(self, lacks: Sequence[_Lack], units: Sequence[int], work: Work) -> None:

@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Collection
 from typing import NamedTuple, Protocol
 
-from kalends.broker.planning.best_first_search import Weighted, named_levels
+from kalends.broker.planning.best_first_search import BestFirstSearch, named_levels
 from kalends.broker.planning.demand import (
     Catalogue,
     Demand,
@@ -24,11 +24,11 @@ from kalends.broker.planning.demand import (
     stage_of,
     start_window,
 )
-from kalends.broker.planning.earliest_search import Even
+from kalends.broker.planning.earliest_search import EarliestSearch
 from kalends.broker.planning.search_budget import Work
-from kalends.broker.planning.start_arrays import Calendars
+from kalends.broker.planning.start_arrays import FreeArrays
 from kalends.broker.planning.start_ranges import levels
-from kalends.broker.planning.weights import Found, Scale, time_levels
+from kalends.broker.planning.weights import Scale, ScoredStart, time_levels
 from kalends.contract.messages import Want
 from kalends.core.errors import InvalidInput
 from kalends.core.requests import Request, Term, span_of, term_interval
@@ -112,7 +112,7 @@ def plan(
     """
     scale = Scale(request)
     searches = _searches(request, infos, free, excluded, scale, work or Work())
-    waiting: list[tuple[int, int, int, Found | None]] = [
+    waiting: list[tuple[int, int, int, ScoredStart | None]] = [
         (-search.bound, search.earliest, number, None) for number, search in searches.items()
     ]
     heapq.heapify(waiting)
@@ -144,7 +144,7 @@ class _Search(Protocol):
         """No start that is left is earlier."""
         ...
 
-    def best(self) -> Found | None: ...
+    def best(self) -> ScoredStart | None: ...
 
     def exclude(self, first: int, last: int) -> None: ...
 
@@ -159,7 +159,7 @@ def _searches(
 ) -> dict[int, _Search]:
     """By its number, a search for each alternative that could be met at some time."""
     catalogue = Catalogue(infos, work)
-    calendars = Calendars(infos, free, work)
+    calendars = FreeArrays(infos, free, work)
     searches: dict[int, _Search] = {}
     for number, alternative in enumerate(request.alternatives):
         demand = demand_of(request, infos, number, catalogue)
@@ -171,9 +171,9 @@ def _searches(
         of_time = {worth for _, _, worth in time_levels(request.preferences, scale, *window)}
         if len(of_time) == 1 and not any(_differing(term) for term in alternative.terms):
             worth = scale.of(alternative.weight) + of_time.pop()
-            searches[number] = Even(demand, beat, window, infos, free, worth, work)
+            searches[number] = EarliestSearch(demand, beat, window, infos, free, worth, work)
         else:
-            searches[number] = Weighted(
+            searches[number] = BestFirstSearch(
                 request, number, demand, beat, window, infos, free, catalogue, scale, calendars,
                 work,
             )  # fmt: skip
@@ -206,7 +206,7 @@ def fixed_wants(request: Request) -> tuple[Want, ...] | None:
 
 
 def _plan_at(
-    request: Request, number: int, demand: Demand, free: Free, found: Found, weight: float
+    request: Request, number: int, demand: Demand, free: Free, found: ScoredStart, weight: float
 ) -> Plan:
     alternative, start = request.alternatives[number], found.start
     wants = []

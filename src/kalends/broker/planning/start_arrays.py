@@ -23,7 +23,7 @@ Worths = npt.NDArray[Any]
 """Whole numbers, as int64 where no sum can be too large for it, else as Python's own."""
 
 
-class Calendars:
+class FreeArrays:
     """The free steps of many resources, one behind the other; read when they are first needed.
 
     Raises `TooMuchWork` when more is asked of them than `work` allows.
@@ -184,7 +184,7 @@ def hits(beat: Beat, times: Times) -> npt.NDArray[np.bool_]:
     return np.equal(times % beat.modulus, beat.remainder)
 
 
-class Tally:
+class StartCounts:
     """The sum of the values of all pieces that lie over a start which their beat hits."""
 
     def __init__(self, pieces: Pieces, beats: Sequence[Beat], values: Worths) -> None:

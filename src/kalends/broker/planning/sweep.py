@@ -26,7 +26,7 @@ BEATS_MAX: Final = 1_000
 """Joint beats of one search: with grains that divide one another there are as many as grains."""
 
 
-class Candidate(NamedTuple):
+class PickCandidate(NamedTuple):
     """A resource that an attribute term could pick: its ranges of starts, in order, and its beat."""
 
     resource: str
@@ -34,7 +34,7 @@ class Candidate(NamedTuple):
     beat: Beat
 
 
-class Picking(NamedTuple):
+class PickRanges(NamedTuple):
     """An attribute term: `wanted` different ones of `candidates` (in order of name).
 
     Pickings of one `group` overlap in time, directly or in a chain, and share no resource.
@@ -42,10 +42,10 @@ class Picking(NamedTuple):
 
     group: int
     wanted: int
-    candidates: Sequence[Candidate]
+    candidates: Sequence[PickCandidate]
 
 
-class Hit(NamedTuple):
+class CommonStart(NamedTuple):
     """A start that suits, and for each picking the names picked, in order."""
 
     start: int
@@ -61,7 +61,7 @@ class Sweep:
 
     def __init__(
         self, first: int, last: int, named: Iterator[Range], beat: Beat,
-        pickings: Sequence[Picking], work: Work | None = None,
+        pickings: Sequence[PickRanges], work: Work | None = None,
     ) -> None:  # fmt: skip
         self._work = work or Work()
         self._last = last
@@ -89,7 +89,7 @@ class Sweep:
         for number in range(len(self._candidates)):
             self._push(number)
 
-    def next(self, start: int) -> Hit | None:
+    def next(self, start: int) -> CommonStart | None:
         """The earliest hit from `start`, which must not go back between calls; None at the end."""
         at = start
         while (named := self._named_range(at)) is not None:
@@ -101,7 +101,7 @@ class Sweep:
                     if time_s >= upcoming or time_s > named[1]:
                         break
                     if (picked := self._picked(time_s)) is not None:
-                        return Hit(time_s, picked)
+                        return CommonStart(time_s, picked)
             at = min(upcoming, named[1] + 1)
         return None
 

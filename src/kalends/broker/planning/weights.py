@@ -21,7 +21,7 @@ Level = tuple[int, int, int]
 """``(first, last, worth)``: what every start from the first to the last is worth, both included."""
 
 
-class Found(NamedTuple):
+class ScoredStart(NamedTuple):
     """A start, by the number of an attribute term the names picked, and the worth of it all."""
 
     start: int

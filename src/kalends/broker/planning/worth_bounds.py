@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from kalends.broker.planning.assignment import Assigned, Shortage, heaviest
+from kalends.broker.planning.assignment import Assignment, Shortage, heaviest
 from kalends.broker.planning.demand import Pick
 from kalends.broker.planning.search_budget import Work
-from kalends.broker.planning.start_arrays import Pieces, Tally, Times, Worths, united
+from kalends.broker.planning.start_arrays import Pieces, StartCounts, Times, Worths, united
 from kalends.core.progressions import EVERY_SECOND, Beat
 
 CLASSES_MAX: Final = 32
@@ -28,7 +28,7 @@ CLASSES_MAX: Final = 32
 Enough = npt.NDArray[np.bool_]
 
 
-class Offers(NamedTuple):
+class PickOffers(NamedTuple):
     """Who could serve `pick`, when, and at what worth: `beats` by the place in its names."""
 
     pick: Pick
@@ -47,10 +47,10 @@ class Offers(NamedTuple):
         }
 
 
-class Cluster:
+class CompetingPicks:
     """Picks that compete for resources, and what is known of their worth at any start."""
 
-    def __init__(self, offers: Sequence[Offers], work: Work) -> None:
+    def __init__(self, offers: Sequence[PickOffers], work: Work) -> None:
         self.offers = offers
         self._work = work
         work.spend(6 * sum(len(each.pieces.owner) for each in offers))
@@ -69,7 +69,7 @@ class Cluster:
             worth, enough = cut.applied(times, worth, enough)
         return worth, enough
 
-    def served(self, time_s: int) -> Assigned | Shortage:
+    def served(self, time_s: int) -> Assignment | Shortage:
         """The best that can be done at `time_s`."""
         wanted = [each.pick.wanted for each in self.offers]
         worths = [each.at(time_s) for each in self.offers]
@@ -77,13 +77,13 @@ class Cluster:
         self._work.spend(pieces // 20 + 8 * sum(len(each) for each in worths))
         return heaviest(wanted, worths, self._work)
 
-    def learned(self, answer: Assigned | Shortage) -> Cut | None:
+    def learned(self, answer: Assignment | Shortage) -> Cut | None:
         """What the answer for one start says about all; it counts in `bound` from now on."""
         if len(self.offers) == 1:
             return None
         self._work.spend(20 * sum(len(each.pieces.owner) for each in self.offers))
         cut: Cut
-        if isinstance(answer, Assigned):
+        if isinstance(answer, Assignment):
             cut = _Priced(self._resources, answer.prices)
         else:
             cut = _Short(self._resources, answer)
@@ -95,12 +95,12 @@ class Cluster:
         return _Resources(self.offers)
 
 
-def clusters(offers: Iterable[Offers], work: Work) -> list[Cluster]:
+def clusters(offers: Iterable[PickOffers], work: Work) -> list[CompetingPicks]:
     """`offers` in clusters: of one group, and with resources in common, directly or in a chain.
 
     What they are asked raises `TooMuchWork` when it is more than `work` allows.
     """
-    found: list[tuple[int, set[str], list[Offers]]] = []
+    found: list[tuple[int, set[str], list[PickOffers]]] = []
     for each in offers:
         names, members = set(each.pick.names), [each]
         apart = []
@@ -111,7 +111,7 @@ def clusters(offers: Iterable[Offers], work: Work) -> list[Cluster]:
             else:
                 apart.append((group, others, of_others))
         found = [*apart, (each.pick.group, names, members)]
-    return [Cluster(members, work) for _, _, members in found]
+    return [CompetingPicks(members, work) for _, _, members in found]
 
 
 class Cut(Protocol):
@@ -129,7 +129,7 @@ class Cut(Protocol):
 class _Alone:
     """What one pick is worth at most: the best of those that are free, class by class of worth."""
 
-    def __init__(self, offers: Offers) -> None:
+    def __init__(self, offers: PickOffers) -> None:
         self._wanted = offers.pick.wanted
         self._dtype = offers.worths.dtype
         self._classes = []
@@ -141,7 +141,7 @@ class _Alone:
             most, least = distinct[part[0]], distinct[part[-1]]
             which = np.flatnonzero((offers.worths <= most) & (offers.worths >= least))
             ones = np.ones(len(which), dtype=np.int64)
-            self._classes.append((most, Tally(offers.pieces.kept(which), offers.beats, ones)))
+            self._classes.append((most, StartCounts(offers.pieces.kept(which), offers.beats, ones)))
 
     def steps(self, number: int) -> int:
         return sum(tally.steps(number) for _, tally in self._classes)
@@ -159,7 +159,7 @@ class _Alone:
 class _Resources:
     """The resources of a cluster: one number each, over all of its picks."""
 
-    def __init__(self, offers: Sequence[Offers]) -> None:
+    def __init__(self, offers: Sequence[PickOffers]) -> None:
         self.wanted = [each.pick.wanted for each in offers]
         self.dtype = offers[0].worths.dtype
         names = sorted({name for each in offers for name in each.pick.names})
@@ -185,7 +185,7 @@ class _Resources:
                 known = self.beats[numbers[name]]
                 self.beats[numbers[name]] = beat if known in (None, beat) else EVERY_SECOND
 
-    def tally(self, values: Mapping[int, Worths]) -> Tally:
+    def tally(self, values: Mapping[int, Worths]) -> StartCounts:
         """For each start the sum of each resource's greatest value to a pick that it could serve.
 
         `values` has, for some of the picks, one value for each resource, none below zero.
@@ -198,7 +198,7 @@ class _Resources:
             used.append(self.pieces[place].kept(np.flatnonzero(some[self.pieces[place].owner])))
         together = united(Pieces(*(np.concatenate(parts) for parts in zip(*used, strict=True))))
         beats = [beat or EVERY_SECOND for beat in self.beats]
-        return Tally(together, beats, greatest[together.owner])
+        return StartCounts(together, beats, greatest[together.owner])
 
 
 class _Priced:

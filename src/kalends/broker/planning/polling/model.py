@@ -54,7 +54,7 @@ PLENTY: Final = 12
 """Polling is not weighed further than where, of each needed, two and a dozen more are expected free."""
 
 
-class Cost(NamedTuple):
+class PollCost(NamedTuple):
     """Asking the first `sites`, with `resources` together, costs `cost_ms` in all.
 
     `chance`: that this is enough.
@@ -68,7 +68,7 @@ class Cost(NamedTuple):
 
 def retried_costs(
     prospects: Sequence[Prospect], needed: int, message_ms: float = MESSAGE_MS
-) -> list[Cost]:
+) -> list[PollCost]:
     """The cost for every number of sites, in this order, that could be enough."""
     time = cells((each.delay for each in prospects), CELLS)
     counts = Counts(1, needed, time)
@@ -81,7 +81,7 @@ def retried_costs(
         chance = float(counts.found[0, -1])
         if resources >= needed and chance > 0:
             once_ms = float(counts.success_ms()[0]) + message_ms * messages
-            costs.append(Cost(number, resources, once_ms / chance, chance))
+            costs.append(PollCost(number, resources, once_ms / chance, chance))
     return costs
 
 
@@ -91,7 +91,7 @@ def round_costs(
     message_ms: float = MESSAGE_MS,
     at_least: int = 1,
     cells_count: int = CELLS,
-) -> tuple[Cost, ...]:
+) -> tuple[PollCost, ...]:
     """The cost for every number of sites, in this order, from `at_least` that could be enough.
 
     All of them where even that is not enough: there is then nothing to choose. Of very many, only
@@ -103,7 +103,7 @@ def round_costs(
     )
 
 
-def best(costs: Sequence[Cost]) -> Cost:
+def best(costs: Sequence[PollCost]) -> PollCost:
     """The least cost; of equals the one with fewest sites."""
     return min(costs, key=lambda cost: (cost.cost_ms, cost.sites))
 
@@ -117,11 +117,11 @@ def _plenty(prospects: Sequence[Prospect], needed: int) -> int:
 
 def _round_costs(
     prospects: Sequence[Prospect], needed: int, message_ms: float, at_least: int, cells_count: int
-) -> tuple[Cost, ...]:
+) -> tuple[PollCost, ...]:
     resources = [0, *accumulate(each.resources for each in prospects)]
     messages = [0, *accumulate(not each.asked for each in prospects)]
     if resources[-1] < needed:
-        everybody = Cost(len(prospects), resources[-1], message_ms * messages[-1], 0.0)
+        everybody = PollCost(len(prospects), resources[-1], message_ms * messages[-1], 0.0)
         return (everybody,)
     edges = _edges(len(prospects), needed, cells_count)
     table = _Table(prospects, needed, edges, cells_count)
@@ -136,7 +136,7 @@ def _round_costs(
         value[row, 1:] = np.where(allowed, costs, np.inf).min(axis=0)
     chances = table.found[0, :, -1]
     return tuple(
-        Cost(edge, int(sizes[number]), float(costs[number - 1, -1]), float(chances[number - 1]))
+        PollCost(edge, int(sizes[number]), float(costs[number - 1, -1]), float(chances[number - 1]))
         for number, edge in enumerate(edges)
         if edge and ((edge >= at_least and sizes[number] >= needed) or edge == edges[-1])
     )

@@ -14,7 +14,13 @@ from typing import Final, NamedTuple
 
 from kalends.broker.planning.polling.counts import Prospect
 from kalends.broker.planning.polling.delays import Delay
-from kalends.broker.planning.polling.model import COARSE_CELLS, MESSAGE_MS, Cost, best, round_costs
+from kalends.broker.planning.polling.model import (
+    COARSE_CELLS,
+    MESSAGE_MS,
+    PollCost,
+    best,
+    round_costs,
+)
 
 HORIZONS: Final = (0.2, 0.5, 0.8, 0.99)
 """Shares of all answers that are in at the horizons that are tried."""
@@ -31,12 +37,12 @@ TERMS_MAX: Final = 8
 NO_DIFFERENCE: Final = 1e-9
 
 
-class Choice(NamedTuple):
+class PollOrder(NamedTuple):
     """Ask the first `sites` of `order`; `costs` is what other numbers of them would cost."""
 
     order: tuple[Prospect, ...]
     sites: int
-    costs: tuple[Cost, ...]
+    costs: tuple[PollCost, ...]
 
     @property
     def chosen(self) -> tuple[Prospect, ...]:
@@ -49,14 +55,14 @@ def choose(
     *,
     at_least: int = 1,
     message_ms: float = MESSAGE_MS,
-) -> Choice:
+) -> PollOrder:
     """Whom to ask: `at_least` so many sites, all that get a message in any case, all of a few.
 
     Everybody, unweighed, where more than `NEEDED_MAX` are needed. Those that get a message in any case
     come first. Of orders that cost the same, the first tried.
     """
     if needed > NEEDED_MAX:
-        return Choice(tuple(sorted(prospects, key=lambda each: each.site)), len(prospects), ())
+        return PollOrder(tuple(sorted(prospects, key=lambda each: each.site)), len(prospects), ())
     named = sorted(prospects, key=lambda each: (each._replace(site=""), each.site))
     nameless = tuple(prospect._replace(site=str(n)) for n, prospect in enumerate(named))
     at_least = max(at_least, sum(prospect.asked for prospect in prospects))
@@ -67,7 +73,7 @@ def choose(
 @lru_cache(maxsize=1_024)
 def _choose(
     prospects: tuple[Prospect, ...], needed: int, at_least: int, message_ms: float
-) -> Choice:
+) -> PollOrder:
     """Sites are numbered, so that others that are like these need not be weighed again."""
     tried = orders(prospects)
     order = tried[0]
@@ -80,7 +86,7 @@ def _choose(
         order = next(each for each, ms in zip(tried, least_ms, strict=True) if ms <= limit_ms)
     costs = round_costs(order, needed, message_ms, at_least)
     sites = len(order) if len(order) <= FEW_SITES else best(costs).sites
-    return Choice(tuple(order), sites, costs)
+    return PollOrder(tuple(order), sites, costs)
 
 
 def orders(prospects: Sequence[Prospect]) -> list[list[Prospect]]:

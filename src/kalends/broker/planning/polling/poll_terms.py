@@ -18,7 +18,7 @@ from kalends.core.resources import ResourceInfo
 from kalends.core.spans import Stage, Step
 
 
-class Wanted(NamedTuple):
+class PollTerm(NamedTuple):
     """`needed` of the resources in `grains` (with their grain in seconds) for one term.
 
     The term is number `term` of the request, counted through all alternatives. `start` is where its
@@ -44,12 +44,12 @@ def wanted_of(
     infos: Mapping[str, ResourceInfo],
     names: Collection[str],
     now_s: int,
-) -> tuple[Wanted, ...]:
+) -> tuple[PollTerm, ...]:
     """For every term of all alternatives, those of `names` that it names or could pick.
 
     A term that none could serve is left out: no poll helps it.
     """
-    found: list[Wanted] = []
+    found: list[PollTerm] = []
     number = 0
     known = sorted(name for name in names if name in infos)
     catalogue = Catalogue({name: infos[name] for name in known})
@@ -69,7 +69,9 @@ def wanted_of(
             }
             if grains:
                 stage = Stage(begin - first, end - begin, term.units)
-                of_one.append(Wanted(number, term.count, stage, begin, grains, bool(term.resource)))
+                of_one.append(
+                    PollTerm(number, term.count, stage, begin, grains, bool(term.resource))
+                )
             number += 1
         found += [wanted._replace(needed=_needed(wanted, of_one)) for wanted in of_one]
     return tuple(found)
@@ -93,7 +95,7 @@ def sites_of(names: Collection[str]) -> dict[str, list[str]]:
     return by_site
 
 
-def _needed(wanted: Wanted, of_one: Sequence[Wanted]) -> int:
+def _needed(wanted: PollTerm, of_one: Sequence[PollTerm]) -> int:
     """What it and those that compete with it need together; never more than there are."""
     if wanted.named:
         return 1

@@ -19,7 +19,7 @@ from kalends.broker.planning.planner import Free
 from kalends.broker.planning.polling.counts import Prospect
 from kalends.broker.planning.polling.model import MESSAGE_MS
 from kalends.broker.planning.polling.poll_order import TERMS_MAX, choose
-from kalends.broker.planning.polling.poll_terms import Wanted, hurried, sites_of, wanted_of
+from kalends.broker.planning.polling.poll_terms import PollTerm, hurried, sites_of, wanted_of
 from kalends.broker.planning.polling.site_statistics import Odds
 from kalends.core.identifiers import split_resource
 from kalends.core.requests import Request
@@ -67,7 +67,7 @@ class Poll:
 
     def __init__(
         self,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[PollTerm],
         odds: Odds,
         enough: Callable[[Free], bool],
         *,
@@ -133,7 +133,7 @@ class Poll:
                     site = split_resource(name)[0]
                     yield Observation(site, wanted.start, not wanted.serves(name, steps))
 
-    def _available(self, wanted: Wanted, free: Free) -> int:
+    def _available(self, wanted: PollTerm, free: Free) -> int:
         return sum(
             wanted.serves(name, steps) for name, steps in free.items() if name in wanted.grains
         )
@@ -146,7 +146,7 @@ class Poll:
 
     def _round(
         self,
-        wanted: Wanted,
+        wanted: PollTerm,
         missing: int,
         asking: Collection[str],
         outstanding: Collection[str] = (),

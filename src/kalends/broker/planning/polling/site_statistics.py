@@ -50,7 +50,7 @@ SIGMA_MAX: Final = 2.0
 """What is told is rounded: so sites that hardly differ count as equal, and few cases are ever weighed."""
 
 
-class Share(msgspec.Struct):
+class BusyRate(msgspec.Struct):
     """Faded counts: how many were seen, and how many of them were taken."""
 
     seen: float = 0.0
@@ -92,11 +92,11 @@ class Delays(msgspec.Struct):
         )
 
 
-class SiteOdds(msgspec.Struct):
+class SiteProfile(msgspec.Struct):
     """`hours` has the hours of the week (UTC) that were ever asked for."""
 
-    share: Share = msgspec.field(default_factory=Share)
-    hours: dict[int, Share] = msgspec.field(default_factory=dict)
+    share: BusyRate = msgspec.field(default_factory=BusyRate)
+    hours: dict[int, BusyRate] = msgspec.field(default_factory=dict)
     delays: Delays = msgspec.field(default_factory=Delays)
 
 
@@ -106,7 +106,7 @@ class Odds:
     def __init__(self, snapshot: Mapping[str, Any] | None = None) -> None:
         """As it was when `snapshot` was taken. Raises `InvalidInput` when it is none."""
         try:
-            self._sites = msgspec.convert(snapshot or {}, dict[str, SiteOdds], str_keys=True)
+            self._sites = msgspec.convert(snapshot or {}, dict[str, SiteProfile], str_keys=True)
         except msgspec.ValidationError as error:
             raise InvalidInput(
                 f"that is no record of what sites are like: {error}",
@@ -123,7 +123,7 @@ class Odds:
         """A resource of `site` was, or was not, taken at `at_s` (UTC seconds)."""
         of_site = self._of(site)
         of_site.share.note(taken, SITE_HALF_LIFE)
-        of_site.hours.setdefault(_hour(at_s), Share()).note(taken, HOUR_HALF_LIFE)
+        of_site.hours.setdefault(_hour(at_s), BusyRate()).note(taken, HOUR_HALF_LIFE)
 
     def note_delay(self, site: str, ms: float) -> None:
         """`site` took `ms` to answer."""
@@ -131,17 +131,17 @@ class Odds:
 
     def busy(self, site: str, at_s: int) -> float:
         """The chance that a resource of `site` is taken at `at_s`: above 0 and below 1."""
-        of_site = self._sites.get(site, SiteOdds())
+        of_site = self._sites.get(site, SiteProfile())
         usual = of_site.share.towards(BUSY_PRIOR, BUSY_PRIOR_WEIGHT)
-        then = of_site.hours.get(_hour(at_s), Share()).towards(usual, SITE_WEIGHT)
+        then = of_site.hours.get(_hour(at_s), BusyRate()).towards(usual, SITE_WEIGHT)
         return min(max(_rounded(then, BUSY_STEP), BUSY_STEP), 1 - BUSY_STEP)
 
     def delay(self, site: str) -> Lognormal:
         """How long `site` takes to answer."""
-        return self._sites.get(site, SiteOdds()).delays.distribution()
+        return self._sites.get(site, SiteProfile()).delays.distribution()
 
-    def _of(self, site: str) -> SiteOdds:
-        of_site = self._sites.pop(site, None) or SiteOdds()
+    def _of(self, site: str) -> SiteProfile:
+        of_site = self._sites.pop(site, None) or SiteProfile()
         self._sites[site] = of_site
         if len(self._sites) > SITES_MAX:
             del self._sites[next(iter(self._sites))]

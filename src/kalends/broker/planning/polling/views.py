@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.counts import Prospect
-from kalends.broker.planning.polling.poll_order import TERMS_MAX, Choice, choose
-from kalends.broker.planning.polling.poll_terms import Wanted, hurried, sites_of, wanted_of
+from kalends.broker.planning.polling.poll_order import TERMS_MAX, PollOrder, choose
+from kalends.broker.planning.polling.poll_terms import PollTerm, hurried, sites_of, wanted_of
 from kalends.broker.planning.polling.site_statistics import Odds
 from kalends.contract.calls import PollPoint, PollView
 from kalends.core.identifiers import split_resource
@@ -39,7 +39,7 @@ def poll_views(
     return tuple(_view(wanted, odds, all_at_once=all_at_once) for wanted in picked[:TERMS_MAX])
 
 
-def _view(wanted: Wanted, odds: Odds, *, all_at_once: bool) -> PollView:
+def _view(wanted: PollTerm, odds: Odds, *, all_at_once: bool) -> PollView:
     by_site = sites_of(wanted.grains)
     prospects = [
         Prospect(site, len(names), odds.busy(site, wanted.start), odds.delay(site))
@@ -58,7 +58,7 @@ def _view(wanted: Wanted, odds: Odds, *, all_at_once: bool) -> PollView:
     )
 
 
-def _curve(choice: Choice) -> tuple[PollPoint, ...]:
+def _curve(choice: PollOrder) -> tuple[PollPoint, ...]:
     return tuple(
         PollPoint(polled=cost.resources, delay_ms=cost.cost_ms, chance=cost.chance)
         for cost in choice.costs
