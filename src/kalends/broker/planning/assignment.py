@@ -1,4 +1,4 @@
-"""Which resource serves which term: an exact assignment of the greatest sum of worths, or the first of any.
+"""Assignments of resources to terms: the one of greatest worth, or the first of any.
 
 Every term wants some number of different resources, and a resource serves one term at most. Where its
 worth depends on the term, that is a flow of least cost, found by successive shortest paths (Ahuja,
@@ -17,7 +17,7 @@ from kalends.broker.planning.search_budget import Work
 
 
 class Assignment(NamedTuple):
-    """For each term the resources that serve it, in order of name; the sum of all worths.
+    """The resources that serve each term, in order of name, and the sum of all worths.
 
     `prices` are those of the terms (linear programming duality): whatever resources there are, no
     assignment is worth more than the prices of all wants, and for each resource the most by which
@@ -38,7 +38,7 @@ class Shortage(NamedTuple):
 def heaviest(
     wanted: Sequence[int], worths: Sequence[Mapping[str, int]], work: Work | None = None
 ) -> Assignment | Shortage:
-    """The assignment of the greatest sum; `worths` has for each term what could serve it.
+    """Return the assignment of greatest sum; `worths` has what could serve each term.
 
     The same input gives the same answer; between equal worths earlier names are preferred.
     Raises `TooMuchWork`.
@@ -77,7 +77,7 @@ class _CostFlow:
         return Assignment(tuple(tuple(sorted(held)) for held in self._held), worth, self._prices())
 
     def _reached(self, lacking: Sequence[int]) -> tuple[dict[int, int], dict[int, tuple[int, str]]]:
-        """The most that is gained when each term gives up a resource to one that lacks one.
+        """Return the greatest gain from each term giving a resource to one that lacks one.
 
         And for each term to whom it gives which (Bellman and Ford: a step may lower the sum).
         """
@@ -96,7 +96,7 @@ class _CostFlow:
         return gains, before
 
     def _steps(self) -> list[dict[int, tuple[int, str]]]:
-        """For each taker and giver the best resource to hand over, and what is gained by it."""
+        """Return the best resource to hand over for each taker and giver, and its gain."""
         steps: list[dict[int, tuple[int, str]]] = [{} for _ in self._terms]
         self._work.spend(len(self._terms) * (5 + 3 * len(self._taken)))
         for giver in self._terms:
@@ -111,7 +111,7 @@ class _CostFlow:
         return steps
 
     def _end(self, gains: Mapping[int, int]) -> int | None:
-        """The term that had best take a free resource; None when no free one helps."""
+        """Return the term that gains most by a free resource; None when no free one helps."""
         best: tuple[int, int] | None = None
         for term in sorted(gains):
             name = self._first_free(term)
@@ -128,7 +128,7 @@ class _CostFlow:
         return best[self._next[term]] if self._next[term] < len(best) else None
 
     def _shift(self, end: int, before: Mapping[int, tuple[int, str]]) -> int:
-        """Let `end` take its best free resource, and hand over along the path to who lacked one."""
+        """Let `end` take its best free resource; hand over along the path to the lacking term."""
         name = self._first_free(end)
         assert name is not None
         self._taken.add(name)
@@ -142,7 +142,7 @@ class _CostFlow:
             term, name = taker, handed
 
     def _prices(self) -> tuple[int, ...]:
-        """The greatest prices at which every resource serves whom it is worth most beyond the price."""
+        """Return the greatest prices at which each resource serves the term it is worth most to."""
         prices = [
             min((self._worths[term][name] for name in self._held[term]), default=0)
             for term in self._terms
@@ -162,7 +162,7 @@ class _CostFlow:
 def first_assignment(
     terms: Sequence[tuple[int, int]], choices: Sequence[Sequence[str]], work: Work
 ) -> tuple[tuple[str, ...], ...] | None:
-    """For each term as many of its choices as it wants, none shared within a group; None if impossible.
+    """Return as many choices as each term wants, none shared in a group; None if impossible.
 
     `terms` are ``(group, wanted)``. Augmenting paths (Kuhn 1955) over terms: an answer is found whenever
     there is one. The same input gives the same answer; earlier choices are preferred, so that it is not
@@ -186,7 +186,7 @@ def first_assignment(
 def _matched(
     choices: Mapping[int, Sequence[str]], wanted: Mapping[int, int], work: Work
 ) -> dict[str, int] | None:
-    """Who gets each name: as many as wanted each, from their choices; None when impossible."""
+    """Return the number that gets each name, as many names as wanted; None if impossible."""
     holders: dict[str, int] = {}
     for number, names in choices.items():
         unheld = [name for name in names if name not in holders][: wanted[number]]
@@ -201,7 +201,7 @@ def _place(
     number: int, choices: Mapping[int, Sequence[str]], holders: dict[str, int], visited: set[int],
     work: Work,
 ) -> bool:  # fmt: skip
-    """Give `number` one more name, moving the holders of others to other names if it must be."""
+    """Give `number` one more name; move holders of others to other names if necessary."""
     visited.add(number)
     work.spend(len(choices[number]))
     for name in choices[number]:

@@ -1,4 +1,4 @@
-"""The best start of one alternative when starts differ in worth: best first, with bounds, and proven.
+"""The best start of one alternative whose starts differ in worth: proven by bounds.
 
 Why few starts need to be tried. Say that t is a start that suits, with some resources picked. Each of
 them has a piece around t: a range of starts at which it is free, worth the same all along; so have the
@@ -55,7 +55,7 @@ _SAFE: Final = 1 << 61
 
 
 class BestFirstSearch:
-    """The search through the starts of alternative `number`; `bound` is worth at least the best."""
+    """A search of the starts of alternative `number`; `bound` is at least the best worth."""
 
     def __init__(
         self,
@@ -89,17 +89,17 @@ class BestFirstSearch:
 
     @property
     def earliest(self) -> int:
-        """No start that is left is earlier."""
+        """A lower bound on the starts that are left."""
         return self._window[0]
 
     def best(self) -> ScoredStart | None:
-        """The start that is worth most, of equals the earliest; None when none is left."""
+        """Return the start of greatest worth, then the earliest; None when none is left."""
         if self._frontier is None:
             self._frontier = self._built()
         return self._frontier.best()
 
     def exclude(self, first: int, last: int) -> None:
-        """Leave out the starts from `first` to `last`, both included."""
+        """Exclude the starts from `first` to `last`, both included."""
         self._excluded.append((first, last))
         if self._frontier is not None:
             self._frontier.exclude(first, last)
@@ -108,7 +108,7 @@ class BestFirstSearch:
         return self._alternative.terms[pick.number]
 
     def _greatest(self) -> int:
-        """What no start can exceed, whatever is free."""
+        """Return a bound on the worth of every start, whatever is free."""
         total = self._scale.of(self._alternative.weight)
         total += max((worth for _, _, worth in self._times_worth), default=0)
         for term in self._alternative.terms:
@@ -136,7 +136,7 @@ class BestFirstSearch:
         return frontier
 
     def _ground(self) -> list[Level]:
-        """The starts that suit the named resources, and what they are worth for all but the picks."""
+        """Return the starts that suit the named resources, and their worth without the picks."""
         window, scale = self._window, self._scale
         worth = scale.of(self._alternative.weight)
         ground = [
@@ -170,7 +170,7 @@ class BestFirstSearch:
 
 
 class _Frontier:
-    """All starts that need to be tried, in order, each with the most that it can be worth."""
+    """The starts that need to be tried, in order, each with a bound on its worth."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class _Frontier:
             self._add(np.array([last + 1]), self._last[-1:])
 
     def _add(self, firsts: Times, lasts: Times) -> None:
-        """Bring in the next time of every joint beat after `firsts` that is not after `lasts`."""
+        """Add the next time of every joint beat after `firsts` that is not after `lasts`."""
         found = []
         for beat in self._joint:
             self._work.spend(len(firsts))
@@ -235,14 +235,14 @@ class _Frontier:
         self._of_clusters = both[:, order]
 
     def _ground_at(self, times: Times) -> Times:
-        """Which level of the ground each of `times` lies in; -1: in none."""
+        """Return the level of the ground in which each of `times` lies; -1 for none."""
         place = np.searchsorted(self._first, times, side="right") - 1
         if not len(self._first):
             return place
         return np.where((place >= 0) & (times <= self._last[place]), place, -1)
 
     def _look(self, start: int) -> None:
-        """Find what `start` is truly worth, and let all other starts learn from it."""
+        """Find the true worth of `start`, and lower the bounds of all other starts by it."""
         self._work.spend(300 + len(self._times) // 10)
         total = int(self._worth[self._ground_at(np.array([start]))][0])
         picked: dict[int, tuple[str, ...]] = {}
@@ -264,7 +264,7 @@ class _Frontier:
         self._found[start] = ScoredStart(start, picked, total)
 
     def _learn(self, number: int, cluster: CompetingPicks, answer: Assignment | Shortage) -> None:
-        """Lower the bounds of all starts by what one start has shown."""
+        """Lower the bounds of all starts by the result for one."""
         cut = cluster.learned(answer)
         if cut is None:
             return
@@ -284,7 +284,7 @@ class _Frontier:
 def named_levels(
     request: Request, term: Term, demand: Demand, free: Free, window: Range
 ) -> list[Level]:
-    """How many units a growing `term` of a named resource could have, by start, beside its others."""
+    """Return the units that a growing `term` could have of its named resource, by start."""
     stage = stage_of(request, term)
     amounts: list[Level] | None = None
     for piece in added(demand.named[term.resource]):

@@ -1,4 +1,4 @@
-"""One alternative of a request, sorted by how it is met: named resources, and picks by attributes.
+"""The demand of one alternative: named resources, and picks by attributes.
 
 A start t suits when every stage lies in the window, on the grain of the resource that it uses, and
 where that resource has the units free. A named resource may appear in several terms; amounts add up
@@ -27,7 +27,7 @@ Free = Mapping[str, Sequence[Step]]
 
 
 class Catalogue:
-    """What the resources have; each comparison is made once for all terms and alternatives.
+    """The attributes of all resources; each comparison is made only once.
 
     Raises `TooMuchWork` when there is more to compare than `work` allows.
     """
@@ -38,7 +38,7 @@ class Catalogue:
         self._having: dict[tuple[str, str, str], frozenset[str]] = {}
 
     def having(self, comparison: Attribute) -> frozenset[str]:
-        """The names of all resources that meet `comparison`."""
+        """Return the names of all resources that meet `comparison`."""
         # By its text, for 1, 1.0 and true are equal to Python.
         key = comparison.name, comparison.operator, repr(comparison.value)
         if key not in self._having:
@@ -51,11 +51,11 @@ class Catalogue:
         return self._having[key]
 
     def meeting(self, term: Term) -> frozenset[str]:
-        """The resources that have the attributes of a term, however small they are."""
+        """Return the resources that have the attributes of a term, whatever their capacity."""
         return frozenset.intersection(*(self.having(each) for each in term.attributes))
 
     def serving(self, term: Term) -> list[str]:
-        """The resources that an attribute term could pick, in order of name."""
+        """Return the resources that an attribute term could pick, in order of name."""
         names = self.meeting(term)
         self._work.spend(10 * len(names))
         return sorted(name for name in names if self._infos[name].capacity >= term.units)
@@ -66,7 +66,7 @@ class Catalogue:
 
 
 class Pick(NamedTuple):
-    """An attribute term: its number and stage, the group that shares no resource, who could serve."""
+    """An attribute term: its number, stage, group without shared resources, and candidates."""
 
     number: int
     stage: Stage
@@ -75,12 +75,12 @@ class Pick(NamedTuple):
     names: tuple[str, ...]
 
     def beat(self, grain_s: int) -> Beat:
-        """The starts on such a grain; the stage's length is a multiple of that of each of `names`."""
+        """Return the starts on a grain; the stage's length is a multiple of that of each name."""
         return Beat(grain_s, -self.stage.offset_s % grain_s)
 
 
 class Demand(NamedTuple):
-    """What must be free at once; `beat` is None when named stages never meet their grains."""
+    """What must be free at once; `beat` is None when the named stages have no common grain."""
 
     named: dict[str, list[Stage]]
     picks: list[Pick]
@@ -90,7 +90,7 @@ class Demand(NamedTuple):
 def demand_of(
     request: Request, infos: Infos, number: int = 0, catalogue: Catalogue | None = None
 ) -> Demand:
-    """The demand of alternative `number`; a `catalogue` of `infos` may be shared between several."""
+    """Return the demand of alternative `number`; several may share a `catalogue` of `infos`."""
     terms = request.alternatives[number].terms
     named: dict[str, list[Stage]] = {}
     asked: list[tuple[int, Stage]] = []
@@ -122,9 +122,9 @@ def demand_of(
 def candidates(
     request: Request, infos: Infos, number: int = 0, catalogue: Catalogue | None = None
 ) -> dict[int, list[str]]:
-    """For each term of alternative `number`, in order of name, what it names or could pick.
+    """Return what each term of alternative `number` names or could pick, in order of name.
 
-    Those that have the attributes, and the capacity for its units.
+    Each has the attributes, and the capacity for its units.
     """
     catalogue = catalogue or Catalogue(infos)
     return {
@@ -134,7 +134,7 @@ def candidates(
 
 
 def named_beat(named: Mapping[str, Sequence[Stage]], infos: Infos) -> Beat | None:
-    """The starts on the grain of every named stage; None when there are none or one is unknown."""
+    """Return the starts on all named grains; None when there are none or one is unknown."""
     return joint(
         beat_of(stage, infos[name].grain_s) if name in infos else None
         for name, stages in named.items()
@@ -143,7 +143,7 @@ def named_beat(named: Mapping[str, Sequence[Stage]], infos: Infos) -> Beat | Non
 
 
 def named_ranges(demand: Demand, free: Free, first: int, last: int) -> Iterator[Range]:
-    """The starts at which every named resource has its units, whatever the grains."""
+    """Return the starts at which all named resources have their units, whatever the grains."""
     return reduce(
         intersection,
         (
@@ -158,7 +158,7 @@ def named_ranges(demand: Demand, free: Free, first: int, last: int) -> Iterator[
 def picking_of(
     pick: Pick, infos: Infos, free: Free, first: int, last: int, work: Work | None = None
 ) -> PickRanges:
-    """`pick` with the ranges of starts of everyone who could serve it."""
+    """Return `pick` with the ranges of starts of all its candidates."""
     offered = [
         PickCandidate(
             name, ranges(free[name], pick.stage, first, last, work), pick.beat(infos[name].grain_s)
@@ -170,7 +170,7 @@ def picking_of(
 
 
 def start_window(request: Request, number: int = 0) -> Range:
-    """The first and the last common start with all stages of an alternative in the window.
+    """Return the first and last start with all stages of an alternative in the window.
 
     Empty if the last is less. Each alternative has its own: the window is about its own stages.
     """
@@ -184,5 +184,5 @@ def stage_of(request: Request, term: Term) -> Stage:
 
 
 def growing(term: Term) -> bool:
-    """Whether the term takes more than its least amount where that is free."""
+    """Tell whether the term takes more than its least amount where that is free."""
     return term.units_max > term.units and term.units_weight >= 0

@@ -1,4 +1,4 @@
-"""The sites that a broker knows: their resources as they last said, and whether they are connected."""
+"""The sites that a broker knows: their last reported resources and connections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kalends.core.resources import ResourceInfo
 
 @dataclass(slots=True)
 class SiteEntry:
-    """`url` is where peers reach the site; `epoch` counts its starts; `near` are those it passes on to."""
+    """A site: its `url` for peers, the `epoch` that counts its starts, its `near` sites."""
 
     name: str
     url: str
@@ -21,14 +21,14 @@ class SiteEntry:
 
 
 class Directory:
-    """By name; sites are fixed by the broker's configuration, resources come with each Hello."""
+    """Sites and resources by name; sites are configured, resources come with each Hello."""
 
     def __init__(self, sites: dict[str, str]) -> None:
         self.sites = {name: SiteEntry(name, url) for name, url in sites.items()}
         self.resources: dict[str, ResourceInfo] = {}
 
     def greet(self, hello: Hello) -> None:
-        """Take note of what a connected site has; resources outside its own name are left out."""
+        """Record the resources of a connected site; leave out those outside its own name."""
         entry = self.sites[hello.site]
         entry.up, entry.epoch, entry.detail, entry.near = True, hello.epoch, "", hello.near
         prefix = f"{hello.site}/"
@@ -43,7 +43,7 @@ class Directory:
         self.sites[site].detail = detail
 
     def near(self, site: str) -> set[str]:
-        """The sites that `site` passes visits on to: each of the two says of the other that it is near."""
+        """Return the sites that `site` passes visits on to: both list each other as near."""
         return {
             other
             for other in self.sites[site].near

@@ -1,4 +1,4 @@
-"""The starts of an alternative that are all worth the same: the earliest is the best."""
+"""The earliest start of an alternative whose starts are all worth the same."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kalends.core.spans import Range
 
 
 class EarliestSearch:
-    """The search through them; each is worth `bound`."""
+    """A search of equal starts, each of worth `bound`."""
 
     def __init__(
         self, demand: Demand, beat: Beat, window: Range, infos: Infos, free: Free, worth: int,
@@ -25,7 +25,7 @@ class EarliestSearch:
         self._sweep = Sweep(*window, named_ranges(demand, free, *window), beat, pickings, work)
 
     def best(self) -> ScoredStart | None:
-        """The earliest start that is left."""
+        """Return the earliest start that is left."""
         while (hit := self._sweep.next(self.earliest)) is not None:
             self.earliest = hit.start
             ends = [last for first, last in self._excluded if first <= hit.start <= last]
@@ -37,5 +37,5 @@ class EarliestSearch:
         return None
 
     def exclude(self, first: int, last: int) -> None:
-        """Leave out the starts from `first` to `last`, both included."""
+        """Exclude the starts from `first` to `last`, both included."""
         self._excluded.append((first, last))

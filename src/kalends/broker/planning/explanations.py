@@ -33,7 +33,7 @@ from kalends.core.spans import Range, Stage, Step, beat_of, intersection
 
 
 def explain(request: Request, infos: Infos, free: Free) -> tuple[Refusal, ...]:
-    """The refusals that explain why `plan` finds no start; one at least, most telling first.
+    """Return why `plan` finds no start: one or more refusals, the most telling first.
 
     Of every alternative, one after the other; where there are several, each refusal says which it is
     about. When there is a plan after all, or only excluded ones, the answer
@@ -49,13 +49,13 @@ def explain(request: Request, infos: Infos, free: Free) -> tuple[Refusal, ...]:
 
 
 def explain_one(request: Request, number: int, infos: Infos, free: Free) -> tuple[Refusal, ...]:
-    """As `explain`, for alternative `number` of a request that has no plan."""
+    """Do as `explain` for alternative `number` of a request without a plan."""
     refusals = _explained(request, number, infos, free)
     return tuple(of_alternative(request, number, refusal) for refusal in refusals)
 
 
 def others_were_faster(request: Request) -> Refusal:
-    """Why there was no plan, when there is one."""
+    """Return the refusal for a plan that others have taken meanwhile."""
     return Refusal(
         where=_everything(request.alternatives),
         code=RefusalCode.BUSY,
@@ -64,7 +64,7 @@ def others_were_faster(request: Request) -> Refusal:
 
 
 def of_alternative(request: Request, number: int, refusal: Refusal) -> Refusal:
-    """`refusal`, which says what it is about where there are several alternatives."""
+    """Return `refusal`, with its alternative where there are several."""
     if len(request.alternatives) == 1:
         return refusal
     detail = f"alternative {number + 1}: {refusal.detail}"
@@ -141,7 +141,7 @@ def _never_picked(alternative: Alternative, demand: Demand, infos: Infos) -> Ite
 def _taken_named(
     demand: Demand, infos: Infos, free: Free, first: int, last: int
 ) -> Iterator[Refusal]:
-    """Named resources that by themselves have no start in the window."""
+    """Yield refusals of the named resources that have no start in the window."""
     for name, stages in demand.named.items():
         beat = named_beat({name: stages}, infos)
         alone = list(named_ranges(demand._replace(named={name: stages}), free, first, last))
@@ -175,7 +175,7 @@ def _taken_named(
 def _taken_picked(
     alternative: Alternative, demand: Demand, infos: Infos, free: Free, first: int, last: int
 ) -> Iterator[Refusal]:
-    """Attribute terms that by themselves, or beside the named resources, have no start."""
+    """Yield refusals of attribute terms without a start, alone or with named resources."""
     beside = list(named_ranges(demand, free, first, last))
     for pick in demand.picks:
         where = format_term(alternative.terms[pick.number])
@@ -198,7 +198,7 @@ def _taken_picked(
 def _apart(
     alternative: Alternative, demand: Demand, infos: Infos, free: Free, first: int, last: int
 ) -> Refusal:
-    """Everything is free at times, but never all of it at one."""
+    """Return the refusal when everything is free at times, but never at one time."""
     named: dict[str, list[Stage]] = {}
     beat: Beat | None
     for name, stages in demand.named.items():
@@ -261,7 +261,7 @@ def _longest_stretch_s(steps: Sequence[Step], units: int, window: Range) -> int:
 
 
 def _most_free(steps: Sequence[Step], window: Range) -> int:
-    """The most units that are free at any one time of the window."""
+    """Return the most units that are free at any time of the window."""
     return max(
         (units for begin, end, units in steps if begin < window[1] and window[0] < end), default=0
     )

@@ -1,4 +1,4 @@
-"""What this broker's own requests are asking for at this moment: so that they do not race each other.
+"""The slots that a broker's own requests are asking for, so that they do not compete.
 
 Between the look at a calendar and the answer to a visit lies a round trip. Whoever plans meanwhile
 counts as taken what others of the same broker have planned, and finds another place instead of losing.
@@ -27,7 +27,7 @@ class InFlight:
         self._resources: dict[str, set[str]] = {}
 
     def note(self, rid: str, stamp: int, wants: Iterable[Want]) -> None:
-        """`rid` asks for `wants` now, and for nothing else."""
+        """Record that `rid` asks for `wants` now, and for nothing else."""
         self.drop(rid)
         self._stamps[rid] = stamp
         for want in wants:
@@ -36,7 +36,7 @@ class InFlight:
             self._resources.setdefault(rid, set()).add(want.resource)
 
     def drop(self, rid: str, site: str = "") -> set[str]:
-        """`rid` asks for nothing any more, or nothing at `site`, which shows what came of it.
+        """Forget what `rid` asks for, everywhere or at `site`, which now shows the result.
 
         Returns the resources that it asked for until now.
         """
@@ -55,13 +55,13 @@ class InFlight:
     def less(
         self, free: Free, rid: str, before: tuple[int, str] | None = None
     ) -> dict[str, Sequence[Step]]:
-        """`free` without what requests other than `rid` ask for; of those older than `before` only."""
+        """Return `free` less what other requests than `rid`, older than `before`, ask for."""
         return {
             resource: self._less(resource, steps, rid, before) for resource, steps in free.items()
         }
 
     def others(self, rid: str, resources: Iterable[str]) -> bool:
-        """Whether a request other than `rid` asks for something on one of `resources`."""
+        """Tell whether another request than `rid` asks for one of `resources`."""
         return any(self._wants.get(resource, {}).keys() - {rid} for resource in resources)
 
     def _less(
@@ -77,7 +77,7 @@ class InFlight:
 
 
 def without(steps: Iterable[Step], wants: Sequence[Want]) -> Iterator[Step]:
-    """`steps` less the units of `wants`, which are all of their resource."""
+    """Yield `steps` less the units of `wants`, which are all of their resource."""
     first, last = min(want.start for want in wants), max(want.end for want in wants)
     for step in steps:
         start, end, units = step
@@ -98,7 +98,7 @@ def without(steps: Iterable[Step], wants: Sequence[Want]) -> Iterator[Step]:
 
 
 def overlaid(steps: Iterable[Step], start: int, end: int, units: int) -> list[Step]:
-    """`steps` with `units` free during ``[start, end)``, whatever was free there."""
+    """Return `steps` with `units` free during ``[start, end)``, whatever was free there."""
     outside: list[Step] = []
     for begin, finish, free in steps:
         outside += [(begin, min(finish, start), free)] if begin < start else []
@@ -107,7 +107,7 @@ def overlaid(steps: Iterable[Step], start: int, end: int, units: int) -> list[St
 
 
 def fits(wants: Sequence[Want], free: Free) -> bool:
-    """Whether `free` has room for all of `wants` at once."""
+    """Tell whether `free` has room for all of `wants` at once."""
     for resource in {want.resource for want in wants}:
         of_one = [want for want in wants if want.resource == resource]
         borders = sorted({time_s for want in of_one for time_s in (want.start, want.end)})

@@ -41,7 +41,7 @@ class Move(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """For a start of an alternative; `exact`: there is no start for which fewer would have to move.
+    """The moves for one start; `exact`: no start needs fewer.
 
     If not, the search had a limit: so few are enough, and perhaps fewer would be.
     """
@@ -59,7 +59,7 @@ def fewest_to_move(
     slots: Slots,
     only: tuple[int, int] | None = None,
 ) -> Moves | None:
-    """The start for which the fewest bookings would have to move, of equals the earliest.
+    """Return the start for which the fewest bookings would have to move, then the earliest.
 
     `allowed` is what the asker could book if there were no bookings, `slots` are the bookings. With
     `only` (an alternative, and a start) just that one is tried. None when the owners' rules, or the
@@ -91,7 +91,7 @@ def _each_tried(
     only: tuple[int, int] | None,
     work: Work,
 ) -> Iterator[tuple[Moves | None, bool]]:
-    """The moves for each start that needs to be tried, and whether no fewer would do for it."""
+    """Yield the moves for each start that needs to be tried, and whether they are fewest."""
     catalogue = Catalogue(infos, work)
     for number in range(len(request.alternatives)):
         if only is not None and number != only[0]:
@@ -112,7 +112,7 @@ def _each_tried(
 
 
 class _Tried:
-    """One alternative: what it needs of whom."""
+    """One alternative with its needs by resource."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class _Tried:
         self.number = len(demand.named) + sum(len(pick.names) for pick in demand.picks)
 
     def starts(self) -> list[int]:
-        """The starts that need to be tried, in order."""
+        """Return the starts that need to be tried, in order."""
         first, last = self._window
         beat = self._demand.beat
         if beat is None or first > last:
@@ -163,7 +163,7 @@ class _Tried:
         return sorted({t for begin in later for each in joint if (t := each.next(begin)) <= last})
 
     def at(self, start: int) -> tuple[tuple[Move, ...], bool] | None:
-        """The fewest moves for `start`, and whether that is certain; None when no moves help."""
+        """Return the fewest moves for `start`, and whether certain; None when no moves help."""
         moves: dict[Move, None] = {}
         exact = True
         for name, stages in self._demand.named.items():
@@ -204,14 +204,14 @@ class _Cover(NamedTuple):
 
 
 class _Lack(NamedTuple):
-    """At some time so many units are lacking, and these bookings (by their places) have some."""
+    """Units lacking at some time, and the bookings (by their places) that have some."""
 
     units: int
     held_by: tuple[int, ...]
 
 
 class _Calendar:
-    """What the rules allow of one resource, and its bookings."""
+    """The bookings of one resource, and what its rules allow."""
 
     def __init__(self, allowed: Sequence[Step], slots: Sequence[Slot], work: Work) -> None:
         self._work = work
@@ -224,12 +224,12 @@ class _Calendar:
         """The latest end of all slots up to each: it rises, so that it can be searched."""
 
     def begins(self, stage: Stage) -> set[int]:
-        """Where pieces of starts for `stage` may begin, whichever bookings move."""
+        """Return where pieces of starts for `stage` may begin, whichever bookings move."""
         starts = {step[0] for step in self._allowed} | {slot.end for slot in self._slots}
         return {start - stage.offset_s for start in starts}
 
     def fewest(self, stages: Sequence[Stage], start: int) -> _Cover | None:
-        """The fewest bookings that make room for `stages`; None when the rules leave no room."""
+        """Return the fewest bookings that make room for `stages`; None when the rules forbid it."""
         self._work.spend(100)
         lacks: list[_Lack] = []
         for stage in stages:
@@ -256,7 +256,7 @@ class _Calendar:
         return _Cover(tuple(self._slots[place] for place in sorted(places)), exact)
 
     def _moments(self, crossing: Sequence[int], begin: int, end: int) -> list[int]:
-        """When anything changes between `begin` and `end`."""
+        """Return the times of all changes between `begin` and `end`."""
         moments = {begin}
         for place in crossing:
             moments |= {self._slots[place].start, self._slots[place].end}
@@ -275,7 +275,7 @@ class _Calendar:
 
 
 class _CoverSearch:
-    """The fewest bookings whose units make up for all lacks."""
+    """A search for the fewest bookings whose units make up for all lacks."""
 
     def __init__(self, lacks: Sequence[_Lack], units: Sequence[int], work: Work) -> None:
         self._work = work
@@ -287,7 +287,7 @@ class _CoverSearch:
         self._tries = 0
 
     def solved(self) -> tuple[Collection[int], bool]:
-        """The places of the bookings, and whether no fewer would do."""
+        """Return the places of the bookings, and whether no fewer would do."""
         at_least = max((self._needed(lack) for lack in self._lacks), default=0)
         for number in range(at_least, len(self._reach) + 1):
             found = self._deepened(frozenset(), frozenset(), number)
@@ -298,14 +298,14 @@ class _CoverSearch:
         return self._greedy(), False
 
     def _needed(self, lack: _Lack) -> int:
-        """At least so many bookings have the units that are lacking."""
+        """Return a lower bound on the bookings that have the lacking units."""
         sums = accumulate(sorted((self._units[place] for place in lack.held_by), reverse=True))
         return 1 + sum(units < lack.units for units in sums)
 
     def _deepened(
         self, moved: frozenset[int], kept: frozenset[int], number: int
     ) -> frozenset[int] | None:
-        """At most `number` more bookings beside `moved`, none of `kept`; None without such a choice."""
+        """Return at most `number` bookings besides `moved`, none of `kept`; None if impossible."""
         self._tries += 1
         lack = self._first_unmet(moved)
         if lack is None:

@@ -1,4 +1,4 @@
-"""From a request and what is free: the best common starts of all its alternatives, proven best.
+"""The best common starts of a request, proven over all its alternatives.
 
 Pure: the resources' descriptions and their free steps are handed in. Nothing here is a promise;
 others may book meanwhile, and each site decides for itself. What suits at all: `demand`; why the
@@ -50,7 +50,7 @@ Key = tuple[int, int]
 
 
 class Plan(NamedTuple):
-    """A common start, the end of the last stage, and one `Want` a stage, by resource, then start.
+    """A common start, the end of the last stage, and a `Want` for each stage.
 
     `weight` is the sum of all that the preferences are worth here: of the alternative, of the windows
     that the start lies in, of the attributes of each picked resource, of each amount. It is added
@@ -69,7 +69,7 @@ class Plan(NamedTuple):
 
 
 def executable(request: Request) -> None:
-    """Raise `InvalidInput` for what an agent cannot choose: it prefers by itself, among one alternative."""
+    """Raise `InvalidInput` for preferences and alternatives, which an agent cannot weigh."""
     if not request.agent:
         return
     remedy = "leave the agent out, or let its script prefer"
@@ -97,7 +97,7 @@ def plan(
     excluded: Collection[Key] = (),
     work: Work | None = None,
 ) -> list[Plan]:
-    """At most `count` plans, best first; none has its key in `excluded`.
+    """Return at most `count` plans, best first, none with its key in `excluded`.
 
     The first is the best that there is: of the greatest weight, of those the earliest, of those the
     first alternative. Each further one is the best of those that share no time with any plan of the
@@ -133,7 +133,7 @@ def plan(
 
 
 class _Search(Protocol):
-    """The starts of one alternative that are left; nothing is searched before it is asked for."""
+    """A lazy search of the starts of one alternative that are left."""
 
     demand: Demand
     bound: int
@@ -141,7 +141,7 @@ class _Search(Protocol):
 
     @property
     def earliest(self) -> int:
-        """No start that is left is earlier."""
+        """A lower bound on the starts that are left."""
         ...
 
     def best(self) -> ScoredStart | None: ...
@@ -157,7 +157,7 @@ def _searches(
     scale: Scale,
     work: Work,
 ) -> dict[int, _Search]:
-    """By its number, a search for each alternative that could be met at some time."""
+    """Return a search for each alternative that could be met, by its number."""
     catalogue = Catalogue(infos, work)
     calendars = FreeArrays(infos, free, work)
     searches: dict[int, _Search] = {}
@@ -183,19 +183,19 @@ def _searches(
 
 
 def _differing(term: Term) -> bool:
-    """Whether the worth of the term depends on what is free."""
+    """Tell whether the worth of the term depends on what is free."""
     return bool(term.preferred) or (growing(term) and term.units_weight > 0)
 
 
 def fixed_start(request: Request) -> int | None:
-    """The common start, where the window leaves only one, the same for every alternative; else None."""
+    """Return the common start if the window leaves one, the same for all; else None."""
     windows = {start_window(request, number) for number in range(len(request.alternatives))}
     first, last = windows.pop()
     return first if request.not_after and first == last and not windows else None
 
 
 def fixed_wants(request: Request) -> tuple[Want, ...] | None:
-    """What to claim without looking: where the start, the resources and the amounts are all given."""
+    """Return the claims of a request that gives its start, resources and amounts."""
     start = fixed_start(request)
     if start is None or len(request.alternatives) > 1:
         return None
@@ -220,7 +220,7 @@ def _plan_at(
 
 
 def _units(request: Request, term: Term, name: str, demand: Demand, free: Free, start: int) -> int:
-    """How many units of resource `name` the term takes: as many as are free, where more is better."""
+    """Return the units of `name` that the term takes: all that are free if more is better."""
     if not growing(term):
         return term.units
     if term.resource:

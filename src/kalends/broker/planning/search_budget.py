@@ -1,4 +1,4 @@
-"""How much one search may do, counted in steps: the same input always ends in the same way.
+"""The budget of one search in steps: the same input always ends in the same way.
 
 A broker serves everybody on one event loop. No request, however it is made, may keep it for long.
 """
@@ -14,17 +14,17 @@ STEPS_MAX: Final = 6_000_000
 
 
 class TooMuchWork(InvalidInput):
-    """The search was given up: nothing is said of what it would have found."""
+    """A search over its budget, without a result."""
 
 
 class Work:
-    """What is left of the steps that one search may take."""
+    """The remaining steps of one search."""
 
     def __init__(self, steps: int = STEPS_MAX) -> None:
         self.left = steps
 
     def spend(self, steps: int) -> None:
-        """Raises `TooMuchWork` where no more are left."""
+        """Spend `steps`; raise `TooMuchWork` when none are left."""
         self.left -= steps
         if self.left < 0:
             raise TooMuchWork(

@@ -1,4 +1,4 @@
-"""When many resources could serve one term, as arrays: pieces of starts, their worths, their grains.
+"""Arrays of starts for many resources at once: pieces, their worths, their grains.
 
 A *piece* is a range of starts at which one resource has the units free, all worth the same there. What
 `ranges` and `levels` of `start_ranges` say of one resource is built here for thousands at once.
@@ -24,7 +24,7 @@ Worths = npt.NDArray[Any]
 
 
 class FreeArrays:
-    """The free steps of many resources, one behind the other; read when they are first needed.
+    """The free steps of many resources, one behind the other; read on first use.
 
     Raises `TooMuchWork` when more is asked of them than `work` allows.
     """
@@ -38,7 +38,7 @@ class FreeArrays:
 
     @cached_property
     def _steps(self) -> tuple[Times, Times, Times, Times]:
-        """Of each step the place of its resource, its start, its end and its units."""
+        """The place of the resource, start, end and units of each step."""
         counts = [len(self._free[name]) for name in self._names]
         self._work.spend(3 * sum(counts))
         steps = chain.from_iterable(self._free[name] for name in self._names)
@@ -47,7 +47,7 @@ class FreeArrays:
         return places, numbers[:, 0], numbers[:, 1], numbers[:, 2]
 
     def ranges(self, names: Sequence[str], stage: Stage, window: Range) -> Pieces:
-        """As `start_ranges.ranges`, for each of `names` (in order); `Pieces.owner` is the place there."""
+        """Do as `start_ranges.ranges` for each of `names`; `Pieces.owner` is the place there."""
         owner, start, end, units = self._of(names)
         used = units >= stage.units
         owner, start, end = owner[used], start[used], end[used]
@@ -60,7 +60,7 @@ class FreeArrays:
     def levels(
         self, names: Sequence[str], stage: Stage, most: int, window: Range
     ) -> tuple[Pieces, Times]:
-        """As `start_ranges.levels`, for each of `names` (in order): the pieces, and the units of each."""
+        """Do as `start_ranges.levels` for each of `names`: the pieces, and the units of each."""
         owner, start, units = _without_gaps(*self._of(names))
         self._work.spend(2 * len(owner))
         line = owner * _APART_S + start
@@ -85,7 +85,7 @@ class FreeArrays:
         return Pieces(of_moment, first, last).kept(enough), free[enough]
 
     def _of(self, names: Sequence[str]) -> tuple[Times, Times, Times, Times]:
-        """The steps of `names`, in their order: the place of each, its start, its end, its units."""
+        """Return place, start, end and units of the steps of `names`, in their order."""
         owner, start, end, units = self._steps
         self._work.spend(len(owner) // 2 + 3 * len(self._names))
         numbers = {name: number for number, name in enumerate(names)}
@@ -100,27 +100,27 @@ _APART_S: Final = 1 << 40
 
 
 def distinct(times: Times) -> Times:
-    """Each of `times` once, in order. (`numpy.unique` goes by hashes, which takes many times as long.)"""
+    """Return each of `times` once, in order. (`numpy.unique` hashes, and takes far longer.)"""
     in_order = np.sort(times)
     return in_order[_changes(in_order)]
 
 
 def _changes(values: Times) -> npt.NDArray[np.bool_]:
-    """Where a value differs from the one before; the first does."""
+    """Return where a value differs from the one before; the first does."""
     changes = np.ones(len(values), dtype=bool)
     changes[1:] = values[1:] != values[:-1]
     return changes
 
 
 def _shifted(values: Times) -> Times:
-    """The value before each; of the first itself."""
+    """Return the value before each; for the first, itself."""
     return np.concatenate((values[:1], values[:-1]))
 
 
 def _without_gaps(
     owner: Times, start: Times, end: Times, units: Times
 ) -> tuple[Times, Times, Times]:
-    """The steps with nothing free between and behind them: owner, start and units of each."""
+    """Return owner, start and units of each step, with steps of 0 units in the gaps."""
     last = np.append(_changes(owner)[1:], True)[: len(owner)]
     gap = last | (np.append(start[1:], 0)[: len(owner)] != end)
     owners, starts = np.concatenate((owner, owner[gap])), np.concatenate((start, end[gap]))
@@ -130,7 +130,7 @@ def _without_gaps(
 
 
 def _least(values: Times, first: Times, last: Times) -> Times:
-    """The least of `values` from each of `first` to each of `last`, both included.
+    """Return the least of `values` from each of `first` to each of `last`, both included.
 
     By a table of the least of all runs of a power of two (Bender and Farach-Colton 2000): two of them
     cover any run.
@@ -147,7 +147,7 @@ def _least(values: Times, first: Times, last: Times) -> Times:
 
 
 class Pieces(NamedTuple):
-    """Starts from `first` to `last`, both included, at which resource number `owner` is free."""
+    """Ranges of starts, ends included, at which resource number `owner` is free."""
 
     owner: Times
     first: Times
@@ -160,7 +160,7 @@ class Pieces(NamedTuple):
 def by_beat(
     pieces: Pieces, beats: Sequence[Beat]
 ) -> Iterator[tuple[Beat, npt.NDArray[Any], Times]]:
-    """The pieces whose owner has each beat: which they are, and their first starts on that beat.
+    """Yield the pieces of each beat: which they are, and their first starts on that beat.
 
     `beats` has one for each owner. Pieces without a start on their beat are left out.
     """
@@ -175,17 +175,17 @@ def by_beat(
 
 
 def next_on(beat: Beat, times: Times) -> Times:
-    """As `Beat.next`, of each of `times`."""
+    """Do as `Beat.next` for each of `times`."""
     return times + (beat.remainder - times) % beat.modulus
 
 
 def hits(beat: Beat, times: Times) -> npt.NDArray[np.bool_]:
-    """As `Beat.hits`, of each of `times`."""
+    """Do as `Beat.hits` for each of `times`."""
     return np.equal(times % beat.modulus, beat.remainder)
 
 
 class StartCounts:
-    """The sum of the values of all pieces that lie over a start which their beat hits."""
+    """The sum of the values of all pieces over a start that their beat hits."""
 
     def __init__(self, pieces: Pieces, beats: Sequence[Beat], values: Worths) -> None:
         self._parts = []
@@ -197,11 +197,11 @@ class StartCounts:
             )
 
     def steps(self, number: int) -> int:
-        """The work of `at` for so many times."""
+        """Return the work of `at` for `number` times."""
         return len(self._parts) * (20 + number // 2)
 
     def at(self, times: Times) -> Worths | int:
-        """The sum at each of `times`."""
+        """Return the sum at each of `times`."""
         total: Worths | int = 0
         for beat, first, begun, last, over in self._parts:
             opened = begun[np.searchsorted(first, times, side="right")]
@@ -211,12 +211,12 @@ class StartCounts:
 
 
 def _sums(values: Worths) -> Worths:
-    """The sums of the first none, one, two, ... of `values`."""
+    """Return the sums of the first 0, 1, 2, ... of `values`."""
     return np.concatenate((np.zeros(1, dtype=values.dtype), np.cumsum(values)))
 
 
 def united(pieces: Pieces) -> Pieces:
-    """The starts that lie in any piece of the same owner, as pieces that are disjoint."""
+    """Return the starts in any piece of the same owner, as disjoint pieces."""
     if not len(pieces.owner):
         return pieces
     order = np.lexsort((pieces.first, pieces.owner))

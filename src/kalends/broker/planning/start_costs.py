@@ -1,4 +1,4 @@
-"""What a start would cost others: time that it leaves idle, and requests in line that it delays."""
+"""What a start costs others: time left idle, and queued requests that are delayed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Waiting = Mapping[str, Sequence[Want]]
 def price(
     wants: Iterable[Want], free: Mapping[str, Sequence[Step]], looked: Range, waiting: Waiting
 ) -> Price:
-    """The price of booking `wants`, which are free.
+    """Return the price of booking `wants`, which are free.
 
     *Idle* are the units of a booking in gaps that are too short for another of its length. Counted is
     what is idle more than without the booking; a gap that reaches the border of the times `looked` at
@@ -43,7 +43,7 @@ def price(
 
 
 def idle_unit_s(steps: Sequence[Step], like: Want, looked: Range) -> int:
-    """Units x seconds in stretches with room for the units of `like`, but too short for its length."""
+    """Return units x seconds in gaps that fit the units of `like` but not its length."""
     idle_s = 0
     begin = end = None
     for step_start, step_end, units in [*steps, (looked[1] + 1, looked[1] + 1, 0)]:

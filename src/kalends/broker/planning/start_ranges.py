@@ -1,4 +1,4 @@
-"""At which common starts one resource could serve, as the planner counts them: levels, and work.
+"""The common starts at which one resource could serve: ranges and levels of units.
 
 `spans.ranges` says where enough units are free; `levels` says how many there are.
 """
@@ -19,7 +19,7 @@ _FOR_EVER_S: Final = 1 << 40
 
 
 def added(stages: Sequence[Stage]) -> list[Stage]:
-    """Stages of one resource with their units added up where they overlap; none overlap any more."""
+    """Return stages of one resource with units added up where they overlap."""
     if len(stages) == 1:
         return list(stages)
     moments = sorted({stage.offset_s for stage in stages} | {stage.end_s for stage in stages})
@@ -35,14 +35,14 @@ def added(stages: Sequence[Stage]) -> list[Stage]:
 def ranges(
     steps: Sequence[Step], stage: Stage, first: int, last: int, work: Work | None = None
 ) -> Iterator[Range]:
-    """As `spans.ranges`, at the expense of `work`. Raises `TooMuchWork`."""
+    """Do as `spans.ranges` at the expense of `work`. Raises `TooMuchWork`."""
     return spans.ranges(steps, stage, first, last, (work or Work()).spend)
 
 
 def levels(
     steps: Sequence[Step], stage: Stage, most: int, first: int, last: int
 ) -> Iterator[tuple[int, int, int]]:
-    """As `ranges`, with the units that are free all along, `most` at most: ``(first, last, units)``.
+    """Yield ``(first, last, units)``: as `ranges`, with the units free all along, up to `most`.
 
     Units of neighbouring levels differ, so that a level is as long as it can be. The least of the
     steps below a stage is kept up to date while the stage slides over them (a queue of rising units).
@@ -75,7 +75,7 @@ def levels(
 
 
 def _with_gaps(steps: Sequence[Step], begin: int) -> Iterator[tuple[int, int]]:
-    """``(end, units)`` from `begin` on without a gap: nothing is free between steps, nor after them."""
+    """Yield ``(end, units)`` from `begin` on, with 0 units between steps and after them."""
     at = begin
     for index in range(bisect_right(steps, begin, key=_end), len(steps)):
         start, end, units = steps[index]
@@ -89,7 +89,7 @@ def _with_gaps(steps: Sequence[Step], begin: int) -> Iterator[tuple[int, int]]:
 
 
 def most_together(lists: Iterable[Iterable[Range]]) -> int:
-    """The greatest number of lists that have a range over one same start."""
+    """Return the greatest number of lists with a range over the same start."""
     changes = sorted(
         change for each in lists for begin, end in each for change in ((begin, 1), (end + 1, -1))
     )

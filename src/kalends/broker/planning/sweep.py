@@ -27,7 +27,7 @@ BEATS_MAX: Final = 1_000
 
 
 class PickCandidate(NamedTuple):
-    """A resource that an attribute term could pick: its ranges of starts, in order, and its beat."""
+    """A resource for an attribute term: its ranges of starts, in order, and its beat."""
 
     resource: str
     ranges: Iterator[Range]
@@ -46,14 +46,14 @@ class PickRanges(NamedTuple):
 
 
 class CommonStart(NamedTuple):
-    """A start that suits, and for each picking the names picked, in order."""
+    """A start that suits, with the names picked for each term, in order."""
 
     start: int
     picked: tuple[tuple[str, ...], ...]
 
 
 class Sweep:
-    """Finds starts in ascending order; every range is read once, and only as far as needed.
+    """A search of starts in ascending order that reads every range once, as far as needed.
 
     `named` are the ranges that suit all named resources, `beat` their joint beat. Raises
     `InvalidInput` when grains fit together in more than `BEATS_MAX` ways, and `TooMuchWork`.
@@ -90,7 +90,7 @@ class Sweep:
             self._push(number)
 
     def next(self, start: int) -> CommonStart | None:
-        """The earliest hit from `start`, which must not go back between calls; None at the end."""
+        """Return the earliest start from `start`, which never goes back; None at the end."""
         at = start
         while (named := self._named_range(at)) is not None:
             at = max(at, named[0])
@@ -106,7 +106,7 @@ class Sweep:
         return None
 
     def _named_range(self, at: int) -> Range | None:
-        """The first range of the named resources that reaches `at` or later."""
+        """Return the first range of the named resources that reaches `at` or later."""
         while self._range is not None and self._range[1] < at:
             self._range = next(self._named, None)
         return self._range
@@ -138,14 +138,14 @@ class Sweep:
             del present[name]
 
     def _enough(self) -> bool:
-        """Whether a matching is worth trying: enough for each picking, and for each group together."""
+        """Tell whether there are enough candidates for each term, and for each group."""
         for opened, picking in zip(self._open, self._pickings, strict=True):
             if len(opened) < picking.wanted:
                 return False
         return all(len(self._present[group]) >= wanted for group, wanted in self._wanted.items())
 
     def _push(self, number: int) -> None:
-        """Bring the candidate's next range that has a start on its beat to the heap of openings."""
+        """Push the candidate's next range with a start on its beat to the heap of openings."""
         candidate = self._candidates[number]
         for begin, end in candidate.ranges:
             self._work.spend(60)
@@ -169,7 +169,7 @@ class Sweep:
 
 
 def joint_beats(first: int, last: int, named: Beat, others: Collection[Beat]) -> Collection[Beat]:
-    """`named` together with any of `others`, those that have a time within the window.
+    """Return `named` joined with any of `others` that have a time in the window.
 
     Raises `InvalidInput` when there are more than `BEATS_MAX`.
     """

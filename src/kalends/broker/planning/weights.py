@@ -1,4 +1,4 @@
-"""Weights as whole numbers: sums of preferences are compared exactly, whatever their order.
+"""Weights as whole numbers: sums of preferences compare exactly in any order.
 
 A weight counts as the decimal number that it is written as (the shortest that reads as the same
 float). All weights of a request become multiples of one small enough part, so that the search adds
@@ -22,7 +22,7 @@ Level = tuple[int, int, int]
 
 
 class ScoredStart(NamedTuple):
-    """A start, by the number of an attribute term the names picked, and the worth of it all."""
+    """A start, the names picked for each attribute term (by number), and the total worth."""
 
     start: int
     picked: Mapping[int, tuple[str, ...]]
@@ -37,26 +37,26 @@ class Scale:
         self._whole: dict[float, int] = {}
 
     def of(self, weight: float) -> int:
-        """Read as a decimal number once: many preferences have the same weight."""
+        """Return `weight` in parts; read each decimal number once."""
         if weight not in self._whole:
             self._whole[weight] = int(_decimal(weight) * self.parts)
         return self._whole[weight]
 
     def of_unit(self, term: Term) -> int:
-        """What each unit above the least amount of a growing `term` is worth."""
+        """Return the worth of each unit above the least amount of a growing `term`."""
         if not growing(term):
             return 0
         return int(_decimal(term.units_weight) * self.parts / (term.units_max - term.units))
 
     def told(self, worth: int) -> float:
-        """The float nearest to `worth`."""
+        """Return the float nearest to `worth`."""
         return float(Fraction(worth, self.parts))
 
 
 def attribute_worths(
     term: Term, names: Sequence[str], catalogue: Catalogue, scale: Scale
 ) -> list[int]:
-    """What each of `names` is worth to `term` for its attributes."""
+    """Return the worth of each of `names` to `term` for its attributes."""
     preferred = [
         (catalogue.having(each.attribute), scale.of(each.weight)) for each in term.preferred
     ]
@@ -66,7 +66,7 @@ def attribute_worths(
 def time_levels(
     preferences: Sequence[TimePreference], scale: Scale, first: int, last: int
 ) -> list[Level]:
-    """What the starts from `first` to `last` are worth for their time: all of them, in order."""
+    """Return the worth of the starts from `first` to `last` for their time, in order."""
     changes: dict[int, int] = {first: 0, last + 1: 0}
     for each in preferences:
         begin, end = max(each.start, first), min(each.end, last + 1)
@@ -85,7 +85,7 @@ def time_levels(
 def joined(
     ours: Sequence[Level], theirs: Sequence[Level], together: Callable[[int, int], int]
 ) -> list[Level]:
-    """The starts in a level of both, worth what `together` makes of both; all are in order."""
+    """Return the starts in a level of both, in order, with the worth `together` makes."""
     return [
         (first, last, together(one[2], other[2]))
         for first, last, one, other in meetings(ours, theirs)

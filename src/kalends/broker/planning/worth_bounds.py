@@ -1,4 +1,4 @@
-"""How much the picks of a request can be worth at very many starts at once: never less than they are.
+"""Upper bounds on the worth of the picks of a request at very many starts at once.
 
 Picks of one group that have resources in common form a *cluster*: only together can it be said who
 serves whom. The bound of a cluster is the sum of what each pick would be worth if it were alone, and
@@ -29,7 +29,7 @@ Enough = npt.NDArray[np.bool_]
 
 
 class PickOffers(NamedTuple):
-    """Who could serve `pick`, when, and at what worth: `beats` by the place in its names."""
+    """The candidates of `pick`, their times and worths; `beats` by the place in its names."""
 
     pick: Pick
     beats: Sequence[Beat]
@@ -37,7 +37,7 @@ class PickOffers(NamedTuple):
     worths: Worths
 
     def at(self, time_s: int) -> dict[str, int]:
-        """What each resource that can serve at `time_s` is worth there."""
+        """Return the worth at `time_s` of each resource that can serve there."""
         pieces, names = self.pieces, self.pick.names
         over = np.flatnonzero((pieces.first <= time_s) & (pieces.last >= time_s))
         return {
@@ -48,7 +48,7 @@ class PickOffers(NamedTuple):
 
 
 class CompetingPicks:
-    """Picks that compete for resources, and what is known of their worth at any start."""
+    """Picks that compete for resources, with bounds on their worth at any start."""
 
     def __init__(self, offers: Sequence[PickOffers], work: Work) -> None:
         self.offers = offers
@@ -58,7 +58,7 @@ class CompetingPicks:
         self._cuts: list[Cut] = []
 
     def bound(self, times: Times) -> tuple[Worths, Enough]:
-        """For each of `times` what the cluster is worth at most, and whether it may be served at all."""
+        """Return a bound on the worth at each of `times`, and whether they may be served."""
         self._work.spend(sum(alone.steps(len(times)) for alone in self._alone))
         worth, enough = self._alone[0].at(times)
         for alone in self._alone[1:]:
@@ -70,7 +70,7 @@ class CompetingPicks:
         return worth, enough
 
     def served(self, time_s: int) -> Assignment | Shortage:
-        """The best that can be done at `time_s`."""
+        """Return the best assignment at `time_s`."""
         wanted = [each.pick.wanted for each in self.offers]
         worths = [each.at(time_s) for each in self.offers]
         pieces = sum(len(each.pieces.owner) for each in self.offers)
@@ -78,7 +78,7 @@ class CompetingPicks:
         return heaviest(wanted, worths, self._work)
 
     def learned(self, answer: Assignment | Shortage) -> Cut | None:
-        """What the answer for one start says about all; it counts in `bound` from now on."""
+        """Learn from the answer for one start; it counts in `bound` from now on."""
         if len(self.offers) == 1:
             return None
         self._work.spend(20 * sum(len(each.pieces.owner) for each in self.offers))
@@ -96,7 +96,7 @@ class CompetingPicks:
 
 
 def clusters(offers: Iterable[PickOffers], work: Work) -> list[CompetingPicks]:
-    """`offers` in clusters: of one group, and with resources in common, directly or in a chain.
+    """Return `offers` by group and common resources, shared directly or in a chain.
 
     What they are asked raises `TooMuchWork` when it is more than `work` allows.
     """
@@ -118,16 +118,16 @@ class Cut(Protocol):
     """A bound that holds at every start."""
 
     def applied(self, times: Times, worth: Worths, enough: Enough) -> tuple[Worths, Enough]:
-        """`worth` and `enough` at `times`, lowered to this bound."""
+        """Return `worth` and `enough` at `times`, lowered to this bound."""
         ...
 
     def steps(self, number: int) -> int:
-        """The work of that for so many times."""
+        """Return the work of `applied` for `number` times."""
         ...
 
 
 class _Alone:
-    """What one pick is worth at most: the best of those that are free, class by class of worth."""
+    """A bound for one pick: the best that are free, by class of worth."""
 
     def __init__(self, offers: PickOffers) -> None:
         self._wanted = offers.pick.wanted
@@ -157,7 +157,7 @@ class _Alone:
 
 
 class _Resources:
-    """The resources of a cluster: one number each, over all of its picks."""
+    """The resources of competing picks, numbered over all of them."""
 
     def __init__(self, offers: Sequence[PickOffers]) -> None:
         self.wanted = [each.pick.wanted for each in offers]
@@ -186,7 +186,7 @@ class _Resources:
                 self.beats[numbers[name]] = beat if known in (None, beat) else EVERY_SECOND
 
     def tally(self, values: Mapping[int, Worths]) -> StartCounts:
-        """For each start the sum of each resource's greatest value to a pick that it could serve.
+        """Return, by start, the sum of each resource's greatest value to a pick.
 
         `values` has, for some of the picks, one value for each resource, none below zero.
         """
@@ -202,7 +202,7 @@ class _Resources:
 
 
 class _Priced:
-    """At the prices of an assignment: no start is worth more than prices and excesses together."""
+    """A bound by the prices of an assignment: prices and excesses together."""
 
     def __init__(self, resources: _Resources, prices: Sequence[int]) -> None:
         self._paid = sum(
@@ -220,7 +220,7 @@ class _Priced:
 
 
 class _Short:
-    """Terms that together want more than there may be: at each start there must be so many."""
+    """A bound by terms that together want more resources than there may be."""
 
     def __init__(self, resources: _Resources, shortage: Shortage) -> None:
         self._wanted = sum(resources.wanted[term] for term in shortage.terms)

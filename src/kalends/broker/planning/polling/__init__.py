@@ -1,1 +1,1 @@
-"""Choosing whom to ask: p of the k candidates that could serve, in growing rounds."""
+"""Polling p of the k candidates that could serve, in growing rounds."""

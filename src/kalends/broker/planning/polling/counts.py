@@ -1,4 +1,4 @@
-"""How many candidates are known to be available as the answers of sites come in, and who is still silent.
+"""How many candidates are known to be available as the answers of sites come in.
 
 For many points of time at once, and for polls that begin at different sites: the chances of each count,
 up to the number that is needed. Sites answer independently, and so are their resources taken; then the
@@ -17,7 +17,7 @@ from kalends.broker.planning.polling.delays import Cells, Delay, Floats
 
 
 class Prospect(NamedTuple):
-    """A site that could be asked about `resources` that would serve, each taken with chance `busy`.
+    """A site with serving `resources`, each taken with probability `busy`.
 
     `asked`: it gets a message in any case, or has one already: asking costs nothing more.
     """
@@ -30,7 +30,7 @@ class Prospect(NamedTuple):
 
 
 class Counts:
-    """`rows` polls, each of sites that are added one after another; counts end at `needed`.
+    """The counts of `rows` polls whose sites are added one by one; they end at `needed`.
 
     Row r takes part in what is added to it, so that it can stand for a poll that begins later.
     """
@@ -48,7 +48,7 @@ class Counts:
         self.found[:, 0] = 1.0
 
     def add(self, prospect: Prospect, rows: int) -> None:
-        """Let the first `rows` polls ask `prospect` too."""
+        """Add `prospect` to the first `rows` polls."""
         free = free_chances(prospect, self._needed)
         reached = _reached(prospect.delay, self._cells.middles_ms.tobytes())
         known = reached[:, None] * free
@@ -58,7 +58,7 @@ class Counts:
         self.found[:rows] = _sum(self.found[:rows], free[None, :])
 
     def over_ms(self, rows: int) -> Floats:
-        """Expected time until 1, 2, ... `needed` are available or all have answered, in the first `rows`.
+        """Return the expected time until 1, 2, ... `needed` are available or all have answered.
 
         All answers being in says nothing of what they are, so that both chances multiply.
         """
@@ -69,7 +69,7 @@ class Counts:
         return over_ms
 
     def success_ms(self) -> Floats:
-        """Expected time until `needed` are available, where there are so many at all, for each row."""
+        """Return the expected time until `needed` are available, given that they are, by row."""
         chance = self.found[:, -1:]
         missing = 1 - self._available[:, :, -1] / np.maximum(chance, 1e-300)
         return np.maximum(missing, 0.0) @ self._cells.widths_ms
@@ -77,12 +77,12 @@ class Counts:
 
 @lru_cache(maxsize=1_024)
 def _reached(delay: Delay, middles_ms: bytes) -> Floats:
-    """The chances that the answer is there in the middle of each cell."""
+    """Return the probabilities that the answer is there in the middle of each cell."""
     return np.array([delay.reached(ms) for ms in np.frombuffer(middles_ms)])
 
 
 def free_chances(prospect: Prospect, count_max: int) -> Floats:
-    """The chances that 0, 1, ... of the site's resources are free; the last is for so many or more."""
+    """Return the probabilities of 0, 1, ... free resources; the last is for more, too."""
     free = 1 - prospect.busy
     of = prospect.resources
     if of <= count_max:
@@ -93,7 +93,7 @@ def free_chances(prospect: Prospect, count_max: int) -> Floats:
 
 
 def _sum(counts: Floats, more: Floats) -> Floats:
-    """The chances of the sum of two independent counts; the last entry takes all that is beyond it."""
+    """Return the distribution of the sum of two independent counts, cut at the last entry."""
     size = counts.shape[-1]
     total = counts * more[..., 0, None]
     for count in range(1, more.shape[-1]):
@@ -104,5 +104,5 @@ def _sum(counts: Floats, more: Floats) -> Floats:
 
 
 def _tails(counts: Floats) -> Floats:
-    """The chances of at least 1, 2, ... from those of exactly 0, 1, 2, ..."""
+    """Return the probabilities of at least 1, 2, ... from those of exactly 0, 1, 2, ..."""
     return np.cumsum(counts[..., :0:-1], axis=-1)[..., ::-1]

@@ -1,4 +1,4 @@
-"""How long a site takes to answer, as a distribution; and the cells of time over which such are summed.
+"""Distributions of the time a site takes to answer, and cells of time to sum them over.
 
 A sum over `cells` is the midpoint rule: exact for `Discrete` delays, whose steps are edges of cells, and
 of second order for `Lognormal` ones.
@@ -20,13 +20,13 @@ SPREAD: Final = 5.0
 
 
 class Lognormal(NamedTuple):
-    """Half of the answers come within `median_ms`; `sigma` is the deviation of the logarithm."""
+    """A lognormal delay: `median_ms`, and `sigma`, the deviation of its logarithm."""
 
     median_ms: float
     sigma: float
 
     def reached(self, ms: float) -> float:
-        """The chance that the answer is there after `ms`."""
+        """Return the probability that the answer is there after `ms`."""
         if ms <= 0:
             return 0.0
         return 0.5 * (1 + math.erf(math.log(ms / self.median_ms) / (self.sigma * math.sqrt(2))))
@@ -38,7 +38,7 @@ class Lognormal(NamedTuple):
 
 
 class Discrete(NamedTuple):
-    """``(ms, chance)`` in order of time; the chances add up to one."""
+    """A discrete delay: ``(ms, probability)`` in order of time, adding up to one."""
 
     atoms: tuple[tuple[float, float], ...]
 
@@ -61,7 +61,7 @@ class Cells(NamedTuple):
 
 
 def cells(delays: Iterable[Delay], count: int) -> Cells:
-    """About `count` cells that end when everybody has answered, narrower where answers come early."""
+    """Return about `count` cells until all have answered, narrower where answers come early."""
     distinct = set(delays)
     smooth = [edge for delay in distinct if isinstance(delay, Lognormal) for edge in delay.edges]
     steps = [edge for delay in distinct if isinstance(delay, Discrete) for edge in delay.edges]

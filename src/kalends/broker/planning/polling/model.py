@@ -1,4 +1,4 @@
-"""What it costs to poll p of k candidates, and the p that costs least.
+"""The cost of polling p of k candidates, and the p of least cost.
 
 "We want n out of k homogeneous resources where (k > n). We can use the algorithm for multiple resource
 managers if we send agents to p out of the k resources, but then pick the 'best' (or earliest) time at
@@ -55,7 +55,7 @@ PLENTY: Final = 12
 
 
 class PollCost(NamedTuple):
-    """Asking the first `sites`, with `resources` together, costs `cost_ms` in all.
+    """The total cost `cost_ms` of asking the first `sites`, with `resources` together.
 
     `chance`: that this is enough.
     """
@@ -69,7 +69,7 @@ class PollCost(NamedTuple):
 def retried_costs(
     prospects: Sequence[Prospect], needed: int, message_ms: float = MESSAGE_MS
 ) -> list[PollCost]:
-    """The cost for every number of sites, in this order, that could be enough."""
+    """Return the cost for every number of sites, in this order, that could be enough."""
     time = cells((each.delay for each in prospects), CELLS)
     counts = Counts(1, needed, time)
     costs = []
@@ -92,7 +92,7 @@ def round_costs(
     at_least: int = 1,
     cells_count: int = CELLS,
 ) -> tuple[PollCost, ...]:
-    """The cost for every number of sites, in this order, from `at_least` that could be enough.
+    """Return the cost for every number of sites, from `at_least`, that could be enough.
 
     All of them where even that is not enough: there is then nothing to choose. Of very many, only
     so many that more of them would not matter.
@@ -104,12 +104,12 @@ def round_costs(
 
 
 def best(costs: Sequence[PollCost]) -> PollCost:
-    """The least cost; of equals the one with fewest sites."""
+    """Return the least cost, then the one with fewest sites."""
     return min(costs, key=lambda cost: (cost.cost_ms, cost.sites))
 
 
 def _plenty(prospects: Sequence[Prospect], needed: int) -> int:
-    """The first so many sites leave no doubt that there will be enough; or all."""
+    """Return the number of first sites that are certainly enough, or all."""
     expected = accumulate(each.resources * (1 - each.busy) for each in prospects)
     wanted = PLENTY_PER_NEEDED * needed + PLENTY
     return next((n for n, free in enumerate(expected, 1) if free >= wanted), len(prospects))
@@ -145,7 +145,7 @@ def _round_costs(
 def _allowed(
     edges: Sequence[int], row: int, sizes: NDArray[np.int64], needed: int
 ) -> NDArray[np.bool_]:
-    """From an edge to which later ones a round may go, for 1, 2, ... `needed` that are missing."""
+    """Return the later edges to which a round may go, for 1, 2, ... `needed` missing."""
     ends = np.array(edges[row + 1 :])
     doubled = ends >= min(2 * edges[row], edges[-1])
     enough = (sizes[row + 1 :] - sizes[row])[:, None] >= np.arange(1, needed + 1)
@@ -154,14 +154,14 @@ def _allowed(
 
 
 def _edges(sites: int, needed: int, cells_count: int) -> list[int]:
-    """Numbers of sites after which a round may end: all, or so few that the work is bounded."""
+    """Return the numbers of sites after which a round may end: all, or a bounded few."""
     rows = max(1, min(sites, WORK_MAX // (cells_count * (needed + 1) * sites)))
     step = -(-sites // rows)
     return [*range(0, sites, step), sites]
 
 
 class _Table:
-    """For a round between any two edges: how long it takes, and what it finds."""
+    """The duration and the result of a round between any two edges."""
 
     def __init__(
         self, prospects: Sequence[Prospect], needed: int, edges: Sequence[int], cells_count: int
@@ -179,7 +179,7 @@ class _Table:
             self.found[: column + 1, column] = counts.found[: column + 1]
 
     def costs(self, row: int, value: Floats) -> Floats:
-        """Without messages: for rounds from `row` to each later edge, by how many are missing."""
+        """Return the costs, without messages, of rounds from `row` to each later edge."""
         costs = self._over_ms[row, row:].copy()
         for count in range(self._needed):
             left = value[row + 1 :, 1 : self._needed + 1 - count]

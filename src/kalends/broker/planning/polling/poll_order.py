@@ -1,4 +1,4 @@
-"""Which sites to ask first, where they differ in how busy they are and how soon they answer.
+"""The order in which to ask sites that differ in load and delay.
 
 A poll is over when enough have said that they are free. For each of several horizons, sites are put in
 the order in which they are likely to have said so by then, once by the site and once by the resource: a
@@ -38,7 +38,7 @@ NO_DIFFERENCE: Final = 1e-9
 
 
 class PollOrder(NamedTuple):
-    """Ask the first `sites` of `order`; `costs` is what other numbers of them would cost."""
+    """The first `sites` of `order` to ask; `costs` has other numbers of them."""
 
     order: tuple[Prospect, ...]
     sites: int
@@ -56,7 +56,7 @@ def choose(
     at_least: int = 1,
     message_ms: float = MESSAGE_MS,
 ) -> PollOrder:
-    """Whom to ask: `at_least` so many sites, all that get a message in any case, all of a few.
+    """Return whom to ask: `at_least` as many sites, and all that get a message anyway.
 
     Everybody, unweighed, where more than `NEEDED_MAX` are needed. Those that get a message in any case
     come first. Of orders that cost the same, the first tried.
@@ -74,7 +74,7 @@ def choose(
 def _choose(
     prospects: tuple[Prospect, ...], needed: int, at_least: int, message_ms: float
 ) -> PollOrder:
-    """Sites are numbered, so that others that are like these need not be weighed again."""
+    """Choose by numbered sites, so that equal ones are weighed once."""
     tried = orders(prospects)
     order = tried[0]
     if len(tried) > 1:
@@ -90,7 +90,7 @@ def _choose(
 
 
 def orders(prospects: Sequence[Prospect]) -> list[list[Prospect]]:
-    """The orders that are worth trying, each once."""
+    """Return the orders that are worth trying, each once."""
     tried: dict[tuple[str, ...], list[Prospect]] = {}
     for horizon_ms in _horizons_ms(prospects):
         for whole in (True, False):
@@ -112,7 +112,7 @@ def _rank(prospect: Prospect, horizon_ms: float, whole: bool) -> tuple[bool, flo
 
 
 def _horizons_ms(prospects: Iterable[Prospect]) -> list[float]:
-    """Times by which the shares `HORIZONS` of all answers are in."""
+    """Return the times by which the shares `HORIZONS` of all answers are in."""
     delays = [each.delay for each in prospects]
     if not delays:
         return []
@@ -122,7 +122,7 @@ def _horizons_ms(prospects: Iterable[Prospect]) -> list[float]:
 
 
 def _reached_by(delays: Sequence[Delay], share: float) -> float:
-    """By bisection, to a thousandth."""
+    """Bisect to 0.1 %."""
     low, high = 0.0, max(edge for delay in delays for edge in delay.edges)
     while high - low > 1e-3 * high:
         middle = (low + high) / 2

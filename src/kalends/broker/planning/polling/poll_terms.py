@@ -1,4 +1,4 @@
-"""What a request wants to be polled for: its terms, each with the resources that could serve it.
+"""The terms of a request to poll for, each with the resources that could serve it.
 
 A resource counts as available when it is free for its stage of the earliest common start that the
 request allows: the slot whose chance of being taken the model is about. Where one term's candidates
@@ -19,7 +19,7 @@ from kalends.core.spans import Stage, Step
 
 
 class PollTerm(NamedTuple):
-    """`needed` of the resources in `grains` (with their grain in seconds) for one term.
+    """A term that needs `needed` of the resources in `grains` (each with its grain in s).
 
     The term is number `term` of the request, counted through all alternatives. `start` is where its
     stage begins at the earliest.
@@ -33,7 +33,7 @@ class PollTerm(NamedTuple):
     named: bool = False
 
     def serves(self, name: str, steps: Sequence[Step]) -> bool:
-        """Whether `name`, free as `steps` say, has room for the stage where it may first begin."""
+        """Tell whether `name`, free by `steps`, has room for the stage at its first start."""
         stage = Stage(0, self.stage.length_s, self.stage.units)
         last = self.start + self.grains[name] - 1
         return next(ranges(steps, stage, self.start, last), None) is not None
@@ -45,7 +45,7 @@ def wanted_of(
     names: Collection[str],
     now_s: int,
 ) -> tuple[PollTerm, ...]:
-    """For every term of all alternatives, those of `names` that it names or could pick.
+    """Return, for every term of all alternatives, those of `names` it names or could pick.
 
     A term that none could serve is left out: no poll helps it.
     """
@@ -78,7 +78,7 @@ def wanted_of(
 
 
 def hurried(request: Request) -> bool:
-    """Whether a plan at the earliest start cannot be bettered, so that nobody else need be heard."""
+    """Tell whether no plan is better than one at the earliest start: who is silent can wait."""
     terms = [term for alternative in request.alternatives for term in alternative.terms]
     return (
         len(request.alternatives) == 1
@@ -88,7 +88,7 @@ def hurried(request: Request) -> bool:
 
 
 def sites_of(names: Collection[str]) -> dict[str, list[str]]:
-    """`names` by their sites, both in order."""
+    """Return `names` by their sites, both in order."""
     by_site: dict[str, list[str]] = {}
     for name in sorted(names):
         by_site.setdefault(split_resource(name)[0], []).append(name)
@@ -96,7 +96,7 @@ def sites_of(names: Collection[str]) -> dict[str, list[str]]:
 
 
 def _needed(wanted: PollTerm, of_one: Sequence[PollTerm]) -> int:
-    """What it and those that compete with it need together; never more than there are."""
+    """Return the need of a term and its competitors; never more than there are."""
     if wanted.named:
         return 1
     rivals = [

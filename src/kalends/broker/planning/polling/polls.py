@@ -26,7 +26,7 @@ from kalends.core.requests import Request
 
 
 class Observation(NamedTuple):
-    """A resource of `site` was `taken`, or not, at `at_s`: for `Odds.note`."""
+    """Whether a resource of `site` was `taken` at `at_s`: for `Odds.note`."""
 
     site: str
     at_s: int
@@ -44,7 +44,7 @@ def poll_of(
     everybody: bool = False,
     polled: int = 0,
 ) -> Poll:
-    """The poll for one look of `request` at `names`, all that it could ask about.
+    """Return the poll for one look of `request` at `names`, all that it could ask about.
 
     `everybody` is asked at once, where a plan at the earliest start is not to be hoped for, or not all
     that matters. `polled` as for `Poll`.
@@ -59,7 +59,7 @@ def poll_of(
 
 
 class Poll:
-    """`enough` tells whether what is free allows a plan; `hurried`, whether the earliest is the best.
+    """The poll of one look; `enough`: a plan is possible; `hurried`: the earliest is best.
 
     `always` are resources to ask about in the first round besides what is `wanted`. `polled` sites of
     each term are asked first (0: so many as the model says), for measurements.
@@ -88,7 +88,7 @@ class Poll:
         """Nobody else is waited for: there is a plan that is as early as can be, or all have answered."""
 
     def first(self) -> tuple[str, ...]:
-        """The resources to ask about first."""
+        """Return the resources to ask about first."""
         asked = set(self._always)
         for wanted in self._wanted:
             if wanted.named or not self._hurried:
@@ -101,7 +101,7 @@ class Poll:
         return tuple(sorted(asked))
 
     def more(self, free: Free, waiting_for: Collection[str]) -> tuple[str, ...]:
-        """What to ask about besides, now that `free` has been answered; mostly nothing.
+        """Return what else to ask about now that `free` has been answered; mostly nothing.
 
         `waiting_for` are the sites that owe an answer. What others have left out counts as taken.
         """
@@ -126,7 +126,7 @@ class Poll:
         return tuple(sorted(asked))
 
     def observations(self, free: Free, refused: Collection[str] = ()) -> Iterator[Observation]:
-        """What the answers tell of sites that were picked by attributes; what `refused` tells nothing."""
+        """Yield what answers tell of sites picked by attributes; `refused` ones tell nothing."""
         for wanted in self._wanted:
             for name, steps in sorted(free.items()):
                 if name in wanted.grains and name not in refused and not wanted.named:
@@ -139,7 +139,7 @@ class Poll:
         )
 
     def _suffices(self, available: Sequence[int]) -> bool:
-        """Every term is served where it may first begin: nobody who is silent yet could do better."""
+        """Tell whether every term is served at its first start: no silent site is better."""
         return self._hurried and all(
             count >= wanted.needed for wanted, count in zip(self._wanted, available, strict=True)
         )
@@ -152,7 +152,7 @@ class Poll:
         outstanding: Collection[str] = (),
         polled: int = 0,
     ) -> set[str]:
-        """Candidates to ask for `missing` more; `asking` go out anyway, `outstanding` may still help."""
+        """Return candidates for `missing` more; `asking` go out anyway, `outstanding` may help."""
         left = wanted.grains.keys() - (self._asked - set(outstanding))
         if not left:
             return set()

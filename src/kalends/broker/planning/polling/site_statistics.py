@@ -1,4 +1,4 @@
-"""How likely a site's resources are taken, and how soon it answers: learned from what was seen.
+"""Learned statistics of sites: how likely resources are taken, how soon a site answers.
 
 Every observation counts half as much after a number of later ones (an exponentially weighted moving
 average with a half-life). Little evidence is drawn towards what is known more broadly, as if that had
@@ -51,7 +51,7 @@ SIGMA_MAX: Final = 2.0
 
 
 class BusyRate(msgspec.Struct):
-    """Faded counts: how many were seen, and how many of them were taken."""
+    """Faded counts of resources that were seen, and of those that were taken."""
 
     seen: float = 0.0
     taken: float = 0.0
@@ -80,7 +80,7 @@ class Delays(msgspec.Struct):
         self.squares = self.squares * kept + logarithm**2
 
     def distribution(self) -> Lognormal:
-        """The prior counts as answers around this site's own mean, so that it widens only what is unsure."""
+        """Return the distribution; the prior counts as answers around the site's own mean."""
         prior = math.log(MEDIAN_PRIOR_MS)
         weight = self.seen + DELAY_PRIOR_WEIGHT
         mean = (self.total + DELAY_PRIOR_WEIGHT * prior) / weight
@@ -93,7 +93,7 @@ class Delays(msgspec.Struct):
 
 
 class SiteProfile(msgspec.Struct):
-    """`hours` has the hours of the week (UTC) that were ever asked for."""
+    """The statistics of one site; `hours` has the hours of the week (UTC) asked for so far."""
 
     share: BusyRate = msgspec.field(default_factory=BusyRate)
     hours: dict[int, BusyRate] = msgspec.field(default_factory=dict)
@@ -101,10 +101,10 @@ class SiteProfile(msgspec.Struct):
 
 
 class Odds:
-    """What is known of all sites, the one heard of last at the end. Not thread-safe."""
+    """The statistics of all sites, the one heard of last at the end. Not thread-safe."""
 
     def __init__(self, snapshot: Mapping[str, Any] | None = None) -> None:
-        """As it was when `snapshot` was taken. Raises `InvalidInput` when it is none."""
+        """Restore what `snapshot` has. Raises `InvalidInput` when it is no snapshot."""
         try:
             self._sites = msgspec.convert(snapshot or {}, dict[str, SiteProfile], str_keys=True)
         except msgspec.ValidationError as error:
@@ -115,29 +115,29 @@ class Odds:
             ) from error
 
     def snapshot(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """Return all statistics as plain data."""
         plain: dict[str, Any] = msgspec.to_builtins(self._sites, str_keys=True)
         return plain
 
     def note(self, site: str, at_s: int, taken: bool) -> None:
-        """A resource of `site` was, or was not, taken at `at_s` (UTC seconds)."""
+        """Record whether a resource of `site` was taken at `at_s` (UTC seconds)."""
         of_site = self._of(site)
         of_site.share.note(taken, SITE_HALF_LIFE)
         of_site.hours.setdefault(_hour(at_s), BusyRate()).note(taken, HOUR_HALF_LIFE)
 
     def note_delay(self, site: str, ms: float) -> None:
-        """`site` took `ms` to answer."""
+        """Record that `site` took `ms` to answer."""
         self._of(site).delays.note(ms)
 
     def busy(self, site: str, at_s: int) -> float:
-        """The chance that a resource of `site` is taken at `at_s`: above 0 and below 1."""
+        """Return the probability that a resource of `site` is taken at `at_s`, inside (0, 1)."""
         of_site = self._sites.get(site, SiteProfile())
         usual = of_site.share.towards(BUSY_PRIOR, BUSY_PRIOR_WEIGHT)
         then = of_site.hours.get(_hour(at_s), BusyRate()).towards(usual, SITE_WEIGHT)
         return min(max(_rounded(then, BUSY_STEP), BUSY_STEP), 1 - BUSY_STEP)
 
     def delay(self, site: str) -> Lognormal:
-        """How long `site` takes to answer."""
+        """Return the distribution of the time `site` takes to answer."""
         return self._sites.get(site, SiteProfile()).delays.distribution()
 
     def _of(self, site: str) -> SiteProfile:

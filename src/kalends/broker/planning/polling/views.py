@@ -1,4 +1,4 @@
-"""How a request's candidates would be polled, for whoever asks what the broker would do."""
+"""How a request's candidates would be polled, as shown to users."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def poll_views(
     *,
     hidden: Collection[str] = (),
 ) -> tuple[PollView, ...]:
-    """A view for each of the first `TERMS_MAX` terms that pick by attributes, of what connected sites have.
+    """Return a view for each of the first `TERMS_MAX` terms that pick by attributes.
 
     Terms are counted through all alternatives. `chosen` may exceed the least point of the curve: a few
     sites are all asked, and so is everybody where the earliest plan need not be the best. `hidden` are the
