@@ -7,7 +7,6 @@ register's, written before it is given.
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Callable
 from typing import Final
 
@@ -19,6 +18,7 @@ from kalends.contract import messages as m
 from kalends.core.errors import KalendsError, NotAllowed, Unavailable
 from kalends.serving.http.rate_limits import RateLimiter, ServingLimits
 from kalends.serving.http.request_fields import read_body
+from kalends.serving.pending_replies import Waiters
 
 PATH: Final = "/v1/inquire"
 INQUIRE_BYTES_MAX: Final = 1024
@@ -39,8 +39,7 @@ class Inquiries:
     ) -> None:
         self._inquire = inquire
         self._monotonic_s = monotonic_s
-        self._numbers = itertools.count(1)
-        self._waiting: dict[str, asyncio.Future[m.Outcome]] = {}
+        self._waiters = Waiters(_PREFIX)
         self._limiter = RateLimiter(
             per_s=INQUIRIES_PER_S, burst=INQUIRIES_BURST, tracked_max=10_000
         )
@@ -50,9 +49,8 @@ class Inquiries:
 
     def answer(self, to: str, message: m.Message) -> None:
         """The coordinator's answer; whatever else it says to an asker is for sessions only."""
-        future = self._waiting.get(to)
-        if future is not None and not future.done() and isinstance(message, m.Outcome):
-            future.set_result(message)
+        if isinstance(message, m.Outcome):
+            self._waiters.answer(to, message)
 
     def settled(self, to: str) -> None:
         """The register has been asked; when that brought no answer, the asker has no part in it."""
@@ -60,14 +58,11 @@ class Inquiries:
 
     def refuse(self, to: str, error: KalendsError) -> None:
         """The asker at `to` cannot be answered."""
-        future = self._waiting.get(to)
-        if future is not None and not future.done():
-            future.set_exception(error)
+        self._waiters.refuse(to, error)
 
     def fail(self, error: KalendsError) -> None:
         """Nobody can be answered now."""
-        for to in self._waiting:
-            self.refuse(to, error)
+        self._waiters.fail(error)
 
     async def _respond(self, request: web.Request) -> web.Response:
         self._limiter.take(request.remote or "", self._monotonic_s())
@@ -76,16 +71,13 @@ class Inquiries:
         outcome = await self._outcome(message)
         return web.Response(body=msgspec.msgpack.encode(outcome), content_type=codec.MSGPACK)
 
-    async def _outcome(self, inquire: m.Inquire) -> m.Outcome:
-        to = f"{_PREFIX}{next(self._numbers)}"
-        self._waiting[to] = asyncio.get_running_loop().create_future()
+    async def _outcome(self, inquire: m.Inquire) -> m.Message:
         try:
-            self._inquire(to, inquire)
-            async with asyncio.timeout(INQUIRE_S_MAX):
-                return await self._waiting[to]
+            with self._waiters.one() as waiter:
+                self._inquire(waiter.source, inquire)
+                async with asyncio.timeout(INQUIRE_S_MAX):
+                    return await waiter.answer
         except TimeoutError:
             raise Unavailable(
                 "the register is busy", remedy="ask again later", retry_after_s=1.0
             ) from None
-        finally:
-            del self._waiting[to]

@@ -291,16 +291,12 @@ class SiteLink:
     def _frames(self) -> Iterator[bytes]:
         """All that waits, in as few frames as the limits allow."""
         while self._outbox or self._fresh_proof:
-            taken: list[msgspec.Raw] = []
             proof, self._fresh_proof = self._fresh_proof, ""
-            size = _FRAME_HEAD_BYTES_MAX + len(proof)
-            while self._outbox and len(taken) < limits.FRAME_MESSAGES_MAX:
-                size += len(self._outbox[0])
-                if taken and size > limits.FRAME_BYTES_MAX:
-                    break
-                packed = self._outbox.popleft()
-                self._outbox_bytes -= len(packed)
-                taken.append(msgspec.Raw(packed))
+            count = codec.messages_in_frame(
+                map(len, self._outbox), _FRAME_HEAD_BYTES_MAX + len(proof)
+            )
+            taken = [msgspec.Raw(self._outbox.popleft()) for _ in range(count)]
+            self._outbox_bytes -= sum(map(len, taken))
             logical, wall_ms = self._user.clocks()
             mark = self._user.mark(self.name)
             told, self._told = self._told, mark

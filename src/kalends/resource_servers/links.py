@@ -116,13 +116,8 @@ class BrokerLink:
 
     def _next_frame(self) -> bytes:
         """As many waiting messages as one frame carries, in order."""
-        taken: list[bytes] = []
-        size = _FRAME_HEAD_BYTES_MAX
-        while self._outbox and len(taken) < limits.FRAME_MESSAGES_MAX:
-            size += len(self._outbox[0])
-            if taken and size > limits.FRAME_BYTES_MAX:
-                break
-            taken.append(self._outbox.popleft())
+        count = codec.messages_in_frame(map(len, self._outbox), _FRAME_HEAD_BYTES_MAX)
+        taken = [self._outbox.popleft() for _ in range(count)]
         self._outbox_bytes -= sum(map(len, taken))
         packer = msgpack.Packer(autoreset=False)
         logical, wall_ms = self._clocks()

@@ -25,11 +25,11 @@ from kalends.core.errors import (
     Unavailable,
 )
 from kalends.core.intervals import Moment
-from kalends.resource_servers.pending_replies import Waiters
 from kalends.resource_servers.service import SiteEngine
 from kalends.serving.http.application import caller_of
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.request_fields import read_body
+from kalends.serving.pending_replies import Waiters
 
 VISITS_PATH: Final = "/v1/visits"
 

@@ -17,10 +17,10 @@ from kalends.contract import messages as m
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, KalendsError, NotAllowed
 from kalends.core.intervals import Moment
-from kalends.resource_servers.pending_replies import Waiters
 from kalends.resource_servers.service import SiteEngine
 from kalends.serving.http.rate_limits import RateLimiter, ServingLimits
 from kalends.serving.http.request_fields import read_body
+from kalends.serving.pending_replies import Waiters
 
 ASK_BYTES_MAX: Final = 4_096
 ASKS_PER_S: Final = 50.0

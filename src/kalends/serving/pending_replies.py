@@ -1,6 +1,6 @@
-"""Callers without a session, each of whom waits for one message of the participant.
+"""Callers without a session, each of whom waits for one message of a protocol machine.
 
-Each has a source of its own, to which the participant's messages go; no broker can have such a name.
+Each has a source of its own, to which the machine's messages go; nobody with a session has such a name.
 """
 
 from __future__ import annotations
@@ -50,8 +50,13 @@ class Waiters:
         if answer is not None and not answer.done():
             answer.set_result(message)
 
+    def refuse(self, source: str, error: KalendsError) -> None:
+        """Raise `error` at whoever waits as `source`."""
+        answer = self._answers.get(source)
+        if answer is not None and not answer.done():
+            answer.set_exception(error)
+
     def fail(self, error: KalendsError) -> None:
         """Nobody who waits now will be answered."""
-        for answer in self._answers.values():
-            if not answer.done():
-                answer.set_exception(error)
+        for source in self._answers:
+            self.refuse(source, error)
