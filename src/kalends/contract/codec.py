@@ -88,7 +88,7 @@ def check_size(body: bytes, bytes_max: int) -> None:
 def messages_in_frame(
     sizes: Iterable[int], head_bytes: int, bytes_max: int = limits.FRAME_BYTES_MAX
 ) -> int:
-    """How many of the packed messages that wait, of these sizes in bytes, the next frame carries.
+    """Return how many waiting messages of these sizes in bytes the next frame carries.
 
     The first goes in any case; more as far as the frame, with its head, stays within `bytes_max`.
     """

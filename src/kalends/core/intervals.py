@@ -47,7 +47,7 @@ def align_up(time_s: int, grain_s: int) -> int:
 
 
 def joined(intervals: Iterable[tuple[int, int]]) -> list[Interval]:
-    """The same moments as intervals in order, none of which touch."""
+    """Return the same moments as intervals in order, none of which touch."""
     found: list[Interval] = []
     for start, end in sorted(intervals):
         if found and start <= found[-1].end:

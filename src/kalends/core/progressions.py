@@ -44,7 +44,7 @@ EVERY_SECOND = Beat(1, 0)
 
 
 def joint(beats: Iterable[Beat | None]) -> Beat | None:
-    """The times of all `beats`, every second if there are none; None when they never meet or one is None."""
+    """Return the times of all `beats`, every second without any; None when they never meet."""
     met: Beat | None = EVERY_SECOND
     for beat in beats:
         met = met.both(beat) if met is not None and beat is not None else None

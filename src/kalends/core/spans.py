@@ -40,7 +40,7 @@ class Stage(NamedTuple):
 
 
 def beat_of(stage: Stage, grain_s: int) -> Beat | None:
-    """The starts at which `stage` begins and ends on the grain; None when there are none."""
+    """Return the starts at which `stage` begins and ends on the grain; None when there are none."""
     if stage.length_s % grain_s:
         return None
     return Beat(grain_s, -stage.offset_s % grain_s)
@@ -50,7 +50,7 @@ def ranges(
     steps: Sequence[Step], stage: Stage, first: int, last: int,
     spend: Callable[[int], None] = lambda steps: None,
 ) -> Iterator[Range]:  # fmt: skip
-    """The starts from `first` to `last` at which `steps` have the units of `stage` all along, in order.
+    """Yield the starts from `first` to `last` at which `steps` have the units of `stage` all along, in order.
 
     `steps` are sorted and disjoint; those that touch make one stretch. Finds its place by bisection,
     then reads only the steps that its ranges need, and calls `spend` with three for each.
@@ -79,18 +79,18 @@ def ranges(
 
 
 def union(lists: Iterable[Iterable[Range]]) -> list[Range]:
-    """What lies in a range of any list, as disjoint ranges in order."""
+    """Return the union of ranges of all lists, as disjoint ranges in order."""
     times = joined((first, last + 1) for each in lists for first, last in each)
     return [(start, end - 1) for start, end in times]
 
 
 def intersection(ours: Iterable[Range], theirs: Iterable[Range]) -> Iterator[Range]:
-    """What lies in a range of both; both are in order and disjoint, and so is the result. Lazy."""
+    """Yield the intersection of two series of ranges; all are disjoint and in order."""
     return ((first, last) for first, last, _, _ in meetings(ours, theirs))
 
 
 def meetings(ours: Iterable[One], theirs: Iterable[Other]) -> Iterator[tuple[int, int, One, Other]]:
-    """Where a range of `ours` meets one of `theirs`: its first, its last, and both of them. Lazy.
+    """Yield where a range of `ours` meets one of `theirs`: first, last, and both of them.
 
     What is more in a range than its first and its last is handed on. Both are in order and disjoint.
     """

@@ -11,11 +11,11 @@ from kalends.machines.boxes import BoxTopology
 from kalends.machines.topology import Site, Topology, bits
 
 MOST_DIMENSIONS: Final = 10
-"""Of a hypercube: there are ``3**dimensions`` subcubes."""
+"""Maximum dimensions of a hypercube: there are ``3**dimensions`` subcubes."""
 
 
 class Pool(Topology):
-    """A machine of `nodes` nodes without a topology: any that are free make a partition, the lowest numbers first."""
+    """A machine of `nodes` nodes without a topology; the lowest free numbers are given first."""
 
     interchangeable = True
 
@@ -95,7 +95,7 @@ class Mesh2d(BoxTopology):
 
 
 class Hypercube(BoxTopology):
-    """A hypercube of ``2**dimensions`` nodes; partitions are subcubes (Intel iPSC).
+    """A hypercube of ``2**dimensions`` nodes, such as the Intel iPSC; partitions are subcubes.
 
     A hypercube is a mesh of side 2 in every dimension: bit i of a node's number is its place in
     dimension i, and a subcube is a box with sides of 1 and 2.
@@ -112,9 +112,9 @@ class Hypercube(BoxTopology):
 
 
 class Torus3d(BoxTopology):
-    """`x` x `y` x `z` nodes with opposite faces joined, such as the Cray T3D.
+    """A torus of `x` x `y` x `z` nodes, such as the Cray T3D.
 
-    A partition is a box, which may wrap around.
+    Partitions are boxes, which may wrap around.
     """
 
     def __init__(self, x: int, y: int, z: int, *, first_fit: bool = False) -> None:

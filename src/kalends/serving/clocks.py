@@ -27,5 +27,5 @@ class SystemClock:
 
 
 def moment() -> Moment:
-    """Now, on the clocks of this machine."""
+    """Return the time now on the clocks of this machine."""
     return Moment(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)

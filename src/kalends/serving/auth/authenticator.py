@@ -11,7 +11,7 @@ from kalends.serving.configuration import KeyConfiguration
 
 
 def authenticator_of(name: str, keys: Sequence[KeyConfiguration]) -> Authenticator:
-    """How a server called `name` knows its callers: by tokens of `keys`; without any, open access."""
+    """Return how server `name` knows its callers: by tokens of `keys`, or open access."""
     trusted = [
         found
         for key in keys
