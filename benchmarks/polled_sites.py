@@ -72,7 +72,6 @@ class PolledSites:
         self.participants = {
             site: Participant(
                 site,
-                f"http://{site}",
                 {info.name: ResourceCalendar(info, AccessList(EVERYBODY))},
                 epoch=1,
                 jitter=lambda: 0.0,

@@ -152,7 +152,6 @@ class Site:
         capacities = {"one": 1, "two": 1, "pool": 3}
         self.participant = Participant(
             self.name,
-            f"http://{self.name}",
             {
                 f"{self.name}/{local}": resource(
                     f"{self.name}/{local}",

@@ -129,7 +129,6 @@ class SiteNode(Node):
         infos = [ResourceInfo(name=resource, grain_s=HOUR_S) for resource in resources]
         self.participant = Participant(
             name,
-            self.url,
             {info.name: WatchedCalendar(info, network, losses) for info in infos},
             epoch=1,
             jitter=Random(f"{seed}:{name}").random,

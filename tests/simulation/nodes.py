@@ -197,7 +197,6 @@ class SiteNode(Node):
         self.logical = LogicalClock(now.wall_ms)
         self.participant = self.world.make_participant(
             self.name,
-            self.url,
             self._calendars(),
             epoch=epoch,
             jitter=self.kernel.random.random,

@@ -41,7 +41,7 @@ class Site:
         self.clock_read_by: set[int] = set()
         calendar = ResourceCalendar(ResourceInfo(name="sdsc/sp2", capacity=9), open_access())
         participant = Participant(
-            "sdsc", "http://127.0.0.1:1", {"sdsc/sp2": calendar},
+            "sdsc", {"sdsc/sp2": calendar},
             epoch=self.store.epoch, jitter=lambda: 0.0, now=NOW,
         )  # fmt: skip
         self.engine = SiteEngine(

@@ -210,7 +210,6 @@ class SiteServer:
         try:
             participant = Participant(
                 self._configuration.name,
-                self._configuration.url_at(f"http://{self._configuration.listen}"),
                 calendars_of(self._configuration),
                 epoch=loaded.epoch,
                 jitter=random.random,

@@ -1,4 +1,4 @@
-"""Taking what a visit asks for: the owner's rules, room that nobody before it needs, and promises."""
+"""Admission of visits: the owner's rules and limits, and room that no request before it needs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kalends.resource_servers.participation.unreadable import SetAside
 
 
 class NoRoom(NamedTuple):
-    """Claims that could not be booked: on `resource` there is no room, together they need `needs`.
+    """Claims that could not be booked: `resource` has no room, and together they need `needs`.
 
     `held`: there would be room if nothing but what is locked stood in the way.
     """
@@ -52,7 +52,7 @@ DEFAULT_LIMITS: Final = ParticipantLimits()
 
 @dataclass(eq=False)
 class Admission:
-    """What the owner's rules and limits allow, and what there is room for: all wants of a visit, or none."""
+    """Decides what the site takes: all wants of a visit, or none."""
 
     here: ThisSite
     book: ClaimTable
@@ -77,7 +77,7 @@ class Admission:
         return self.recovery.refusal()
 
     def room_of(self, user: str) -> int:
-        """How many more claims this user may hold here."""
+        """Return how many more claims this user may hold here."""
         return self.limits.held_per_principal_max - self.book.count(user, "held")
 
     def too_many_holds(self) -> Refusal:
@@ -86,7 +86,7 @@ class Admission:
         return self.here.refusal(RefusalCode.LIMIT, detail)
 
     def hold_until_ms(self, hold_ms: int, now: Moment) -> int:
-        """The end of a hold (monotonic): owners limit how long one may last."""
+        """Return the end of a hold (monotonic), at most as late as the owner allows."""
         return now.monotonic_ms + min(hold_ms, self.limits.hold_ms_max)
 
     # Rules and limits
@@ -101,7 +101,7 @@ class Admission:
         return found[0] if found else None
 
     def why_not(self, source: str, visit: m.Visit, now: Moment) -> tuple[Refusal, ...]:
-        """The refusals by rules and limits; occupancy is `_take`'s."""
+        """Return the refusals by rules and limits; `take` looks for room."""
         if closed := self.closed():
             return (closed,)
         if unreadable := self.set_aside.refusal(min(want.start for want in visit.wants)):
@@ -145,7 +145,7 @@ class Admission:
     def take(
         self, source: str, before: Stake | None, visit: m.Visit, now: Moment, *events: ClaimEvent
     ) -> NoRoom | None:
-        """Book every want of the visit from `source`, or none: then say what it lacks.
+        """Book every want of the visit from `source`, or none and return what it lacks.
 
         `events` are what new holds go through, "visit-hold" when none is given.
         """
@@ -165,7 +165,7 @@ class Admission:
         return lack
 
     def kept_from(self, stake: Stake) -> str:
-        """A resource where what `stake` needs is kept for others before it, or ""."""
+        """Return a resource where requests before `stake` need its room, or ""."""
         if not any(self.room.earmarks):
             return ""
         order = (
@@ -179,14 +179,14 @@ class Admission:
         return ""
 
     def no_room(self, lack: NoRoom, now: Moment) -> tuple[Refusal, ...]:
-        """Of the code "held" where waiting may help, else "busy"."""
+        """Return the refusals for a lack of room: "held" where waiting may help, else "busy"."""
         refusals = self.book.busy(lack.principal, lack.claims, lack.resource, now.wall_s)
         if not lack.held:
             return refusals
         return tuple(structs.replace(each, code=RefusalCode.HELD) for each in refusals)
 
     def _held(self, needs: Sequence[Piece]) -> bool:
-        """Whether there is room for `needs` beside what is locked: the rest may come free."""
+        """Whether `needs` fit next to what is locked: the rest may come free."""
         return all(
             self.book.calendars[resource].info.capacity
             - self.book.locked_units(resource, start, end)
@@ -195,7 +195,7 @@ class Admission:
         )
 
     def stake_for(self, source: str, before: Stake | None, visit: m.Visit) -> Stake:
-        """The stake of this attempt; a want that was held before keeps its hold id."""
+        """Return the stake of this attempt; a want that was held before keeps its hold id."""
         kept = {(c.resource, c.start, c.end, c.units): c for c in before.claims} if before else {}
         claims = []
         for want in visit.wants:
@@ -222,7 +222,7 @@ class Admission:
         )
 
     def why_not_promise(self, stake: Stake, named: set[int], now: Moment) -> tuple[Refusal, ...]:
-        """The owner may still say no here, and never after."""
+        """Return why the owner refuses the promise: the last chance to say no."""
         if self.recovery.recovering and (closed := self.closed()):
             return (closed,)
         user = stake.principal.user

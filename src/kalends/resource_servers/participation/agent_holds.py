@@ -1,4 +1,4 @@
-"""Holding what an agent, or the site's default, has chosen: each slot checked anew, claim by claim."""
+"""Holds for the choices of agents, and of the site's default: each slot is checked anew."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kalends.resource_servers.participation.wait_queue import Holder
 
 @dataclass(eq=False)
 class AgentHolds:
-    """The choices of agents, held under the owner's rules and limits of any other visit.
+    """Holds what agents choose, under the same rules and limits as any other visit.
 
     `held` is told of every new holder.
     """

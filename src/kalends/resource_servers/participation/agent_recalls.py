@@ -1,4 +1,4 @@
-"""Asking a holder's agent to give back what an older request needs, and waiting for its answer.
+"""Recalls by agents: a holder's agent is asked to give back what an older request needs.
 
 Only holds are asked for, never promises; only of younger requests, so that no two wait for each
 other; only where everything that stands in the way might be given back. The agent answers for its
@@ -46,7 +46,7 @@ BLOCKERS_MAX: Final = 4
 
 @dataclass(eq=False)
 class AgentRecalls:
-    """Requests that wait for the agents of younger ones, and the answers of these."""
+    """The requests that wait for answers of younger requests' agents."""
 
     here: ThisSite
     book: ClaimTable
@@ -62,12 +62,12 @@ class AgentRecalls:
         return len(self._waiting)
 
     def att_of(self, rid: str) -> int:
-        """The attempt of `rid` that waits for others' agents, or 0."""
+        """Return the attempt of `rid` that waits for other agents, or 0."""
         waiting = self._waiting.get(rid)
         return waiting.att if waiting is not None else 0
 
     def end(self, rid: str, att: int) -> None:
-        """Attempts of `rid` up to `att` are over: they wait no more."""
+        """End the wait of attempts of `rid` up to `att`."""
         waiting = self._waiting.get(rid)
         if waiting is not None and waiting.att <= att:
             self._stop_waiting(rid)
@@ -123,7 +123,7 @@ class AgentRecalls:
     def _blockers(
         self, wanted: m.Visit | m.Dispatch, needs: Sequence[Piece], now: Moment
     ) -> list[Blocker]:
-        """The fewest of the youngest holds that make room for `needs` when they go; none: no such."""
+        """Return the fewest of the youngest holds that make room for `needs`, or none."""
         rid = wanted.rid
         calendars = {name: self.book.calendars[name].calendar.copy() for name, _, _, _ in needs}
         asked = {blocker.rid for each in self._waiting.values() for blocker in each.asked.values()}
@@ -187,7 +187,7 @@ class AgentRecalls:
         )  # fmt: skip
 
     def give_back(self, given: Sequence[Blocker]) -> None:
-        """Take the holds that were given back off the calendars, and tell the holders' brokers.
+        """Free the holds that were given back, and inform the holders' brokers.
 
         Those that were released, renewed or promised meanwhile stay as they are.
         """
@@ -216,7 +216,7 @@ class AgentRecalls:
             self.outbox.send(visit.asker, renewed)
 
     def _give_up(self, stake: Stake, kept: set[int]) -> None:
-        """Only the holds `kept` go on; without any the stake claims nothing any more."""
+        """Keep only the holds `kept`; without any, the stake is cleared."""
         if kept:
             self.claims.keep_only(stake, kept)
         else:

@@ -108,7 +108,7 @@ class AgentVisit:
 
 @dataclass(eq=False)
 class AgentVisits:
-    """The visits of agents by request, and the end of what they wait for."""
+    """The visits of agents by request, and the end of their runs."""
 
     runs: Runs
     _visits: dict[str, AgentVisit] = field(init=False, default_factory=dict)
@@ -129,7 +129,7 @@ class AgentVisits:
         del self._visits[rid]
 
     def att_of(self, rid: str) -> int:
-        """The attempt of `rid` whose agent is here, or 0."""
+        """Return the attempt of `rid` whose agent is here, or 0."""
         visit = self._visits.get(rid)
         return visit.att if visit is not None else 0
 
@@ -138,7 +138,7 @@ class AgentVisits:
         return visit.dispatch.secret if visit is not None else None
 
     def end(self, rid: str, att: int) -> None:
-        """Attempts of `rid` up to `att` are over: nobody waits for their runs and relays any more."""
+        """End the visits of attempts of `rid` up to `att`, and drop their runs and relays."""
         visit = self._visits.get(rid)
         if visit is not None and visit.att <= att:
             del self._visits[rid]
@@ -146,14 +146,14 @@ class AgentVisits:
                 self.runs.drop(number)
 
     def renewed(self, rid: str, source: str) -> None:
-        """The broker at `source` has chosen what it keeps: an agent gives back only what it holds besides."""
+        """Note that the broker has chosen what it keeps: no agent gives that back any more."""
         visit = self._visits.get(rid)
         if visit is not None and visit.answered:
             visit.asker = source
             visit.answers_recalls = False
 
     def forget_answered(self, rid: str) -> None:
-        """A visit that is answered and holds nothing may be made again."""
+        """Forget a visit that is answered and holds nothing: it may be made again."""
         visit = self._visits.get(rid)
         if visit is not None and visit.answered:
             del self._visits[rid]

@@ -1,4 +1,4 @@
-"""Which attempt of a request is the newest that the site knows: what comes of an older one is stale."""
+"""The newest attempt of each request: messages of an older one are stale."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kalends.resource_servers.participation.outbox import Outbox
 
 @dataclass(eq=False)
 class Attempts:
-    """`under_way` are the parts in which an attempt may be before it claims anything; 0 is none."""
+    """`under_way` return the attempt of a request before it claims anything, or 0."""
 
     stakes: Stakes
     outbox: Outbox
     under_way: Sequence[Callable[[str], int]]
 
     def is_stale(self, source: str, rid: str, att: int) -> bool:
-        """Whether a visit of this attempt comes too late; then its sender is told so."""
+        """Whether a visit of this attempt comes too late; its sender is informed."""
         stake = self.stakes.get(rid)
         seen = max(att_of(rid) for att_of in self.under_way)
         over = att < seen

@@ -1,4 +1,4 @@
-"""What brokers ask for without an agent: holds and promises, their renewal and their release."""
+"""Requests of brokers without an agent: holds and promises, their renewal and release."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kalends.resource_servers.participation.wound_wait import WoundWait
 
 @dataclass(eq=False)
 class ClaimHandler:
-    """Visit, Prepare, Renew and Release; agents' visits have a handler of their own."""
+    """Answers Visit, Prepare, Renew and Release."""
 
     here: ThisSite
     stakes: Stakes
@@ -80,7 +80,7 @@ class ClaimHandler:
             self.outbox.send(source, self.here.turned_down(visit, refusals))
 
     def _waits_for_agents(self, visit: m.Visit) -> bool:
-        """Whether this very visit waits already for what agents may give back."""
+        """Whether this visit already waits for what agents may give back."""
         return self.recalls.att_of(visit.rid) == visit.att and visit.rid not in self.visits
 
     def _repeat_visit(self, source: str, stake: Stake, visit: m.Visit, now: Moment) -> None:

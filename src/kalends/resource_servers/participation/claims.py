@@ -1,4 +1,4 @@
-"""Every change of a site's claims: the part that moves, books, stores and announces them.
+"""All changes of a site's claims: one part moves, books, stores and announces them.
 
 A change is whole: claims move by the table of `transitions`, the calendars follow, what is durable is
 stored, and whoever has to know is told. No other part writes to a claim set or to its bookings.
@@ -27,11 +27,11 @@ class Claims:
     consequences: Consequences
 
     def put(self, stake: Stake) -> None:
-        """Take `stake` in the place of what its request had; nothing of it is booked yet."""
+        """Put `stake` in the place of what its request had; nothing of it is booked yet."""
         self.book.stakes[stake.rid] = stake
 
     def adopt(self, stake: Stake, register: str) -> None:
-        """Take a stake without a register as one of `register`: in memory, until it is stored again."""
+        """Give a stake without a register to `register`; stored with its next change."""
         stake.register = stake.register or register
 
     # Holds
@@ -39,7 +39,7 @@ class Claims:
     def hold(
         self, stake: Stake, until_ms: int, events: Sequence[ClaimEvent] = ("visit-hold",)
     ) -> str:
-        """Hold all claims until `until_ms` (monotonic); returns "" or the resource without room.
+        """Hold all claims until `until_ms` (monotonic); return "" or the resource without room.
 
         New claims go through `events`; claims that were carried over are held already.
         """
@@ -51,7 +51,7 @@ class Claims:
         return full
 
     def hold_chosen(self, stake: Stake, until_ms: int) -> None:
-        """Hold what an agent has chosen; each claim was seen to have room next to the others."""
+        """Hold the choice of an agent; each claim was seen to fit next to the others."""
         stake.ends_at = max(stake.ends_at, *(claim.end for claim in stake.claims))
         self.put(stake)
         full = self.hold(stake, until_ms)
@@ -77,7 +77,7 @@ class Claims:
             self.clear(stake)
 
     def clear(self, stake: Stake) -> None:
-        """Claim nothing any more; the stake is remembered only if it refused an attempt."""
+        """Drop all claims of `stake`; it is remembered only if it refused an attempt."""
         stake.claims = []
         if not stake.refused:
             del self.book.stakes[stake.rid]
@@ -86,7 +86,7 @@ class Claims:
     # Promises
 
     def vote(self, stake: Stake, now: Moment) -> str:
-        """Promise claims that are not booked yet; returns "" or the resource without room."""
+        """Promise claims that are not booked yet; return "" or the resource without room."""
         full = self.book.occupy(stake, "prepared", None)
         if not full:
             self.promise(stake, "visit-vote", now)
@@ -95,7 +95,7 @@ class Claims:
     def prepare(
         self, stake: Stake, named: Collection[int], prepare: m.Prepare, now: Moment
     ) -> None:
-        """Promise the holds that are `named`, and give up the others."""
+        """Promise the `named` holds, and give up the others."""
         self.keep_only(stake, named)
         stake.parts, stake.need = prepare.parts, prepare.need
         self.promise_held(stake, "prepare", now)
@@ -105,7 +105,7 @@ class Claims:
         self.promise(stake, event, now)
 
     def promise(self, stake: Stake, event: ClaimEvent, now: Moment) -> None:
-        """Make a promise, durably, of claims that are booked as such."""
+        """Promise, durably, what is booked as promised."""
         self._move(stake, event)
         self.store(stake, event)
         self.consequences.promised(stake, now)
@@ -156,7 +156,7 @@ class Claims:
         self.store(stake, "commit-chosen" if mine else "commit-other")
 
     def lock_again(self, stake: Stake, before: Stake | None) -> str:
-        """Lock what was locked and forgotten; returns "" or the resource without room.
+        """Lock what was locked and then forgotten; return "" or the resource without room.
 
         Then everything is as `before`, which was promised if it claims anything.
         """
@@ -179,7 +179,7 @@ class Claims:
         self._leave(stake, "cancel")
 
     def prove(self, stake: Stake, proofs: dict[str, str], warrant: str) -> None:
-        """Keep what proves the commit to others, to be stored with it or, where it is locked, now."""
+        """Keep the proofs of a commit; stored with it, or now if it is already known."""
         stake.proofs, stake.warrant = proofs, warrant
         if stake.decided:
             self.store(stake, "proven")

@@ -1,4 +1,4 @@
-"""The comparison of what is promised here with what a register has decided, page by page.
+"""Comparison of the promises of a site with the decisions of a register, page by page.
 
 What the site has forgotten, because an older image of its store was put back, is locked again.
 """
@@ -41,7 +41,7 @@ class Comparison:
     """For each source that compares, the ids of the requests that it asks for page by page."""
 
     def page(self, source: str, compare: m.Compare) -> None:
-        """A page of what is promised here to the register of `source`, in order of id."""
+        """Send a page of what is promised here to the register of `source`, in order of id."""
         register = self.registers.of(source)
         if not compare.after or source not in self._pages:
             self._pages[source] = sorted(self.book.stakes.perhaps_of(register))
@@ -89,7 +89,7 @@ class Comparison:
         self.outbox.send(source, m.Relocked(rid=relock.rid, blockers=blockers))
 
     def _lock_again(self, source: str, relock: m.Relock, before: Stake | None) -> tuple[str, ...]:
-        """Lock what was chosen here, as it was decided; returns what stands in the way."""
+        """Lock what was chosen here, as it was decided; return what stands in the way."""
         unknown = [w.resource for w in relock.wants if w.resource not in self.book.calendars]
         if unknown:
             return tuple(f"{resource} is not configured" for resource in unknown)
@@ -129,7 +129,7 @@ class Comparison:
         return ()
 
     def _blockers_of(self, stake: Stake) -> tuple[str, ...]:
-        """The other requests that have what the claims of `stake` need."""
+        """Return the other requests that have what the claims of `stake` need."""
         rids = {
             booking.reservation
             for claim in stake.claims
@@ -142,7 +142,7 @@ class Comparison:
 
 
 def _state_of(stake: Stake) -> Literal["", "promised", "locked", "cancelled", "replaced"]:
-    """What a register may have to know of `stake`; "" where nothing was decided or promised."""
+    """Return what a register may have to know of `stake`; "" where nothing was decided or promised."""
     if stake.has("prepared"):
         return "promised"
     if stake.has("locked"):

@@ -1,4 +1,4 @@
-"""What has happened to a request, and the parts of the site that have to know.
+"""Announcements of what has happened to a request, for the parts that depend on it.
 
 The part that makes something happen announces it, and does not know who listens. The listeners stand in one
 list, in `participant`. A listener changes its own record, or notes in the book that room came free; it sends

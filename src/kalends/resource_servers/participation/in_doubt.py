@@ -1,4 +1,4 @@
-"""Promises that wait long: asking brokers, and when they are silent the peers.
+"""Promises in doubt: brokers are asked for the outcome, then, if they are silent, the peers.
 
 Cooperative termination after Bernstein, Hadzilacos and Goodman 1987, section 7.4.
 """
@@ -33,7 +33,7 @@ PEERS_AFTER_INQUIRIES: Final = 3
 
 @dataclass(eq=False)
 class InDoubtResolver:
-    """The promises that wait: each ends only by the outcome, or by proof of it."""
+    """The promises without an outcome: each ends only by the outcome, or by proof of it."""
 
     here: ThisSite
     stakes: Stakes
@@ -49,7 +49,7 @@ class InDoubtResolver:
     _refusing_peers: dict[str, set[str]] = field(init=False, default_factory=dict)
 
     def restore(self, now: Moment) -> None:
-        """Ask at once about every promise that was stored."""
+        """Inquire at once about every promise that was stored."""
         for stake in self.stakes.awake():
             if stake.has("prepared"):
                 self._inquire_later(stake, now, 0, after_ms=0)
@@ -58,7 +58,7 @@ class InDoubtResolver:
         self._inquire_later(stake, now, 0)
 
     def forget(self, rid: str) -> None:
-        """The promise is no longer in doubt."""
+        """End the doubt about the promise of `rid`."""
         self._refusing_peers.pop(rid, None)
 
     # The passing of time
@@ -110,7 +110,7 @@ class InDoubtResolver:
             self.outcomes.abort(stake, outcome.att)
 
     def peer_ask(self, source: str, ask: m.PeerAsk) -> None:
-        """What this site knows of the attempt; where it has not promised it, it refuses it for ever.
+        """Answer what this site knows of the attempt; one that it has not promised is refused for ever.
 
         A promise of a lower attempt is not given up for it: only its broker's word ends that.
         """

@@ -1,4 +1,4 @@
-"""The one door for effects: whatever the parts of a site do outside of it is collected here."""
+"""The single outlet for effects of a site's parts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kalends.resource_servers.participation.effects import ParticipantEffects, R
 
 
 class Outbox:
-    """The effects since they were last taken, in the order in which they were made."""
+    """The effects since they were last taken, in the order of their making."""
 
     def __init__(self) -> None:
         self._effects = ParticipantEffects()

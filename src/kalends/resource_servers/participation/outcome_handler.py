@@ -16,7 +16,7 @@ from kalends.resource_servers.participation.this_site import ThisSite
 
 @dataclass(eq=False)
 class OutcomeHandler:
-    """Commit and abort, whoever brings the news: a broker, the register's answer, or a peer."""
+    """Applies outcomes, whoever reports them: a broker, the register's answer, or a peer."""
 
     here: ThisSite
     stakes: Stakes
@@ -39,7 +39,7 @@ class OutcomeHandler:
             self.recovery.tell_forgotten(source, decide.rid)
 
     def keep_proofs(self, stake: Stake | None, said: m.Decide | m.Outcome) -> None:
-        """What proves this commit to others is for those of them who ask.
+        """Keep what proves this commit to the other sites, for when they ask.
 
         Where a peer has brought the news, the register's own proof of it comes later, if at all.
         """
@@ -50,7 +50,7 @@ class OutcomeHandler:
             self.claims.prove(stake, said.proofs, said.warrant)
 
     def commit(self, stake: Stake | None, rid: str, att: int, chosen: m.Chosen) -> bool:
-        """Lock what was chosen here; False (and an alarm) when this site has no such promise."""
+        """Lock what was chosen here; return False (and alarm) when this site has no such promise."""
         applied = self._lock(stake, rid, att, chosen)
         if applied:
             self.consequences.committed(stake, rid, att)

@@ -1,4 +1,4 @@
-"""Whose a request is at a site, and whether a message about it is its owner's.
+"""Ownership of requests at a site: whether a message about one comes from its owner.
 
 A claim, a place in line or on a list, and an agent's visit belong to the register that made them. Every
 message about one proves that it is of that register: by the session that it comes on, and by the secret
@@ -38,7 +38,7 @@ ABOUT_A_REQUEST: Final = (
 
 @dataclass(eq=False)
 class Ownership:
-    """Who has said what they speak for, and what each of them may speak about.
+    """Judges which source may speak about which request, and for which user.
 
     `secrets` find the secret of a request in the parts where it may be before it claims anything.
     """
@@ -53,13 +53,13 @@ class Ownership:
     def welcome(
         self, source: str, welcome: m.Welcome, badge: Badge = NO_BADGE, name: str = ""
     ) -> None:
-        """From now on `source` speaks for a register; raises `NotAllowed` as `Registers.admit` does."""
+        """Admit `source` as the voice of a register; raises `NotAllowed` as `Registers.admit` does."""
         changed = self.registers.admit(source, welcome, badge, name)
         if changed is not None:
             self.outbox.store(stored_register(changed))
 
     def proven(self, source: str, message: m.Message) -> m.Message | None:
-        """Return `message` if it may be taken from `source`, a visit as its broker would have sent it."""
+        """Return `message` if `source` may send it, or None; a relayed visit as its broker sent it."""
         if isinstance(message, m.Dispatch) and message.way:
             passed_on = self.as_passed_on(message)
             if passed_on is None or not self.is_its_owners(source, passed_on):
@@ -72,7 +72,7 @@ class Ownership:
         return message
 
     def is_its_owners(self, source: str, message: m.Message) -> bool:
-        """Whether `message`, if it is about a request that is known here, is of whom that belongs to."""
+        """Whether `message` comes from the owner of its request, if that is known here."""
         if not isinstance(message, ABOUT_A_REQUEST):
             return True
         register = self.registers.of(source)
@@ -87,7 +87,7 @@ class Ownership:
         return not true or proofs.same(message.secret, true) or self._turned_down(source, message)
 
     def _may_vouch(self, source: str, message: m.Message) -> bool:
-        """Whether the key behind `source` may speak for the user; if not, all that was asked is refused."""
+        """Whether the key behind `source` may speak for the user; if not, refuse everything asked."""
         if not isinstance(message, m.Query | m.Visit | m.Dispatch | m.Await):
             return True
         register = message.register if isinstance(message, m.Dispatch) and message.way else ""
@@ -122,7 +122,7 @@ class Ownership:
         return False
 
     def _secret_of_soft(self, rid: str) -> str:
-        """The secret of a request that claims nothing here yet; "" for one of which nothing is known."""
+        """Return the secret of a request that claims nothing here yet; "" for an unknown one."""
         known = (secret_of(rid) for secret_of in self.secrets)
         return next((secret for secret in known if secret is not None), "")
 
@@ -133,7 +133,7 @@ class Ownership:
         return False
 
     def as_passed_on(self, dispatch: m.Dispatch) -> m.Dispatch | None:
-        """A visit that a near site passes on, as its broker would have sent it; None: it has not."""
+        """Return a relayed visit as its broker sent it, or None if it proves none."""
         key = self.registers.secret(dispatch.register)
         principal = dispatch.principal
         true = proofs.of_visit(

@@ -98,7 +98,6 @@ class Participant:
     def __init__(
         self,
         site: str,
-        url: str,
         calendars: Mapping[str, ResourceCalendar],
         *,
         epoch: int,
@@ -114,7 +113,6 @@ class Participant:
         recovering: bool = False,
         now: Moment,
     ) -> None:
-        self.url = url
         self.past = past
         self.position = past.position
         """As many facts about stakes have been given out, and will be durable."""
@@ -187,7 +185,7 @@ class Participant:
         self.in_doubt.restore(now)
 
     def _listen(self, then: Consequences) -> None:
-        """Connect the parts to what they have to know, each order with its reason."""
+        """Register all listeners; where the order matters, the reason stands with it."""
         then.committed.listeners = (
             # First: it reads the claims as the commit has left them.
             self.reminders.ask_for_locked,
@@ -271,7 +269,7 @@ class Participant:
         return min(each for each in times_ms if each is not None)
 
     def take_effects(self) -> ParticipantEffects:
-        """All effects since the last call, in order."""
+        """Return all effects since the last call, in order."""
         taken = self.outbox.take()
         if any(isinstance(fact, StakeStored) for fact in taken.facts):
             taken.facts.extend(self.registers.take_marked())
@@ -279,7 +277,7 @@ class Participant:
         return taken
 
     def _settle(self, now: Moment) -> None:
-        """Whatever came free, was locked, or is not kept any more in this step finds its next taker.
+        """Find takers for what came free, was locked, or is no longer kept in this step.
 
         First the lists are told, for what they keep counts in line; a grant, or a place that is given up,
         may free or lock more.
@@ -296,21 +294,21 @@ class Participant:
             if line:
                 self.wound_wait.serve(now, {*freed, *locked, *(piece for piece, _ in declined)})
 
-    # What the shell hands in beside messages
+    # Events of the shell
 
     def hello(self) -> m.Hello:
-        """What a broker is told first on every session."""
+        """Return the first message of every session."""
         infos = tuple(calendar.info for calendar in self.book.calendars.values())
         return m.Hello(site=self.here.name, epoch=self.here.epoch, resources=infos, near=self._near)
 
     def welcome(
         self, source: str, welcome: m.Welcome, badge: Badge = NO_BADGE, name: str = ""
     ) -> None:
-        """From now on `source` speaks for a register; raises `NotAllowed` as `Registers.admit` does."""
+        """Admit `source` as the voice of a register; raises `NotAllowed` as `Registers.admit` does."""
         self.ownership.welcome(source, welcome, badge, name)
 
     def meet(self, source: str, welcome: m.Welcome, now: Moment) -> None:
-        """Answer the broker that has been welcomed, now that there is a session to answer on."""
+        """Answer a broker that was admitted, now that there is a session to answer on."""
         self.recovery.meet(source, welcome, self.position, now)
 
     def errand_done(self, number: int, outcome: Outcome, now: Moment) -> None:
@@ -319,30 +317,30 @@ class Participant:
         self._settle(now)
 
     def relayed(self, number: int, report: m.SiteReport | None, now: Moment) -> None:
-        """Take what a near site has answered to a visit that was passed on; None: nothing."""
+        """Take the answer of a near site to a relayed visit, or None for silence."""
         self.runs.relayed(number, report)
         self._settle(now)
 
     def keep_aside(self, set_aside: SetAside) -> None:
-        """Keep safe what cannot be read; said as alarms."""
+        """Keep unreadable records safe, and alarm the operator."""
         self.set_aside.include(set_aside)
         for told in set_aside.told():
             self.outbox.alarm(told)
 
     def leave_alone(self, rids: set[str]) -> None:
-        """From now on nothing is taken about these requests; the caller may add to them."""
+        """Ignore messages about these requests; the caller may add to them."""
         self.left_alone = rids
 
     # Calls of the owner
 
     def reclaim(self, body: calls.Reclaim, now: Moment) -> calls.ReclaimView:
-        """As `ReclaimReminders.reclaim`; who waits in line there hears at once that no waiting helps."""
+        """Reclaim as `ReclaimReminders.reclaim`, and inform those who wait there in vain."""
         view = self.reminders.reclaim(body, now)
         self._settle(now)
         return view
 
     def end_reclaim(self, key: str, now: Moment) -> calls.ReclaimView:
-        """As `ReclaimReminders.end`; what came free by it finds its next taker."""
+        """End a reclaim as `ReclaimReminders.end`, and find takers for its time."""
         view = self.reminders.end(key, now)
         self._settle(now)
         return view
@@ -350,7 +348,7 @@ class Participant:
     # What is known here
 
     def waiting_here(self) -> list[str]:
-        """The requests that are in line here, or on a waiting list."""
+        """Return the requests that are in line here, or on a waiting list."""
         return sorted({*(place.rid for place in self.wound_wait.line), *self.lists.listed})
 
     def check(self) -> None:
@@ -360,7 +358,7 @@ class Participant:
         self.lists.check()
 
     def show(self, source: str, query: m.Query, now: Moment) -> None:
-        """Answer what is free here."""
+        """Answer a Query."""
         view = look(
             self.book, query, self.here.epoch, now.wall_s, self.room.earmarks, self.lists.listed,
             self.registers.of(source),

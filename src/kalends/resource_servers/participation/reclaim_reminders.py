@@ -1,4 +1,4 @@
-"""Locked slots that their owner needs back: their brokers are asked, again and again, to move them.
+"""Reclaims by owners: the brokers of locked slots are asked, again and again, to move them.
 
 The site never breaks a lock by itself. From the moment of the reclaim nothing new is taken there; what
 is promised is decided first, and asked for once it is locked.
@@ -41,7 +41,7 @@ REGISTER: Final = "register:"
 
 @dataclass(eq=False)
 class ReclaimReminders:
-    """Reclaims in order of their making, and when the brokers concerned are asked next."""
+    """Reclaims in order of their making, and the next reminder of each."""
 
     book: ClaimTable
     outbox: Outbox
@@ -145,7 +145,7 @@ class ReclaimReminders:
     # Asking brokers
 
     def remind_all(self, now: Moment) -> None:
-        """A broker has come: ask at once for what is still there."""
+        """Remind all brokers at once: one has just opened a session."""
         for key, reclaimed in list(self._reclaims.items()):
             self._ask_back(reclaimed, now, self._reminders[key][1])
 
@@ -180,7 +180,7 @@ class ReclaimReminders:
         self._reminders[reclaimed.key] = (due_ms, count + 1)
 
     def ask_for_locked(self, stake: Stake | None, rid: str, att: int) -> None:
-        """Ask in this very step for what was promised when its time was reclaimed."""
+        """Ask as soon as time passes for what was promised when its time was reclaimed."""
         for claim in stake.claims_in("locked") if stake is not None else ():
             for reclaimed in self._reclaims.values():
                 if reclaimed.resource == claim.resource and reclaimed.overlaps(

@@ -1,4 +1,4 @@
-"""Whether the site may have forgotten promises, because an older image of its store was put back.
+"""Recovery of a site that may have forgotten promises: an older image of its store was put back.
 
 It cannot know that by itself. A broker's Welcome says what its register remembers of the site: a life
 and a position in it. What the site's own past does not include, it has forgotten. Then it takes nothing
@@ -30,7 +30,7 @@ FORGOTTEN_TOLD_MAX: Final = 1_000
 
 @dataclass(eq=False)
 class Recovery:
-    """Recognised by what others remember, over when all of them have compared."""
+    """Closes the site when a register remembers more than it does, until all have compared."""
 
     here: ThisSite
     past: Past
@@ -55,7 +55,7 @@ class Recovery:
         return self._recovers_at_ms
 
     def meet(self, source: str, welcome: m.Welcome, position: int, now: Moment) -> None:
-        """Answer who has been welcomed: is the past that its register remembers in ours?"""
+        """Answer an admitted broker: does our past include what its register remembers?"""
         register = welcome.register
         self._told_forgotten = {told for told in self._told_forgotten if told[0] != source}
         known = all(self.past.includes(register, mark, position) for mark in welcome.remembered)
@@ -66,7 +66,7 @@ class Recovery:
         self.outbox.send(source, m.Known(behind=behind, forgotten=not known, marks=marks))
 
     def tell_forgotten(self, source: str, rid: str) -> None:
-        """Ask the broker to compare, once: it was promised, or the register would not have decided so."""
+        """Ask the broker to compare, once: the register would not commit what was never promised."""
         told = (source, rid)
         if told not in self._told_forgotten and len(self._told_forgotten) < FORGOTTEN_TOLD_MAX:
             self._told_forgotten.add(told)
@@ -74,7 +74,7 @@ class Recovery:
             self.outbox.send(source, m.Known(behind=True, forgotten=True, marks=marks))
 
     def _fall_behind(self, register: str, now: Moment) -> None:
-        """Durably: nothing new is taken here until the registers have compared."""
+        """Take nothing new, durably, until the registers have compared."""
         self._accusers.add(register)
         if self.recovering:
             return
@@ -99,7 +99,7 @@ class Recovery:
         return None
 
     def unsettled(self) -> dict[str, int]:
-        """The registers that have not compared yet, with the number of reservations they have here."""
+        """Return the registers that have not compared yet, with the number of their reservations here."""
         counts = dict.fromkeys({*self._accusers, *self.registers.welcomed()}, 0)
         for register, number in self.stakes.registers_at_rest().items():
             if register and number:
@@ -110,11 +110,11 @@ class Recovery:
         return {register: counts[register] for register in counts if register not in self._settled}
 
     def go_on(self) -> None:
-        """The owner takes new bookings again, whatever has not been compared."""
+        """Take new bookings again, as the owner says, whatever has not been compared."""
         self._recover()
 
     def settle(self, source: str, now: Moment) -> None:
-        """The register of `source` has compared everything."""
+        """Note that the register of `source` has compared everything."""
         self._settled.add(self.registers.of(source))
         self.advance(now)
 

@@ -1,4 +1,4 @@
-"""When a site forgets: never by its clock alone, and so that it may forget its brokers' questions too.
+"""Retention of records: a site never forgets by its own clock alone.
 
 A record goes when nothing can need it any more:
 
@@ -56,7 +56,7 @@ ASK_EVERY_MS_MAX: Final = 86_400_000
 
 @dataclass(eq=False)
 class Retention:
-    """How long records are kept, and what has to be asked before they go."""
+    """Drops records that nobody needs, and asks brokers whether they still do."""
 
     keep_after_end_s = KEEP_AFTER_END_S
     sure_window_ms = WINDOW_MS
@@ -100,7 +100,7 @@ class Retention:
         return self._collect_at_ms
 
     def heard_clock(self, source: str, wall_ms: int, now: Moment) -> None:
-        """The broker at `source` says that it is `wall_ms`; its clock is taken to go on from there."""
+        """Note that the broker's clock shows `wall_ms`; it is taken to go on from there."""
         register = self.registers.of(source)
         self._clocks_heard.pop(register, None)
         self._clocks_heard[register] = wall_ms - now.monotonic_ms
@@ -108,11 +108,11 @@ class Retention:
             del self._clocks_heard[next(iter(self._clocks_heard))]
 
     def over_s(self, now: Moment) -> int:
-        """What has ended by then is long over, whatever the clock says."""
+        """Return the time before which everything has long ended, whatever the clock says."""
         return min(now.wall_s, self.sure_time.sure_s) - self.keep_after_end_s
 
     def forget(self, rid: str) -> None:
-        """Durably: a site that has started again need not ask for it."""
+        """Mark a commit, durably, as one that nobody will ask about."""
         stake = self.book.stakes.get(rid)
         if stake is not None and stake.decided and rid not in self._forgettable:
             self._forgettable.add(rid)
@@ -128,7 +128,7 @@ class Retention:
         self._look_at_over(self.over_s(now), now)
 
     def _look_at_over(self, limit_s: int, now: Moment) -> None:
-        """Look at some of those that had ended at `limit_s`; what is left has its turn soon.
+        """Look at some records that had ended at `limit_s`; the others have their turn soon.
 
         A request whose later attempt has another end may be due twice, or too early.
         """
@@ -158,7 +158,7 @@ class Retention:
             self._drop_record(self.book.stakes[stake.rid])
 
     def _next_over(self, limit_s: int, now: Moment) -> list[str]:
-        """Whom to look at now: in each round once at those that were needed, then at what is due."""
+        """Return what to look at now: in each round the records that were needed, then those due."""
         if not self._unlooked and self._round_at_ms <= now.monotonic_ms:
             self._round_at_ms = now.monotonic_ms + COLLECT_EVERY_MS
             self._unlooked = list(self._lingering)
@@ -172,11 +172,11 @@ class Retention:
         return self._is_untold(stake)
 
     def _is_untold(self, stake: Stake) -> bool:
-        """A commit that its broker may still ask about."""
+        """Whether a commit may still be asked about."""
         return stake.decided and stake.rid not in self._forgettable and bool(stake.coords)
 
     def is_agreed(self, stake: Stake, now: Moment) -> bool:
-        """It is over by its broker's clock, too."""
+        """Whether `stake` is over by its broker's clock, too."""
         clocks = self._clocks_heard
         # One that was stored before registers were known may be anybody's: all have to agree.
         heard = list(clocks.values()) if not stake.register else [clocks.get(stake.register)]
@@ -184,7 +184,7 @@ class Retention:
         return bool(heard) and all(each is not None and each >= over_ms for each in heard)
 
     def ask_whether_done(self, waiting: list[Stake], now: Moment) -> None:
-        """Commits of which no Forget has come, or was stored: their brokers know whether all have locked."""
+        """Ask brokers about commits without a Forget: have all sites locked?"""
         due = [stake for stake in waiting if self._asked_next(stake)[0] <= now.monotonic_ms]
         due = due[: ASKED_MAX - self._asked_now]
         self._asked_now += len(due)

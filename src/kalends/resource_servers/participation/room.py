@@ -1,4 +1,4 @@
-"""Who may have what is free: nobody gets room that is kept for a request before theirs.
+"""Free room by order of requests: nobody gets what is kept for a request before theirs.
 
 Requests stand in order of their stamps, less the head start that an owner gives. What they wait for in line,
 and what is offered to them on a waiting list, is kept from everybody behind.
@@ -24,7 +24,7 @@ from kalends.resource_servers.participation.occupancy import Piece
 
 @dataclass(eq=False)
 class Room:
-    """A view of the calendars and of what is kept on them; it changes nothing."""
+    """A reading view of the calendars and of the earmarks on them."""
 
     calendars: Mapping[str, ResourceCalendar]
     earmarks: Sequence[Earmarks]
@@ -32,7 +32,7 @@ class Room:
     def order_of(
         self, principal: Principal, stamp: int, rid: str, wanted: Iterable[Claim | m.Want | Ask]
     ) -> Order:
-        """Where a request stands among those that wait.
+        """Return the place of a request among those that wait.
 
         Owners may give it a head start; of several resources the one that gives least decides.
         """
@@ -55,7 +55,7 @@ class Room:
         self, principal: Principal, resources: Sequence[str], start: int, end: int, wall_s: int,
         order: Order | None = None,
     ) -> dict[str, Shown]:  # fmt: skip
-        """Those of `resources` that `principal` may see, as an agent is shown them.
+        """Return those of `resources` that `principal` may see, as an agent is shown them.
 
         With an `order`, what is kept for those before it is not free.
         """
@@ -72,7 +72,7 @@ class Room:
         return found
 
     def _kept_before(self, order: Order, resource: str) -> list[Change]:
-        """Start, end and units of all that is kept there for those before `order`."""
+        """Return start, end and units of all that is kept there for those before `order`."""
         return [
             (start, end, units)
             for each in self.earmarks

@@ -1,4 +1,4 @@
-"""What is under way outside of the machine: runs of agents, and visits that were passed on to near sites.
+"""Work outside of the machine: runs of agents, and visits that were relayed to near sites.
 
 Each has a number by which its end comes back, and a deadline; what has no end by then has failed.
 """
@@ -19,7 +19,7 @@ from kalends.resource_servers.participation.this_site import FenceNumbers
 
 @dataclass(eq=False)
 class Runs:
-    """Runs and relays by number, with what goes on when they end."""
+    """Runs and relays by number, with the continuation of each."""
 
     outbox: Outbox
     numbers: FenceNumbers
@@ -32,14 +32,14 @@ class Runs:
 
     @property
     def running(self) -> int:
-        """How many agents run."""
+        """The number of agents that run."""
         return len(self._errands)
 
     def set_out(
         self, rid: str, job: Job, now: Moment, ms_max: int,
         then: Callable[[int, Outcome, Moment], None],
     ) -> int:  # fmt: skip
-        """Have `job` run for `rid`; its end, or that of its time, goes to `then` with its number."""
+        """Have `job` run for `rid`; `then` gets its number, and its outcome or its timeout."""
         number = self.numbers.new()
         self._errands[number] = lambda outcome, now: then(number, outcome, now)
         self._end_by(number, now.monotonic_ms + ms_max)
@@ -50,7 +50,7 @@ class Runs:
         self, site: str, dispatch: m.Dispatch, now: Moment, ms_max: int,
         then: Callable[[int, m.SiteReport | None], None],
     ) -> int:  # fmt: skip
-        """Pass `dispatch` on to `site`; its report, or None, goes to `then` with its number."""
+        """Relay `dispatch` to `site`; `then` gets its number, and the report or None."""
         number = self.numbers.new()
         self._relays[number] = lambda report: then(number, report)
         self._end_by(number, now.monotonic_ms + ms_max)
@@ -70,12 +70,12 @@ class Runs:
             then(report)
 
     def drop(self, number: int) -> None:
-        """Nobody waits for this end any more."""
+        """Forget a run or a relay: its end changes nothing."""
         self._errands.pop(number, None)
         self._relays.pop(number, None)
 
     def overdue(self, now_ms: int) -> Iterator[int]:
-        """The numbers whose time is over, one after the other: each may begin others."""
+        """Yield the numbers whose time is over; each may begin others."""
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             yield heapq.heappop(self._deadlines)[1]
 

@@ -1,4 +1,4 @@
-"""The site itself, as its parts know it: its name, its epoch, its fence numbers."""
+"""Name, epoch and fence numbers of a site, for all of its parts."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class ThisSite(NamedTuple):
         )  # fmt: skip
 
     def turned_down(self, visit: m.Visit, refusals: tuple[Refusal, ...]) -> m.Visited:
-        """Return the answer to a visit of which nothing is held or promised."""
+        """Return the answer to a visit that is refused."""
         return self.visited(visit, vote="no" if visit.mode == "vote" else "none", refusals=refusals)
 
 
 class FenceNumbers:
-    """Numbers of claims, runs and relays: each is higher than all before, over restarts too."""
+    """Numbers of claims, runs and relays, each higher than all before, over restarts too."""
 
     def __init__(self, epoch: int) -> None:
         self._last = epoch << SEQUENCE_BITS

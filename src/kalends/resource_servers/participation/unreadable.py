@@ -60,7 +60,7 @@ class SetAside:
         return f"the site cannot read all it has promised, and takes nothing new before {until}"
 
     def include(self, other: SetAside) -> None:
-        """Take in what `other` has."""
+        """Add the records of `other`."""
         self._stakes |= other._stakes
         self._reclaims |= other._reclaims
 

@@ -69,7 +69,7 @@ NO_CHOICE: Final = SlotChoice("ok", ())
 
 @dataclass(eq=False)
 class VisitHandler:
-    """What agents choose is held; the claims are then as those of any other visit."""
+    """Answers Dispatch: from then on the claims are as those of any other visit."""
 
     here: ThisSite
     book: ClaimTable
@@ -109,7 +109,7 @@ class VisitHandler:
     def _near_answered(
         self, visit: AgentVisit, site: str, number: int, report: m.SiteReport | None
     ) -> None:
-        """Take what a near site has answered to a visit that was passed on; None: nothing."""
+        """Take the answer of a near site to a relayed visit, or None for silence."""
         visit.relays.discard(number)
         if report is None or report.site != site:
             report = silent(site, f"it did not answer {self.here.name}")

@@ -1,4 +1,4 @@
-"""Waiting lists: whoever waits for what is taken is told when something comes free, one after the other.
+"""Waiting lists: what comes free is offered to one request after the other.
 
 Being told is an offer: for a few seconds nobody behind gets that room (but who was before in line
 does). It ends when the request asks for something here, or waits on after having looked, or lets the time
@@ -41,7 +41,7 @@ LISTED_PER_PRINCIPAL_MAX: Final = 256
 
 @dataclass(eq=False)
 class WaitingLists:
-    """The list, from `Await` to the offer, and what is kept for whom it is offered to.
+    """The list from `Await` to the offer, and what is kept while it is offered.
 
     It reads calendars and changes none; its only effects are messages.
     """
@@ -90,7 +90,7 @@ class WaitingLists:
             self._offer_to(listed, freed, now)
 
     def follow(self, listed: WaitingListEntry, known: WaitingListEntry) -> list[Stretch]:
-        """`listed` in the place of `known`; who has not heard of its offer does not answer it by this.
+        """Put `listed` in the place of `known`; a broker that missed the offer does not answer it so.
 
         Returns as `_end_offer`.
         """
@@ -101,7 +101,7 @@ class WaitingLists:
         return []
 
     def answered(self, rid: str) -> None:
-        """It has made its choice, or is gone: those behind are offered all that is left."""
+        """End the offer of a request that has chosen, or is gone; those behind get what is left."""
         listed = self.listed.get(rid)
         if listed is not None:
             self._declined += [(piece, listed.order) for piece in self._end_offer(listed)]
@@ -112,7 +112,7 @@ class WaitingLists:
             self.listed.leave(rid)
 
     def release(self, rid: str, att: int) -> None:
-        """Its broker wants nothing any more that attempt `att` waited for, or one before it."""
+        """Leave the list for attempts up to `att`."""
         listed = self.listed.get(rid)
         if listed is not None and listed.wish.att <= att:
             self.leave(rid)
@@ -144,7 +144,7 @@ class WaitingLists:
         self.offers.check()
 
     def _next_news(self, wish: m.Await) -> int:
-        """A number that `wish` has not seen: not even at an earlier start of this site."""
+        """Return a number that `wish` has not seen, not even from an earlier start of this site."""
         self._news += 1
         if self._news == wish.seen:
             self._news += 1
@@ -182,7 +182,7 @@ class WaitingLists:
         self._keep_offered(listed)
 
     def _keep_offered(self, listed: WaitingListEntry) -> None:
-        """What is offered is kept, as much of it as this request wants."""
+        """Keep what is offered, as much of it as this request wants."""
         assert listed.offer is not None
         pieces = [
             (resource, max(start, want.start), min(end, want.end), want.units)
@@ -208,7 +208,7 @@ class WaitingLists:
         return False
 
     def _end_offer(self, listed: WaitingListEntry) -> list[Stretch]:
-        """It is not offered any more; what is left of it goes to those behind.
+        """End the offer; what is left of it goes to those behind.
 
         Returns what came free after `listed` had been told: it may not have seen that.
         """
@@ -221,7 +221,7 @@ class WaitingLists:
         return offer.late
 
     def advance(self, now: Moment) -> None:
-        """Leases and offers whose time is over."""
+        """End leases and offers whose time is over."""
         for listed in self.listed.overdue(now.monotonic_ms):
             if listed.lease_ms <= now.monotonic_ms:
                 self.leave(listed.rid)

@@ -45,7 +45,7 @@ LEASE_MS: Final = 60_000
 
 @dataclass(eq=False)
 class WoundWait:
-    """The line, from the visit that finds no room to its grant, and the holders whom it has recalled."""
+    """The line, from a visit without room to its grant, and the holders that it recalls."""
 
     here: ThisSite
     book: ClaimTable
@@ -60,7 +60,7 @@ class WoundWait:
     """Heap of ``(until_ms, rid)``: holds that have been asked back; stale entries do no harm."""
 
     def _why_not_wait(self, visit: m.Visit) -> Refusal | None:
-        """Why this visit may not stand in line; as many claims may wait as may be held."""
+        """Return why this visit may not wait: as many claims may wait as may be held."""
         count_max = self.limits.held_per_principal_max
         if self.line.get(visit.rid) is None and (
             self.line.count(visit.principal.user) + len(visit.wants) > count_max
@@ -79,7 +79,7 @@ class WoundWait:
         *,
         yielded: bool,
     ) -> None:
-        """Give `visit` its place in line, and have asked back what younger ones hold."""
+        """Give `visit` its place in line, and recall what younger requests hold."""
         too_many = self._why_not_wait(visit)
         if too_many is not None:
             self.outbox.send(source, self.here.visited(visit, refusals=(too_many,)))
@@ -147,7 +147,7 @@ class WoundWait:
         self.outbox.send(place.asker, grant)
 
     def _quit_line(self, rid: str) -> None:
-        """What was kept for it may suit those behind."""
+        """Give up the place of `rid`: what was kept for it may suit those behind."""
         place = self.line.leave(rid)
         if place is not None:
             self.book.note_freed(place.pieces)
@@ -155,11 +155,11 @@ class WoundWait:
     # Who holds
 
     def held(self, rid: str, holder: Holder) -> None:
-        """`rid` holds something here: `holder` says whom to ask for it."""
+        """Note whom to ask for what `rid` holds here."""
         self.holders[rid] = holder
 
     def renewed(self, rid: str, asker: str, *, considered: bool) -> int:
-        """Its broker renews what `rid` holds; returns when it is taken back (monotonic), or 0."""
+        """Note the renewal of a hold; return when a recall takes it back (monotonic), or 0."""
         holder = self.holders.get(rid)
         if holder is None:
             return 0
@@ -176,7 +176,7 @@ class WoundWait:
             assert stake is None or not stake.claims, f"{place.rid} waits for what it has"
 
     def att_of(self, rid: str) -> int:
-        """The attempt of `rid` that is in line, or 0."""
+        """Return the attempt of `rid` that is in line, or 0."""
         place = self.line.get(rid)
         return place.visit.att if place is not None else 0
 
@@ -200,7 +200,7 @@ class WoundWait:
         self.holders.pop(rid, None)
 
     def end_changes(self, old: str) -> None:
-        """Who waits to change what may be gone is looked at again, though nothing came free for it."""
+        """Look again at those who wait to change `old`, which may be gone."""
         for place in self.line:
             if old and place.visit.replaces == old:
                 self.book.note_freed(place.pieces)
@@ -208,7 +208,7 @@ class WoundWait:
     # Recalls
 
     def recall_for(self, place: QueueEntry, now: Moment) -> None:
-        """Ask back the fewest of the youngest holds that make room for it, and for those older."""
+        """Recall the fewest of the youngest holds that make room for it and for older requests."""
         needs = [*self.line.senior_pieces(place), *place.pieces]
         for rid in self._youngest_in_the_way(place.seniority, needs):
             holder = self.holders[rid]
@@ -250,7 +250,7 @@ class WoundWait:
         return self.book.stakes[rid].stamp, rid
 
     def end_recalls(self, now: Moment) -> None:
-        """Take back what has been asked for in vain; its broker is told, and it waits in line."""
+        """Take back what was recalled in vain; its broker is informed, and it waits in line."""
         while self._recalls and self._recalls[0][0] <= now.monotonic_ms:
             until_ms, rid = heapq.heappop(self._recalls)
             holder = self.holders.get(rid)
@@ -263,7 +263,7 @@ class WoundWait:
             self.outbox.send(holder.asker, renewed)
 
     def give(self, give: m.Give, now: Moment) -> None:
-        """What was given back goes to those before; the giver stays in line."""
+        """Take back what a broker gives; the giver stays in line."""
         stake = self.book.stakes.get(give.rid)
         if stake is None or stake.att != give.att or not stake.has("held"):
             return
