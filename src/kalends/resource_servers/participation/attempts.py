@@ -21,7 +21,9 @@ class Attempts:
     def is_stale(self, source: str, rid: str, att: int) -> bool:
         """Whether a visit of this attempt comes too late; its sender is informed."""
         stake = self.stakes.get(rid)
-        seen = max(att_of(rid) for att_of in self.under_way)
+        seen = 0
+        for att_of in self.under_way:
+            seen = max(seen, att_of(rid))
         over = att < seen
         if stake is not None:
             seen = max(seen, stake.att, stake.refused)
