@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Spec
+from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.transaction import Case
-from kalends.broker.coordination.transaction_table import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.counts import Prospect
 from kalends.broker.planning.polling.delays import Lognormal

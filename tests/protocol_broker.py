@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Operation, Record, Spec
 from kalends.broker.coordination.effects import Send
+from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.transaction import Case
-from kalends.broker.coordination.transaction_table import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.calls import Patience, RequestView

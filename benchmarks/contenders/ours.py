@@ -22,7 +22,7 @@ from benchmarks.contenders.scheme import Booked, Losses, Reply, given_back
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Spec
-from kalends.broker.coordination.transaction_table import Identity
+from kalends.broker.coordination.identity import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.planner import fixed_wants
 from kalends.calendars import Booking, ResourceCalendar, State, open_access

@@ -142,9 +142,9 @@ def _as_participant(broken: type[Participant]) -> Callable[[], None]:
     return install
 
 
-def _as_coordinator(broken: type[Coordinator]) -> Callable[[], None]:
+def _as_coordinator(broken: type) -> Callable[[], None]:
     def install() -> None:
-        service.Coordinator = broken  # type: ignore[misc]
+        service.Coordinator = mutations.coordinator_with(broken)  # type: ignore[misc]
 
     return install
 
@@ -157,7 +157,7 @@ def _of_the_machines() -> Iterator[tuple[str, Callable[[], None]]]:
                 continue
             if issubclass(broken, Participant):
                 yield name, _as_participant(broken)
-            elif issubclass(broken, Coordinator):
+            elif mutations.is_of_coordinator(broken):
                 yield name, _as_coordinator(broken)
 
 

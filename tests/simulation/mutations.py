@@ -12,7 +12,7 @@ import msgspec
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
-from kalends.broker.coordination.effects import Send
+from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.admission import Admission
 from kalends.resource_servers.participation.agent_holds import AgentHolds
@@ -47,21 +47,43 @@ class Mutation(NamedTuple):
 def world_with(
     *,
     participant: type[Participant] = Participant,
-    coordinator: type[Coordinator] = Coordinator,
+    coordinator: type = Coordinator,
     register: type[RegisterDisk] = RegisterDisk,
     site: type[SiteNode] = SiteNode,
     broker: type[BrokerNode] = BrokerNode,
 ) -> type[World]:
-    """A world of which one part is broken."""
+    """A world of which one part is broken; `coordinator` may be a part of the coordinator."""
 
     class Broken(World):
         make_participant = participant
-        make_coordinator = coordinator
+        make_coordinator = coordinator_with(coordinator)
         register_disk = register
         site_node = site
         broker_node = broker
 
     return Broken
+
+
+def is_of_coordinator(broken: type) -> bool:
+    """Whether `broken` is a coordinator, or a part of one."""
+    return issubclass(broken, Coordinator) or bool(_seams(broken))
+
+
+def coordinator_with(broken: type) -> type[Coordinator]:
+    """The coordinator with `broken` in the place of the part that it is derived from."""
+    if issubclass(broken, Coordinator):
+        return broken
+    (seam,) = _seams(broken)
+    return type(broken.__name__, (Coordinator,), {seam: broken})
+
+
+def _seams(broken: type) -> list[str]:
+    return [
+        name
+        for name in dir(Coordinator)
+        if isinstance(part := getattr(Coordinator, name), type) and part is not type
+        if issubclass(broken, part)
+    ]
 
 
 def _sites(name: str, broken: type[Participant]) -> Mutation:
@@ -73,7 +95,7 @@ def _asking(name: str, broken: type[Participant]) -> Mutation:
     return Mutation(name, world_with(participant=broken), BROKERS_SILENT)
 
 
-def _brokers(name: str, broken: type[Coordinator]) -> Mutation:
+def _brokers(name: str, broken: type) -> Mutation:
     return Mutation(name, world_with(coordinator=broken))
 
 
@@ -90,7 +112,7 @@ class InquiryAbortsWithoutRaising(Coordinator):
     def _answer_inquiry(self, ask: r.Ask, row: Any, now: Any) -> None:
         if row is not None and row.state == "open":
             answer = m.Outcome(rid=ask.rid, att=ask.att, outcome="abort")
-            self._effects.sends.append(Send(ask.reply_to, answer))
+            self._outbox.send(ask.reply_to, answer)
             return
         super()._answer_inquiry(ask, row, now)
 
@@ -149,17 +171,17 @@ class CommitForgottenAfterFirstDone(Coordinator):
         return any(part.done for part in case.parts.values())
 
 
-class ResultsByRequestOnly(Coordinator):
+class ResultsByRequestOnly(TransactionTable):
     """An answer of the register to a case that is over is taken by the next of the same request."""
 
-    def _case_of(self, op: Any) -> Any:
+    def asker(self, op: Any) -> Any:
         return self.cases.get(op.record.rid if isinstance(op, r.Begin) else op.rid)
 
 
-class VotesWithoutAttempt(Coordinator):
+class VotesWithoutAttempt(TransactionTable):
     """An answer to any attempt counts for the present one."""
 
-    def _live(self, rid: str, att: int, phases: tuple[str, ...]) -> Any:
+    def live(self, rid: str, att: int, phases: tuple[str, ...]) -> Any:
         case = self.cases.get(rid)
         return case if case is not None and case.phase in phases else None
 
@@ -202,7 +224,7 @@ class TakeoverAtTheSameAttempt(Coordinator):
         if record.state != "open" or record.rid in self.cases:
             super().adopt(record, now)
         else:
-            self._begin_attempt(self._open_case(record, now), now)
+            self._begin_attempt(self._table.open(record, now), now)
 
 
 class RowsAreSkipped(Coordinator):

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.hearing import Hearing
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.resource_servers.participation.in_doubt import InDoubtResolver
@@ -16,20 +17,11 @@ from tests.simulation.climates import HOSTILE_BROKER, HOSTILE_NEAR, HOSTILE_SITE
 from tests.simulation.mutations import Mutation, world_with
 
 
-class HearsAnything(Coordinator):
+class HearsAnything(Hearing):
     """What a site answers is not judged."""
 
-    def _disbelieved(self, site: str, message: m.Message, now: Any) -> None:
-        heard: dict[type[m.Message], Any] = {
-            m.Hello: lambda: self.site_up(message, now),  # type: ignore[arg-type]
-            m.Visited: lambda: self._visited(site, message, now),
-            m.Voted: lambda: self._voted(site, message, now),
-            m.Report: lambda: self._reported(site, message, now),
-            m.Awaited: lambda: self._awaited(site, message, now),
-            m.Reclaim: lambda: self._reclaimed(site, message, now),
-        }
-        if type(message) in heard:
-            heard[type(message)]()
+    def heard(self, site: str, message: m.Message, now: Any) -> m.Message:
+        return message
 
 
 class TellsWhoeverAsks(Coordinator):

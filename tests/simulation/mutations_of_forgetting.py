@@ -70,12 +70,11 @@ class NeverSaysDone(Coordinator):
     """Whoever asks is told of a commit, but not that all sites have locked it."""
 
     def _answer_inquiry(self, ask: Any, row: Any, now: Any) -> None:
-        before = len(self._effects.sends)
         super()._answer_inquiry(ask, row, now)
-        for number, send in enumerate(self._effects.sends[before:], before):
+        sends = self._outbox.effects.sends
+        for number, send in enumerate(sends):
             if isinstance(send.message, m.Outcome):
-                unsaid = replace(send.message, done=False)
-                self._effects.sends[number] = send._replace(message=unsaid)
+                sends[number] = send._replace(message=replace(send.message, done=False))
 
 
 class KeepsRefusals(RetainedBriefly):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kalends.agents.runs import Outcome
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
-from kalends.broker.coordination.transaction_table import Identity
+from kalends.broker.coordination.identity import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.recognition import Live, Recognition, mark_for
 from kalends.broker.reconciliation.reconciler import Reconciling

@@ -10,10 +10,10 @@ from tests.protocol_broker import WANTS, Broker
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.decide_phase import ASIDE_MAX
 from kalends.broker.coordination.effects import Send
 from kalends.broker.coordination.fault_containment import asked, contained
 from kalends.broker.coordination.transaction import Case
-from kalends.broker.coordination.transaction_table import ASIDE_MAX
 from kalends.contract import messages as m
 from kalends.core.errors import Conflict, Unavailable
 from kalends.stores.sqlite import register
@@ -41,10 +41,12 @@ class Fragile(Broker):
         def broken(*args: Any) -> None:
             about = args[0] if isinstance(args[0], Case) else args[1]
             if about.rid == self.poisoned:
-                coordinator._effects.operations.append(
+                coordinator.outbox.effects.operations.append(
                     r.Finish(rid=about.rid, state="commit", case=0)
                 )
-                coordinator._effects.sends.append(Send("here", m.Forget(rid=about.rid, att=1)))
+                coordinator.outbox.effects.sends.append(
+                    Send("here", m.Forget(rid=about.rid, att=1))
+                )
                 raise Fault(name)
             whole(*args)
 
@@ -52,7 +54,7 @@ class Fragile(Broker):
 
     def contained(self, step: Callable[[], object], *, goes_on: bool = False) -> None:
         contained(self.coordinator, step, goes_on=goes_on)
-        effects = self.coordinator._effects
+        effects = self.coordinator.outbox.effects
         self.unknown += effects.unknown
         self.settle()
 

@@ -11,7 +11,7 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.effects import Effects
-from kalends.broker.coordination.transaction_table import Identity
+from kalends.broker.coordination.identity import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.planner import fixed_wants
 from kalends.contract import messages as m

@@ -13,7 +13,6 @@ MODULE_LINES_MAX: Final = 400
 FUNCTION_LINES_MAX: Final = 60
 
 LONG_MODULES: Final = {
-    "broker/coordination/coordinator.py": "the calls, the messages and the time of one machine",
     "broker/coordination/slot_search.py": "looking, and waiting on lists, in one layer: to be divided",
     "broker/service.py": "store, steps, links, heart and comparisons of a replica: to be divided",
     "calendars/resource.py": "one calendar with all rules of its owner",

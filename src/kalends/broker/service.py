@@ -32,8 +32,8 @@ from kalends.broker.coordination.decision_record import (
     Unreadable,
 )
 from kalends.broker.coordination.fault_containment import asked, contained
+from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.transaction import Case
-from kalends.broker.coordination.transaction_table import Identity
 from kalends.broker.event_ring import EventRing
 from kalends.broker.inquiries import Inquiries
 from kalends.broker.metrics import Measures

@@ -16,7 +16,6 @@ import msgspec
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.agent_choice import Choice, best_choice
-from kalends.broker.coordination.effects import Send
 from kalends.broker.coordination.itinerary import AGREE_MAX, TOURS_MAX, Tour, left_out, planned_tour
 from kalends.broker.coordination.negotiation import Negotiating
 from kalends.broker.coordination.plain_data import plain_data
@@ -25,7 +24,6 @@ from kalends.broker.coordination.refusal_errors import site_down
 from kalends.broker.coordination.transaction import Case, SitePart
 from kalends.broker.coordination.transaction_table import OPEN_PHASES
 from kalends.contract import messages as m
-from kalends.contract import proofs
 from kalends.contract.messages import SiteReport, Want
 from kalends.core.errors import InvalidInput, LimitExceeded, LostRace, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
@@ -60,14 +58,14 @@ class Touring(Negotiating):
         record = case.record
         spec = record.spec
         if spec.script and case.fixed and record.att == 1:
-            self._happened(case, "agent", "the slots are given: there is nothing to choose", now)
+            self._log.add(case, "agent", "the slots are given: there is nothing to choose", now)
         over = case.cancel_wanted or case.fixed or record.held_until_ms or record.tours >= TOURS_MAX
         if not spec.script or over:
             return False
         case.source = case.source or self._scripts(spec.script)
         if not case.source:
             record.tours = TOURS_MAX
-            self._happened(case, "agent", "its script is not kept any more; it does not go", now)
+            self._log.add(case, "agent", "its script is not kept any more; it does not go", now)
             return False
         tour = planned_tour(spec.request, self.directory, case.shunned, record.only, now.wall_s)
         if tour is None:
@@ -104,10 +102,10 @@ class Touring(Negotiating):
             parts=self._wire_parts(case, site),
             need=len(case.parts),
             coords=self.identity.coords,
-            secret=self._secret(record, site),
+            secret=self._credentials.secret(record, site),
             hold_ms=HOLD_MS,
         )
-        self._effects.sends.append(Send(site, dispatch))
+        self._outbox.send(site, dispatch)
         seen[script] = None
         if len(seen) > SEEN_MAX:
             del seen[next(iter(seen))]
@@ -118,15 +116,8 @@ class Touring(Negotiating):
         return tuple(
             msgspec.structs.replace(
                 stop,
-                secret=proofs.of_visit(
-                    self._site_key(stop.site),
-                    record.rid,
-                    record.att,
-                    way,
-                    asked_for(tour.starts, stop.asks),
-                    str(record.stamp),
-                    record.user,
-                    *record.groups,
+                secret=self._credentials.visit_proof(
+                    stop.site, record, way, asked_for(tour.starts, stop.asks)
                 ),
             )
             for stop in tour.near_stops(way)
@@ -157,7 +148,7 @@ class Touring(Negotiating):
 
     def _reported(self, site: str, report: m.Report, now: Moment) -> None:
         """A site is believed about its own resources; those near it, about theirs, through it."""
-        case = self._live(report.rid, report.att, ("touring",))
+        case = self._table.live(report.rid, report.att, ("touring",))
         if case is None or (tour := case.tour) is None or site not in tour.stops:
             return
         near = tour.stops[site]
@@ -186,7 +177,7 @@ class Touring(Negotiating):
                 self._dispatch(case, tour, name)
             return
         tour.reports[name] = tour.believed(report)
-        self._effects.runs.append(report.code)
+        self._outbox.count_run(report.code)
 
     def _toured(self, case: Case, now: Moment) -> None:
         """All have reported, or the time is over: go on with what is held, or with another round."""
@@ -277,16 +268,16 @@ class Touring(Negotiating):
         if part.surplus and case.phase == "held":
             self._release_surplus(case, part.site, part.surplus)
         renew = m.Renew(
-            rid=case.rid, att=record.att, secret=self._secret(record, part.site),
+            rid=case.rid, att=record.att, secret=self._credentials.secret(record, part.site),
             hold_ids=part.hold_ids, hold_ms=HOLD_MS, considered=record.spec.hold,
         )  # fmt: skip
-        self._effects.sends.append(Send(part.site, renew))
+        self._outbox.send(part.site, renew)
 
     def _release_surplus(self, case: Case, site: str, hold_ids: tuple[int, ...]) -> None:
         """Give up these holds there, or all when none is named."""
-        secret = self._secret(case.record, site)
+        secret = self._credentials.secret(case.record, site)
         release = m.Release(rid=case.rid, att=case.record.att, secret=secret, hold_ids=hold_ids)
-        self._effects.sends.append(Send(site, release))
+        self._outbox.send(site, release)
 
     # What the client hears, and says
 
@@ -300,13 +291,13 @@ class Touring(Negotiating):
             left = self._left_by(case, report, now)
             if number < TOLD_SITES_MAX:
                 detail = f"round {record.tours + 1}, {report.site}: {_told(report)}{left}"
-                self._happened(case, "agent", detail, now, report.refusals)
+                self._log.add(case, "agent", detail, now, report.refusals)
         if len(reports) > TOLD_SITES_MAX:
             detail = f"round {record.tours + 1}: and at {len(reports) - TOLD_SITES_MAX} more sites"
-            self._happened(case, "agent", detail, now)
+            self._log.add(case, "agent", detail, now)
         for refusal in silent:
             detail = f"round {record.tours + 1}, {refusal.where}: {refusal.detail}"
-            self._happened(case, "agent", detail, now)
+            self._log.add(case, "agent", detail, now)
 
     def _left_by(self, case: Case, report: SiteReport, now: Moment) -> str:
         """Keep what the agent has left there; says so in words."""
@@ -341,10 +332,10 @@ class Touring(Negotiating):
         while the request is between two attempts, or not in these hands: look at the row again, and
         call again. Raises `LimitExceeded` when too many messages wait.
         """
-        self.notice(record)
-        if record.rid not in self.cases:
+        self._table.notice(record)
+        if record.rid not in self._table.cases:
             self.adopt(record, now)
-        case = self.cases.get(record.rid)
+        case = self._table.cases.get(record.rid)
         if case is None or case.phase not in OPEN_PHASES:
             return False
         standing = case.record
@@ -368,7 +359,7 @@ class Touring(Negotiating):
             case.rid, standing.att, r.encode_record(standing), "agent",
             standing.spec.script if spec is not None else "", source,
         )  # fmt: skip
-        self._ask_register(case, note)
+        self._table.write(case, note)
         return True
 
 

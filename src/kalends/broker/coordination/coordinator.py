@@ -16,26 +16,16 @@ for the session.
 from __future__ import annotations
 
 import copy
-import heapq
 from typing import Final
-
-from msgspec import structs
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decision_record import Record, Spec
-from kalends.broker.coordination.effects import Answer
-from kalends.broker.coordination.hearing import (
-    bad_answer,
-    complaint_about,
-    refused_report,
-    without_sense,
-)
 from kalends.broker.coordination.owner_reclaims import Reclaiming
 from kalends.broker.coordination.prepare_phase import RENEW_EVERY_MS
 from kalends.broker.coordination.refusal_errors import error_of, site_down
 from kalends.broker.coordination.register_results import hold_ran_out, key_reused
 from kalends.broker.coordination.transaction import Case, SitePart, view_of
-from kalends.broker.coordination.transaction_table import RESEND_EVERY_MS_MAX, give_up_at_s
+from kalends.broker.coordination.transaction_table import give_up_at_s
 from kalends.contract import messages as m
 from kalends.core.errors import Conflict, Expired, LimitExceeded, Unavailable
 from kalends.core.intervals import Moment
@@ -47,6 +37,7 @@ PRIORITY_STEP_MS: Final = 60_000
 WORKING_PHASES: Final = ("looking", "touring", "voting", "holding", "waiting", "preparing")
 """Something is on its way, or waited for, whose time may run out."""
 
+RESEND_EVERY_MS_MAX: Final = 8_000
 CLOCK_BELIEVED_MS: Final = 120_000
 """A clock that is ahead for less than this ends nobody's wait."""
 
@@ -66,7 +57,7 @@ class Coordinator(Reclaiming):
         The answer goes to `ticket` once it is reserved, held or failed. Raises `KeyReused`,
         `LimitExceeded`, `Unavailable` (draining); then nothing has happened.
         """
-        known = self.working_on(principal.user, key)
+        known = self._table.working_on(principal.user, key)
         if known is not None:
             if known.record.digest != digest:
                 raise key_reused(key)
@@ -74,7 +65,7 @@ class Coordinator(Reclaiming):
             return known.rid
         if self.draining:
             raise Unavailable("this broker takes no new requests now", remedy="ask another replica")
-        if self._open[principal.user] >= self._open_per_user_max:
+        if self._table.open_of(principal.user) >= self._open_per_user_max:
             raise LimitExceeded(
                 f"{self._open_per_user_max} requests of yours are open",
                 remedy="wait for some of them",
@@ -96,11 +87,11 @@ class Coordinator(Reclaiming):
             spec=spec,
             wants=spec.wants,
         )
-        case = self._open_case(record, now)
+        case = self._table.open(record, now)
         case.tickets.append(ticket)
         # What is written is what was asked, whatever becomes of the case before it is written.
         case.source = self._scripts(spec.script) if spec.script else ""
-        self._ask_register(case, r.Begin(copy.copy(record), case.source))
+        self._table.write(case, r.Begin(copy.copy(record), case.source))
         self._begin_attempt(case, now)
         return rid
 
@@ -111,11 +102,11 @@ class Coordinator(Reclaiming):
 
     def join(self, rid: str, ticket: int) -> bool:
         """Let `ticket` hear of `rid` too; False when this replica is not working on it."""
-        case = self.cases.get(rid)
+        case = self._table.cases.get(rid)
         if case is None:
             return False
         if case.phase == "telling" or (case.phase == "held" and case.noted):
-            self._effects.answers.append(Answer(ticket, self.view(case)))
+            self._outbox.answer(ticket, self._table.view(case))
         else:
             case.tickets.append(ticket)
         return True
@@ -148,27 +139,27 @@ class Coordinator(Reclaiming):
             raise Conflict(
                 f"it is {record.public_state}, not reserved", request_id=record.reservation
             )
-        self.notice(record)
-        case = self.cases.get(record.rid)
+        self._table.notice(record)
+        case = self._table.cases.get(record.rid)
         if case is not None and case.phase not in ("telling", "cancelling"):
             raise Unavailable(
                 "it was decided this very moment", remedy="try again", retry_after_s=0.1
             )
         if record.state == "cancelled" and case is None:
-            self._effects.answers.append(Answer(ticket, view_of(record)))
+            self._outbox.answer(ticket, view_of(record))
             return
         if case is None:
-            case = self._open_case(record, now)
+            case = self._table.open(record, now)
             case.phase = "telling"
             self._tell_parts(case)
         case.tickets.append(ticket)
         if case.phase == "telling" and not case.cancel_wanted:
             case.cancel_wanted = True
-            self._happened(case, "cancelled", "", now)
+            self._log.add(case, "cancelled", "", now)
             case.record.owner = self.identity.owner
             case.record.told = case.record.done
             body = r.encode_record(case.record)
-            self._ask_register(case, r.Cancel(case.rid, self.identity.owner, body))
+            self._table.write(case, r.Cancel(case.rid, self.identity.owner, body))
 
     # Events of sites
 
@@ -176,13 +167,13 @@ class Coordinator(Reclaiming):
         """A site is connected (again): say at once what it may have missed."""
         self.directory.greet(hello)
         self._seen.pop(hello.site, None)
-        for case in list(self.cases.values()):
+        for case in list(self._table.cases.values()):
             if case.phase in ("looking", "waiting"):
                 self._came_up(case, hello.site, now)
             part = case.parts.get(hello.site)
             if part is None:
                 continue
-            self.at_work_on = case.rid
+            self._table.at_work_on = case.rid
             if case.phase in ("held", "holding", "preparing") and part.hold_ids:
                 self._renew(case, part)
             if case.phase == "touring":
@@ -192,10 +183,10 @@ class Coordinator(Reclaiming):
 
     def site_forgot(self, site: str, now: Moment) -> None:
         """What `site` has promised may be gone: no attempt that counts on it goes on."""
-        for case in list(self.cases.values()):
+        for case in list(self._table.cases.values()):
             part = case.parts.get(site)
             if part is not None and part.voted and case.phase in ("voting", "preparing"):
-                self.at_work_on = case.rid
+                self._table.at_work_on = case.rid
                 self._refused(case, (site_down(site, "it has forgotten its promise"),), now)
 
     def site_lost(self, site: str, detail: str) -> None:
@@ -206,93 +197,61 @@ class Coordinator(Reclaiming):
 
         One that cannot be true changes nothing but its own request: the site has refused there.
         """
-        self.at_work_on = self._request_of(message)
-        complaint = complaint_about(site, message)
-        if complaint:
-            self.complain(site, complaint, now)
-            self._disbelieved(site, message, now)
-            return
-        match message:
-            case m.Visited():
-                self._visited(site, message, now)
-            case m.Report():
-                self._reported(site, self._believed_report(site, message, now), now)
-            case m.Voted():
-                self._voted(site, message, now)
-            case m.Done():
-                self._done(site, message)
-            case m.View():
-                self._viewed(site, message, now)
-            case m.Renewed():
-                self._renewed(site, message, now)
-            case m.Stale():
-                self._stale(message)
-            case m.Inquire():
-                self._inquired(message, site)
-            case m.Hello():
-                self.site_up(message, now)
-            case m.Recall():
-                self._recalled(site, message.rid, message.att, message.left_ms, now)
-            case m.Grant():
-                self._granted(site, message, now)
-            case m.Locked():
-                self._locked(site, message, now)
-            case m.Awaited():
-                self._awaited(site, message, now)
-            case m.Reclaim():
-                self._reclaimed(site, message, now)
+        self._table.at_work_on = self._request_of(message)
+        match self._hearing.heard(site, message, now):
+            case m.Visited() as visited:
+                self._visited(site, visited, now)
+            case m.Report() as report:
+                self._reported(site, report, now)
+            case m.Voted() as voted:
+                self._voted(site, voted, now)
+            case m.Done() as done:
+                self._done(site, done)
+            case m.View() as view:
+                self._viewed(site, view, now)
+            case m.Renewed() as renewed:
+                self._renewed(site, renewed, now)
+            case m.Stale() as stale:
+                self._stale(stale)
+            case m.Inquire() as inquire:
+                self._inquired(inquire, site)
+            case m.Hello() as hello:
+                self.site_up(hello, now)
+            case m.Recall() as recall:
+                self._recalled(site, recall.rid, recall.att, recall.left_ms, now)
+            case m.Grant() as grant:
+                self._granted(site, grant, now)
+            case m.Locked() as locked:
+                self._locked(site, locked, now)
+            case m.Awaited() as awaited:
+                self._awaited(site, awaited, now)
+            case m.Reclaim() as reclaim:
+                self._reclaimed(site, reclaim, now)
+            case None:
+                pass
             case _:
-                self._effects.alarms.append(
-                    f"{type(message).__name__} from {site}: not for a broker"
-                )
-
-    def _disbelieved(self, site: str, message: m.Message, now: Moment) -> None:
-        """An answer cannot be true: where one was waited for, the site has refused."""
-        refusals = (bad_answer(site),)
-        match message:
-            case m.Hello():
-                self.site_lost(site, "what it says of itself makes no sense")
-            case m.Visited():
-                answer = structs.replace(message, held=(), refusals=refusals, ahead=-1)
-                self._visited(site, answer, now)
-            case m.Voted():
-                self._voted(site, structs.replace(message, vote="no", refusals=refusals), now)
-            case m.Locked():
-                self._locked(site, structs.replace(message, refusals=refusals), now)
-            case m.Report():
-                self._reported(site, structs.replace(message, sites=(refused_report(site),)), now)
-
-    def _believed_report(self, by: str, report: m.Report, now: Moment) -> m.Report:
-        """`report`, in which sites near by have refused where what is passed on of them cannot be true."""
-        without = without_sense(report)
-        for site, complaint in without.items():
-            self.complain(site, f"{complaint}, as {by} passes it on", now)
-        sites = tuple(
-            refused_report(part.site) if part.site in without else part for part in report.sites
-        )
-        return structs.replace(report, sites=sites)
+                self._outbox.alarm(f"{type(message).__name__} from {site}: not for a broker")
 
     # Passing of time
 
     def advance(self, now: Moment) -> None:
         """Let time pass: resend, renew, give up what took too long."""
-        while self._due and self._due[0][0] <= now.monotonic_ms:
-            _, rid = heapq.heappop(self._due)
-            case = self.cases.get(rid)
+        while rid := self._deadlines.pop(now):
+            case = self._table.cases.get(rid)
             if case is not None:
-                self.at_work_on = rid
+                self._table.at_work_on = rid
                 self._tick(case, now)
-                self._schedule(case)
+                self._deadlines.schedule(case)
 
     # Holds, staleness, silence
 
     def _stale(self, stale: m.Stale) -> None:
-        case = self._live(
+        case = self._table.live(
             stale.rid, stale.att, ("touring", "voting", "holding", "held", "preparing")
         )
         if case is not None:
             case.stale = True
-            self._ask_register(case, r.Read(stale.rid))
+            self._table.write(case, r.Read(stale.rid))
 
     def _tick(self, case: Case, now: Moment) -> None:
         ms = now.monotonic_ms
@@ -312,9 +271,9 @@ class Coordinator(Reclaiming):
                     self._renew(case, part)
         if _due(case.resend_at_ms, ms):
             case.resend_every_ms = min(case.resend_every_ms * 2, RESEND_EVERY_MS_MAX)
-            case.resend_at_ms = self._later(now, case.resend_every_ms)
+            case.resend_at_ms = self._deadlines.later(now, case.resend_every_ms)
             if working or case.phase in ("telling", "cancelling"):
-                self._ask_register(case, r.Read(case.rid))
+                self._table.write(case, r.Read(case.rid))
             if case.phase == "waiting":
                 self._look_at_the_clock(case, now)
             for part in case.parts.values():
@@ -373,12 +332,12 @@ class Coordinator(Reclaiming):
     def _case_to_finish(self, record: Record, ticket: int, now: Moment) -> Case | None:
         """The case of an open or held request; None when `ticket` is answered by the record."""
         if record.state != "open":
-            self._effects.answers.append(Answer(ticket, view_of(record)))
+            self._outbox.answer(ticket, view_of(record))
             return None
-        self.notice(record)
-        if record.rid not in self.cases:
+        self._table.notice(record)
+        if record.rid not in self._table.cases:
             self.adopt(record, now)
-        case = self.cases.get(record.rid)
+        case = self._table.cases.get(record.rid)
         if case is None:
             raise Unavailable(
                 "the broker has met a fault of its own with this request, and works on it no more",

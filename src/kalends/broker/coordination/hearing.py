@@ -8,15 +8,18 @@ is said by the types (`kalends.contract.messages`); here is what a type cannot s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from kalends.contract import messages as m
 from kalends.contract.messages import Want
 from kalends.core import limits
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
+from kalends.core.intervals import Moment
 
 COMPLAIN_EVERY_MS: Final = 60_000
 """The same complaint about the same site is an alarm so often at most: it may repeat itself for ever."""
@@ -34,21 +37,65 @@ class Asked(NamedTuple):
     wants: tuple[Want, ...]
 
 
-class Complaints:
-    """Which complaints have been told, and when (monotonic)."""
+class Hearing:
+    """Judges what sites say; `alarm` and `lose` are called about a site that says what cannot be."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, alarm: Callable[[str], None], lose: Callable[[str, str], None]) -> None:
+        self._alarm = alarm
+        self._lose = lose
         self._told_ms: dict[tuple[str, str], int] = {}
+        """The complaints that were made, and when (monotonic)."""
 
-    def new(self, site: str, complaint: str, now_ms: int) -> bool:
-        """Whether this is to be told now; then it counts as told."""
+    def heard(self, site: str, message: m.Message, now: Moment) -> m.Message | None:
+        """Return `message` as far as it can be true; None: nothing follows from it.
+
+        Where an answer that cannot be true was waited for, the site has refused.
+        """
+        complaint = complaint_about(site, message)
+        if not complaint:
+            return self._passed_on(site, message, now) if isinstance(message, m.Report) else message
+        self.complain(site, complaint, now)
+        refusals = (bad_answer(site),)
+        match message:
+            case m.Hello():
+                self._lose(site, "what it says of itself makes no sense")
+            case m.Visited():
+                return replace(message, held=(), refusals=refusals, ahead=-1)
+            case m.Voted():
+                return replace(message, vote="no", refusals=refusals)
+            case m.Locked():
+                return replace(message, refusals=refusals)
+            case m.Report():
+                return replace(message, sites=(refused_report(site),))
+        return None
+
+    def view(self, site: str, view: m.View, asked: Asked, now: Moment) -> m.View:
+        """Return `view`, or where it cannot be an answer to `asked` the refusal of all of it."""
+        complaint = complaint_about_view(site, view, asked)
+        if not complaint:
+            return view
+        self.complain(site, complaint, now)
+        return refused_view(view, asked)
+
+    def complain(self, site: str, complaint: str, now: Moment) -> None:
+        """Raise an alarm about what `site` says, unless the same was raised a moment ago."""
         told_ms = self._told_ms.get((site, complaint))
-        if told_ms is not None and now_ms - told_ms < COMPLAIN_EVERY_MS:
-            return False
+        if told_ms is not None and now.monotonic_ms - told_ms < COMPLAIN_EVERY_MS:
+            return
         if len(self._told_ms) >= COMPLAINTS_MAX:
             self._told_ms.clear()
-        self._told_ms[site, complaint] = now_ms
-        return True
+        self._told_ms[site, complaint] = now.monotonic_ms
+        self._alarm(f"{site} {complaint}")
+
+    def _passed_on(self, site: str, report: m.Report, now: Moment) -> m.Report:
+        """Return `report`; sites near by refuse in it where what is passed on of them cannot be true."""
+        without = without_sense(report)
+        for near, complaint in without.items():
+            self.complain(near, f"{complaint}, as {site} passes it on", now)
+        sites = tuple(
+            refused_report(part.site) if part.site in without else part for part in report.sites
+        )
+        return replace(report, sites=sites)
 
 
 def bad_answer(where: str) -> Refusal:

@@ -11,7 +11,6 @@ from typing import Final
 
 from msgspec import structs
 
-from kalends.broker.coordination.effects import Send
 from kalends.broker.coordination.hearing import bad_answer, complaint_about_holds
 from kalends.broker.coordination.prepare_phase import VOTE_MS_MAX
 from kalends.broker.coordination.refusal_errors import PERMANENT, error_of
@@ -37,10 +36,10 @@ class Negotiating(Seeking):
     """What sites answer to visits, and what they say about holds and places in line."""
 
     def _visited(self, site: str, visited: m.Visited, now: Moment) -> None:
-        case = self._live(visited.rid, visited.att, ("voting", "holding"))
+        case = self._table.live(visited.rid, visited.att, ("voting", "holding"))
         if case is None or (part := case.parts.get(site)) is None:
             return
-        self._let_pass(self._in_flight.drop(case.rid, site))
+        self._in_flight.answered(case.rid, site)
         if visited.ahead >= 0 and case.phase == "holding":
             self._in_line(case, part, visited, now)
         elif visited.refusals or not visited.held:
@@ -52,15 +51,15 @@ class Negotiating(Seeking):
             self._holds(case, part, visited.held, now)
 
     def _granted(self, site: str, grant: m.Grant, now: Moment) -> None:
-        case = self._live(grant.rid, grant.att, ("holding",))
+        case = self._table.live(grant.rid, grant.att, ("holding",))
         if case is None or (part := case.parts.get(site)) is None:
             return
         if part.ahead >= 0 and not complaint_about_holds(grant.held, part.wants):
-            self._happened(case, "granted", f"{site} holds it", now)
+            self._log.add(case, "granted", f"{site} holds it", now)
         self._holds(case, part, grant.held, now)
 
     def _bad_holds(self, case: Case, site: str, complaint: str, now: Moment) -> None:
-        self.complain(site, complaint, now)
+        self._hearing.complain(site, complaint, now)
         self._refused(case, (bad_answer(site),), now)
 
     def _holds(self, case: Case, part: SitePart, held: tuple[m.HeldSlot, ...], now: Moment) -> None:
@@ -82,7 +81,7 @@ class Negotiating(Seeking):
         if first and visited.refusals:
             ahead = f", {visited.ahead} ahead" if visited.ahead else ""
             detail = f"in line at {part.site}{ahead}"
-            self._happened(case, "waiting", detail, now, visited.refusals)
+            self._log.add(case, "waiting", detail, now, visited.refusals)
             self._note_waiting(case, self._waiting(case, now))
 
     def _waiting(self, case: Case, now: Moment) -> Waiting | None:
@@ -104,12 +103,12 @@ class Negotiating(Seeking):
 
     def waiting_of(self, rid: str, now: Moment) -> Waiting | None:
         """What the open request `rid` waits for now; None when this replica does not work on it."""
-        case = self.cases.get(rid)
+        case = self._table.cases.get(rid)
         return self._waiting(case, now) if case is not None else None
 
     def _locked(self, site: str, locked: m.Locked, now: Moment) -> None:
         """What was waited for is not to be had any more (or may not be waited for)."""
-        case = self._live(locked.rid, locked.att, ("holding", "waiting"))
+        case = self._table.live(locked.rid, locked.att, ("holding", "waiting"))
         if case is None or site not in case.parts:
             return
         if case.phase == "waiting":
@@ -119,25 +118,25 @@ class Negotiating(Seeking):
 
     def _recalled(self, site: str, rid: str, att: int, left_ms: int, now: Moment) -> None:
         """An older request wants what is held there: give it back, or let the user decide."""
-        case = self._live(rid, att, ("holding", "held"))
+        case = self._table.live(rid, att, ("holding", "held"))
         if case is None or (part := case.parts.get(site)) is None or not part.hold_ids:
             return
         record = case.record
         if case.phase == "holding":
-            secret = self._secret(record, site)
+            secret = self._credentials.secret(record, site)
             give = m.Give(rid=rid, att=att, secret=secret, hold_ids=part.hold_ids)
-            self._effects.sends.append(Send(site, give))
+            self._outbox.send(site, give)
             part.hold_ids, part.ahead = (), max(part.ahead, 0)
-            self._happened(case, "given-back", f"an older request wants it: {site}", now)
+            self._log.add(case, "given-back", f"an older request wants it: {site}", now)
         elif not record.recalled_until:
             record.recalled_until = (now.wall_ms + left_ms) // 1000
             detail = f"an older request wants what is held at {site}: lock it, or it is lost"
-            self._happened(case, "recalled", detail, now)
+            self._log.add(case, "recalled", detail, now)
             self._note_waiting(case, None)
 
     def _renewed(self, site: str, renewed: m.Renewed, now: Moment) -> None:
         """A hold that is lost (a restart, a recall, or our silence) is asked for again."""
-        case = self._live(renewed.rid, renewed.att, ("held", "holding"))
+        case = self._table.live(renewed.rid, renewed.att, ("held", "holding"))
         if case is None or (part := case.parts.get(site)) is None:
             return
         if not set(part.surplus) & set(renewed.kept):
@@ -158,7 +157,7 @@ class Negotiating(Seeking):
         self._raise(case, f"{part.site} has lost the hold", (), now)
 
     def _voted(self, site: str, voted: m.Voted, now: Moment) -> None:
-        case = self._live(voted.rid, voted.att, ("preparing",))
+        case = self._table.live(voted.rid, voted.att, ("preparing",))
         if case is None or (part := case.parts.get(site)) is None:
             return
         if voted.vote != "yes":

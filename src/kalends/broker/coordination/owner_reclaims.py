@@ -12,7 +12,7 @@ from typing import Final
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decision_record import Record, Registered, Spec
-from kalends.broker.coordination.effects import Mark, Send
+from kalends.broker.coordination.effects import Mark
 from kalends.broker.coordination.hearing import Asked
 from kalends.broker.coordination.pending_reclaim import Recovery
 from kalends.broker.coordination.query_plan import batched
@@ -69,7 +69,7 @@ class Reclaiming(Decisions, ABC):
             recovery.reclaims[site] = reclaim
             if recovery.record is not None:
                 self._drop_unfounded(recovery, recovery.record, now)
-            under_way = recovery.change in self.cases
+            under_way = recovery.change in self._table.cases
             if under_way or now.monotonic_ms < recovery.began_ms + LOOK_MS_MAX:
                 return
             self._stop_looking(recovery)
@@ -77,17 +77,17 @@ class Reclaiming(Decisions, ABC):
         else:
             recovery = Recovery({site: reclaim}, now.monotonic_ms)
             self._recoveries[reclaim.rid] = recovery
-        self._effects.operations.append(r.Examine(reclaim.rid))
+        self._outbox.write(r.Examine(reclaim.rid))
 
     def registered(self, result: Registered, now: Moment) -> None:
         """As below; what becomes of a change that was made for an owner decides how to go on."""
         op = result.operation
         if isinstance(op, r.Examine):
-            self.at_work_on = op.rid
+            self._table.at_work_on = op.rid
             self._examined(op.rid, result, now)
             return
         recovery = self._recovery_of(op)
-        failed = self.cases[op.rid].record if isinstance(op, r.Close) and recovery else None
+        failed = self._table.cases[op.rid].record if isinstance(op, r.Close) and recovery else None
         super().registered(result, now)
         if recovery is None:
             return
@@ -105,7 +105,7 @@ class Reclaiming(Decisions, ABC):
         if asked.site != site:
             return
         del self._recovering[view.query_id], recovery.queries[view.query_id]
-        for of_one in self._believed(site, view, asked, now).views:
+        for of_one in self._hearing.view(site, view, asked, now).views:
             recovery.free[of_one.resource] = of_one.steps
         if not recovery.queries:
             self._move(recovery, now)
@@ -129,7 +129,7 @@ class Reclaiming(Decisions, ABC):
             or record.state != "commit"
             or not (record.done and result.won)
             or min(want.start for want in record.wants) <= now.wall_s
-            or any(case.record.replaces == rid for case in self.cases.values())
+            or any(case.record.replaces == rid for case in self._table.cases.values())
         ):
             self._end_recovery(recovery, rid)
             return
@@ -139,7 +139,7 @@ class Reclaiming(Decisions, ABC):
                 self._end_recovery(recovery, rid)
                 return
             recovery.taking_over = True
-            self._effects.operations.append(r.Examine(rid, me, record.owner))
+            self._outbox.write(r.Examine(rid, me, record.owner))
             return
         recovery.record = record
         recovery.stamp = 0
@@ -155,7 +155,7 @@ class Reclaiming(Decisions, ABC):
                 for want in record.wants
             ):
                 del recovery.reclaims[site]
-                self.complain(site, "reclaims what nobody has booked there", now)
+                self._hearing.complain(site, "reclaims what nobody has booked there", now)
 
     def _look_for(self, recovery: Recovery, record: Record, now: Moment) -> None:
         """Ask every site concerned; without one of them nothing is said about other times."""
@@ -183,7 +183,7 @@ class Reclaiming(Decisions, ABC):
                     wants=part,
                     replaces=record.rid,
                 )
-                self._effects.sends.append(Send(site, query))
+                self._outbox.send(site, query)
 
     def _move(self, recovery: Recovery, now: Moment) -> None:
         """To the best time: first without room that others wait for, then with that of younger ones.
@@ -194,7 +194,7 @@ class Reclaiming(Decisions, ABC):
         assert record is not None
         assert moved is not None
         infos, tried = self.directory.resources, recovery.tried
-        calm = self._in_flight.less(recovery.free, record.rid)
+        calm = self._in_flight.less_unanswered(recovery.free, record.rid)
         wants = replacement(moved, infos, calm, tried) or replacement(
             moved, infos, recovery.free, tried
         )
@@ -222,8 +222,8 @@ class Reclaiming(Decisions, ABC):
             # Draining, or too much of this user is open: the site asks again.
             self._end_recovery(recovery)
             return
-        case = self.cases[recovery.change]
-        self._happened(case, "reclaimed", _told(recovery), now, _refusals(recovery))
+        case = self._table.cases[recovery.change]
+        self._log.add(case, "reclaimed", _told(recovery), now, _refusals(recovery))
 
     def _try_another(self, recovery: Recovery, failed: Record, now: Moment) -> None:
         """The change was refused, and the old stands: look again, at what is free now."""
@@ -238,14 +238,14 @@ class Reclaiming(Decisions, ABC):
         if recovery.refused >= TRIES_MAX and recovery.record is not None:
             self._cancel_for(recovery, recovery.record, now)
         else:
-            self._effects.operations.append(r.Examine(failed.replaces))
+            self._outbox.write(r.Examine(failed.replaces))
 
     def _cancel_for(self, recovery: Recovery, record: Record, now: Moment) -> None:
         """There is no other time: the user is told whose need it was, and why."""
         self._end_recovery(recovery)
-        case = self.cases.get(record.rid)
+        case = self._table.cases.get(record.rid)
         if case is None:
-            case = self._open_case(record, now)
+            case = self._table.open(record, now)
             case.phase = "telling"
             self._tell_parts(case)
         elif case.phase != "telling":
@@ -257,7 +257,7 @@ class Reclaiming(Decisions, ABC):
             refusals=_refusals(recovery),
         )
         case.record.problem = problem_of(error, record.reservation)
-        self._happened(case, "reclaimed", error.detail, now, error.refusals)
+        self._log.add(case, "reclaimed", error.detail, now, error.refusals)
         self.cancel(case.record, NO_TICKET, now)
 
     # Recoveries
@@ -270,7 +270,7 @@ class Reclaiming(Decisions, ABC):
         super().set_aside(rid, error, since)
 
     def _recovery_of(self, op: r.Operation) -> Recovery | None:
-        case = self._case_of(op) if isinstance(op, r.Close | r.Commit) else None
+        case = self._table.asker(op) if isinstance(op, r.Close | r.Commit) else None
         if case is None:
             return None
         replaces = case.record.replaces

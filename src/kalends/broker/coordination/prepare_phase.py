@@ -10,14 +10,12 @@ from __future__ import annotations
 from typing import Final
 
 from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.decide_phase import Telling
+from kalends.broker.coordination.decide_phase import RESEND_AFTER_MS, Telling
 from kalends.broker.coordination.decision_record import Record
-from kalends.broker.coordination.effects import Send
 from kalends.broker.coordination.refusal_errors import error_of, site_down, site_unknown
 from kalends.broker.coordination.transaction import Case, SitePart, by_site, problem_of
-from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX, RESEND_AFTER_MS
+from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX
 from kalends.contract import messages as m
-from kalends.contract import proofs
 from kalends.contract.calls import Waiting
 from kalends.contract.messages import Want
 from kalends.core.errors import KalendsError, Refusal
@@ -35,17 +33,17 @@ class Attempts(Telling):
 
     def adopt(self, record: Record, now: Moment) -> None:
         """Take over a request whose owner is gone: a new attempt, or telling its sites."""
-        self.notice(record)
-        if record.rid in self.cases or record.done or self.left_alone(record.rid):
+        self._table.notice(record)
+        if record.rid in self._table.cases or record.done or self.left_alone(record.rid):
             return
-        self.at_work_on = record.rid
-        case = self._open_case(record, now)
+        self._table.at_work_on = record.rid
+        case = self._table.open(record, now)
         case.cancel_wanted = record.state == "cancelled"
         if record.state == "open":
             self._raise(case, "taken over from a broker that is gone", (), now)
         else:
             case.phase = "telling"
-            self._ask_register(case, r.Adopt(record.rid, record.state, self.identity.owner))
+            self._table.write(case, r.Adopt(record.rid, record.state, self.identity.owner))
 
     def _visit(
         self, case: Case, wants: tuple[Want, ...], now: Moment, *, hopeful: bool = False
@@ -67,8 +65,7 @@ class Attempts(Telling):
             self._no_way(case, error_of(down), now)
             return
         case.enter("holding" if record.spec.hold or record.att > 1 or hopeful else "voting")
-        self._in_flight.note(case.rid, record.stamp, wants)
-        self._under_way.note(case.rid, record.stamp, wants)
+        self._in_flight.ask(record, wants)
         case.parts = {site: SitePart(site, of_site) for site, of_site in grouped.items()}
         self._wait_for_votes(case, now)
         for part in case.parts.values():
@@ -86,13 +83,13 @@ class Attempts(Telling):
             parts=self._wire_parts(case, part.site),
             need=len(case.parts),
             coords=self.identity.coords,
-            secret=self._secret(record, part.site),
+            secret=self._credentials.secret(record, part.site),
             hold_ms=HOLD_MS,
             replaces=record.replaces,
             queue=case.phase == "holding" and record.spec.patience != "none",
             considered=record.spec.hold,
         )
-        self._effects.sends.append(Send(part.site, visit))
+        self._outbox.send(part.site, visit)
 
     def _wire_parts(self, case: Case, asker: str) -> tuple[m.Part, ...]:
         """The sites that take part; `asker` is told what proves itself to each of the others."""
@@ -101,7 +98,7 @@ class Attempts(Telling):
             m.Part(
                 site,
                 sites[site].url,
-                proofs.of_peer(self._site_key(site), case.rid, asker) if site != asker else "",
+                self._credentials.peer_proof(site, case.rid, asker) if site != asker else "",
             )
             for site in case.parts
         )
@@ -114,14 +111,14 @@ class Attempts(Telling):
             record.waiting = None
             last_ms = now.wall_ms + record.spec.hold_s * 1_000
             if not record.held_until_ms:
-                self._happened(case, "held", "", now)
+                self._log.add(case, "held", "", now)
             # A clock that was set back prolongs nothing.
             record.held_until_ms = min(record.held_until_ms or last_ms, last_ms)
             left_ms = max(record.held_until_ms - now.wall_ms, 0)
             case.phase_deadline_ms = now.monotonic_ms + left_ms
             case.renew_at_ms = now.monotonic_ms + RENEW_EVERY_MS
-            self._schedule(case)
-            self._ask_register(case, r.Note(case.rid, record.att, r.encode_record(record)))
+            self._deadlines.schedule(case)
+            self._table.write(case, r.Note(case.rid, record.att, r.encode_record(record)))
         else:
             self._prepare(case, now)
 
@@ -138,12 +135,12 @@ class Attempts(Telling):
         prepare = m.Prepare(
             rid=case.rid,
             att=case.record.att,
-            secret=self._secret(case.record, part.site),
+            secret=self._credentials.secret(case.record, part.site),
             hold_ids=part.hold_ids,
             parts=self._wire_parts(case, part.site),
             need=len(case.parts),
         )
-        self._effects.sends.append(Send(part.site, prepare))
+        self._outbox.send(part.site, prepare)
 
     def _commit(self, case: Case, now: Moment) -> None:
         """Every chosen site has promised this attempt: ask the register to decide."""
@@ -154,19 +151,19 @@ class Attempts(Telling):
         record.wants = tuple(want for part in case.parts.values() for want in part.wants)
         record.held_until_ms = 0
         if record.replaces:
-            self._happened(case, "changed", f"to {_described(record.wants)}", now)
+            self._log.add(case, "changed", f"to {_described(record.wants)}", now)
         else:
-            self._happened(case, "reserved", "", now)
+            self._log.add(case, "reserved", "", now)
         op = r.Commit(case.rid, record.att, record.replaces, r.encode_record(record))
-        self._ask_register(case, op)
+        self._table.write(case, op)
 
     def _raise(self, case: Case, detail: str, refusals: tuple[Refusal, ...], now: Moment) -> None:
         case.enter("raising")
         case.record.recalled_until = 0
-        self._happened(case, "retrying", detail, now, refusals)
+        self._log.add(case, "retrying", detail, now, refusals)
         record = case.record
         op = r.Raise(case.rid, record.att, self.identity.owner, r.encode_record(record))
-        self._ask_register(case, op)
+        self._table.write(case, op)
 
     def _no_way(self, case: Case, error: KalendsError, now: Moment) -> None:
         """A site cannot be reached."""
@@ -178,23 +175,23 @@ class Attempts(Telling):
         record = case.record
         if error is not None:
             record.problem = problem_of(error, record.reservation)
-            self._happened(case, kind, error.detail, now, error.refusals)
+            self._log.add(case, kind, error.detail, now, error.refusals)
         else:
-            self._happened(case, kind, "", now)
-        self._ask_register(case, r.Close(case.rid, record.att, r.encode_record(record)))
+            self._log.add(case, kind, "", now)
+        self._table.write(case, r.Close(case.rid, record.att, r.encode_record(record)))
 
     def _note_waiting(self, case: Case, waiting: Waiting | None) -> None:
         """Write down what it waits for: others may look at it, and a take-over goes on with it."""
         case.record.waiting = waiting
         body = r.encode_record(case.record)
-        self._ask_register(case, r.Note(case.rid, case.record.att, body, "waiting"))
+        self._table.write(case, r.Note(case.rid, case.record.att, body, "waiting"))
 
     def _wait_for_votes(self, case: Case, now: Moment) -> None:
         case.phase_deadline_ms = now.monotonic_ms + VOTE_MS_MAX
         case.resend_every_ms = RESEND_AFTER_MS
-        case.resend_at_ms = self._later(now, RESEND_AFTER_MS)
+        case.resend_at_ms = self._deadlines.later(now, RESEND_AFTER_MS)
         case.renew_at_ms = now.monotonic_ms + RENEW_EVERY_MS
-        self._schedule(case)
+        self._deadlines.schedule(case)
 
 
 def _described(wants: tuple[Want, ...]) -> str:

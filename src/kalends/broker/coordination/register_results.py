@@ -7,11 +7,10 @@ from typing import Literal
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.agent_dispatch import Touring
 from kalends.broker.coordination.decision_record import Record, Registered, Unreadable
-from kalends.broker.coordination.effects import Send, rid_of
+from kalends.broker.coordination.effects import rid_of
 from kalends.broker.coordination.transaction import Case, problem_of
 from kalends.broker.coordination.transaction_table import OPEN_PHASES
 from kalends.contract import messages as m
-from kalends.contract import proofs
 from kalends.core.errors import Conflict, Expired, KeyReused
 from kalends.core.intervals import Moment
 
@@ -22,7 +21,7 @@ class Decisions(Touring):
     def registered(self, result: Registered, now: Moment) -> None:
         """Take the durable answer to one of our register operations."""
         op = result.operation
-        self.at_work_on = rid_of(op)
+        self._table.at_work_on = rid_of(op)
         if result.unreadable is not None:
             self._unreadable(result.unreadable, op)
             return
@@ -30,15 +29,15 @@ class Decisions(Touring):
             self._answer_inquiry(op, result.record, now)
             return
         if isinstance(op, r.Recover):
-            known = self.cases.get(op.record.rid)
+            known = self._table.cases.get(op.record.rid)
             if known is not None:
-                self._ask_register(known, r.Read(known.rid))
+                self._table.write(known, r.Read(known.rid))
             return
         assert not isinstance(op, r.Examine)
-        case = self._case_of(op)
+        case = self._table.asker(op)
         if case is None:
             return
-        self._tell_watchers(case, op, result.won)
+        self._log.publish(case, op, result.won)
         match op:
             case r.Begin():
                 if not result.won:
@@ -58,14 +57,14 @@ class Decisions(Touring):
                     self._forget(case)
                 cancel_follows = op.state == "commit" and case.cancel_wanted
                 if op.state == case.record.state and not cancel_follows:
-                    self._over(case)
+                    self._table.end(case)
             case r.Note():
                 if not result.won:
-                    self._drop(case, result.record)
+                    self._table.drop(case, result.record)
                 # While it is not held yet, who waits is told what comes of it.
                 elif case.phase == "held" and op.of == "held":
                     case.noted = True
-                    self._answer(case)
+                    self._table.answer(case)
             case r.Read():
                 self._reread(case, result.record, now)
 
@@ -80,7 +79,7 @@ class Decisions(Touring):
             case.record = row
             self._tell_parts(case)
         else:
-            self._drop(case, row)
+            self._table.drop(case, row)
 
     def _unreadable(self, row: Unreadable, op: r.Operation) -> None:
         """Nothing follows from a row that cannot be read: who asks for its outcome is not answered.
@@ -88,18 +87,12 @@ class Decisions(Touring):
         What we know of an attempt that is still ours was stored as it is known: it goes on, and its
         next write mends the row.
         """
-        case = None if isinstance(op, r.Ask | r.Examine | r.Recover) else self._case_of(op)
+        case = None if isinstance(op, r.Ask | r.Examine | r.Recover) else self._table.asker(op)
         if case is None:
             return
         ours = (row.rid, row.att, row.owner) == (case.rid, case.record.att, self.identity.owner)
         if not (isinstance(op, r.Read) and ours and row.state == case.record.state):
-            self._unknown(case)
-
-    def _unknown(self, case: Case) -> None:
-        """Nobody knows what has become of it: whoever waits is told so, and it is worked on no more."""
-        self._effects.unknown.extend(case.tickets)
-        case.tickets.clear()
-        self._over(case)
+            self._table.leave_unknown(case)
 
     def _lost_begin(self, case: Case, standing: Record | None) -> None:
         """Another replica has this key already: undo ours, which was never committed."""
@@ -108,17 +101,17 @@ class Decisions(Touring):
             case.record.problem = problem_of(key_reused(case.record.key), standing.reservation)
             case.record.state = "closed"
             standing = None
-        self._drop(case, standing)
+        self._table.drop(case, standing)
 
     def _raised(self, case: Case, result: Registered, now: Moment) -> None:
         if not result.won:
-            self._drop(case, result.record)
+            self._table.drop(case, result.record)
             return
         self._abort_parts(case, case.record.att)
         case.record.att += 1
         case.record.owner = self.identity.owner
         case.parts = {}
-        self._nothing_under_way(case.rid)
+        self._in_flight.end(case.rid)
         case.tour = None
         case.stale = False
         if case.record.held_until_ms and case.record.held_until_ms <= now.wall_ms:
@@ -133,15 +126,15 @@ class Decisions(Touring):
                 False  # A release that came too late: what is reserved is cancelled.
             )
             case.enter("telling")
-            self._nothing_under_way(case.rid)
+            self._in_flight.end(case.rid)
             case.listed -= case.parts.keys()
             self._leave_lists(case)
-            self._answer(case)
+            self._table.answer(case)
             self._tell(case, now)
             return
         row = result.record
         if row is None or row.state != "open" or row.att != case.record.att:
-            self._drop(case, row)
+            self._table.drop(case, row)
             return
         case.record.chosen = {}
         case.record.trail = case.record.trail[:-1]  # It was not reserved after all.
@@ -153,7 +146,7 @@ class Decisions(Touring):
 
     def _closed(self, case: Case, result: Registered) -> None:
         if not result.won:
-            self._drop(case, result.record)
+            self._table.drop(case, result.record)
             return
         case.record.state = "closed"
         case.record.done = True
@@ -162,11 +155,11 @@ class Decisions(Touring):
             self._tell_parts(case)
         self._abort_parts(case, case.record.att)
         self._leave_lists(case)
-        self._over(case)
+        self._table.end(case)
 
     def _cancelled(self, case: Case, result: Registered, now: Moment) -> None:
         if not result.won and (result.record is None or result.record.state != "cancelled"):
-            self._drop(case, result.record)
+            self._table.drop(case, result.record)
             return
         case.record.state = "cancelled"
         case.record.done = False
@@ -184,25 +177,24 @@ class Decisions(Touring):
                 for part in case.parts.values():
                     part.done = True
             elif not case.record.done:
-                self._drop(case, row)
+                self._table.drop(case, row)
             return
         if case.phase not in OPEN_PHASES:
             return
         if row is None or row.state != "open" or row.att != case.record.att:
-            self._drop(case, row)
+            self._table.drop(case, row)
         elif case.stale:
             case.stale = False
             self._refused(case, (), now)
 
     def _inquired(self, inquire: m.Inquire, reply_to: str) -> None:
         """Whoever proves to be the site it says hears what was decided; others hear, and leave, nothing."""
-        true = proofs.of_request(self._site_key(inquire.site), inquire.rid)
-        proved = proofs.same(inquire.secret, true)
+        proved = self._credentials.proves(inquire.secret, inquire.site, inquire.rid)
         op = r.Ask(
             inquire.rid, inquire.att, inquire.secret, reply_to, inquire.site, proved,
             certain=self._certain(),
         )  # fmt: skip
-        self._effects.operations.append(op)
+        self._outbox.write(op)
 
     def _answer_inquiry(self, ask: r.Ask, row: Record | None, now: Moment) -> None:
         """Commit and abort never change once given; abort is given only where the row proves it."""
@@ -220,7 +212,9 @@ class Decisions(Touring):
         elif row is not None and row.state == "open" and row.att <= ask.att:
             outcome = "pending"
             mine = row.owner == self.identity.owner
-            if (mine and row.rid not in self.cases) or not (mine or self._owner_alive(row.owner)):
+            if (mine and row.rid not in self._table.cases) or not (
+                mine or self._owner_alive(row.owner)
+            ):
                 self.adopt(row, now)
         done = row is not None and committed and row.done
         answer = m.Outcome(
@@ -228,12 +222,16 @@ class Decisions(Touring):
             att=ask.att,
             secret=ask.secret,
             outcome=outcome,
-            proofs=self._proofs(row, ask.site) if row is not None and committed else {},
-            warrant=self._warrant(row, ask.site) if row is not None and committed else "",
+            proofs=self._credentials.commit_proofs(row, ask.site)
+            if row is not None and committed
+            else {},
+            warrant=self._credentials.commit_warrant(row, ask.site)
+            if row is not None and committed
+            else "",
             chosen=chosen,
             done=done,
         )
-        self._effects.sends.append(Send(ask.reply_to, answer))
+        self._outbox.send(ask.reply_to, answer)
 
 
 def key_reused(key: str) -> KeyReused:

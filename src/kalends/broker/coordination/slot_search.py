@@ -14,13 +14,11 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from kalends.broker.coordination.effects import Send
-from kalends.broker.coordination.hearing import Asked, complaint_about_view, refused_view
+from kalends.broker.coordination.hearing import Asked
 from kalends.broker.coordination.prepare_phase import Attempts
 from kalends.broker.coordination.query_plan import Looking, batched, plans, why_not
 from kalends.broker.coordination.refusal_errors import PERMANENT, error_of, site_down
 from kalends.broker.coordination.transaction import Case, SitePart, by_site
-from kalends.broker.coordination.transaction_table import UNANSWERED_MAX
 from kalends.broker.planning.in_flight import fits, overlaid
 from kalends.broker.planning.planner import Plan
 from kalends.broker.planning.polling.polls import Poll, poll_of
@@ -41,6 +39,8 @@ from kalends.core.intervals import Moment
 from kalends.core.requests import Term, shortest_stage_s
 
 LOOK_MS_MAX: Final = 5_000
+UNANSWERED_MAX: Final = 4_096
+"""Queries that may still be answered: what comes later teaches nothing of how long a site takes."""
 
 Counting = Literal["all", "locked"]
 
@@ -65,7 +65,7 @@ class Seeking(Attempts):
     def _look(self, case: Case, now: Moment, counting: Counting = "all") -> None:
         """Ask the sites what is free, or (counting what is "locked" only) what may come free."""
         case.look_first = False
-        self._gave_way.pop(case.rid, None)
+        self._in_flight.look_again(case.rid)
         if counting == "all":
             case.stirred = False
             case.hoped.clear()
@@ -138,11 +138,11 @@ class Seeking(Attempts):
                     stamp=record.stamp, counting=case.counting, replaces=record.replaces,
                     length_s=shortest_stage_s(record.spec.request),
                 )  # fmt: skip
-                self._effects.sends.append(Send(site, query))
+                self._outbox.send(site, query)
         while len(self._unanswered) > UNANSWERED_MAX:
             del self._unanswered[next(iter(self._unanswered))]
         case.phase_deadline_ms = now.monotonic_ms + LOOK_MS_MAX
-        self._schedule(case)
+        self._deadlines.schedule(case)
 
     def _viewed(self, site: str, view: m.View, now: Moment) -> None:
         """A site is believed about what it was asked only. How long it took is learned in any case."""
@@ -150,27 +150,19 @@ class Seeking(Attempts):
         if asked_of == site:
             del self._unanswered[view.query_id]
             self.odds.note_delay(site, now.monotonic_ms - asked_ms)
-        case = self.cases.get(self._queries.get(view.query_id, ""))
+        case = self._table.cases.get(self._queries.get(view.query_id, ""))
         asked = case.queries.get(view.query_id) if case is not None else None
         if case is None or case.phase != "looking" or asked is None or asked.site != site:
             return
         del case.queries[view.query_id], self._queries[view.query_id]
         if case.counting == "all" and all(each.site != site for each in case.queries.values()):
             case.looked_into[site] = case.asked_after[site]
-        for of_one in self._believed(site, view, asked, now).views:
+        for of_one in self._hearing.view(site, view, asked, now).views:
             case.free = {**case.free, of_one.resource: of_one.steps}
             case.contested = case.contested or of_one.held
             if of_one.refusal is not None:
                 case.refusals.append(of_one.refusal)
         self._look_on(case, now)
-
-    def _believed(self, site: str, view: m.View, asked: Asked, now: Moment) -> m.View:
-        """`view`, or where it cannot be an answer to `asked` the refusal of all of it."""
-        complaint = complaint_about_view(site, view, asked)
-        if not complaint:
-            return view
-        self.complain(site, complaint, now)
-        return refused_view(view, asked)
 
     def _look_on(self, case: Case, now: Moment, *, given_up: bool = False) -> None:
         """Ask others too, or go on; `given_up`: who is silent is not waited for any more."""
@@ -184,6 +176,11 @@ class Seeking(Attempts):
         if poll is not None:
             waiting_for = {asked.site for asked in case.queries.values()}
             self._go_on(case, lambda: poll.more(case.free, waiting_for), now)
+
+    def _forget_queries(self, case: Case) -> None:
+        for query_id in case.queries:
+            self._queries.pop(query_id, None)
+        case.queries = {}
 
     def _learn(self, case: Case) -> None:
         """What the answers tell of how busy sites are; what is held may come free, so only at first."""
@@ -224,10 +221,10 @@ class Seeking(Attempts):
         record = case.record
         free = case.free
         if case.counting == "all":
-            free = self._in_flight.less(free, case.rid)
+            free = self._in_flight.less_unanswered(free, case.rid)
         elif record.spec.patience == "taken":
             # What an older one of ours is about to get is as good as taken: lists are for that.
-            free = self._under_way.less(free, case.rid, before=(record.stamp, case.rid))
+            free = self._in_flight.less_older(free, record)
         if case.fixed:
             wants = record.spec.wants
             start, end = min(want.start for want in wants), max(want.end for want in wants)
@@ -274,7 +271,7 @@ class Seeking(Attempts):
             until = (now.wall_ms + case.deadline_ms - now.monotonic_ms) // 1000
             awaited = tuple(dict.fromkeys(refusal.where for refusal in refusals))
             waiting = Waiting(since=now.wall_s, until=until, awaited=awaited, listed=True)
-            self._happened(case, "listed", f"waits for {', '.join(awaited)}", now, refusals)
+            self._log.add(case, "listed", f"waits for {', '.join(awaited)}", now, refusals)
             self._note_waiting(case, waiting)
         for part in case.parts.values():
             part.voted = part.site in case.listed
@@ -284,7 +281,7 @@ class Seeking(Attempts):
         case.offering.clear()
         if self._may_help(case):
             names = (want.resource for wants in case.wanted.values() for want in wants)
-            self._gave_way[case.rid] = frozenset(names)
+            self._in_flight.give_way(case.rid, names)
 
     def _decline(self, case: Case, sites: Set[str]) -> None:
         """What these sites offer is not wanted now: it goes to the next, and is looked at later."""
@@ -311,16 +308,16 @@ class Seeking(Attempts):
         request = record.spec.request
         terms = [term for alternative in request.alternatives for term in alternative.terms]
         wish = m.Await(
-            rid=record.rid, att=record.att, secret=self._secret(record, part.site),
+            rid=record.rid, att=record.att, secret=self._credentials.secret(record, part.site),
             stamp=record.stamp, principal=record.principal,
             wants=part.wants if case.fixed else _as_much(part.wants, terms),
             length_s=shortest_stage_s(request), seen=case.looked_into.get(part.site, 0),
         )  # fmt: skip
-        self._effects.sends.append(Send(part.site, wish))
+        self._outbox.send(part.site, wish)
 
     def _awaited(self, site: str, awaited: m.Awaited, now: Moment) -> None:
         """What has not been looked into yet is: at once when it is offered, else when all have answered."""
-        case = self.cases.get(awaited.rid)
+        case = self._table.cases.get(awaited.rid)
         if case is None:
             return
         news = awaited.news != case.looked_into.get(site)
@@ -393,9 +390,9 @@ class Seeking(Attempts):
     def _leave_lists(self, case: Case) -> None:
         """Best effort: a list forgets by itself who does not come back."""
         for site in sorted(case.listed):
-            secret = self._secret(case.record, site)
+            secret = self._credentials.secret(case.record, site)
             release = m.Release(rid=case.rid, att=case.record.att, secret=secret)
-            self._effects.sends.append(Send(site, release))
+            self._outbox.send(site, release)
         case.listed.clear()
 
     def _too_long(self, case: Case, now: Moment) -> None:

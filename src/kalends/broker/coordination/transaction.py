@@ -93,9 +93,10 @@ class SitePart:
 class Case:
     """`deadline_ms`, `phase_deadline_ms` and `resend_at_ms` are monotonic; 0 means none."""
 
+    rid: str
     record: Record
     deadline_ms: int
-    number: int = 0
+    number: int
     """No other case of this replica, not even of the same request, has it."""
     phase: Phase = "new"
     parts: dict[str, SitePart] = field(default_factory=dict)
@@ -157,10 +158,6 @@ class Case:
     lock_wanted: bool = False
     stale: bool = False
     """A site called the attempt stale; the register is being read."""
-
-    @property
-    def rid(self) -> str:
-        return self.record.rid
 
     @property
     def excluded_starts(self) -> frozenset[int]:

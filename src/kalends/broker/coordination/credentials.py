@@ -1,0 +1,56 @@
+"""What proves to sites, to their peers and to the register itself that a message is the broker's."""
+
+from __future__ import annotations
+
+from kalends.broker.coordination import warrants
+from kalends.broker.coordination.decision_record import Record
+from kalends.contract import proofs
+
+
+class Credentials:
+    """All secrets and proofs of one register, derived from its `secret`."""
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret
+        self._site_keys: dict[str, str] = {}
+
+    def site_key(self, site: str) -> str:
+        key = self._site_keys.get(site)
+        if key is None:
+            key = self._site_keys[site] = proofs.site_key(self._secret, site)
+        return key
+
+    def secret(self, record: Record, site: str) -> str:
+        """What proves there that a message about `record` is ours; old records have one of their own."""
+        return record.secret or proofs.of_request(self.site_key(site), record.rid)
+
+    def proves(self, secret: str, site: str, rid: str) -> bool:
+        """Whether `secret` proves that its sender is `site`, which takes part in `rid`."""
+        return proofs.same(secret, proofs.of_request(self.site_key(site), rid))
+
+    def peer_proof(self, site: str, rid: str, asker: str) -> str:
+        """What proves to `site` that `asker` takes part in `rid`."""
+        return proofs.of_peer(self.site_key(site), rid, asker)
+
+    def visit_proof(self, site: str, record: Record, way: str, asked: str) -> str:
+        """What proves to `site` that an agent which comes by `way` was sent by us."""
+        return proofs.of_visit(
+            self.site_key(site), record.rid, record.att, way, asked, str(record.stamp),
+            record.user, *record.groups,
+        )  # fmt: skip
+
+    def commit_proofs(self, record: Record, told: str) -> dict[str, str]:
+        """What proves the commit of `record` to each of its sites but `told`, which may be asked by them."""
+        return {
+            site: proofs.of_commit(self.site_key(site), record.rid, record.att, hold_ids)
+            for site, hold_ids in record.chosen.items()
+            if site != told
+        }
+
+    def commit_warrant(self, record: Record, site: str) -> str:
+        """What proves to the register itself that `record` is committed, for `site` to keep."""
+        return warrants.of_commit(self._secret, site, record)
+
+    def cancel_warrant(self, record: Record, site: str) -> str:
+        """The same for a cancel."""
+        return warrants.of_cancel(self._secret, site, record)

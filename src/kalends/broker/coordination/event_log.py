@@ -1,0 +1,60 @@
+"""What has happened to a request: kept with it, and published once it is durable."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.transaction import Case
+from kalends.contract.calls import Event
+from kalends.core import limits
+from kalends.core.clock import LogicalClock
+from kalends.core.errors import Refusal
+from kalends.core.intervals import Moment
+
+TRAIL_MAX: Final = 64
+
+_NOTED: Final = {
+    "held": frozenset({"held"}),
+    "waiting": frozenset({"waiting", "listed", "recalled"}),
+}
+"""The kinds of events that a Note of each sort is written for."""
+
+
+class EventLog:
+    """Events of all requests, numbered by the logical clock."""
+
+    def __init__(self, clock: LogicalClock, outbox: Outbox) -> None:
+        self._clock = clock
+        self._outbox = outbox
+
+    def add(
+        self, case: Case, kind: str, detail: str, now: Moment, refusals: tuple[Refusal, ...] = ()
+    ) -> None:
+        """Keep an event until the operation that it comes with is durable."""
+        record = case.record
+        event = Event(
+            number=self._clock.tick(now.wall_ms),
+            at_ms=now.wall_ms,
+            id=record.reservation,
+            kind=kind,
+            detail=detail,
+            refusals=refusals[: limits.EVENT_REFUSALS_MAX],
+        )
+        record.trail = (*record.trail[-TRAIL_MAX + 1 :], event)
+        case.untold.append(event)
+
+    def publish(self, case: Case, op: r.CaseOperation, won: bool) -> None:
+        """Publish what came with `op`, which is durable, if it won; else drop it."""
+        if isinstance(op, r.Begin | r.Finish | r.Read):
+            return
+        if isinstance(op, r.Note):
+            kinds = _NOTED.get(op.of, frozenset())
+            noted = [n for n, each in enumerate(case.untold, 1) if each.kind in kinds]
+            of_op = case.untold[: noted[-1]] if noted else []
+        else:
+            of_op = [each for each in case.untold if each.kind != "held"]
+        if won:
+            self._outbox.publish(case.record.user, of_op)
+        case.untold = [event for event in case.untold if event not in of_op]

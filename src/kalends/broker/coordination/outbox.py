@@ -1,0 +1,53 @@
+"""The one door through which effects leave the coordinator, in the order in which they come."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from kalends.broker.coordination.decision_record import Operation
+from kalends.broker.coordination.effects import Answer, Effects, Happened, Mark, Send
+from kalends.contract.calls import Event, RequestView
+from kalends.contract.messages import Message
+from kalends.core.scripts import RunCode
+
+
+class Outbox:
+    """The effects since `take` was called last."""
+
+    def __init__(self) -> None:
+        self.effects = Effects()
+
+    def take(self) -> Effects:
+        """Return all effects since the last call, in order."""
+        taken, self.effects = self.effects, Effects()
+        return taken
+
+    def send(self, to: str, message: Message) -> None:
+        self.effects.sends.append(Send(to, message))
+
+    def write(self, operation: Operation) -> None:
+        """Have the register carry out `operation`; see also `TransactionTable.write`."""
+        self.effects.operations.append(operation)
+
+    def answer(self, ticket: int, view: RequestView) -> None:
+        self.effects.answers.append(Answer(ticket, view))
+
+    def publish(self, user: str, events: Iterable[Event]) -> None:
+        self.effects.events.extend(Happened(user, event) for event in events)
+
+    def alarm(self, text: str) -> None:
+        self.effects.alarms.append(text)
+
+    def count_run(self, code: RunCode) -> None:
+        self.effects.runs.append(code)
+
+    def leave_unknown(self, tickets: Iterable[int]) -> None:
+        """Tell these callers that nobody knows what becomes of their request."""
+        self.effects.unknown.extend(tickets)
+
+    def mark(self) -> Mark:
+        return self.effects.mark()
+
+    def withdraw(self, rid: str, reservation: str, tickets: Collection[int], since: Mark) -> None:
+        """Take back what was to be done for the request `rid` since a mark; the rest stays."""
+        self.effects.withdraw(rid, reservation, tickets, since)
