@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Spec
 from kalends.broker.coordination.identity import Identity
+from kalends.broker.coordination.slot_search import SlotSearch
 from kalends.broker.coordination.transaction import Case
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.counts import Prospect
@@ -124,13 +125,18 @@ def hour_of(seed: int) -> int:
     return T0 + HOUR_S * (24 + seed)
 
 
-class PollingCoordinator(Coordinator):
+class PollingSearch(SlotSearch):
     """The real one, told how many sites to ask first (0: as it thinks)."""
 
     polled = 0
 
-    def _poll(self, case: Case, now: Moment, polled: int = 0) -> Poll:
-        return super()._poll(case, now, polled or self.polled)
+    def poll(self, case: Case, now: Moment, polled: int = 0) -> Poll:
+        return super().poll(case, now, polled or self.polled)
+
+
+class PollingCoordinator(Coordinator):
+    search_type = PollingSearch
+    search: PollingSearch
 
 
 def looks(
@@ -157,7 +163,9 @@ def _look_ms(world: PolledSites, needed: int, seed: int, odds: Odds, polled: int
     request = parse_request(
         text, duration="1h", not_before=start, not_after=start + HOUR_S, now_s=T0, zone="UTC"
     )
-    rid = coordinator.submit(USER, f"key-{seed}-{polled}", "digest", Spec(request, text), 1, _at(0))
+    rid = coordinator.calls.submit(
+        USER, f"key-{seed}-{polled}", "digest", Spec(request, text), 1, _at(0)
+    )
     flying: list[tuple[float, int, str, m.Message]] = []
     number = itertools.count()
     queries, now_ms, over_ms = 0, 0.0, -1.0
@@ -194,8 +202,8 @@ def _coordinator(world: PolledSites, odds: Odds, polled: int) -> PollingCoordina
         new_rid=lambda now: request_id(T0 * 1_000, next(world.ids)),
         jitter=lambda: 0.0,
     )
-    coordinator.odds = odds
-    coordinator.polled = polled
+    coordinator.search.odds = odds
+    coordinator.search.polled = polled
     return coordinator
 
 

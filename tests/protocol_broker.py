@@ -108,7 +108,9 @@ class Broker:
             text, duration="60s", at=wants[0].start, now_s=self.now.wall_s, zone="UTC"
         )
         spec = Spec(request, text, hold=hold_s > 0, hold_s=hold_s, wants=wants, patience=patience)
-        rid = self.coordinator.submit(user, key, digest, spec, ticket, self.now, replaces=replaces)
+        rid = self.coordinator.calls.submit(
+            user, key, digest, spec, ticket, self.now, replaces=replaces
+        )
         self.settle()
         return rid
 
@@ -127,24 +129,24 @@ class Broker:
             now_s=self.now.wall_s, zone="UTC",
         )  # fmt: skip
         spec = Spec(request, text, hold=hold_s > 0, hold_s=hold_s, patience=patience)
-        rid = self.coordinator.submit(ANN, key, "digest", spec, ticket, self.now)
+        rid = self.coordinator.calls.submit(ANN, key, "digest", spec, ticket, self.now)
         self.settle()
         return rid
 
     def lock(self, rid: str, ticket: int) -> None:
-        self.coordinator.lock(self.row(rid), ticket, self.now)
+        self.coordinator.calls.lock(self.row(rid), ticket, self.now)
         self.settle()
 
     def release(self, rid: str, ticket: int) -> None:
-        self.coordinator.release(self.row(rid), ticket, self.now)
+        self.coordinator.calls.release(self.row(rid), ticket, self.now)
         self.settle()
 
     def cancel(self, rid: str, ticket: int) -> None:
-        self.coordinator.cancel(self.row(rid), ticket, self.now)
+        self.coordinator.calls.cancel(self.row(rid), ticket, self.now)
         self.settle()
 
     def adopt(self, rid: str) -> None:
-        self.coordinator.adopt(self.row(rid), self.now)
+        self.coordinator.attempts.take_over(self.row(rid), self.now)
         self.settle()
 
     def receive(self, site: str, message: m.Message) -> None:

@@ -59,7 +59,9 @@ class ReclaimWorld:
         self.keys += 1
         spec = Spec(request, text, wants=fixed_wants(request) or ())
         key = f"key-number-{self.keys}"
-        rid = self.broker.coordinator.submit(ANN, key, "digest", spec, self.keys, self.broker.now)
+        rid = self.broker.coordinator.calls.submit(
+            ANN, key, "digest", spec, self.keys, self.broker.now
+        )
         self.broker.settle()
         self.deliver()
         assert self.standing(rid).state == "reserved", self.standing(rid)

@@ -217,7 +217,7 @@ class BrokerNode(Node):
         spec = Spec(request=request, wants=fixed_wants(request) or (), patience=patience)
         ticket = next(self._numbers)
         self._tickets[ticket] = reply
-        self.coordinator.submit(Principal(user), key, key, spec, ticket, self.moment)
+        self.coordinator.calls.submit(Principal(user), key, key, spec, ticket, self.moment)
         self._carry_out()
 
     def cancel(self, rid: str) -> None:
@@ -225,7 +225,7 @@ class BrokerNode(Node):
         if record is None:
             raise Unexpected(f"{self.name}: {rid} was reserved, and is not in the register")
         try:
-            self.coordinator.cancel(record, next(self._numbers), self.moment)
+            self.coordinator.calls.cancel(record, next(self._numbers), self.moment)
         except Unavailable:
             self.timeline.after(ASK_AGAIN_US, self.network.to_server, "back", "cancel", self,
                                 self.cancel, rid)  # fmt: skip

@@ -11,7 +11,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.agent_dispatch import AgentDispatch
+from kalends.broker.coordination.attempts import Attempts
 from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.decide_phase import DecidePhase
+from kalends.broker.coordination.outcome_inquiries import OutcomeInquiries
+from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.admission import Admission
@@ -106,25 +111,25 @@ def _travelling(name: str, world: type[World]) -> Mutation:
 # What model checking has shown to be fatal
 
 
-class InquiryAbortsWithoutRaising(Coordinator):
+class InquiryAbortsWithoutRaising(OutcomeInquiries):
     """An inquiry about an attempt that is still open is answered abort."""
 
-    def _answer_inquiry(self, ask: r.Ask, row: Any, now: Any) -> None:
+    def answer(self, ask: r.Ask, row: Any, now: Any) -> None:
         if row is not None and row.state == "open":
             answer = m.Outcome(rid=ask.rid, att=ask.att, outcome="abort")
             self._outbox.send(ask.reply_to, answer)
             return
-        super()._answer_inquiry(ask, row, now)
+        super().answer(ask, row, now)
 
 
-class HoldsCountAsVotes(Coordinator):
+class HoldsCountAsVotes(PreparePhase):
     """What is held is committed without asking for promises."""
 
-    def _prepare(self, case: Any, now: Any) -> None:
+    def prepare(self, case: Any, now: Any) -> None:
         case.enter("preparing")
         for part in case.parts.values():
             part.voted = True
-        self._commit(case, now)
+        self.commit(case, now)
 
 
 class ShortPromises(Claims):
@@ -164,10 +169,10 @@ class PromisesAreReleased(Participant):
     in_doubt_type = GivesPromisesBack
 
 
-class CommitForgottenAfterFirstDone(Coordinator):
+class CommitForgottenAfterFirstDone(DecidePhase):
     """The decision is finished as soon as one site has locked."""
 
-    def _all_done(self, case: Any) -> bool:
+    def all_done(self, case: Any) -> bool:
         return any(part.done for part in case.parts.values())
 
 
@@ -216,23 +221,23 @@ class PromiseNotStored(Participant):
     claims_type = PromisesInMemory
 
 
-class TakeoverAtTheSameAttempt(Coordinator):
+class TakeoverAtTheSameAttempt(Attempts):
     """A replica takes over without raising the attempt."""
 
-    def adopt(self, record: Any, now: Any) -> None:
-        self.notice(record)
-        if record.state != "open" or record.rid in self.cases:
-            super().adopt(record, now)
+    def take_over(self, record: Any, now: Any) -> None:
+        self._table.notice(record)
+        if record.state != "open" or record.rid in self._table.cases:
+            super().take_over(record, now)
         else:
-            self._begin_attempt(self._table.open(record, now), now)
+            self.begin(self._table.open(record, now), now)
 
 
-class RowsAreSkipped(Coordinator):
+class RowsAreSkipped(Attempts):
     """Of the rows that nobody works on, the heart passes over one in four."""
 
-    def adopt(self, record: Any, now: Any) -> None:
+    def take_over(self, record: Any, now: Any) -> None:
         if int(record.rid[-1], 16) % 4:
-            super().adopt(record, now)
+            super().take_over(record, now)
 
 
 class RefusesInMemory(InDoubtResolver):
@@ -340,12 +345,13 @@ class CancelNotStored(Participant):
     claims_type = CancelsInMemory
 
 
-class AbortNotDurable(Coordinator):
+class AbortNotDurable(PreparePhase):
     """Sites are told abort before the register has closed the attempt."""
 
-    def _close(self, case: Any, error: Any, kind: str, now: Any) -> None:
-        super()._close(case, error, kind, now)
-        self._abort_parts(case, case.record.att)
+    def close(self, case: Any, error: Any, kind: str, now: Any) -> None:
+        super().close(case, error, kind, now)
+        decide = DecidePhase(self._table, self._outbox, self._credentials, self._deadlines)
+        decide.abort(case, case.record.att)
 
 
 # Agents
@@ -393,13 +399,13 @@ class ChoicesAreNotChecked(Participant):
     agent_holds_type = HoldsUnchecked
 
 
-class SomeTermsWillDo(Coordinator):
+class SomeTermsWillDo(AgentDispatch):
     """A start that serves the first term is taken for the whole request."""
 
-    def _toured(self, case: Any, now: Any) -> None:
+    def toured(self, case: Any, now: Any) -> None:
         if case.tour is not None:
             case.tour.needs = case.tour.needs[:1]
-        super()._toured(case, now)
+        super().toured(case, now)
 
 
 MUTATIONS: Final = (

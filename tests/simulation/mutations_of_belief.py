@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.hearing import Hearing
+from kalends.broker.coordination.outcome_inquiries import OutcomeInquiries
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.resource_servers.participation.in_doubt import InDoubtResolver
@@ -24,13 +24,13 @@ class HearsAnything(Hearing):
         return message
 
 
-class TellsWhoeverAsks(Coordinator):
+class TellsWhoeverAsks(OutcomeInquiries):
     """Every site that knows the id of a commit is told all of it."""
 
-    def _answer_inquiry(self, ask: Any, row: Any, now: Any) -> None:
+    def answer(self, ask: Any, row: Any, now: Any) -> None:
         if row is not None:
             ask = msgspec.structs.replace(ask, site=next(iter(row.chosen), ask.site))
-        super()._answer_inquiry(ask, row, now)
+        super().answer(ask, row, now)
 
 
 class AsksForNoSecret(Ownership):

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.outcome_inquiries import OutcomeInquiries
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.participant import Participant
@@ -66,11 +66,11 @@ class NobodyAsksWhetherDone(Participant):
     retention_type = NeverAsks
 
 
-class NeverSaysDone(Coordinator):
+class NeverSaysDone(OutcomeInquiries):
     """Whoever asks is told of a commit, but not that all sites have locked it."""
 
-    def _answer_inquiry(self, ask: Any, row: Any, now: Any) -> None:
-        super()._answer_inquiry(ask, row, now)
+    def answer(self, ask: Any, row: Any, now: Any) -> None:
+        super().answer(ask, row, now)
         sends = self._outbox.effects.sends
         for number, send in enumerate(sends):
             if isinstance(send.message, m.Outcome):

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.negotiation import Negotiation
 from kalends.broker.replica import CLOCK_AHEAD
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.claim_handler import ClaimHandler
@@ -29,8 +29,8 @@ class NoRecall(Participant):
     wound_wait_type = RecallsNobody
 
 
-class NobodyAnswersRecalls(Coordinator):
-    def _recalled(self, site: str, rid: str, att: int, left_ms: int, now: Any) -> None:
+class NobodyAnswersRecalls(Negotiation):
+    def give_back(self, site: str, rid: str, att: int, left_ms: int, now: Any) -> None:
         pass
 
 

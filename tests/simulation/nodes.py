@@ -561,8 +561,8 @@ class BrokerNode(Node):
             assert call.spec is not None
             known = register.by_key(connection, call.user, call.key)
             if known is not None:
-                coordinator.notice(known)
-                if coordinator.join(known.rid, ticket):
+                coordinator.table.notice(known)
+                if coordinator.calls.join(known.rid, ticket):
                     return None
                 return self.world.view_of(known)
             replaced = None
@@ -570,7 +570,7 @@ class BrokerNode(Node):
                 replaced = register.read(connection, call.replaces)
                 if replaced is None or replaced.state != "commit":
                     return self.world.not_changeable(replaced)
-            coordinator.submit(
+            coordinator.calls.submit(
                 Principal(call.user, call.groups), call.key, call.key, call.spec, ticket, now,
                 replaces=replaced,
             )  # fmt: skip
@@ -579,11 +579,11 @@ class BrokerNode(Node):
         if record is None or call.kind == "show":
             return self.world.view_of(record)
         if call.kind == "lock":
-            coordinator.lock(record, ticket, now)
+            coordinator.calls.lock(record, ticket, now)
         elif call.kind == "release":
-            coordinator.release(record, ticket, now)
+            coordinator.calls.release(record, ticket, now)
         else:
-            coordinator.cancel(record, ticket, now)
+            coordinator.calls.cancel(record, ticket, now)
         return None
 
     def _answer(self, call: Call, answer: Any) -> None:
@@ -604,7 +604,7 @@ class BrokerNode(Node):
         for record in self._left_behind(now) if certain else ():
             assert isinstance(record, r.Record)
             self.kernel.note(f"{self.name} adopts {record.rid[-6:]} of {record.owner}")
-            self.coordinator.adopt(record, now)
+            self.coordinator.attempts.take_over(record, now)
         self.reconciling.beat()
         self._carry_out()
         self.later(HEARTBEAT_MS, self._beat)

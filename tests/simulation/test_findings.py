@@ -48,7 +48,7 @@ def broker() -> Coordinator:
 
 def test_nobody_is_told_of_a_hold_that_is_not_written_down_yet() -> None:
     coordinator = broker()
-    rid = coordinator.submit(Principal("ann"), "key-1234", "digest", HOLD, 1, NOW)
+    rid = coordinator.calls.submit(Principal("ann"), "key-1234", "digest", HOLD, 1, NOW)
     (begin,) = coordinator.take_effects().operations
     held = (m.HeldSlot(0, 1 << 40),)
     visited = m.Visited(rid=rid, att=1, epoch=1, vote="none", held=held)
@@ -56,7 +56,7 @@ def test_nobody_is_told_of_a_hold_that_is_not_written_down_yet() -> None:
     (note,) = coordinator.take_effects().operations
     assert isinstance(note, r.Note)
 
-    assert coordinator.join(rid, 2)
+    assert coordinator.calls.join(rid, 2)
     assert coordinator.take_effects().answers == []
 
     coordinator.registered(r.Registered(begin, True), NOW)
@@ -64,5 +64,5 @@ def test_nobody_is_told_of_a_hold_that_is_not_written_down_yet() -> None:
     answers = coordinator.take_effects().answers
     assert [(answer.ticket, answer.view.state) for answer in answers] == [(1, "held"), (2, "held")]
 
-    assert coordinator.join(rid, 3)
+    assert coordinator.calls.join(rid, 3)
     assert [answer.ticket for answer in coordinator.take_effects().answers] == [3]

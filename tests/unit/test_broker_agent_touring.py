@@ -68,7 +68,7 @@ def test_every_visit_is_one_that_a_site_takes(broker: AgentBroker) -> None:
     text = " + ".join(f"here/one @+{number + 100}h for 1m" for number in range(32))
     request = asked(text, 200 * 3_600)
     spec = Spec(request, text * 10, agent="mine", script=SCRIPT)
-    broker.coordinator.submit(ANN, "the-key-of-it", "digest", spec, 1, broker.now)
+    broker.coordinator.calls.submit(ANN, "the-key-of-it", "digest", spec, 1, broker.now)
     broker.settle()
     (dispatch,) = broker.dispatches().values()
     frame = m.FrameToSite(2, "npaci-1", 1, [dispatch])
@@ -78,7 +78,7 @@ def test_every_visit_is_one_that_a_site_takes(broker: AgentBroker) -> None:
 
 def test_where_the_slots_are_given_the_agent_stays_at_home(broker: AgentBroker) -> None:
     spec = Spec(asked("here/one + there/one"), wants=WANTS, agent="mine", script=SCRIPT)
-    rid = broker.coordinator.submit(ANN, "the-key-of-it", "digest", spec, 1, broker.now)
+    rid = broker.coordinator.calls.submit(ANN, "the-key-of-it", "digest", spec, 1, broker.now)
     broker.settle()
     assert {type(each).__name__ for _, each in broker.sent()} == {"Visit"}
     broker.visited(rid)
@@ -656,7 +656,7 @@ def test_what_is_left_is_bounded(broker: AgentBroker) -> None:
 
 def tell(broker: AgentBroker, rid: str, message: str, key: str = "tell-key-1") -> bool:
     row = broker.row(rid)
-    told = broker.coordinator.tell_agent(row, key, "digest", message, None, "", broker.now)
+    told = broker.coordinator.calls.tell_agent(row, key, "digest", message, None, "", broker.now)
     broker.settle()
     return told
 
@@ -686,7 +686,7 @@ def test_another_agent_goes_on_from_the_next_round(broker: AgentBroker) -> None:
     rid = broker.send_agent()
     row = broker.row(rid)
     spec = row.spec.__class__(row.spec.request, row.spec.text, agent="other", script=OTHER_SCRIPT)
-    assert broker.coordinator.tell_agent(
+    assert broker.coordinator.calls.tell_agent(
         row, "tell-key-1", "digest", "", spec, OTHER_SOURCE, broker.now
     )
     broker.settle()
@@ -728,7 +728,7 @@ def test_a_word_to_the_agent_does_not_tell_of_a_hold_before_it_is_written(
 
 def test_a_draining_broker_finishes_its_rounds(broker: AgentBroker) -> None:
     rid = broker.send_agent()
-    broker.coordinator.draining = True
+    broker.coordinator.calls.draining = True
     broker.report(rid, says("here", held("here/one", 0)))
     broker.report(rid, says("there", held("there/one", 0, term=1)))
     broker.voted(rid)

@@ -9,10 +9,7 @@ import pytest
 from tests.protocol_broker import WANTS, Broker
 
 from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.coordinator import Coordinator
-from kalends.broker.coordination.decide_phase import ASIDE_MAX
-from kalends.broker.coordination.effects import Send
-from kalends.broker.coordination.fault_containment import asked, contained
+from kalends.broker.coordination.fault_containment import ASIDE_MAX
 from kalends.broker.coordination.transaction import Case
 from kalends.contract import messages as m
 from kalends.core.errors import Conflict, Unavailable
@@ -31,29 +28,30 @@ class Fragile(Broker):
         self.unknown: list[int] = []
         super().__init__(**options)
         coordinator = self.coordinator
-        for name in ("_visited", "_tick", "_resend_to", "_committed"):
-            self.break_in(coordinator, name)
+        for part, name in (
+            (coordinator.negotiation, "visited"),
+            (coordinator.timeouts, "_tick"),
+            (coordinator.timeouts, "resend"),
+            (coordinator.results, "_committed"),
+        ):
+            self.break_in(part, name)
 
-    def break_in(self, coordinator: Coordinator, name: str) -> None:
+    def break_in(self, part: object, name: str) -> None:
         """Half of the step happens: something is asked of the register, and something is sent."""
-        whole = getattr(coordinator, name)
+        whole, outbox = getattr(part, name), self.coordinator.outbox
 
         def broken(*args: Any) -> None:
             about = args[0] if isinstance(args[0], Case) else args[1]
             if about.rid == self.poisoned:
-                coordinator.outbox.effects.operations.append(
-                    r.Finish(rid=about.rid, state="commit", case=0)
-                )
-                coordinator.outbox.effects.sends.append(
-                    Send("here", m.Forget(rid=about.rid, att=1))
-                )
+                outbox.write(r.Finish(rid=about.rid, state="commit", case=0))
+                outbox.send("here", m.Forget(rid=about.rid, att=1))
                 raise Fault(name)
             whole(*args)
 
-        setattr(coordinator, name, broken)
+        setattr(part, name, broken)
 
     def contained(self, step: Callable[[], object], *, goes_on: bool = False) -> None:
-        contained(self.coordinator, step, goes_on=goes_on)
+        self.coordinator.containment.contained(step, goes_on=goes_on)
         effects = self.coordinator.outbox.effects
         self.unknown += effects.unknown
         self.settle()
@@ -63,7 +61,7 @@ class Fragile(Broker):
 
     def unattended(self) -> list[register.Row]:
         """What the heart would take up now."""
-        me, attended = self.coordinator.identity.owner, self.coordinator.attended()
+        me, attended = self.coordinator.identity.owner, self.coordinator.containment.attended()
         return register.unattended(self.register, me, attended, 10)
 
     def passes(self, ms: int) -> None:
@@ -130,7 +128,7 @@ def test_what_was_set_aside_goes_on_from_what_the_register_says() -> None:
 def test_a_key_that_was_set_aside_is_free_for_the_same_request_again() -> None:
     broker, bad, _ = two()
     broker.hears("here", yes(bad))
-    assert broker.coordinator.working_on("ann", "the-bad-one") is None
+    assert broker.coordinator.table.working_on("ann", "the-bad-one") is None
 
 
 def test_a_commit_that_breaks_after_it_is_durable_is_a_commit() -> None:
@@ -168,15 +166,17 @@ def test_a_refusal_of_a_call_sets_nothing_aside_and_a_fault_does() -> None:
     broker, bad, good = two()
     row = broker.row(good)
     with pytest.raises(Conflict):
-        asked(broker.coordinator, lambda coordinator: coordinator.cancel(row, 3, broker.now))
+        broker.coordinator.containment.asked(
+            lambda: broker.coordinator.calls.cancel(row, 3, broker.now)
+        )
     assert good in broker.coordinator.cases
 
-    def breaks(coordinator: Coordinator) -> None:
-        coordinator.release(broker.row(bad), 4, broker.now)
+    def breaks() -> None:
+        broker.coordinator.calls.release(broker.row(bad), 4, broker.now)
         raise Fault
 
     with pytest.raises(Fault):
-        asked(broker.coordinator, breaks)
+        broker.coordinator.containment.asked(breaks)
     assert broker.row(bad).state == "open"
 
 
@@ -187,7 +187,7 @@ def test_a_fault_that_is_nobodys_is_not_contained() -> None:
         raise Fault
 
     with pytest.raises(Fault):
-        contained(broker.coordinator, breaks)
+        broker.coordinator.containment.contained(breaks)
 
 
 def test_what_is_unreadable_says_nothing_of_the_outcome() -> None:

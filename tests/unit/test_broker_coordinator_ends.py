@@ -47,7 +47,7 @@ class Rig:
             jitter=lambda: 0.0,
         )
         infos = tuple(ResourceInfo(name=f"sdsc/r{number}") for number in range(resources))
-        self.coordinator.site_up(m.Hello(site="sdsc", epoch=1, resources=infos), NOW)
+        self.coordinator.site_up("sdsc", m.Hello(site="sdsc", epoch=1, resources=infos), NOW)
         self.written: list[r.Operation] = []
         self.waiting: list[r.Operation] = []
         self.sent: list[m.Message] = []
@@ -79,7 +79,7 @@ class Rig:
             not_after=START + 3_600,
         )
         spec = Spec(request=request, wants=fixed_wants(request) or (), hold=hold, hold_s=900)
-        return self.coordinator.submit(ANNA, key, "d", spec, 1, NOW)
+        return self.coordinator.calls.submit(ANNA, key, "d", spec, 1, NOW)
 
     def visited(self, rid: str, vote: str) -> None:
         visited = m.Visited(
@@ -108,7 +108,7 @@ def test_who_loses_the_key_to_another_replica_is_answered_by_its_request_and_for
     rig.write()
     assert rig.answers[1].id == theirs.rid
     assert rid not in rig.coordinator.cases
-    assert rig.coordinator.working_on("anna", "first-key") is None
+    assert rig.coordinator.table.working_on("anna", "first-key") is None
     for number in range(300):
         rig.submit(key=f"lost-key-{number}")
         rig.coordinator.registered(r.Registered(rig.take().operations[0], False, theirs), NOW)
@@ -137,7 +137,7 @@ def test_a_cancel_that_meets_the_last_confirmation_is_carried_out() -> None:
     rig.write()
     rig.done(rid, "commit")
     rig.take()
-    rig.coordinator.cancel(rig.row(rid), 2, NOW)
+    rig.coordinator.calls.cancel(rig.row(rid), 2, NOW)
     rig.write()
     assert [type(op).__name__ for op in rig.written[-2:]] == ["Finish", "Cancel"]
     assert isinstance(rig.sent[-1], m.Cancel)
@@ -157,12 +157,12 @@ def test_a_release_that_comes_after_the_lock_does_not_keep_a_reservation_from_be
     rig.visited(rid, "none")
     rig.write()
     assert rig.answers[1].state == "held"
-    rig.coordinator.lock(rig.row(rid), 2, NOW)
-    rig.coordinator.release(rig.row(rid), 3, NOW)
+    rig.coordinator.calls.lock(rig.row(rid), 2, NOW)
+    rig.coordinator.calls.release(rig.row(rid), 3, NOW)
     rig.coordinator.receive("sdsc", m.Voted(rid=rid, att=1, epoch=1, vote="yes"), NOW)
     rig.write()
     assert (rig.answers[2].state, rig.answers[3].state) == ("reserved", "reserved")
-    rig.coordinator.cancel(rig.row(rid), 4, NOW)
+    rig.coordinator.calls.cancel(rig.row(rid), 4, NOW)
     rig.done(rid, "commit")
     rig.write()
     rig.done(rid, "cancel")
@@ -210,7 +210,7 @@ def test_a_look_at_more_resources_than_fit_into_a_query_takes_several() -> None:
     request = Request(
         alternatives=parse_alternatives("{site=sdsc}"), duration_s=3_600, not_before=START
     )
-    rig.coordinator.submit(ANNA, "first-key", "d", Spec(request=request), 1, NOW)
+    rig.coordinator.calls.submit(ANNA, "first-key", "d", Spec(request=request), 1, NOW)
     rig.take()
     queries = [message for message in rig.sent if isinstance(message, m.Query)]
     assert [len(query.wants) for query in queries] == [limits.CLAIMS_MAX, 1]
@@ -221,7 +221,7 @@ def test_a_site_is_believed_about_its_own_resources_only() -> None:
     request = Request(
         alternatives=parse_alternatives("{site=sdsc}"), duration_s=3_600, not_before=START
     )
-    rid = rig.coordinator.submit(ANNA, "first-key", "d", Spec(request=request), 1, NOW)
+    rid = rig.coordinator.calls.submit(ANNA, "first-key", "d", Spec(request=request), 1, NOW)
     rig.take()
     (query,) = (message for message in rig.sent if isinstance(message, m.Query))
     free = m.FreeSteps(resource="sdsc/r0", until=START + 7_200, steps=((START, START + 7_200, 1),))

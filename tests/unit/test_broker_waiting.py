@@ -10,11 +10,11 @@ import pytest
 from tests.protocol_broker import SITES, START, WANTS, Broker, hello
 from tests.protocol_support import T0
 
-from kalends.broker.coordination.coordinator import CLOCK_BELIEVED_MS, RESEND_EVERY_MS_MAX
 from kalends.broker.coordination.decision_record import Spec
 from kalends.broker.coordination.effects import Send
 from kalends.broker.coordination.negotiation import VOTE_MS_MAX
 from kalends.broker.coordination.slot_search import LOOK_MS_MAX
+from kalends.broker.coordination.timeouts import CLOCK_BELIEVED_MS, RESEND_EVERY_MS_MAX
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX
 from kalends.contract import messages as m
 from kalends.contract.calls import Patience
@@ -183,7 +183,7 @@ def test_a_line_that_is_full_is_the_end() -> None:
 def test_what_it_waits_for_is_shown_and_written_down() -> None:
     broker = Broker()
     rid = in_line(broker)
-    waiting = broker.coordinator.waiting_of(rid, broker.now)
+    waiting = broker.coordinator.negotiation.waiting_of(rid, broker.now)
     assert waiting is not None
     assert (waiting.ahead, waiting.awaited, waiting.earliest) == (3, ("there/one",), START)
     assert (waiting.since, waiting.until) == (T0 + 1, T0 + 1 + REQUEST_MS_MAX // 1_000)
@@ -196,8 +196,8 @@ def test_what_it_waits_for_is_shown_and_written_down() -> None:
 def test_who_does_not_wait_shows_nothing_of_the_kind() -> None:
     broker = Broker()
     rid = broker.submit()
-    assert broker.coordinator.waiting_of(rid, broker.now) is None
-    assert broker.coordinator.waiting_of("unknown", broker.now) is None
+    assert broker.coordinator.negotiation.waiting_of(rid, broker.now) is None
+    assert broker.coordinator.negotiation.waiting_of("unknown", broker.now) is None
 
 
 def test_a_grant_completes_what_is_held() -> None:
@@ -399,7 +399,7 @@ def test_who_considers_a_hold_is_told_of_a_recall_once() -> None:
     for left_ms in (60_000, 50_000):
         broker.receive("here", m.Recall(rid=rid, att=1, left_ms=left_ms))
     assert not broker.sent()
-    view = broker.coordinator.view(broker.case(rid))
+    view = broker.coordinator.table.view(broker.case(rid))
     assert (view.state, view.recalled_until) == ("held", T0 + 61)
     assert broker.row(rid).recalled_until == T0 + 61
     assert [event.kind for event in broker.row(rid).trail] == ["held", "recalled"]
@@ -427,7 +427,7 @@ def test_a_recalled_hold_that_is_lost_is_waited_for_until_it_would_have_run_out(
     held_by_another = msgspec.structs.replace(HELD, where="here/one")
     broker.receive("here", no(rid, held_by_another, att=2, ahead=0))
     broker.receive("there", yes(rid, 22, att=2))
-    assert broker.coordinator.view(broker.case(rid)).recalled_until == 0
+    assert broker.coordinator.table.view(broker.case(rid)).recalled_until == 0
     broker.receive("here", grant(rid, 12))
     assert broker.case(rid).phase == "held"
 
@@ -569,7 +569,7 @@ def test_the_place_is_asked_for_again_and_how_many_are_ahead_is_shown() -> None:
     assert {kind for _, kind in broker.kinds()} == {"Await"}
     broker.receive("here", awaited(rid, "here", ahead=2))
     broker.receive("there", awaited(rid, "there", ahead=5))
-    waiting = broker.coordinator.waiting_of(rid, broker.now)
+    waiting = broker.coordinator.negotiation.waiting_of(rid, broker.now)
     assert waiting is not None
     assert (waiting.ahead, waiting.listed) == (5, True)
 
@@ -673,7 +673,7 @@ def waits_for_an_hour(broker: Broker) -> str:
     )
     spec = Spec(request, BOTH, patience="taken", give_up_at=T0 + 3_600)
     user = Principal("ann")
-    rid = broker.coordinator.submit(user, "key-of-it-all", "digest", spec, 1, broker.now)
+    rid = broker.coordinator.calls.submit(user, "key-of-it-all", "digest", spec, 1, broker.now)
     broker.settle()
     show(broker, {"here": ALL_DAY, "there": ()})
     return rid

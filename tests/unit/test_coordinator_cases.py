@@ -114,8 +114,8 @@ def test_an_answer_of_another_attempt_or_site_is_nothing() -> None:
     assert not broker.row(rid).done
     broker.receive("here", m.Done(rid=rid, att=1, of="commit"))
     broker.receive("here", m.Done(rid=rid, att=1, of="commit"))
-    assert broker.coordinator.view(broker.case(rid)).claims[0].confirmed
-    assert not broker.coordinator.view(broker.case(rid)).claims[1].confirmed
+    assert broker.coordinator.table.view(broker.case(rid)).claims[0].confirmed
+    assert not broker.coordinator.table.view(broker.case(rid)).claims[1].confirmed
 
 
 def test_a_site_that_is_silent_is_asked_again_and_given_up() -> None:
@@ -478,11 +478,11 @@ def test_the_same_key_joins_and_another_body_under_it_is_refused() -> None:
         broker.submit(3, digest="another")
     broker.visited(rid)
     assert broker.answers[1] == broker.answers[2]
-    assert broker.coordinator.join(rid, 4)
+    assert broker.coordinator.calls.join(rid, 4)
     broker.settle()
     assert broker.answers[4].state == "reserved"
     broker.done(rid)
-    assert not broker.coordinator.join(rid, 5)
+    assert not broker.coordinator.calls.join(rid, 5)
 
 
 def test_open_requests_of_a_user_are_limited_and_a_draining_broker_takes_none() -> None:
@@ -494,7 +494,7 @@ def test_open_requests_of_a_user_are_limited_and_a_draining_broker_takes_none() 
     broker.visited(rid)
     broker.done(rid)
     broker.submit(4, key="a-third-key")
-    broker.coordinator.draining = True
+    broker.coordinator.calls.draining = True
     with pytest.raises(Unavailable):
         broker.submit(5, key="a-fourth-key")
 
@@ -792,7 +792,7 @@ def test_a_cancel_while_the_end_of_telling_is_written_is_carried_out() -> None:
     broker.visited(rid)
     broker.write()
     broker.done(rid)
-    broker.coordinator.cancel(broker.row(rid), 2, broker.now)
+    broker.coordinator.calls.cancel(broker.row(rid), 2, broker.now)
     broker.settle()
     broker.sent()
     broker.write()
@@ -813,8 +813,8 @@ def test_who_cancels_or_asks_again_while_the_end_of_the_cancel_is_written_is_ans
     broker.cancel(rid, 2)
     broker.at_once = False
     broker.done(rid, "cancel")
-    broker.coordinator.cancel(broker.row(rid), 3, broker.now)
-    assert broker.coordinator.join(rid, 4)
+    broker.coordinator.calls.cancel(broker.row(rid), 3, broker.now)
+    assert broker.coordinator.calls.join(rid, 4)
     broker.settle()
     broker.write()
     assert {broker.answers[ticket].state for ticket in (2, 3, 4)} == {"cancelled"}
@@ -834,7 +834,7 @@ def test_a_cancel_of_what_another_replica_has_cancelled_goes_along() -> None:
     rid = one.reserve()
     record = two.row(rid)
     one.cancel(rid, 2)
-    two.coordinator.cancel(record, 3, two.now)
+    two.coordinator.calls.cancel(record, 3, two.now)
     two.settle()
     two.done(rid, "cancel")
     assert two.answers[3].state == "cancelled"
@@ -895,7 +895,7 @@ def test_a_cancel_of_what_was_changed_meanwhile_says_so() -> None:
     record = two.row(old)
     new = one.submit(2, key="another-key", replaces=one.row(old))
     one.visited(new)
-    two.coordinator.cancel(record, 3, two.now)
+    two.coordinator.calls.cancel(record, 3, two.now)
     two.settle()
     assert two.answers[3].state == "replaced"
     assert not two.coordinator.cases
@@ -1006,7 +1006,7 @@ def test_a_cancel_before_the_answer_to_the_commit_is_asked_to_come_again() -> No
     record = broker.row(rid)
     record.state = "commit"
     with pytest.raises(Unavailable):
-        broker.coordinator.cancel(record, 2, broker.now)
+        broker.coordinator.calls.cancel(record, 2, broker.now)
     broker.write()
     assert broker.answers[1].state == "reserved"
 

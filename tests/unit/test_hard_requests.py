@@ -45,7 +45,9 @@ def test_a_request_that_cannot_be_planned_fails_with_the_reason_and_the_broker_g
     request = parse_request(
         text, duration="1s", not_before=START, not_after=START + 80 * DAY, now_s=T0, zone="UTC"
     )
-    broker.coordinator.submit(ANN, "the-key-of-it", "digest", Spec(request, text), 1, broker.now)
+    broker.coordinator.calls.submit(
+        ANN, "the-key-of-it", "digest", Spec(request, text), 1, broker.now
+    )
     broker.settle()
     while asked := [(to, each) for to, each in broker.sent() if isinstance(each, m.Query)]:
         for site, query in asked:

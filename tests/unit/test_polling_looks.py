@@ -35,7 +35,7 @@ class Poller(Broker):
 
     def book(self, text: str, *, window_s: int = 60, key: str = "the-key-of-it") -> str:
         request = wanted(text, window_s=window_s)
-        rid = self.coordinator.submit(ANN, key, "digest", Spec(request, text), 1, self.now)
+        rid = self.coordinator.calls.submit(ANN, key, "digest", Spec(request, text), 1, self.now)
         self.settle()
         return rid
 
@@ -208,8 +208,8 @@ def test_few_sites_are_all_asked_and_of_more_only_one_where_all_are_quick_and_fr
 ) -> None:
     for _ in range(60):
         for site in MACHINES[:9]:
-            poller.coordinator.odds.note(site, START, False)
-            poller.coordinator.odds.note_delay(site, 1.0)
+            poller.coordinator.search.odds.note(site, START, False)
+            poller.coordinator.search.odds.note_delay(site, 1.0)
     poller.book("1 of {kind=sgi, site in (m01, m02, m03, m04)}")
     assert poller.asked() == ["m01", "m02", "m03", "m04"]
     poller.book("1 of {kind=sgi, site in (m01, m02, m03, m04, m05)}", key="another-key")
@@ -239,7 +239,7 @@ def test_where_a_resource_may_be_preferred_all_are_asked(poller: Poller) -> None
 def test_answers_teach_who_is_busy_and_who_is_slow(poller: Poller) -> None:
     poller.book(THREE)
     first = poller.asked()
-    odds = poller.coordinator.odds
+    odds = poller.coordinator.search.odds
     poller.ms += 700
     for site in first[:2]:
         poller.says(site, free=False)
@@ -252,7 +252,7 @@ def test_answers_teach_who_is_busy_and_who_is_slow(poller: Poller) -> None:
         odds.note_delay("m29", 10.0)
         odds.note("m29", START, False)
     again = Poller()
-    again.coordinator.odds = odds
+    again.coordinator.search.odds = odds
     again.book(THREE)
     asked = again.asked()
     assert "m29" in asked

@@ -16,8 +16,8 @@ def test_a_late_answer_to_what_was_asked_before_a_take_over_ends_nothing_that_be
     assert [type(op).__name__ for op in blue.waiting] == ["Note"]
     red = Broker(store, name="r")
     red.adopt(rid)
-    blue.coordinator.notice(blue.row(rid))
-    blue.coordinator.adopt(blue.row(rid), blue.now)
+    blue.coordinator.table.notice(blue.row(rid))
+    blue.coordinator.attempts.take_over(blue.row(rid), blue.now)
     blue.settle()
     assert [type(op).__name__ for op in blue.waiting] == ["Note", "Raise"]
     blue.write()
@@ -54,7 +54,7 @@ def test_a_cancel_on_its_way_is_told_to_the_sites_though_another_replica_has_tol
     red.adopt(rid)
     red.done(rid)
     assert red.row(rid).done
-    blue.coordinator.cancel(blue.row(rid), 2, blue.now)
+    blue.coordinator.calls.cancel(blue.row(rid), 2, blue.now)
     blue.settle()
     assert [type(op).__name__ for op in blue.waiting] == ["Read", "Cancel"]
     blue.sent()

@@ -60,7 +60,7 @@ class AgentBroker(Broker):
         spec = Spec(
             asked(text, window_s), text, hold=hold_s > 0, hold_s=hold_s, agent="mine", script=script
         )
-        rid = self.coordinator.submit(ANN, key, "digest", spec, ticket, self.now)
+        rid = self.coordinator.calls.submit(ANN, key, "digest", spec, ticket, self.now)
         self.settle()
         return rid
 

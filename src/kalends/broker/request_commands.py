@@ -16,7 +16,7 @@ from msgspec import structs
 
 from kalends.broker.changes import changed_request, changed_wants
 from kalends.broker.coordination.decision_record import Record, Spec
-from kalends.broker.coordination.register_results import key_reused
+from kalends.broker.coordination.refusal_errors import key_reused
 from kalends.broker.planning.planner import executable, fixed_wants
 from kalends.broker.priorities import Grant, granted_priority
 from kalends.broker.request_queries import Records
@@ -123,7 +123,7 @@ class Booking:
                 remedy="hold or book it again",
                 request_id=record.reservation,
             )
-        return await self._finished(record, body, self._service.coordinator.lock)
+        return await self._finished(record, body, self._service.coordinator.calls.lock)
 
     async def release(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
         record = self._records.of(caller, body.id)
@@ -133,7 +133,7 @@ class Booking:
                 remedy="cancel it to give it back",
                 request_id=record.reservation,
             )
-        return await self._finished(record, body, self._service.coordinator.release)
+        return await self._finished(record, body, self._service.coordinator.calls.release)
 
     async def cancel(self, caller: Caller, body: calls.Finish) -> calls.RequestView:
         """Answers once every site has freed its slots, or when the time to wait is over.
@@ -142,11 +142,11 @@ class Booking:
         """
         record = self._records.of(caller, body.id)
         if record.state == "open":
-            view = await self._finished(record, body, self._service.coordinator.release)
+            view = await self._finished(record, body, self._service.coordinator.calls.release)
             if view.state != "reserved":
                 return view
             record = self._records.of(caller, body.id)
-        return await self._finished(record, body, self._service.coordinator.cancel)
+        return await self._finished(record, body, self._service.coordinator.calls.cancel)
 
     async def _decided(
         self,
@@ -180,7 +180,7 @@ class Booking:
             return await self._elsewhere(known, max(began_s + wait_ms / 1000 - loop.time(), 0))
         with service.tickets.new() as ticket:
             service.asked(
-                lambda coordinator: coordinator.submit(
+                lambda coordinator: coordinator.calls.submit(
                     caller.principal, key, digest, spec, ticket.number, moment(), replaces=replaces
                 )
             )
@@ -199,14 +199,14 @@ class Booking:
         """What was asked with `key` already, whoever works on it; raises `KeyReused`."""
         service = self._service
         known = service.store.read(register.by_key, user, key)
-        if known is None and service.coordinator.working_on(user, key) is not None:
+        if known is None and service.coordinator.table.working_on(user, key) is not None:
             await service.settle()
             known = service.store.read(register.by_key, user, key)
         if known is None:
             return None
         if known.digest != digest:
             raise key_reused(key)
-        service.coordinator.notice(known)
+        service.coordinator.table.notice(known)
         return known
 
     async def _elsewhere(self, record: Record, wait_s: float) -> calls.RequestView:
@@ -214,7 +214,7 @@ class Booking:
         service = self._service
         if record.public_state == "open" and wait_s > 0:
             with service.tickets.new() as ticket:
-                joined = service.coordinator.join(record.rid, ticket.number)
+                joined = service.coordinator.calls.join(record.rid, ticket.number)
                 if joined:
                     service.stir()
                     view = await ticket.answer(wait_s)

@@ -66,7 +66,7 @@ class Records:
         view = view_of(record, confirmed=confirmed, changing=changing)
         if case is None or record.state != "open":
             return view
-        waiting = self._service.coordinator.waiting_of(record.rid, moment())
+        waiting = self._service.coordinator.negotiation.waiting_of(record.rid, moment())
         return structs.replace(view, waiting=waiting)
 
     def show(self, caller: Caller, body: calls.ById) -> calls.RequestView:

@@ -145,7 +145,7 @@ def _handlers(
     instructing = Instructing(service, records, scripts)
 
     def polls(request: Request, hidden: Collection[str]) -> tuple[calls.PollView, ...]:
-        odds = service.coordinator.odds
+        odds = service.coordinator.search.odds
         return poll_views(request, service.directory, odds, clock.wall_s(), hidden=hidden)
 
     finding = Finding(service.directory, service.asking, clock, polls)

@@ -4,8 +4,8 @@ Effects leave in turns: what calls, sites and the register have caused in one tu
 goes out together, operations to the group commit and messages to the sites' links. The coordinator
 itself sends what must wait for an operation only when it is told the operation's result.
 
-What goes wrong with one request ends with it (`containing`), and a row that cannot be read is left where
-it is. When the store fails, nobody knows which of the last operations were stored, and so the
+What goes wrong with one request ends with it (`fault_containment`), and a row that cannot be read is left
+where it is. When the store fails, nobody knows which of the last operations were stored, and so the
 coordinator's memory is worth nothing: it is dropped with everything that waited, and a new one begins
 from the store, as after a restart.
 """
@@ -31,7 +31,6 @@ from kalends.broker.coordination.decision_record import (
     Registered,
     Unreadable,
 )
-from kalends.broker.coordination.fault_containment import asked, contained
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.transaction import Case
 from kalends.broker.event_ring import EventRing
@@ -191,7 +190,7 @@ class BrokerService:
     async def stop(self, wait_s: float) -> None:
         """Finish what is open within `wait_s`, give the lease back, and close the store."""
         if self._life is not None:
-            self._life.coordinator.draining = True
+            self._life.coordinator.calls.draining = True
             await self._wait_until_quiet(wait_s)
         self._stopping = True
         if self._store_timer is not None:
@@ -253,7 +252,7 @@ class BrokerService:
             ),
             certain=lambda: recognition.is_certain(moment().monotonic_ms),
         )
-        coordinator.draining = self.draining
+        coordinator.calls.draining = self.draining
         self._life = Life(name, store, coordinator, recognition)
         self.failure = ""
         self._took_over = False
@@ -310,7 +309,7 @@ class BrokerService:
                 return
             alive = self.leases.all_alive()
             orphans = life.store.read(register.orphans, (owner, *alive), ORPHANS_MAX)
-            attended = life.coordinator.attended() | self._told_unreadable
+            attended = life.coordinator.containment.attended() | self._told_unreadable
             orphans += life.store.read(register.unattended, owner, attended, ORPHANS_MAX)
         except Unavailable as error:
             self._fail(error)
@@ -338,7 +337,7 @@ class BrokerService:
     def _adopt(self, record: Record) -> None:
         if self._life is not None:
             coordinator = self._life.coordinator
-            self.step(lambda: coordinator.adopt(record, moment()))
+            self.step(lambda: coordinator.attempts.take_over(record, moment()))
 
     def _tell_unreadable(self, rows: Iterable[Unreadable]) -> None:
         """Say once of each row that cannot be read that nobody works on it."""
@@ -426,7 +425,7 @@ class BrokerService:
 
     def drain(self, on: bool) -> None:
         """Take no new requests, or take them again; until the next start."""
-        self.coordinator.draining = self.draining = on
+        self.coordinator.calls.draining = self.draining = on
 
     def remember_source(self, script: str, source: str) -> None:
         """Keep `source` at hand for the request that is about to use it, and for the next ones."""
@@ -473,7 +472,8 @@ class BrokerService:
         While the store is stuck nothing is begun: nobody could be told what becomes of it.
         """
         self.check()
-        answer = asked(self.coordinator, call)
+        coordinator = self.coordinator
+        answer = coordinator.containment.asked(lambda: call(coordinator))
         self.stir()
         return answer
 
@@ -483,7 +483,7 @@ class BrokerService:
         if life is None:
             return
         try:
-            contained(life.coordinator, call, goes_on=goes_on)
+            life.coordinator.containment.contained(call, goes_on=goes_on)
         except Exception as error:
             # The boundary: nobody knows whose fault it was, so nothing it knows can be trusted.
             self._fail(error)
@@ -670,7 +670,7 @@ class BrokerService:
 
     def _complain(self, site: str, complaint: str, now: Moment) -> None:
         if self._life is not None:
-            self._life.coordinator.complain(site, complaint, now)
+            self._life.coordinator.hearing.complain(site, complaint, now)
             self.stir()
 
     def _known(self, site: str, known: m.Known, now: Moment) -> None:

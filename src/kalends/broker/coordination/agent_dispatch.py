@@ -10,19 +10,24 @@ there is none.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.agent_choice import Choice, best_choice
+from kalends.broker.coordination.credentials import Credentials
+from kalends.broker.coordination.event_log import EventLog
+from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.itinerary import AGREE_MAX, TOURS_MAX, Tour, left_out, planned_tour
-from kalends.broker.coordination.negotiation import Negotiating
+from kalends.broker.coordination.outbox import Outbox
 from kalends.broker.coordination.plain_data import plain_data
-from kalends.broker.coordination.prepare_phase import HOLD_MS
+from kalends.broker.coordination.prepare_phase import HOLD_MS, PreparePhase
 from kalends.broker.coordination.refusal_errors import site_down
 from kalends.broker.coordination.transaction import Case, SitePart
-from kalends.broker.coordination.transaction_table import OPEN_PHASES
+from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.messages import SiteReport, Want
 from kalends.core.errors import InvalidInput, LimitExceeded, LostRace, Refusal, RefusalCode
@@ -46,14 +51,32 @@ SEEN_MAX: Final = 256
 """Scripts that a site is believed to know, as many as it remembers: of others it says that it does not."""
 
 
-class Touring(Negotiating):
-    """`_scripts` gives the source of a hash, or "" when it is not kept."""
+class AgentDispatch:
+    """Agents on their way; `scripts` gives the source of a hash, or "" when it is not kept."""
 
-    def _begin_attempt(self, case: Case, now: Moment) -> None:
-        if not self._tour(case, now):
-            super()._begin_attempt(case, now)
+    def __init__(
+        self,
+        identity: Identity,
+        directory: Directory,
+        table: TransactionTable,
+        outbox: Outbox,
+        log: EventLog,
+        credentials: Credentials,
+        prepare: PreparePhase,
+        scripts: Callable[[str], str],
+    ) -> None:
+        self._identity = identity
+        self._directory = directory
+        self._table = table
+        self._outbox = outbox
+        self._log = log
+        self._credentials = credentials
+        self._prepare = prepare
+        self._scripts = scripts
+        self._seen: dict[str, dict[str, None]] = {}
+        """For each site the scripts that it has been sent in this session, oldest first."""
 
-    def _tour(self, case: Case, now: Moment) -> bool:
+    def tour(self, case: Case, now: Moment) -> bool:
         """Send the agent, if there is one and it has rounds left and something to choose."""
         record = case.record
         spec = record.spec
@@ -67,7 +90,7 @@ class Touring(Negotiating):
             record.tours = TOURS_MAX
             self._log.add(case, "agent", "its script is not kept any more; it does not go", now)
             return False
-        tour = planned_tour(spec.request, self.directory, case.shunned, record.only, now.wall_s)
+        tour = planned_tour(spec.request, self._directory, case.shunned, record.only, now.wall_s)
         if tour is None:
             return False
         tour.inbox = record.inbox[:AGENT_MESSAGES_MAX]
@@ -76,7 +99,7 @@ class Touring(Negotiating):
         case.refusals = []
         case.enter("touring")
         case.parts = {site: SitePart(site, ()) for site in tour.asks}
-        self._wait_for_votes(case, now)
+        self._prepare.wait_for_votes(case, now)
         for site in tour.stops:
             self._dispatch(case, tour, site)
         return True
@@ -99,9 +122,9 @@ class Touring(Negotiating):
             starts=tour.starts,
             asks=tour.asks[site],
             near=self._stops(case, tour, site),
-            parts=self._wire_parts(case, site),
+            parts=self._prepare.participants(case, site),
             need=len(case.parts),
-            coords=self.identity.coords,
+            coords=self._identity.coords,
             secret=self._credentials.secret(record, site),
             hold_ms=HOLD_MS,
         )
@@ -123,19 +146,23 @@ class Touring(Negotiating):
             for stop in tour.near_stops(way)
         )
 
-    def _dispatch_again(self, case: Case, site: str) -> None:
-        """To a site that has not answered: itself, or those that it was to pass the agent on to."""
-        tour = case.tour
+    def resend(self, case: Case, part: SitePart) -> None:
+        """Send the agent again to a site that has not answered, if nobody is to pass it on there."""
+        tour, site = case.tour, part.site
         if tour is None or site in tour.reports:
             return
         way = tour.way(site)
-        if way != site and not self.directory.is_up(way):
+        if way != site and not self._directory.is_up(way):
             tour.visit_directly(site)
             way = site
         if way == site:
             self._dispatch(case, tour, site)
 
-    def _site_back(self, case: Case, hello: m.Hello) -> None:
+    def forget_scripts(self, site: str) -> None:
+        """A new session: which scripts `site` knows is not known."""
+        self._seen.pop(site, None)
+
+    def site_back(self, case: Case, hello: m.Hello) -> None:
         """A site that has restarted holds nothing any more, whatever it had reported."""
         tour = case.tour
         if tour is None:
@@ -144,9 +171,9 @@ class Touring(Negotiating):
         if report is not None and report.epoch != hello.epoch:
             del tour.reports[hello.site]
             tour.visit_directly(hello.site)
-        self._dispatch_again(case, hello.site)
+        self.resend(case, case.parts[hello.site])
 
-    def _reported(self, site: str, report: m.Report, now: Moment) -> None:
+    def reported(self, site: str, report: m.Report, now: Moment) -> None:
         """A site is believed about its own resources; those near it, about theirs, through it."""
         case = self._table.live(report.rid, report.att, ("touring",))
         if case is None or (tour := case.tour) is None or site not in tour.stops:
@@ -158,7 +185,7 @@ class Touring(Negotiating):
             if name not in tour.reports and (name == site or site in tour.reports):
                 self._report_of(case, tour, name, heard.get(name))
         if tour.complete:
-            self._toured(case, now)
+            self.toured(case, now)
 
     def _report_of(self, case: Case, tour: Tour, name: str, report: SiteReport | None) -> None:
         """Take what `name` says, or send the agent there (again) when that says nothing yet."""
@@ -179,7 +206,7 @@ class Touring(Negotiating):
         tour.reports[name] = tour.believed(report)
         self._outbox.count_run(report.code)
 
-    def _toured(self, case: Case, now: Moment) -> None:
+    def toured(self, case: Case, now: Moment) -> None:
         """All have reported, or the time is over: go on with what is held, or with another round."""
         tour = case.tour
         if tour is None:
@@ -220,20 +247,20 @@ class Touring(Negotiating):
         if starts and record.tours < (TOURS_MAX if chosen else AGREE_MAX):
             record.only = starts
             detail = f"no common start is held everywhere; {len(starts)} are tried next"
-            self._raise(case, detail, refusals, now)
+            self._prepare.give_up_attempt(case, detail, refusals, now)
         elif chosen:
             error = LostRace(
                 f"what the agent chose was taken by others {record.tours} times",
                 remedy="try again, or give a wider window",
                 refusals=refusals,
             )
-            self._close(case, error, "failed", now)
+            self._prepare.close(case, error, "failed", now)
         elif starts:
-            self._close(case, left_out(tour.reports.values()), "failed", now)
+            self._prepare.close(case, left_out(tour.reports.values()), "failed", now)
         else:
             record.tours = TOURS_MAX
             detail = "no common start for the agent; looking without it"
-            self._raise(case, detail, refusals, now)
+            self._prepare.give_up_attempt(case, detail, refusals, now)
 
     def _chosen(self, case: Case, tour: Tour, choice: Choice, now: Moment) -> None:
         """Keep the holds of one common start, as if just these had been asked for."""
@@ -256,13 +283,13 @@ class Touring(Negotiating):
         case.parts = parts
         record.wants = tuple(want for part in parts.values() for want in part.wants)
         case.planned = (0, choice.common)
-        self._all_held(case, now)
+        self._prepare.all_held(case, now)
         if case.phase == "held":
             # At once: from then on no site asks for it back.
             for part in parts.values():
-                self._renew(case, part)
+                self.renew(case, part)
 
-    def _renew(self, case: Case, part: SitePart) -> None:
+    def renew(self, case: Case, part: SitePart) -> None:
         """Keep what is chosen there; give up what the agent has held besides, until that is heard."""
         record = case.record
         if part.surplus and case.phase == "held":
@@ -316,31 +343,16 @@ class Touring(Negotiating):
         case.record.left = tuple(left)
         return f"; left {len(kept)} message{'' if len(kept) == 1 else 's'}"
 
-    def tell_agent(
-        self,
-        record: r.Record,
-        key: str,
-        digest: str,
-        message: str,
-        spec: r.Spec | None,
-        source: str,
-        now: Moment,
-    ) -> bool:
-        """Leave `message` ("" leaves none) for the agent of an open request, or go on by `spec`.
+    def leave_message(
+        self, case: Case, key: str, digest: str, message: str, spec: r.Spec | None, source: str
+    ) -> None:
+        """Leave `message` ("" leaves none) for the agent of `case`, or go on by `spec`.
 
-        True when it is on its way into the register: `told_agent` of the row then names `key`. False
-        while the request is between two attempts, or not in these hands: look at the row again, and
-        call again. Raises `LimitExceeded` when too many messages wait.
+        Raises `LimitExceeded` when too many messages wait.
         """
-        self._table.notice(record)
-        if record.rid not in self._table.cases:
-            self.adopt(record, now)
-        case = self._table.cases.get(record.rid)
-        if case is None or case.phase not in OPEN_PHASES:
-            return False
         standing = case.record
         if any(key == each for each, _ in standing.told_agent):
-            return True
+            return
         if message and len(standing.inbox) >= AGENT_MESSAGES_MAX:
             raise LimitExceeded(
                 f"{AGENT_MESSAGES_MAX} messages wait for this agent already",
@@ -360,7 +372,6 @@ class Touring(Negotiating):
             standing.spec.script if spec is not None else "", source,
         )  # fmt: skip
         self._table.write(case, note)
-        return True
 
 
 def _unreached(report: SiteReport) -> bool:

@@ -5,357 +5,277 @@ with `now`; register operations, messages, answers and events come out. A reques
 conditional write at its current attempt, after every chosen site has durably said yes to that very
 attempt; raising the attempt aborts it for ever. No safety rule reads a clock.
 
-It is built in layers, each a module: `desk` (cases and effects), `telling` (phase two), `attempts`
-(the steps of phase one), `seeking` (where to try), `negotiating` (what sites answer), `touring`
-(agents), `decisions` (answers of the register), `reclaiming` (owners who need slots back), and here
-calls, messages and time. Phases are in `case`; register operations in `record`; Gray and Lamport
-(Consensus on Transaction Commit) for why the register decides, and Ramamoorthi et al. 1997, section 4,
-for the session.
+The coordinator is made of parts, each a module, and has no other state. `calls` takes what users ask;
+`HANDLERS` says which part takes which message. Why the register decides: Gray and Lamport, Consensus on
+Transaction Commit; for the session see Ramamoorthi et al. 1997, section 4.
 """
 
 from __future__ import annotations
 
-import copy
-from typing import Final
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.decision_record import Record, Spec
-from kalends.broker.coordination.owner_reclaims import Reclaiming
-from kalends.broker.coordination.prepare_phase import RENEW_EVERY_MS
-from kalends.broker.coordination.refusal_errors import error_of, site_down
-from kalends.broker.coordination.register_results import hold_ran_out, key_reused
-from kalends.broker.coordination.transaction import Case, SitePart, view_of
-from kalends.broker.coordination.transaction_table import give_up_at_s
+from kalends.broker.coordination.agent_dispatch import AgentDispatch
+from kalends.broker.coordination.attempts import Attempts
+from kalends.broker.coordination.credentials import Credentials
+from kalends.broker.coordination.deadlines import Deadlines
+from kalends.broker.coordination.decide_phase import DecidePhase
+from kalends.broker.coordination.decision_record import Registered
+from kalends.broker.coordination.effects import Effects, rid_of
+from kalends.broker.coordination.event_log import EventLog
+from kalends.broker.coordination.fault_containment import FaultContainment
+from kalends.broker.coordination.hearing import Hearing
+from kalends.broker.coordination.identity import Identity
+from kalends.broker.coordination.negotiation import Negotiation
+from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.outcome_inquiries import OutcomeInquiries
+from kalends.broker.coordination.owner_reclaims import OwnerReclaims
+from kalends.broker.coordination.prepare_phase import PreparePhase
+from kalends.broker.coordination.refusal_errors import site_down
+from kalends.broker.coordination.register_results import RegisterResults
+from kalends.broker.coordination.requests_in_flight import RequestsInFlight
+from kalends.broker.coordination.slot_search import SlotSearch
+from kalends.broker.coordination.timeouts import Timeouts
+from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.coordination.user_calls import UserCalls
+from kalends.broker.coordination.waiting_lists import WaitingLists
+from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
-from kalends.core.errors import Conflict, Expired, LimitExceeded, Unavailable
+from kalends.core.clock import LogicalClock
 from kalends.core.intervals import Moment
-from kalends.core.principals import Principal
 
-PRIORITY_STEP_MS: Final = 60_000
-"""A request with one more point of priority stands in line as if it had come a minute earlier."""
-
-WORKING_PHASES: Final = ("looking", "touring", "voting", "holding", "waiting", "preparing")
-"""Something is on its way, or waited for, whose time may run out."""
-
-RESEND_EVERY_MS_MAX: Final = 8_000
-CLOCK_BELIEVED_MS: Final = 120_000
-"""A clock that is ahead for less than this ends nobody's wait."""
+QUERY_IDS: Final = 1 << 39
+"""Queries of one start are numbered from anywhere below this; those of `asking` come after them all."""
 
 
-class Coordinator(Reclaiming):
-    """All requests that this broker replica works on; see `Desk` for what it is made with."""
+class Coordinator:
+    """All requests that this broker replica works on. Not thread-safe.
 
-    # Calls of users
+    `new_rid` brings randomness; `jitter` gives numbers in [0, 1); `owner_alive` tells
+    whether another replica's lease runs; `scripts` gives the source of a hash, or ""; `certain` tells whether
+    what the register has no decision of was never decided.
+    """
 
-    def submit(
-        self, principal: Principal, key: str, digest: str, spec: Spec, ticket: int, now: Moment,
-        *, replaces: Record | None = None, stamp: int = 0,
-    ) -> str:  # fmt: skip
-        """Start a request (or join the one of the same key); returns its id.
+    table_type = TransactionTable
+    hearing_type = Hearing
+    decide_type = DecidePhase
+    prepare_type = PreparePhase
+    lists_type = WaitingLists
+    search_type = SlotSearch
+    negotiation_type = Negotiation
+    agents_type = AgentDispatch
+    attempts_type = Attempts
+    results_type = RegisterResults
+    inquiries_type = OutcomeInquiries
+    reclaims_type = OwnerReclaims
 
-        `stamp` is its place among all requests where that is not by when it comes (0).
-        The answer goes to `ticket` once it is reserved, held or failed. Raises `KeyReused`,
-        `LimitExceeded`, `Unavailable` (draining); then nothing has happened.
-        """
-        known = self._table.working_on(principal.user, key)
-        if known is not None:
-            if known.record.digest != digest:
-                raise key_reused(key)
-            self.join(known.rid, ticket)
-            return known.rid
-        if self.draining:
-            raise Unavailable("this broker takes no new requests now", remedy="ask another replica")
-        if self._table.open_of(principal.user) >= self._open_per_user_max:
-            raise LimitExceeded(
-                f"{self._open_per_user_max} requests of yours are open",
-                remedy="wait for some of them",
-                retry_after_s=1.0,
-            )
-        rid = self._new_rid(now)
-        record = Record(
-            rid=rid,
-            user=principal.user,
-            groups=principal.groups,
-            key=key,
-            digest=digest,
-            stamp=stamp or self._stamp(spec, now),
-            owner=self.identity.owner,
-            reservation=replaces.reservation if replaces else rid,
-            replaces=replaces.rid if replaces else "",
-            changes=replaces.changes + 1 if replaces else 0,
-            created_ms=now.wall_ms,
-            spec=spec,
-            wants=spec.wants,
+    def __init__(
+        self,
+        identity: Identity,
+        directory: Directory,
+        clock: LogicalClock,
+        *,
+        new_rid: Callable[[Moment], str],
+        jitter: Callable[[], float],
+        open_per_user_max: int = 256,
+        owner_alive: Callable[[str], bool] = lambda owner: False,
+        scripts: Callable[[str], str] = lambda script: "",
+        certain: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.identity = identity
+        self.directory = directory
+        # An answer that was on its way to this replica before it started again is for none of these.
+        new_query_id = itertools.count(1 + int(jitter() * QUERY_IDS)).__next__
+        owner = identity.owner
+        credentials = Credentials(identity.secret)
+
+        self.outbox = outbox = Outbox()
+        self.deadlines = deadlines = Deadlines(jitter)
+        self.log = log = EventLog(clock, outbox)
+        self.hearing = hearing = self.hearing_type(alarm=outbox.alarm, lose=directory.lose)
+        self.table = table = self.table_type(owner, outbox, ended=self._ended)
+        self.cases: Mapping[str, Case] = table.cases
+        self.containment = FaultContainment(table, outbox, broke=self._broke)
+        self.in_flight = in_flight = RequestsInFlight(self._recheck)
+        self.decide = decide = self.decide_type(table, outbox, credentials, deadlines)
+        self.prepare = prepare = self.prepare_type(
+            identity, directory, table, outbox, log, credentials, deadlines, in_flight
         )
-        case = self._table.open(record, now)
-        case.tickets.append(ticket)
-        # What is written is what was asked, whatever becomes of the case before it is written.
-        case.source = self._scripts(spec.script) if spec.script else ""
-        self._table.write(case, r.Begin(copy.copy(record), case.source))
-        self._begin_attempt(case, now)
-        return rid
+        self.lists = lists = self.lists_type(
+            directory, table, outbox, log, credentials, in_flight, prepare, self._look
+        )
+        self.search = search = self.search_type(
+            directory, table, outbox, hearing, deadlines, in_flight, prepare, lists, new_query_id
+        )
+        self.negotiation = negotiation = self.negotiation_type(
+            table, outbox, log, credentials, hearing, in_flight, prepare
+        )
+        self.agents = agents = self.agents_type(
+            identity, directory, table, outbox, log, credentials, prepare, scripts
+        )
+        self.attempts = self.attempts_type(
+            owner, table, in_flight, prepare, agents, search, self.containment.left_alone
+        )
+        self.results = self.results_type(
+            owner, table, log, in_flight, decide, prepare, lists, negotiation, self.attempts
+        )
+        self.calls = UserCalls(
+            owner, clock, table, outbox, log, decide, prepare, agents, self.attempts,
+            new_rid=new_rid, scripts=scripts, open_per_user_max=open_per_user_max,
+        )  # fmt: skip
+        self.inquiries = self.inquiries_type(
+            owner, table, outbox, credentials,
+            take_over=self.attempts.take_over, owner_alive=owner_alive, certain=certain,
+        )  # fmt: skip
+        self.reclaims = self.reclaims_type(
+            identity, directory, table, outbox, log, hearing, in_flight, decide,
+            new_query_id=new_query_id, owner_alive=owner_alive,
+            submit=self.calls.submit, cancel=self.calls.cancel,
+        )  # fmt: skip
+        self.timeouts = Timeouts(
+            table, deadlines, decide, prepare, lists, search, negotiation, agents
+        )
 
-    def _stamp(self, spec: Spec, now: Moment) -> int:
-        """When it was asked for; a priority counts as having asked earlier, or later."""
-        head_start_ms = spec.request.priority * PRIORITY_STEP_MS
-        return max(self.clock.tick(now.wall_ms) - head_start_ms, 0)
+    # What parts announce
 
-    def join(self, rid: str, ticket: int) -> bool:
-        """Let `ticket` hear of `rid` too; False when this replica is not working on it."""
-        case = self._table.cases.get(rid)
-        if case is None:
-            return False
-        if case.phase == "telling" or (case.phase == "held" and case.noted):
-            self._outbox.answer(ticket, self._table.view(case))
-        else:
-            case.tickets.append(ticket)
-        return True
+    def _ended(self, case: Case) -> None:
+        """Nobody is asked any more what is free, and the way is clear for others of ours."""
+        self.search.forget(case)
+        self.in_flight.end(case.rid)
 
-    def lock(self, record: Record, ticket: int, now: Moment) -> None:
-        """Promise and commit what `record` holds; takes the request over when nobody works on it."""
-        case = self._case_to_finish(record, ticket, now)
-        if case is None:
-            return
-        case.lock_wanted = True
-        if case.phase == "held":
-            self._prepare(case, now)
+    def _broke(self, rid: str) -> None:
+        self.reclaims.give_up(rid)
 
-    def release(self, record: Record, ticket: int, now: Moment) -> None:
-        """Give up what `record` holds."""
-        case = self._case_to_finish(record, ticket, now)
-        if case is None:
-            return
-        case.cancel_wanted = True
-        if case.phase in ("held", "looking", "touring", "holding", "waiting"):
-            self._close(case, None, "released", now)
+    def _recheck(self, rid: str) -> None:
+        case = self.cases.get(rid)
+        if case is not None:
+            self.lists.stir(case)
+            self.deadlines.wake(rid)
 
-    def cancel(self, record: Record, ticket: int, now: Moment) -> None:
-        """Cancel a reservation; answered once every site has freed its slots.
-
-        Raises `Conflict` unless it is reserved (or cancelled already), and `Unavailable` while the
-        register's answer about it is still on its way here.
-        """
-        if record.state not in ("commit", "cancelled"):
-            raise Conflict(
-                f"it is {record.public_state}, not reserved", request_id=record.reservation
-            )
-        self._table.notice(record)
-        case = self._table.cases.get(record.rid)
-        if case is not None and case.phase not in ("telling", "cancelling"):
-            raise Unavailable(
-                "it was decided this very moment", remedy="try again", retry_after_s=0.1
-            )
-        if record.state == "cancelled" and case is None:
-            self._outbox.answer(ticket, view_of(record))
-            return
-        if case is None:
-            case = self._table.open(record, now)
-            case.phase = "telling"
-            self._tell_parts(case)
-        case.tickets.append(ticket)
-        if case.phase == "telling" and not case.cancel_wanted:
-            case.cancel_wanted = True
-            self._log.add(case, "cancelled", "", now)
-            case.record.owner = self.identity.owner
-            case.record.told = case.record.done
-            body = r.encode_record(case.record)
-            self._table.write(case, r.Cancel(case.rid, self.identity.owner, body))
+    def _look(self, case: Case, now: Moment) -> None:
+        self.search.look(case, now)
 
     # Events of sites
-
-    def site_up(self, hello: m.Hello, now: Moment) -> None:
-        """A site is connected (again): say at once what it may have missed."""
-        self.directory.greet(hello)
-        self._seen.pop(hello.site, None)
-        for case in list(self._table.cases.values()):
-            if case.phase in ("looking", "waiting"):
-                self._came_up(case, hello.site, now)
-            part = case.parts.get(hello.site)
-            if part is None:
-                continue
-            self._table.at_work_on = case.rid
-            if case.phase in ("held", "holding", "preparing") and part.hold_ids:
-                self._renew(case, part)
-            if case.phase == "touring":
-                self._site_back(case, hello)
-            else:
-                self._resend_to(case, part, now)
-
-    def site_forgot(self, site: str, now: Moment) -> None:
-        """What `site` has promised may be gone: no attempt that counts on it goes on."""
-        for case in list(self._table.cases.values()):
-            part = case.parts.get(site)
-            if part is not None and part.voted and case.phase in ("voting", "preparing"):
-                self._table.at_work_on = case.rid
-                self._refused(case, (site_down(site, "it has forgotten its promise"),), now)
-
-    def site_lost(self, site: str, detail: str) -> None:
-        self.directory.lose(site, detail)
 
     def receive(self, site: str, message: m.Message, now: Moment) -> None:
         """Take one message from `site` (or, for an Inquire by HTTP, from the asker's address).
 
         One that cannot be true changes nothing but its own request: the site has refused there.
         """
-        self._table.at_work_on = self._request_of(message)
-        match self._hearing.heard(site, message, now):
-            case m.Visited() as visited:
-                self._visited(site, visited, now)
-            case m.Report() as report:
-                self._reported(site, report, now)
-            case m.Voted() as voted:
-                self._voted(site, voted, now)
-            case m.Done() as done:
-                self._done(site, done)
-            case m.View() as view:
-                self._viewed(site, view, now)
-            case m.Renewed() as renewed:
-                self._renewed(site, renewed, now)
-            case m.Stale() as stale:
-                self._stale(stale)
-            case m.Inquire() as inquire:
-                self._inquired(inquire, site)
-            case m.Hello() as hello:
-                self.site_up(hello, now)
-            case m.Recall() as recall:
-                self._recalled(site, recall.rid, recall.att, recall.left_ms, now)
-            case m.Grant() as grant:
-                self._granted(site, grant, now)
-            case m.Locked() as locked:
-                self._locked(site, locked, now)
-            case m.Awaited() as awaited:
-                self._awaited(site, awaited, now)
-            case m.Reclaim() as reclaim:
-                self._reclaimed(site, reclaim, now)
-            case None:
-                pass
-            case _:
-                self._outbox.alarm(f"{type(message).__name__} from {site}: not for a broker")
-
-    # Passing of time
-
-    def advance(self, now: Moment) -> None:
-        """Let time pass: resend, renew, give up what took too long."""
-        while rid := self._deadlines.pop(now):
-            case = self._table.cases.get(rid)
-            if case is not None:
-                self._table.at_work_on = rid
-                self._tick(case, now)
-                self._deadlines.schedule(case)
-
-    # Holds, staleness, silence
-
-    def _stale(self, stale: m.Stale) -> None:
-        case = self._table.live(
-            stale.rid, stale.att, ("touring", "voting", "holding", "held", "preparing")
-        )
-        if case is not None:
-            case.stale = True
-            self._table.write(case, r.Read(stale.rid))
-
-    def _tick(self, case: Case, now: Moment) -> None:
-        ms = now.monotonic_ms
-        working = case.phase in WORKING_PHASES
-        if working and (_due(case.phase_deadline_ms, ms) or case.deadline_ms <= ms):
-            self._too_late(case, now)
+        self.table.at_work_on = self._request_of(message)
+        heard = self.hearing.heard(site, message, now)
+        if heard is None:
             return
-        if case.phase == "waiting":
-            self._look_if_stirred(case, now)
-        if case.phase == "held" and _due(case.phase_deadline_ms, ms):
-            self._close(case, hold_ran_out(), "expired", now)
-            return
-        if _due(case.renew_at_ms, ms) and case.phase in ("holding", "held", "preparing"):
-            case.renew_at_ms = ms + RENEW_EVERY_MS
-            for part in case.parts.values():
-                if part.hold_ids:
-                    self._renew(case, part)
-        if _due(case.resend_at_ms, ms):
-            case.resend_every_ms = min(case.resend_every_ms * 2, RESEND_EVERY_MS_MAX)
-            case.resend_at_ms = self._deadlines.later(now, case.resend_every_ms)
-            if working or case.phase in ("telling", "cancelling"):
-                self._table.write(case, r.Read(case.rid))
-            if case.phase == "waiting":
-                self._look_at_the_clock(case, now)
-            for part in case.parts.values():
-                self._resend_to(case, part, now)
-
-    def _look_at_the_clock(self, case: Case, now: Moment) -> None:
-        """A wait that was begun while the clock was behind ends when it should, once that is sure."""
-        give_up_at = give_up_at_s(case.record)
-        if not give_up_at or now.wall_s < give_up_at:
-            case.late_since_ms = 0
-        elif not case.late_since_ms:
-            case.late_since_ms = now.monotonic_ms
-        elif now.monotonic_ms - case.late_since_ms >= CLOCK_BELIEVED_MS:
-            case.deadline_ms = now.monotonic_ms
-
-    def _too_late(self, case: Case, now: Moment) -> None:
-        """Sites were silent: go on without them, or give up; either way this attempt is over."""
-        if case.phase == "looking" and case.deadline_ms > now.monotonic_ms:
-            self._look_on(case, now, given_up=True)
-            return
-        if case.phase == "touring" and case.deadline_ms > now.monotonic_ms:
-            self._toured(case, now)
-            return
-        over = case.deadline_ms <= now.monotonic_ms
-        if not over and self._still_in_line(case, now):
-            return
-        silent = tuple(
-            site_down(part.site, "it did not answer in time")
-            for part in case.parts.values()
-            if not (part.voted or (case.phase == "holding" and (part.hold_ids or part.ahead >= 0)))
-            and not (case.tour is not None and part.site in case.tour.reports)
-        )
-        if over and (case.phase == "waiting" or (case.phase == "holding" and not silent)):
-            self._too_long(case, now)
-        elif over:
-            error = error_of(silent) if silent else Expired("no answer in time")
-            self._close(case, error, "failed", now)
+        handler = HANDLERS.get(type(heard))
+        if handler is None:
+            self.outbox.alarm(f"{type(heard).__name__} from {site}: not for a broker")
         else:
-            self._refused(case, silent, now)
+            handler(self)(site, heard, now)
 
-    def _resend_to(self, case: Case, part: SitePart, now: Moment) -> None:
-        """Say again what this site has not answered; always the message, never an assumption."""
-        if (case.phase == "voting" and not part.voted) or (
-            case.phase == "holding" and not part.hold_ids
-        ):
-            self._send_visit(case, part)
-        elif case.phase == "touring":
-            self._dispatch_again(case, part.site)
-        elif case.phase == "waiting":
-            self._send_await(case, part)
-        elif case.phase == "preparing" and not part.voted:
-            self._send_prepare(case, part)
-        elif case.phase in ("telling", "cancelling"):
-            self._tell_one(case, part)
+    def site_up(self, site: str, hello: m.Hello, now: Moment) -> None:
+        """A site is connected (again): say at once what it may have missed."""
+        self.directory.greet(hello)
+        self.agents.forget_scripts(site)
+        for case in list(self.cases.values()):
+            if case.phase in ("looking", "waiting"):
+                self.search.site_back(case, site, now)
+            part = case.parts.get(site)
+            if part is None:
+                continue
+            self.table.at_work_on = case.rid
+            if case.phase in ("held", "holding", "preparing"):
+                self.timeouts.renew(case, part)
+            if case.phase == "touring":
+                self.agents.site_back(case, hello)
+            else:
+                self.timeouts.resend(case, part)
 
-    def _case_to_finish(self, record: Record, ticket: int, now: Moment) -> Case | None:
-        """The case of an open or held request; None when `ticket` is answered by the record."""
-        if record.state != "open":
-            self._outbox.answer(ticket, view_of(record))
-            return None
-        self._table.notice(record)
-        if record.rid not in self._table.cases:
-            self.adopt(record, now)
-        case = self._table.cases.get(record.rid)
-        if case is None:
-            raise Unavailable(
-                "the broker has met a fault of its own with this request, and works on it no more",
-                remedy="ask the broker's operator, who finds the fault in its log",
-                request_id=record.reservation,
-            )
-        case.tickets.append(ticket)
-        return case
+    def site_forgot(self, site: str, now: Moment) -> None:
+        """What `site` has promised may be gone: no attempt that counts on it goes on."""
+        for case in list(self.cases.values()):
+            part = case.parts.get(site)
+            if part is not None and part.voted and case.phase in ("voting", "preparing"):
+                self.table.at_work_on = case.rid
+                refusal = site_down(site, "it has forgotten its promise")
+                self.negotiation.refused(case, (refusal,), now)
+
+    def site_lost(self, site: str, detail: str) -> None:
+        self.directory.lose(site, detail)
+
+    def viewed(self, site: str, view: m.View, now: Moment) -> None:
+        """The answer to a query: of a search, or for the move of a reservation."""
+        asker = self.reclaims if self.reclaims.asked(view.query_id) else self.search
+        asker.viewed(site, view, now)
 
     def _request_of(self, message: m.Message) -> str:
         """The request that `message` is about, "" for none."""
         if isinstance(message, m.View):
-            recovery = self._recovering.get(message.query_id)
-            if recovery is not None:
-                return next(iter(recovery.reclaims.values())).rid
-            return self._queries.get(message.query_id, "")
+            query_id = message.query_id
+            return self.reclaims.request_of(query_id) or self.search.request_of(query_id)
         return getattr(message, "rid", "")
 
+    # Answers of the register
 
-def _due(at_ms: int, now_ms: int) -> bool:
-    return bool(at_ms) and at_ms <= now_ms
+    def registered(self, result: Registered, now: Moment) -> None:
+        """Take the durable answer to one of our register operations."""
+        op = result.operation
+        self.table.at_work_on = rid_of(op)
+        match op:
+            case r.Ask() | r.Recover() if result.unreadable is not None:
+                pass  # Nothing follows: who asks for its outcome is not answered.
+            case r.Ask():
+                self.inquiries.answer(op, result.record, now)
+            case r.Recover():
+                if (known := self.cases.get(op.record.rid)) is not None:
+                    self.table.write(known, r.Read(known.rid))
+            case r.Examine():
+                self.reclaims.examined(op.rid, result, now)
+            case _:
+                self._registered(op, result, now)
+
+    def _registered(self, op: r.CaseOperation, result: Registered, now: Moment) -> None:
+        """A change that was made for an owner goes on last, when its case may be over."""
+        change = self.reclaims.change_of(op)
+        if result.unreadable is not None:
+            self.results.unreadable(result.unreadable, op)
+        else:
+            self.results.registered(op, result, now)
+        if change is not None and result.won:
+            self.reclaims.changed(change, op, now)
+
+    # Passing of time, and effects
+
+    def advance(self, now: Moment) -> None:
+        """Let time pass: resend, renew, give up what took too long."""
+        self.timeouts.advance(now)
+
+    def next_deadline_ms(self) -> int | None:
+        return self.deadlines.next_ms()
+
+    def take_effects(self) -> Effects:
+        """Return all effects since the last call, in order."""
+        return self.outbox.take()
+
+
+HANDLERS: Final[
+    dict[type[m.Message], Callable[[Coordinator], Callable[[str, Any, Moment], None]]]
+] = {
+    m.Hello: lambda coordinator: coordinator.site_up,
+    m.View: lambda coordinator: coordinator.viewed,
+    m.Report: lambda coordinator: coordinator.agents.reported,
+    m.Visited: lambda coordinator: coordinator.negotiation.visited,
+    m.Grant: lambda coordinator: coordinator.negotiation.granted,
+    m.Locked: lambda coordinator: coordinator.negotiation.locked,
+    m.Recall: lambda coordinator: coordinator.negotiation.recalled,
+    m.Renewed: lambda coordinator: coordinator.negotiation.renewed,
+    m.Stale: lambda coordinator: coordinator.negotiation.stale,
+    m.Voted: lambda coordinator: coordinator.negotiation.voted,
+    m.Awaited: lambda coordinator: coordinator.lists.awaited,
+    m.Done: lambda coordinator: coordinator.decide.done,
+    m.Inquire: lambda coordinator: coordinator.inquiries.inquired,
+    m.Reclaim: lambda coordinator: coordinator.reclaims.reclaimed,
+}
+"""The method that takes each message of sites."""

@@ -8,10 +8,13 @@ as after a restart. One that breaks again and again is left alone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.effects import Mark
+from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.core.errors import IllegalEvent, KalendsError
 
 T = TypeVar("T")
@@ -19,45 +22,82 @@ T = TypeVar("T")
 STEPS_MAX: Final = 1_000
 """Requests that one step may lose before it is taken for a fault of the whole."""
 
-
-def asked(coordinator: Coordinator, step: Callable[[Coordinator], T]) -> T:
-    """The answer of `step`, for a caller; raises what it raises.
-
-    A refusal is no fault: then nothing has happened. After anything else the request is set aside.
-    """
-    since = coordinator.effects_mark()
-    coordinator.at_work_on = ""
-    try:
-        return step(coordinator)
-    except Exception as error:
-        # The boundary of one request, as below.
-        refused = isinstance(error, KalendsError) and not isinstance(error, IllegalEvent)
-        if coordinator.at_work_on and not refused:
-            coordinator.set_aside(coordinator.at_work_on, error, since)
-        raise
+ASIDE_MAX: Final = 3
+"""A request that steps break at so often is left alone: it would break at the same again."""
 
 
-def contained(
-    coordinator: Coordinator, step: Callable[[], object], *, goes_on: bool = False
-) -> None:
-    """Carry out `step`, and set aside the request that it breaks at.
+class FaultContainment:
+    """Runs the steps of the coordinator; `broke` is told of each request that one breaks at."""
 
-    `goes_on`: it is about many requests, and is carried out again for the rest of them. Raises what
-    the step raises when that is no request's fault: then nothing that the coordinator knows can be
-    believed any more.
-    """
-    for _ in range(STEPS_MAX):
-        since = coordinator.effects_mark()
-        coordinator.at_work_on = ""
+    def __init__(
+        self, table: TransactionTable, outbox: Outbox, *, broke: Callable[[str], None]
+    ) -> None:
+        self._table = table
+        self._outbox = outbox
+        self._broke = broke
+        self._aside: Counter[str] = Counter()
+        """Requests that steps have broken at, and how often."""
+
+    def asked(self, step: Callable[[], T]) -> T:
+        """Return the answer of `step` to a caller; raises what it raises.
+
+        A refusal is no fault: then nothing has happened. After anything else the request is set aside.
+        """
+        since = self._begin()
         try:
-            step()
+            return step()
         except Exception as error:
-            # The boundary of one request: whatever it was, the others are not to suffer for it.
-            if not coordinator.at_work_on:
-                raise
-            coordinator.set_aside(coordinator.at_work_on, error, since)
-            if not goes_on:
+            # The boundary of one request, as below.
+            refused = isinstance(error, KalendsError) and not isinstance(error, IllegalEvent)
+            if self._table.at_work_on and not refused:
+                self._set_aside(self._table.at_work_on, error, since)
+            raise
+
+    def contained(self, step: Callable[[], object], *, goes_on: bool = False) -> None:
+        """Carry out `step`, and set aside the request that it breaks at.
+
+        `goes_on`: it is about many requests, and is carried out again for the rest of them. Raises what
+        the step raises when that is no request's fault: then nothing that the coordinator knows can be
+        believed any more.
+        """
+        for _ in range(STEPS_MAX):
+            since = self._begin()
+            try:
+                step()
+            except Exception as error:
+                # The boundary of one request: whatever it was, the others are not to suffer for it.
+                if not self._table.at_work_on:
+                    raise
+                self._set_aside(self._table.at_work_on, error, since)
+                if not goes_on:
+                    return
+            else:
                 return
-        else:
+        raise RuntimeError(f"{STEPS_MAX} requests broke in one step")
+
+    def left_alone(self, rid: str) -> bool:
+        """Whether `rid` has broken so often that it is not tried again before the next start."""
+        return self._aside[rid] >= ASIDE_MAX
+
+    def attended(self) -> set[str]:
+        """Requests that are worked on, or left alone on purpose."""
+        return {*self._table.cases, *(rid for rid in self._aside if self.left_alone(rid))}
+
+    def _begin(self) -> Mark:
+        self._table.at_work_on = ""
+        return self._outbox.mark()
+
+    def _set_aside(self, rid: str, error: Exception, since: Mark) -> None:
+        """Forget the case of `rid`, and what was to be done for it `since`; others are as they were."""
+        self._broke(rid)
+        self._aside[rid] += 1
+        left = "" if self._aside[rid] < ASIDE_MAX else ", and left alone until the next start"
+        self._outbox.alarm(f"request {rid} is set aside{left}: {error!r}")
+        case = self._table.cases.get(rid)
+        if case is None:
+            self._outbox.withdraw(rid, rid, (), since)
             return
-    raise RuntimeError(f"{STEPS_MAX} requests broke in one step")
+        self._outbox.withdraw(rid, case.record.reservation, case.tickets, since)
+        self._outbox.leave_unknown(case.tickets)
+        case.tickets.clear()
+        self._table.forget(case)

@@ -11,12 +11,16 @@ from typing import Final
 
 from msgspec import structs
 
-from kalends.broker.coordination.hearing import bad_answer, complaint_about_holds
-from kalends.broker.coordination.prepare_phase import VOTE_MS_MAX
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.credentials import Credentials
+from kalends.broker.coordination.event_log import EventLog
+from kalends.broker.coordination.hearing import Hearing, bad_answer, complaint_about_holds
+from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.prepare_phase import VOTE_MS_MAX, PreparePhase
 from kalends.broker.coordination.refusal_errors import PERMANENT, error_of
-from kalends.broker.coordination.slot_search import Seeking
+from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Case, SitePart
-from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX
+from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX, TransactionTable
 from kalends.contract import messages as m
 from kalends.contract.calls import Waiting
 from kalends.core.errors import KalendsError, LostRace, Refusal, RefusalCode
@@ -32,10 +36,28 @@ AWAITED: Final = frozenset({RefusalCode.HELD, RefusalCode.BUSY})
 """Refusals that time may mend."""
 
 
-class Negotiating(Seeking):
+class Negotiation:
     """What sites answer to visits, and what they say about holds and places in line."""
 
-    def _visited(self, site: str, visited: m.Visited, now: Moment) -> None:
+    def __init__(
+        self,
+        table: TransactionTable,
+        outbox: Outbox,
+        log: EventLog,
+        credentials: Credentials,
+        hearing: Hearing,
+        in_flight: RequestsInFlight,
+        prepare: PreparePhase,
+    ) -> None:
+        self._table = table
+        self._outbox = outbox
+        self._log = log
+        self._credentials = credentials
+        self._hearing = hearing
+        self._in_flight = in_flight
+        self._prepare = prepare
+
+    def visited(self, site: str, visited: m.Visited, now: Moment) -> None:
         case = self._table.live(visited.rid, visited.att, ("voting", "holding"))
         if case is None or (part := case.parts.get(site)) is None:
             return
@@ -43,14 +65,14 @@ class Negotiating(Seeking):
         if visited.ahead >= 0 and case.phase == "holding":
             self._in_line(case, part, visited, now)
         elif visited.refusals or not visited.held:
-            self._refused(case, visited.refusals, now)
+            self.refused(case, visited.refusals, now)
         elif case.phase == "voting" and visited.vote != "yes":
             self._bad_holds(case, site, "holds what it was asked to promise", now)
         else:
             part.voted = visited.vote == "yes"
             self._holds(case, part, visited.held, now)
 
-    def _granted(self, site: str, grant: m.Grant, now: Moment) -> None:
+    def granted(self, site: str, grant: m.Grant, now: Moment) -> None:
         case = self._table.live(grant.rid, grant.att, ("holding",))
         if case is None or (part := case.parts.get(site)) is None:
             return
@@ -60,7 +82,7 @@ class Negotiating(Seeking):
 
     def _bad_holds(self, case: Case, site: str, complaint: str, now: Moment) -> None:
         self._hearing.complain(site, complaint, now)
-        self._refused(case, (bad_answer(site),), now)
+        self.refused(case, (bad_answer(site),), now)
 
     def _holds(self, case: Case, part: SitePart, held: tuple[m.HeldSlot, ...], now: Moment) -> None:
         if complaint := complaint_about_holds(held, part.wants):
@@ -69,20 +91,20 @@ class Negotiating(Seeking):
         part.hold_ids = tuple(slot.hold_id for slot in held)
         part.ahead, part.awaits = -1, ()
         if case.phase == "voting" and all(part.voted for part in case.parts.values()):
-            self._commit(case, now)
+            self._prepare.commit(case, now)
         elif case.phase == "holding" and all(part.hold_ids for part in case.parts.values()):
-            self._all_held(case, now)
+            self._prepare.all_held(case, now)
 
     def _in_line(self, case: Case, part: SitePart, visited: m.Visited, now: Moment) -> None:
         """Written down once an attempt; how many are ahead may be asked for at any time."""
-        first = not self._waited_for(case)
+        first = not case.awaited
         part.hold_ids = ()
         part.ahead, part.awaits = visited.ahead, visited.refusals
         if first and visited.refusals:
             ahead = f", {visited.ahead} ahead" if visited.ahead else ""
             detail = f"in line at {part.site}{ahead}"
             self._log.add(case, "waiting", detail, now, visited.refusals)
-            self._note_waiting(case, self._waiting(case, now))
+            self._prepare.note_waiting(case, self._waiting(case, now))
 
     def _waiting(self, case: Case, now: Moment) -> Waiting | None:
         """What the case waits for at this moment, for whoever asks."""
@@ -97,7 +119,7 @@ class Negotiating(Seeking):
             since=known.since if known else now.wall_s,
             until=(now.wall_ms + case.deadline_ms - now.monotonic_ms) // 1000,
             ahead=max(part.ahead for part in in_line),
-            awaited=tuple(dict.fromkeys(each.where for each in self._waited_for(case))),
+            awaited=tuple(dict.fromkeys(each.where for each in case.awaited)),
             earliest=min(want.start for want in case.record.wants),
         )
 
@@ -106,17 +128,28 @@ class Negotiating(Seeking):
         case = self._table.cases.get(rid)
         return self._waiting(case, now) if case is not None else None
 
-    def _locked(self, site: str, locked: m.Locked, now: Moment) -> None:
+    def locked(self, site: str, locked: m.Locked, now: Moment) -> None:
         """What was waited for is not to be had any more (or may not be waited for)."""
         case = self._table.live(locked.rid, locked.att, ("holding", "waiting"))
         if case is None or site not in case.parts:
             return
         if case.phase == "waiting":
-            self._close(case, error_of(locked.refusals), "failed", now)
+            self._prepare.close(case, error_of(locked.refusals), "failed", now)
         else:
-            self._refused(case, locked.refusals, now)
+            self.refused(case, locked.refusals, now)
 
-    def _recalled(self, site: str, rid: str, att: int, left_ms: int, now: Moment) -> None:
+    def stale(self, site: str, stale: m.Stale, now: Moment) -> None:
+        """A site knows of a later attempt: look whether ours is the one that counts."""
+        phases = ("touring", "voting", "holding", "held", "preparing")
+        case = self._table.live(stale.rid, stale.att, phases)
+        if case is not None:
+            case.stale = True
+            self._table.write(case, r.Read(stale.rid))
+
+    def recalled(self, site: str, recall: m.Recall, now: Moment) -> None:
+        self.give_back(site, recall.rid, recall.att, recall.left_ms, now)
+
+    def give_back(self, site: str, rid: str, att: int, left_ms: int, now: Moment) -> None:
         """An older request wants what is held there: give it back, or let the user decide."""
         case = self._table.live(rid, att, ("holding", "held"))
         if case is None or (part := case.parts.get(site)) is None or not part.hold_ids:
@@ -132,9 +165,9 @@ class Negotiating(Seeking):
             record.recalled_until = (now.wall_ms + left_ms) // 1000
             detail = f"an older request wants what is held at {site}: lock it, or it is lost"
             self._log.add(case, "recalled", detail, now)
-            self._note_waiting(case, None)
+            self._prepare.note_waiting(case, None)
 
-    def _renewed(self, site: str, renewed: m.Renewed, now: Moment) -> None:
+    def renewed(self, site: str, renewed: m.Renewed, now: Moment) -> None:
         """A hold that is lost (a restart, a recall, or our silence) is asked for again."""
         case = self._table.live(renewed.rid, renewed.att, ("held", "holding"))
         if case is None or (part := case.parts.get(site)) is None:
@@ -144,30 +177,30 @@ class Negotiating(Seeking):
         if set(part.hold_ids) & set(renewed.lost):
             self._lost(case, part, now)
         elif renewed.recall_ms:
-            self._recalled(site, renewed.rid, renewed.att, renewed.recall_ms, now)
+            self.give_back(site, renewed.rid, renewed.att, renewed.recall_ms, now)
 
     def _lost(self, case: Case, part: SitePart, now: Moment) -> None:
         """While it waits elsewhere, it goes back in line here; what was all held is begun anew."""
         if case.phase == "holding" and case.record.spec.patience != "none":
             part.hold_ids = ()
-            self._send_visit(case, part)
+            self._prepare.send_visit(case, part)
             return
         if case.phase == "held":
             case.deadline_ms = max(case.deadline_ms, now.monotonic_ms + REQUEST_MS_MAX)
-        self._raise(case, f"{part.site} has lost the hold", (), now)
+        self._prepare.give_up_attempt(case, f"{part.site} has lost the hold", (), now)
 
-    def _voted(self, site: str, voted: m.Voted, now: Moment) -> None:
+    def voted(self, site: str, voted: m.Voted, now: Moment) -> None:
         case = self._table.live(voted.rid, voted.att, ("preparing",))
         if case is None or (part := case.parts.get(site)) is None:
             return
         if voted.vote != "yes":
-            self._refused(case, voted.refusals, now)
+            self.refused(case, voted.refusals, now)
             return
         part.voted = True
         if all(part.voted for part in case.parts.values()):
-            self._commit(case, now)
+            self._prepare.commit(case, now)
 
-    def _refused(self, case: Case, refusals: tuple[Refusal, ...], now: Moment) -> None:
+    def refused(self, case: Case, refusals: tuple[Refusal, ...], now: Moment) -> None:
         """A site said no (or too late): this attempt is over; try another plan, wait, or give up."""
         case.refusals = list(refusals)
         case.rounds += 1
@@ -175,17 +208,19 @@ class Negotiating(Seeking):
         if case.fixed or case.record.held_until_ms:
             if self._may_wait(case, refusals):
                 detail = "others were faster; it waits for them"
-                self._raise(case, detail, refusals, now)
+                self._prepare.give_up_attempt(case, detail, refusals, now)
             else:
-                self._close(case, error_of(refusals), "failed", now)
+                self._prepare.close(case, error_of(refusals), "failed", now)
         elif case.rounds >= (PATIENT_ROUNDS_MAX if patient else ROUNDS_MAX):
-            self._close(case, _given_up(case, refusals), "failed", now)
+            self._prepare.close(case, _given_up(case, refusals), "failed", now)
         else:
             permanent = {each.where: each for each in refusals if each.code in PERMANENT}
             case.shunned |= permanent
             if refusals and not permanent and case.planned is not None:
                 case.excluded.add(case.planned)
-            self._raise(case, "others were faster, or an owner refused", refusals, now)
+            self._prepare.give_up_attempt(
+                case, "others were faster, or an owner refused", refusals, now
+            )
 
     def _may_wait(self, case: Case, refusals: tuple[Refusal, ...]) -> bool:
         """Whether just these slots are worth another attempt."""
@@ -202,7 +237,7 @@ class Negotiating(Seeking):
             and not case.record.held_until_ms
         )
 
-    def _still_in_line(self, case: Case, now: Moment) -> bool:
+    def still_in_line(self, case: Case, now: Moment) -> bool:
         """Whether every site has answered, and only those before are waited for."""
         if case.phase != "holding" or not all(
             part.hold_ids or part.ahead >= 0 for part in case.parts.values()

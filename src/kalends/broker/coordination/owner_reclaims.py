@@ -7,18 +7,23 @@ until the new is decided everywhere, and a failed change leaves it as it was.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
 
 from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.decide_phase import DecidePhase
 from kalends.broker.coordination.decision_record import Record, Registered, Spec
-from kalends.broker.coordination.effects import Mark
-from kalends.broker.coordination.hearing import Asked
+from kalends.broker.coordination.event_log import EventLog
+from kalends.broker.coordination.hearing import Asked, Hearing
+from kalends.broker.coordination.identity import Identity
+from kalends.broker.coordination.outbox import Outbox
 from kalends.broker.coordination.pending_reclaim import Recovery
 from kalends.broker.coordination.query_plan import batched
-from kalends.broker.coordination.register_results import Decisions
 from kalends.broker.coordination.relocation import Wants, replacement, replacing
+from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import by_site, problem_of
+from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.messages import Want
 from kalends.core.errors import KalendsError, NoCommonTime, Refusal, RefusalCode
@@ -48,22 +53,72 @@ PASSING: Final = frozenset(
 """Refusals that say nothing against another try."""
 
 
-class Reclaiming(Decisions, ABC):
-    """From `Reclaim` to a change, or a cancellation, of the whole reservation."""
+class Submit(Protocol):
+    """See `UserCalls.submit`."""
 
-    @abstractmethod
-    def submit(
+    def __call__(
         self, principal: Principal, key: str, digest: str, spec: Spec, ticket: int, now: Moment,
         *, replaces: Record | None = None, stamp: int = 0,
-    ) -> str:  # fmt: skip
-        """Start a request: see `Coordinator.submit`."""
+    ) -> str: ...  # fmt: skip
 
-    @abstractmethod
-    def cancel(self, record: Record, ticket: int, now: Moment) -> None:
-        """Cancel a reservation: see `Coordinator.cancel`."""
 
-    def _reclaimed(self, site: str, reclaim: m.Reclaim, now: Moment) -> None:
-        """What becomes of it is decided when it is known what stands: see `_examined`."""
+class Change(NamedTuple):
+    """A change that was made for an owner, and what became of it."""
+
+    recovery: Recovery
+    record: Record
+
+
+class OwnerReclaims:
+    """From `Reclaim` to a change, or a cancellation, of the whole reservation.
+
+    `submit` and `cancel` are those of `UserCalls`; `owner_alive` tells whether another
+    replica's lease runs.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        directory: Directory,
+        table: TransactionTable,
+        outbox: Outbox,
+        log: EventLog,
+        hearing: Hearing,
+        in_flight: RequestsInFlight,
+        decide: DecidePhase,
+        *,
+        new_query_id: Callable[[], int],
+        owner_alive: Callable[[str], bool],
+        submit: Submit,
+        cancel: Callable[[Record, int, Moment], None],
+    ) -> None:
+        self._identity = identity
+        self._directory = directory
+        self._table = table
+        self._outbox = outbox
+        self._log = log
+        self._hearing = hearing
+        self._in_flight = in_flight
+        self._decide = decide
+        self._new_query_id = new_query_id
+        self._owner_alive = owner_alive
+        self._submit = submit
+        self._cancel = cancel
+        self._recoveries: dict[str, Recovery] = {}
+        """By the request that an owner reclaims."""
+        self._recovering: dict[int, Recovery] = {}
+        """By the number of a query."""
+
+    def request_of(self, query_id: int) -> str:
+        """The reservation that this query is about, "" for none."""
+        recovery = self._recovering.get(query_id)
+        return next(iter(recovery.reclaims.values())).rid if recovery is not None else ""
+
+    def asked(self, query_id: int) -> bool:
+        return query_id in self._recovering
+
+    def reclaimed(self, site: str, reclaim: m.Reclaim, now: Moment) -> None:
+        """What becomes of it is decided when it is known what stands: see `examined`."""
         recovery = self._recoveries.get(reclaim.rid)
         if recovery is not None:
             recovery.reclaims[site] = reclaim
@@ -79,28 +134,9 @@ class Reclaiming(Decisions, ABC):
             self._recoveries[reclaim.rid] = recovery
         self._outbox.write(r.Examine(reclaim.rid))
 
-    def registered(self, result: Registered, now: Moment) -> None:
-        """As below; what becomes of a change that was made for an owner decides how to go on."""
-        op = result.operation
-        if isinstance(op, r.Examine):
-            self._table.at_work_on = op.rid
-            self._examined(op.rid, result, now)
-            return
-        recovery = self._recovery_of(op)
-        failed = self._table.cases[op.rid].record if isinstance(op, r.Close) and recovery else None
-        super().registered(result, now)
-        if recovery is None:
-            return
-        if isinstance(op, r.Commit) and result.won:
-            self._end_recovery(recovery)
-        elif failed is not None and result.won:
-            self._try_another(recovery, failed, now)
-
-    def _viewed(self, site: str, view: m.View, now: Moment) -> None:
-        recovery = self._recovering.get(view.query_id)
-        if recovery is None:
-            super()._viewed(site, view, now)
-            return
+    def viewed(self, site: str, view: m.View, now: Moment) -> None:
+        """Take the answer to one of our queries, and move the reservation once all are there."""
+        recovery = self._recovering[view.query_id]
         asked = recovery.queries[view.query_id]
         if asked.site != site:
             return
@@ -112,7 +148,7 @@ class Reclaiming(Decisions, ABC):
 
     # What stands, and what is free
 
-    def _examined(self, rid: str, result: Registered, now: Moment) -> None:
+    def examined(self, rid: str, result: Registered, now: Moment) -> None:
         """Only what is reserved everywhere, is not being changed, and has not begun can be moved.
 
         Of the replicas that are asked, the one that owns it moves it; another takes over from the dead.
@@ -133,7 +169,7 @@ class Reclaiming(Decisions, ABC):
         ):
             self._end_recovery(recovery, rid)
             return
-        me = self.identity.owner
+        me = self._identity.owner
         if record.owner != me:
             if recovery.taking_over or self._owner_alive(record.owner):
                 self._end_recovery(recovery, rid)
@@ -160,20 +196,20 @@ class Reclaiming(Decisions, ABC):
     def _look_for(self, recovery: Recovery, record: Record, now: Moment) -> None:
         """Ask every site concerned; without one of them nothing is said about other times."""
         reclaimed = {name for each in recovery.reclaims.values() for name in each.resources}
-        moved = replacing(record, reclaimed, self.directory.resources, now.wall_s)
+        moved = replacing(record, reclaimed, self._directory.resources, now.wall_s)
         sites = {split_resource(want.resource)[0] for want in record.wants}
-        if not all(self.directory.is_up(site) for site in sites):
+        if not all(self._directory.is_up(site) for site in sites):
             self._end_recovery(recovery)
             return
         recovery.moved = moved
         recovery.began_ms = now.monotonic_ms
         recovery.free = {}
-        up = [n for n in moved.resources if self.directory.is_up(split_resource(n)[0])]
+        up = [n for n in moved.resources if self._directory.is_up(split_resource(n)[0])]
         last = max(moved.last, moved.first + 1)
         wants = tuple(Want(name, moved.first, last, 1) for name in up)
         for site, of_site in by_site(wants).items():
             for part in batched(of_site):
-                query_id = next(self._query_ids)
+                query_id = self._new_query_id()
                 recovery.queries[query_id] = Asked(site, part)
                 self._recovering[query_id] = recovery
                 query = m.Query(
@@ -193,7 +229,7 @@ class Reclaiming(Decisions, ABC):
         record, moved = recovery.record, recovery.moved
         assert record is not None
         assert moved is not None
-        infos, tried = self.directory.resources, recovery.tried
+        infos, tried = self._directory.resources, recovery.tried
         calm = self._in_flight.less_unanswered(recovery.free, record.rid)
         wants = replacement(moved, infos, calm, tried) or replacement(
             moved, infos, recovery.free, tried
@@ -214,7 +250,7 @@ class Reclaiming(Decisions, ABC):
         spec = Spec(record.spec.request, record.spec.text, wants=wants, patience="none")
         key = f"reclaim:{record.rid}:{now.wall_ms}:{len(recovery.tried)}"
         try:
-            recovery.change = self.submit(
+            recovery.change = self._submit(
                 record.principal, key, "reclaim", spec, NO_TICKET, now, replaces=record,
                 stamp=record.stamp,
             )  # fmt: skip
@@ -247,7 +283,7 @@ class Reclaiming(Decisions, ABC):
         if case is None:
             case = self._table.open(record, now)
             case.phase = "telling"
-            self._tell_parts(case)
+            self._decide.take_parts(case)
         elif case.phase != "telling":
             return
         told = _told(recovery)
@@ -258,24 +294,32 @@ class Reclaiming(Decisions, ABC):
         )
         case.record.problem = problem_of(error, record.reservation)
         self._log.add(case, "reclaimed", error.detail, now, error.refusals)
-        self.cancel(case.record, NO_TICKET, now)
+        self._cancel(case.record, NO_TICKET, now)
 
     # Recoveries
 
-    def set_aside(self, rid: str, error: Exception, since: Mark) -> None:
-        """As below; its site asks again for what it reclaims."""
-        recovery = self._recoveries.get(rid)
-        if recovery is not None:
-            self._end_recovery(recovery, rid)
-        super().set_aside(rid, error, since)
-
-    def _recovery_of(self, op: r.Operation) -> Recovery | None:
+    def change_of(self, op: r.CaseOperation) -> Change | None:
+        """The change for an owner that `op` ends, before its case may be over."""
         case = self._table.asker(op) if isinstance(op, r.Close | r.Commit) else None
         if case is None:
             return None
-        replaces = case.record.replaces
-        recovery = self._recoveries.get(replaces)
-        return recovery if recovery is not None and recovery.change == case.rid else None
+        recovery = self._recoveries.get(case.record.replaces)
+        if recovery is None or recovery.change != case.rid:
+            return None
+        return Change(recovery, case.record)
+
+    def changed(self, change: Change, op: r.CaseOperation, now: Moment) -> None:
+        """`op` has ended `change`: it stands, or another time is tried."""
+        if isinstance(op, r.Commit):
+            self._end_recovery(change.recovery)
+        else:
+            self._try_another(change.recovery, change.record, now)
+
+    def give_up(self, rid: str) -> None:
+        """A step broke at `rid`: its site asks again for what it reclaims."""
+        recovery = self._recoveries.get(rid)
+        if recovery is not None:
+            self._end_recovery(recovery, rid)
 
     def _end_recovery(self, recovery: Recovery, rid: str = "") -> None:
         rid = rid or next(each.rid for each in recovery.reclaims.values())

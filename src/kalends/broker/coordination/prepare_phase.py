@@ -10,11 +10,17 @@ from __future__ import annotations
 from typing import Final
 
 from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.decide_phase import RESEND_AFTER_MS, Telling
-from kalends.broker.coordination.decision_record import Record
+from kalends.broker.coordination.credentials import Credentials
+from kalends.broker.coordination.deadlines import Deadlines
+from kalends.broker.coordination.decide_phase import RESEND_AFTER_MS
+from kalends.broker.coordination.event_log import EventLog
+from kalends.broker.coordination.identity import Identity
+from kalends.broker.coordination.outbox import Outbox
 from kalends.broker.coordination.refusal_errors import error_of, site_down, site_unknown
+from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Case, SitePart, by_site, problem_of
-from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX
+from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX, TransactionTable
+from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.calls import Waiting
 from kalends.contract.messages import Want
@@ -28,24 +34,42 @@ HOLD_MS: Final = 30_000
 RENEW_EVERY_MS: Final = 10_000
 
 
-class Attempts(Telling):
-    """From the beginning of an attempt to the register operation that ends it."""
+class PreparePhase:
+    """From the first visit of an attempt to the register operation that ends it."""
 
-    def adopt(self, record: Record, now: Moment) -> None:
-        """Take over a request whose owner is gone: a new attempt, or telling its sites."""
-        self._table.notice(record)
-        if record.rid in self._table.cases or record.done or self.left_alone(record.rid):
-            return
-        self._table.at_work_on = record.rid
-        case = self._table.open(record, now)
-        case.cancel_wanted = record.state == "cancelled"
-        if record.state == "open":
-            self._raise(case, "taken over from a broker that is gone", (), now)
-        else:
-            case.phase = "telling"
-            self._table.write(case, r.Adopt(record.rid, record.state, self.identity.owner))
+    def __init__(
+        self,
+        identity: Identity,
+        directory: Directory,
+        table: TransactionTable,
+        outbox: Outbox,
+        log: EventLog,
+        credentials: Credentials,
+        deadlines: Deadlines,
+        in_flight: RequestsInFlight,
+    ) -> None:
+        self._identity = identity
+        self._directory = directory
+        self._table = table
+        self._outbox = outbox
+        self._log = log
+        self._credentials = credentials
+        self._deadlines = deadlines
+        self._in_flight = in_flight
 
-    def _visit(
+    def unreachable(self, wants: tuple[Want, ...]) -> KalendsError | None:
+        """Return the error for sites of `wants` that cannot be asked, if there are such."""
+        sites = self._directory.sites
+        down = [
+            site_down(site, sites[site].detail or "not connected")
+            if site in sites
+            else site_unknown(site)
+            for site in by_site(wants)
+            if not self._directory.is_up(site)
+        ]
+        return error_of(down) if down else None
+
+    def visit(
         self, case: Case, wants: tuple[Want, ...], now: Moment, *, hopeful: bool = False
     ) -> None:
         """Ask every site for its slots: promised at once at attempt 1, held in later ones.
@@ -53,25 +77,14 @@ class Attempts(Telling):
         `hopeful`: others hold some of them still, so that promises at once would be refused.
         """
         record = case.record
-        grouped = by_site(wants)
-        down = [
-            site_down(site, self.directory.sites[site].detail or "not connected")
-            if site in self.directory.sites
-            else site_unknown(site)
-            for site in grouped
-            if not self.directory.is_up(site)
-        ]
-        if down:
-            self._no_way(case, error_of(down), now)
-            return
         case.enter("holding" if record.spec.hold or record.att > 1 or hopeful else "voting")
         self._in_flight.ask(record, wants)
-        case.parts = {site: SitePart(site, of_site) for site, of_site in grouped.items()}
-        self._wait_for_votes(case, now)
+        case.parts = {site: SitePart(site, of_site) for site, of_site in by_site(wants).items()}
+        self.wait_for_votes(case, now)
         for part in case.parts.values():
-            self._send_visit(case, part)
+            self.send_visit(case, part)
 
-    def _send_visit(self, case: Case, part: SitePart) -> None:
+    def send_visit(self, case: Case, part: SitePart) -> None:
         record = case.record
         visit = m.Visit(
             rid=record.rid,
@@ -80,9 +93,9 @@ class Attempts(Telling):
             mode="vote" if case.phase == "voting" else "hold",
             principal=record.principal,
             wants=part.wants,
-            parts=self._wire_parts(case, part.site),
+            parts=self.participants(case, part.site),
             need=len(case.parts),
-            coords=self.identity.coords,
+            coords=self._identity.coords,
             secret=self._credentials.secret(record, part.site),
             hold_ms=HOLD_MS,
             replaces=record.replaces,
@@ -91,9 +104,17 @@ class Attempts(Telling):
         )
         self._outbox.send(part.site, visit)
 
-    def _wire_parts(self, case: Case, asker: str) -> tuple[m.Part, ...]:
+    def resend(self, case: Case, part: SitePart) -> None:
+        """Ask a site again that has not answered."""
+        if case.phase == "preparing":
+            if not part.voted:
+                self._send_prepare(case, part)
+        elif not (part.voted if case.phase == "voting" else part.hold_ids):
+            self.send_visit(case, part)
+
+    def participants(self, case: Case, asker: str) -> tuple[m.Part, ...]:
         """The sites that take part; `asker` is told what proves itself to each of the others."""
-        sites = self.directory.sites
+        sites = self._directory.sites
         return tuple(
             m.Part(
                 site,
@@ -103,7 +124,7 @@ class Attempts(Telling):
             for site in case.parts
         )
 
-    def _all_held(self, case: Case, now: Moment) -> None:
+    def all_held(self, case: Case, now: Moment) -> None:
         record = case.record
         if record.spec.hold and not case.lock_wanted:
             case.enter("held")
@@ -120,14 +141,14 @@ class Attempts(Telling):
             self._deadlines.schedule(case)
             self._table.write(case, r.Note(case.rid, record.att, r.encode_record(record)))
         else:
-            self._prepare(case, now)
+            self.prepare(case, now)
 
-    def _prepare(self, case: Case, now: Moment) -> None:
+    def prepare(self, case: Case, now: Moment) -> None:
         """Phase one of two-phase commit, for slots that are held."""
         case.enter("preparing")
         case.deadline_ms = max(case.deadline_ms, now.monotonic_ms + REQUEST_MS_MAX)
         case.record.recalled_until = 0
-        self._wait_for_votes(case, now)
+        self.wait_for_votes(case, now)
         for part in case.parts.values():
             self._send_prepare(case, part)
 
@@ -137,12 +158,12 @@ class Attempts(Telling):
             att=case.record.att,
             secret=self._credentials.secret(case.record, part.site),
             hold_ids=part.hold_ids,
-            parts=self._wire_parts(case, part.site),
+            parts=self.participants(case, part.site),
             need=len(case.parts),
         )
         self._outbox.send(part.site, prepare)
 
-    def _commit(self, case: Case, now: Moment) -> None:
+    def commit(self, case: Case, now: Moment) -> None:
         """Every chosen site has promised this attempt: ask the register to decide."""
         case.enter("committing")
         record = case.record
@@ -157,19 +178,18 @@ class Attempts(Telling):
         op = r.Commit(case.rid, record.att, record.replaces, r.encode_record(record))
         self._table.write(case, op)
 
-    def _raise(self, case: Case, detail: str, refusals: tuple[Refusal, ...], now: Moment) -> None:
+    def give_up_attempt(
+        self, case: Case, detail: str, refusals: tuple[Refusal, ...], now: Moment
+    ) -> None:
+        """Ask the register for the next attempt, which voids this one for ever."""
         case.enter("raising")
         case.record.recalled_until = 0
         self._log.add(case, "retrying", detail, now, refusals)
         record = case.record
-        op = r.Raise(case.rid, record.att, self.identity.owner, r.encode_record(record))
+        op = r.Raise(case.rid, record.att, self._identity.owner, r.encode_record(record))
         self._table.write(case, op)
 
-    def _no_way(self, case: Case, error: KalendsError, now: Moment) -> None:
-        """A site cannot be reached."""
-        self._close(case, error, "failed", now)
-
-    def _close(self, case: Case, error: KalendsError | None, kind: str, now: Moment) -> None:
+    def close(self, case: Case, error: KalendsError | None, kind: str, now: Moment) -> None:
         """Give the request up; the attempt is dead once the register says so."""
         case.enter("closing")
         record = case.record
@@ -180,13 +200,13 @@ class Attempts(Telling):
             self._log.add(case, kind, "", now)
         self._table.write(case, r.Close(case.rid, record.att, r.encode_record(record)))
 
-    def _note_waiting(self, case: Case, waiting: Waiting | None) -> None:
+    def note_waiting(self, case: Case, waiting: Waiting | None) -> None:
         """Write down what it waits for: others may look at it, and a take-over goes on with it."""
         case.record.waiting = waiting
         body = r.encode_record(case.record)
         self._table.write(case, r.Note(case.rid, case.record.att, body, "waiting"))
 
-    def _wait_for_votes(self, case: Case, now: Moment) -> None:
+    def wait_for_votes(self, case: Case, now: Moment) -> None:
         case.phase_deadline_ms = now.monotonic_ms + VOTE_MS_MAX
         case.resend_every_ms = RESEND_AFTER_MS
         case.resend_at_ms = self._deadlines.later(now, RESEND_AFTER_MS)

@@ -1,4 +1,4 @@
-"""From the refusals of sites to the one error that tells a user what to do."""
+"""The errors that tell a user what to do: from the refusals of sites, and the broker's own."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Final
 
 from kalends.core.errors import (
     Conflict,
+    Expired,
     InvalidInput,
     KalendsError,
+    KeyReused,
     LimitExceeded,
     NoCommonTime,
     NotAllowed,
@@ -85,3 +87,15 @@ def site_unknown(site: str) -> Refusal:
         code=RefusalCode.UNKNOWN_RESOURCE,
         detail="this broker does not know that site",
     )
+
+
+def key_reused(key: str) -> KeyReused:
+    return KeyReused(
+        "this key was used before with another request",
+        where="key",
+        remedy=f"make a new key; `by_key {key}` shows the old request",
+    )
+
+
+def hold_ran_out() -> Expired:
+    return Expired("the hold has run out", remedy="hold or book it again")

@@ -169,6 +169,15 @@ class Case:
         """Only these slots will do: there is nothing to plan again."""
         return bool(self.record.spec.wants)
 
+    @property
+    def awaited(self) -> tuple[Refusal, ...]:
+        """What it waits for in lines."""
+        return tuple(dict.fromkeys(each for part in self.parts.values() for each in part.awaits))
+
+    def shuns(self, resource: str) -> bool:
+        """Whether `resource`, or all of its site, refuses this user for good."""
+        return resource in self.shunned or split_resource(resource)[0] in self.shunned
+
     def enter(self, phase: Phase) -> None:
         """Raises `IllegalEvent` when the table above does not lead there."""
         if phase not in NEXT_PHASES[self.phase]:

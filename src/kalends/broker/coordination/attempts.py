@@ -1,0 +1,70 @@
+"""The beginning of each attempt: of a new request, after one that failed, and of a taken-over request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.agent_dispatch import AgentDispatch
+from kalends.broker.coordination.decision_record import Record
+from kalends.broker.coordination.prepare_phase import PreparePhase
+from kalends.broker.coordination.refusal_errors import hold_ran_out
+from kalends.broker.coordination.requests_in_flight import RequestsInFlight
+from kalends.broker.coordination.slot_search import SlotSearch
+from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.core.intervals import Moment
+
+
+class Attempts:
+    """Begins attempts for the replica `owner`; `left_alone` tells which requests it must not touch."""
+
+    def __init__(
+        self,
+        owner: str,
+        table: TransactionTable,
+        in_flight: RequestsInFlight,
+        prepare: PreparePhase,
+        agents: AgentDispatch,
+        search: SlotSearch,
+        left_alone: Callable[[str], bool],
+    ) -> None:
+        self._owner = owner
+        self._table = table
+        self._in_flight = in_flight
+        self._prepare = prepare
+        self._agents = agents
+        self._search = search
+        self._left_alone = left_alone
+
+    def begin(self, case: Case, now: Moment) -> None:
+        """Send the agent, if there is one that has something to choose; else search for slots."""
+        if not self._agents.tour(case, now):
+            self._search.begin(case, now)
+
+    def begin_next(self, case: Case, now: Moment) -> None:
+        """The register has raised the attempt, and owns it to this replica."""
+        case.record.att += 1
+        case.record.owner = self._owner
+        case.parts = {}
+        self._in_flight.end(case.rid)
+        case.tour = None
+        case.stale = False
+        if case.record.held_until_ms and case.record.held_until_ms <= now.wall_ms:
+            self._prepare.close(case, hold_ran_out(), "expired", now)
+        else:
+            self.begin(case, now)
+
+    def take_over(self, record: Record, now: Moment) -> None:
+        """Go on with a request whose owner is gone: by a new attempt, or by telling its sites."""
+        self._table.notice(record)
+        if record.rid in self._table.cases or record.done or self._left_alone(record.rid):
+            return
+        self._table.at_work_on = record.rid
+        case = self._table.open(record, now)
+        case.cancel_wanted = record.state == "cancelled"
+        if record.state == "open":
+            self._prepare.give_up_attempt(case, "taken over from a broker that is gone", (), now)
+        else:
+            case.phase = "telling"
+            self._table.write(case, r.Adopt(record.rid, record.state, self._owner))

@@ -1,0 +1,154 @@
+"""What the passing of time brings: resend, renew, and give up what took too long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.agent_dispatch import AgentDispatch
+from kalends.broker.coordination.deadlines import Deadlines
+from kalends.broker.coordination.decide_phase import DecidePhase
+from kalends.broker.coordination.negotiation import Negotiation
+from kalends.broker.coordination.prepare_phase import RENEW_EVERY_MS, PreparePhase
+from kalends.broker.coordination.refusal_errors import error_of, hold_ran_out, site_down
+from kalends.broker.coordination.slot_search import SlotSearch
+from kalends.broker.coordination.transaction import Case, Phase, SitePart
+from kalends.broker.coordination.transaction_table import TransactionTable, give_up_at_s
+from kalends.broker.coordination.waiting_lists import WaitingLists
+from kalends.core.errors import Expired, NoCommonTime, Refusal
+from kalends.core.intervals import Moment
+
+RESEND_EVERY_MS_MAX: Final = 8_000
+
+WORKING_PHASES: Final = ("looking", "touring", "voting", "holding", "waiting", "preparing")
+"""Something is on its way, or waited for, whose time may run out."""
+
+CLOCK_BELIEVED_MS: Final = 120_000
+"""A clock that is ahead for less than this ends nobody's wait."""
+
+
+class Timeouts:
+    """Looks at each request when its time has come; what was not answered is said again."""
+
+    def __init__(
+        self,
+        table: TransactionTable,
+        deadlines: Deadlines,
+        decide: DecidePhase,
+        prepare: PreparePhase,
+        lists: WaitingLists,
+        search: SlotSearch,
+        negotiation: Negotiation,
+        agents: AgentDispatch,
+    ) -> None:
+        self._table = table
+        self._deadlines = deadlines
+        self._prepare = prepare
+        self._lists = lists
+        self._search = search
+        self._negotiation = negotiation
+        self._agents = agents
+        self._resend_in: Mapping[Phase, Callable[[Case, SitePart], None]] = {
+            "touring": agents.resend,
+            "voting": prepare.resend,
+            "holding": prepare.resend,
+            "preparing": prepare.resend,
+            "waiting": lists.resend,
+            "telling": decide.resend,
+            "cancelling": decide.resend,
+        }
+        """The part that knows what sites have not answered in each phase."""
+
+    def advance(self, now: Moment) -> None:
+        while rid := self._deadlines.pop(now):
+            case = self._table.cases.get(rid)
+            if case is not None:
+                self._table.at_work_on = rid
+                self._tick(case, now)
+                self._deadlines.schedule(case)
+
+    def resend(self, case: Case, part: SitePart) -> None:
+        """Say again what a site has not answered; always the message, never an assumption."""
+        if case.phase in self._resend_in:
+            self._resend_in[case.phase](case, part)
+
+    def renew(self, case: Case, part: SitePart) -> None:
+        """Keep a hold, if there is one."""
+        if part.hold_ids:
+            self._agents.renew(case, part)
+
+    def _tick(self, case: Case, now: Moment) -> None:
+        ms = now.monotonic_ms
+        working = case.phase in WORKING_PHASES
+        if working and (_due(case.phase_deadline_ms, ms) or case.deadline_ms <= ms):
+            self._too_late(case, now)
+            return
+        if case.phase == "waiting":
+            self._lists.look_if_stirred(case, now)
+        if case.phase == "held" and _due(case.phase_deadline_ms, ms):
+            self._prepare.close(case, hold_ran_out(), "expired", now)
+            return
+        if _due(case.renew_at_ms, ms) and case.phase in ("holding", "held", "preparing"):
+            case.renew_at_ms = ms + RENEW_EVERY_MS
+            for part in case.parts.values():
+                self.renew(case, part)
+        if _due(case.resend_at_ms, ms):
+            case.resend_every_ms = min(case.resend_every_ms * 2, RESEND_EVERY_MS_MAX)
+            case.resend_at_ms = self._deadlines.later(now, case.resend_every_ms)
+            if working or case.phase in ("telling", "cancelling"):
+                self._table.write(case, r.Read(case.rid))
+            if case.phase == "waiting":
+                self._look_at_the_clock(case, now)
+            for part in case.parts.values():
+                self.resend(case, part)
+
+    def _look_at_the_clock(self, case: Case, now: Moment) -> None:
+        """A wait that was begun while the clock was behind ends when it should, once that is sure."""
+        give_up_at = give_up_at_s(case.record)
+        if not give_up_at or now.wall_s < give_up_at:
+            case.late_since_ms = 0
+        elif not case.late_since_ms:
+            case.late_since_ms = now.monotonic_ms
+        elif now.monotonic_ms - case.late_since_ms >= CLOCK_BELIEVED_MS:
+            case.deadline_ms = now.monotonic_ms
+
+    def _too_late(self, case: Case, now: Moment) -> None:
+        """Sites were silent: go on without them, or give up; either way this attempt is over."""
+        over = case.deadline_ms <= now.monotonic_ms
+        if not over and case.phase == "looking":
+            self._search.look_on(case, now, given_up=True)
+        elif not over and case.phase == "touring":
+            self._agents.toured(case, now)
+        elif over or not self._negotiation.still_in_line(case, now):
+            self._give_up(case, now, over=over)
+
+    def _give_up(self, case: Case, now: Moment, *, over: bool) -> None:
+        """The attempt is over, and if the time of the request is `over`, so is the request."""
+        silent = _silent(case)
+        if not over:
+            self._negotiation.refused(case, silent, now)
+        elif case.phase == "waiting" or (case.phase == "holding" and not silent):
+            error = NoCommonTime(
+                "it did not come free in time",
+                remedy="wait longer, give a wider window, or see `kalends find`",
+                refusals=case.awaited or tuple(case.refusals),
+            )
+            self._prepare.close(case, error, "failed", now)
+        else:
+            no_answer = error_of(silent) if silent else Expired("no answer in time")
+            self._prepare.close(case, no_answer, "failed", now)
+
+
+def _silent(case: Case) -> tuple[Refusal, ...]:
+    """A refusal for each site that has not answered."""
+    return tuple(
+        site_down(part.site, "it did not answer in time")
+        for part in case.parts.values()
+        if not (part.voted or (case.phase == "holding" and (part.hold_ids or part.ahead >= 0)))
+        and not (case.tour is not None and part.site in case.tour.reports)
+    )
+
+
+def _due(at_ms: int, now_ms: int) -> bool:
+    return bool(at_ms) and at_ms <= now_ms

@@ -1,0 +1,222 @@
+"""What users ask of a broker: to begin a request, and to finish, end or change what it holds."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Final
+
+from kalends.broker.coordination import decision_record as r
+from kalends.broker.coordination.agent_dispatch import AgentDispatch
+from kalends.broker.coordination.attempts import Attempts
+from kalends.broker.coordination.decide_phase import DecidePhase
+from kalends.broker.coordination.decision_record import Record, Spec
+from kalends.broker.coordination.event_log import EventLog
+from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.prepare_phase import PreparePhase
+from kalends.broker.coordination.refusal_errors import key_reused
+from kalends.broker.coordination.transaction import Case, view_of
+from kalends.broker.coordination.transaction_table import OPEN_PHASES, TransactionTable
+from kalends.core.clock import LogicalClock
+from kalends.core.errors import Conflict, LimitExceeded, Unavailable
+from kalends.core.intervals import Moment
+from kalends.core.principals import Principal
+
+PRIORITY_STEP_MS: Final = 60_000
+"""A request with one more point of priority stands in line as if it had come a minute earlier."""
+
+
+class UserCalls:
+    """The calls of users. Answers go to tickets; what is raised has changed nothing.
+
+    `new_rid` brings randomness; `scripts` gives the source of a hash, or "".
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        clock: LogicalClock,
+        table: TransactionTable,
+        outbox: Outbox,
+        log: EventLog,
+        decide: DecidePhase,
+        prepare: PreparePhase,
+        agents: AgentDispatch,
+        attempts: Attempts,
+        *,
+        new_rid: Callable[[Moment], str],
+        scripts: Callable[[str], str],
+        open_per_user_max: int,
+    ) -> None:
+        self.draining = False
+        """No new requests are taken."""
+        self._owner = owner
+        self._clock = clock
+        self._table = table
+        self._outbox = outbox
+        self._log = log
+        self._decide = decide
+        self._prepare = prepare
+        self._agents = agents
+        self._attempts = attempts
+        self._new_rid = new_rid
+        self._scripts = scripts
+        self._open_per_user_max = open_per_user_max
+
+    def submit(
+        self, principal: Principal, key: str, digest: str, spec: Spec, ticket: int, now: Moment,
+        *, replaces: Record | None = None, stamp: int = 0,
+    ) -> str:  # fmt: skip
+        """Start a request (or join the one of the same key); returns its id.
+
+        `stamp` is its place among all requests where that is not by when it comes (0).
+        The answer goes to `ticket` once it is reserved, held or failed. Raises `KeyReused`,
+        `LimitExceeded`, `Unavailable` (draining); then nothing has happened.
+        """
+        known = self._table.working_on(principal.user, key)
+        if known is not None:
+            if known.record.digest != digest:
+                raise key_reused(key)
+            self.join(known.rid, ticket)
+            return known.rid
+        if self.draining:
+            raise Unavailable("this broker takes no new requests now", remedy="ask another replica")
+        if self._table.open_of(principal.user) >= self._open_per_user_max:
+            raise LimitExceeded(
+                f"{self._open_per_user_max} requests of yours are open",
+                remedy="wait for some of them",
+                retry_after_s=1.0,
+            )
+        rid = self._new_rid(now)
+        record = Record(
+            rid=rid,
+            user=principal.user,
+            groups=principal.groups,
+            key=key,
+            digest=digest,
+            stamp=stamp or self._stamp(spec, now),
+            owner=self._owner,
+            reservation=replaces.reservation if replaces else rid,
+            replaces=replaces.rid if replaces else "",
+            changes=replaces.changes + 1 if replaces else 0,
+            created_ms=now.wall_ms,
+            spec=spec,
+            wants=spec.wants,
+        )
+        case = self._table.open(record, now)
+        case.tickets.append(ticket)
+        # What is written is what was asked, whatever becomes of the case before it is written.
+        case.source = self._scripts(spec.script) if spec.script else ""
+        self._table.write(case, r.Begin(copy.copy(record), case.source))
+        self._attempts.begin(case, now)
+        return rid
+
+    def _stamp(self, spec: Spec, now: Moment) -> int:
+        """When it was asked for; a priority counts as having asked earlier, or later."""
+        head_start_ms = spec.request.priority * PRIORITY_STEP_MS
+        return max(self._clock.tick(now.wall_ms) - head_start_ms, 0)
+
+    def join(self, rid: str, ticket: int) -> bool:
+        """Let `ticket` hear of `rid` too; False when this replica is not working on it."""
+        case = self._table.cases.get(rid)
+        if case is None:
+            return False
+        if case.phase == "telling" or (case.phase == "held" and case.noted):
+            self._outbox.answer(ticket, self._table.view(case))
+        else:
+            case.tickets.append(ticket)
+        return True
+
+    def lock(self, record: Record, ticket: int, now: Moment) -> None:
+        """Promise and commit what `record` holds; takes the request over when nobody works on it."""
+        case = self._case_to_finish(record, ticket, now)
+        if case is None:
+            return
+        case.lock_wanted = True
+        if case.phase == "held":
+            self._prepare.prepare(case, now)
+
+    def release(self, record: Record, ticket: int, now: Moment) -> None:
+        """Give up what `record` holds."""
+        case = self._case_to_finish(record, ticket, now)
+        if case is None:
+            return
+        case.cancel_wanted = True
+        if case.phase in ("held", "looking", "touring", "holding", "waiting"):
+            self._prepare.close(case, None, "released", now)
+
+    def cancel(self, record: Record, ticket: int, now: Moment) -> None:
+        """Cancel a reservation; answered once every site has freed its slots.
+
+        Raises `Conflict` unless it is reserved (or cancelled already), and `Unavailable` while the
+        register's answer about it is still on its way here.
+        """
+        if record.state not in ("commit", "cancelled"):
+            raise Conflict(
+                f"it is {record.public_state}, not reserved", request_id=record.reservation
+            )
+        self._table.notice(record)
+        case = self._table.cases.get(record.rid)
+        if case is not None and case.phase not in ("telling", "cancelling"):
+            raise Unavailable(
+                "it was decided this very moment", remedy="try again", retry_after_s=0.1
+            )
+        if record.state == "cancelled" and case is None:
+            self._outbox.answer(ticket, view_of(record))
+            return
+        if case is None:
+            case = self._table.open(record, now)
+            case.phase = "telling"
+            self._decide.take_parts(case)
+        case.tickets.append(ticket)
+        if case.phase == "telling" and not case.cancel_wanted:
+            case.cancel_wanted = True
+            self._log.add(case, "cancelled", "", now)
+            case.record.owner = self._owner
+            case.record.told = case.record.done
+            body = r.encode_record(case.record)
+            self._table.write(case, r.Cancel(case.rid, self._owner, body))
+
+    def tell_agent(
+        self,
+        record: Record,
+        key: str,
+        digest: str,
+        message: str,
+        spec: Spec | None,
+        source: str,
+        now: Moment,
+    ) -> bool:
+        """Leave `message` ("" leaves none) for the agent of an open request, or go on by `spec`.
+
+        True when it is on its way into the register: `told_agent` of the row then names `key`. False
+        while the request is between two attempts, or not in these hands: look at the row again, and
+        call again. Raises `LimitExceeded` when too many messages wait.
+        """
+        case = self._case_of(record, now)
+        if case is None or case.phase not in OPEN_PHASES:
+            return False
+        self._agents.leave_message(case, key, digest, message, spec, source)
+        return True
+
+    def _case_to_finish(self, record: Record, ticket: int, now: Moment) -> Case | None:
+        """The case of an open or held request; None when `ticket` is answered by the record."""
+        if record.state != "open":
+            self._outbox.answer(ticket, view_of(record))
+            return None
+        case = self._case_of(record, now)
+        if case is None:
+            raise Unavailable(
+                "the broker has met a fault of its own with this request, and works on it no more",
+                remedy="ask the broker's operator, who finds the fault in its log",
+                request_id=record.reservation,
+            )
+        case.tickets.append(ticket)
+        return case
+
+    def _case_of(self, record: Record, now: Moment) -> Case | None:
+        """The case of an open request, which is taken over if nobody works on it."""
+        self._table.notice(record)
+        if record.rid not in self._table.cases:
+            self._attempts.take_over(record, now)
+        return self._table.cases.get(record.rid)

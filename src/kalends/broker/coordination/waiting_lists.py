@@ -1,0 +1,202 @@
+"""Standing on waiting lists: where all is taken, a request holds nothing and hears what comes free.
+
+It stands on the lists of all sites concerned. Whatever one of them offers that may have been missing
+is looked into at once, at all sites; what it is not missing goes to the next on the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+
+from msgspec.structs import replace
+
+from kalends.broker.coordination.credentials import Credentials
+from kalends.broker.coordination.event_log import EventLog
+from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.prepare_phase import PreparePhase
+from kalends.broker.coordination.query_plan import plans
+from kalends.broker.coordination.requests_in_flight import RequestsInFlight
+from kalends.broker.coordination.transaction import Case, SitePart
+from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.planning.directory import Directory
+from kalends.broker.planning.in_flight import fits, overlaid
+from kalends.contract import messages as m
+from kalends.contract.calls import Waiting
+from kalends.contract.messages import Want
+from kalends.core import limits
+from kalends.core.errors import Refusal
+from kalends.core.identifiers import split_resource
+from kalends.core.intervals import Moment
+from kalends.core.requests import Term, shortest_stage_s
+
+
+class WaitingLists:
+    """The lists on which requests stand, and the news that they have heard; `look` looks anew."""
+
+    def __init__(
+        self,
+        directory: Directory,
+        table: TransactionTable,
+        outbox: Outbox,
+        log: EventLog,
+        credentials: Credentials,
+        in_flight: RequestsInFlight,
+        prepare: PreparePhase,
+        look: Callable[[Case, Moment], None],
+    ) -> None:
+        self._directory = directory
+        self._table = table
+        self._outbox = outbox
+        self._log = log
+        self._credentials = credentials
+        self._in_flight = in_flight
+        self._prepare = prepare
+        self._look = look
+
+    # What looks have seen of the news
+
+    def stir(self, case: Case) -> None:
+        """Something may have come free that no look of `case` has seen."""
+        case.stirred = True
+
+    def catch_up(self, case: Case) -> None:
+        """A look at everything begins: all that was heard up to now is looked into."""
+        case.stirred = False
+        case.hoped.clear()
+
+    def asked(self, case: Case, site: str) -> None:
+        """The look asks `site`, after the news that were heard of it up to now."""
+        case.asked_after[site] = case.heard.get(site, 0)
+
+    def seen(self, case: Case, site: str) -> None:
+        """`site` has answered the look."""
+        case.looked_into[site] = case.asked_after[site]
+
+    def unseen(self, case: Case, site: str) -> None:
+        """`site` has not answered the look in time."""
+        case.looked_into.pop(site, None)
+
+    def has_news(self, case: Case) -> bool:
+        """Whether to look once more before standing on lists."""
+        return case.stirred or bool(case.hoped and self._may_help(case))
+
+    # Standing on them
+
+    def stand(self, case: Case, refusals: tuple[Refusal, ...], now: Moment) -> None:
+        """Hold nothing, and be told when something comes free."""
+        record = case.record
+        case.enter("waiting")
+        case.rounds = 0
+        case.refusals = list(refusals)
+        case.parts = {site: SitePart(site, wants) for site, wants in case.wanted.items()}
+        self._prepare.wait_for_votes(case, now)
+        case.phase_deadline_ms = case.deadline_ms
+        if record.waiting is None or not record.waiting.listed:
+            until = (now.wall_ms + case.deadline_ms - now.monotonic_ms) // 1000
+            awaited = tuple(dict.fromkeys(refusal.where for refusal in refusals))
+            waiting = Waiting(since=now.wall_s, until=until, awaited=awaited, listed=True)
+            self._log.add(case, "listed", f"waits for {', '.join(awaited)}", now, refusals)
+            self._prepare.note_waiting(case, waiting)
+        for part in case.parts.values():
+            part.voted = part.site in case.listed
+            if part.site in case.offering or not part.voted:
+                self.resend(case, part)
+        case.listed |= case.wanted.keys()
+        case.offering.clear()
+        if self._may_help(case):
+            names = (want.resource for wants in case.wanted.values() for want in wants)
+            self._in_flight.give_way(case.rid, names)
+
+    def resend(self, case: Case, part: SitePart) -> None:
+        record = case.record
+        request = record.spec.request
+        terms = [term for alternative in request.alternatives for term in alternative.terms]
+        wish = m.Await(
+            rid=record.rid, att=record.att, secret=self._credentials.secret(record, part.site),
+            stamp=record.stamp, principal=record.principal,
+            wants=part.wants if case.fixed else _as_much(part.wants, terms),
+            length_s=shortest_stage_s(request), seen=case.looked_into.get(part.site, 0),
+        )  # fmt: skip
+        self._outbox.send(part.site, wish)
+
+    def awaited(self, site: str, awaited: m.Awaited, now: Moment) -> None:
+        """What has not been looked into yet is: at once when it is offered, else when all have answered."""
+        case = self._table.cases.get(awaited.rid)
+        if case is None:
+            return
+        news = awaited.news != case.looked_into.get(site)
+        case.heard[site] = awaited.news
+        case.stirred = case.stirred or (awaited.fresh and news)
+        if awaited.offered and news:
+            self._offered(case, site, awaited, now)
+        part = case.parts.get(site)
+        if case.phase != "waiting" or part is None or awaited.att != case.record.att:
+            return
+        part.voted = True
+        if not awaited.offered:
+            part.ahead = awaited.ahead
+        self.look_if_stirred(case, now)
+
+    def look_if_stirred(self, case: Case, now: Moment) -> None:
+        """Not before all lists have answered: what comes free after the look is told."""
+        if case.stirred and all(each.voted for each in case.parts.values()):
+            self._look(case, now)
+
+    def _offered(self, case: Case, site: str, awaited: m.Awaited, now: Moment) -> None:
+        """Look, if what has come free may be what was missing; else it goes to the next at once.
+
+        The last look, with all that has been offered since, shows at least what is free now: whatever
+        comes free is offered to everybody on the list, unless somebody before takes it.
+        """
+        case.offering.add(site)
+        case.hoped += [each for each in awaited.offered if split_resource(each.resource)[0] == site]
+        if case.phase == "waiting" and self._may_help(case):
+            self._look(case, now)
+        elif case.phase == "looking":
+            case.stirred = True
+        else:
+            case.looked_into[site] = awaited.news
+            self.decline(case, {site})
+
+    def decline(self, case: Case, sites: Set[str]) -> None:
+        """What these sites offer is not wanted now: it goes to the next, and is looked at later."""
+        for site in sorted(sites & case.wanted.keys()):
+            self.resend(case, SitePart(site, case.wanted[site]))
+        case.offering.clear()
+
+    def _may_help(self, case: Case) -> bool:
+        if any(
+            want.resource not in case.seen for of_site in case.wanted.values() for want in of_site
+        ):
+            return True
+        free = dict(case.seen)
+        hoped = {each.resource for each in case.hoped}
+        for want in (each for of_site in case.wanted.values() for each in of_site):
+            info = self._directory.resources.get(want.resource)
+            if info is not None and want.resource in hoped:
+                # What was too little by itself came free before, and was not offered.
+                steps = free[want.resource]
+                free[want.resource] = overlaid(steps, want.start, want.end, info.capacity)
+        if case.fixed:
+            return fits(case.record.spec.wants, free)
+        free = {name: steps for name, steps in free.items() if not case.shuns(name)}
+        return bool(plans(case.record.spec.request, self._directory, free))
+
+    def leave(self, case: Case) -> None:
+        """Best effort: a list forgets by itself who does not come back."""
+        for site in sorted(case.listed):
+            secret = self._credentials.secret(case.record, site)
+            release = m.Release(rid=case.rid, att=case.record.att, secret=secret)
+            self._outbox.send(site, release)
+        case.listed.clear()
+
+
+def _as_much(wants: tuple[Want, ...], terms: Sequence[Term]) -> tuple[Want, ...]:
+    """`wants` with the least units that any of `terms` may ask for there."""
+    least: dict[str, int] = {}
+    for term in terms:
+        least[term.resource] = min(term.units, least.get(term.resource, term.units))
+    of_any = least.get("", limits.UNITS_MAX)
+    return tuple(
+        replace(want, units=min(of_any, least.get(want.resource, of_any))) for want in wants
+    )
