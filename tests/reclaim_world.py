@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from kalends.broker.coordination.decision_record import Spec
-from kalends.broker.coordination.transaction import view_of
+from kalends.broker.coordination.views import view_of
 from kalends.broker.planning.planner import fixed_wants
 from kalends.contract import calls
 from kalends.contract import messages as m

@@ -126,7 +126,7 @@ class HoldsCountAsVotes(PreparePhase):
     """What is held is committed without asking for promises."""
 
     def prepare(self, case: Any, now: Any) -> None:
-        case.enter("preparing")
+        case.enter("lock")
         for part in case.parts.values():
             part.voted = True
         self.commit(case, now)
@@ -403,8 +403,8 @@ class SomeTermsWillDo(AgentDispatch):
     """A start that serves the first term is taken for the whole request."""
 
     def toured(self, case: Any, now: Any) -> None:
-        if case.tour is not None:
-            case.tour.needs = case.tour.needs[:1]
+        if case.agent.tour is not None:
+            case.agent.tour.needs = case.agent.tour.needs[:1]
         super().toured(case, now)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Record
-from kalends.broker.coordination.transaction import Case, view_of
+from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.views import view_of
 from kalends.calendars import AccessList, ResourceCalendar, Rule, open_access
 from kalends.core.errors import Conflict, IllegalEvent, KalendsError, NotFound
 from kalends.core.resources import ResourceInfo

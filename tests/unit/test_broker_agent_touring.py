@@ -21,7 +21,8 @@ from touring_support import (
     says,
 )
 
-from kalends.broker.coordination.agent_dispatch import LEFT_MAX, UNKNOWN_MAX
+from kalends.broker.coordination.agent_dispatch import UNKNOWN_MAX
+from kalends.broker.coordination.agent_story import LEFT_MAX
 from kalends.broker.coordination.decision_record import Spec
 from kalends.broker.coordination.itinerary import AGREE_MAX, TOURS_MAX
 from kalends.broker.coordination.prepare_phase import HOLD_MS
@@ -472,7 +473,7 @@ def test_a_site_is_not_believed_about_others_nor_about_what_was_not_asked(
     broker.report(rid, says("here", *lies), says("there", held("there/one", 0, term=1)))
     assert broker.case(rid).phase == "touring"
     assert prepared(broker) == {}
-    tour = broker.case(rid).tour
+    tour = broker.case(rid).agent.tour
     assert tour is not None
     assert tour.reports["here"].held == ()
     assert set(tour.reports) == {"here"}

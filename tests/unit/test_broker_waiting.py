@@ -849,7 +849,7 @@ def test_what_another_request_asks_for_is_a_reason_to_wait() -> None:
             )
             broker.receive(site, m.View(query_id=message.query_id, epoch=1, views=views))
     assert broker.case(first).phase == "voting"
-    assert broker.case(second).counting == "locked"
+    assert broker.case(second).look.counting == "locked"
     show(broker, free)
     assert {(visit.rid, visit.queue) for visit in visits(broker)} == {(second, True)}
 

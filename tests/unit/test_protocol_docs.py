@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kalends.broker.coordination import transaction
-from kalends.broker.coordination.transaction import NEXT_PHASES
+from kalends.broker.coordination import phases
+from kalends.broker.coordination.phases import NEXT_PHASE, Phase
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.transitions import DURABLE, TRANSITIONS
 
@@ -77,20 +77,31 @@ def claims_diagram() -> str:
 
 
 def cases_table() -> str:
-    going_on = {row[0]: row[1:] for row in rst_rows(transaction.__doc__)}
+    going_on = {row[0]: row[1:] for row in rst_rows(phases.__doc__)}
     rows = [
-        [phase, *going_on.get(phase, ["", ""]), ", ".join(after for after in NEXT_PHASES if after in then)]
-        for phase, then in NEXT_PHASES.items()
-    ]  # fmt: skip
-    return table(["phase", "what is going on", "left by", "next"], rows)
+        [
+            phase,
+            *going_on.get(phase, ["", ""]),
+            "; ".join(f"{', '.join(events)}: {after}" for after, events in _events_by_next(phase)),
+        ]
+        for phase in NEXT_PHASE
+    ]
+    return table(["phase", "what is going on", "left by", "event: next phase"], rows)
+
+
+def _events_by_next(phase: Phase) -> list[tuple[Phase, list[str]]]:
+    """The phases that may follow on `phase`, each with the events that lead there."""
+    events: dict[Phase, list[str]] = {}
+    for event, after in NEXT_PHASE[phase].items():
+        events.setdefault(after, []).append(event)
+    return list(events.items())
 
 
 def cases_diagram() -> str:
     lines = [
-        f"    {phase} --> {after}"
-        for phase, then in NEXT_PHASES.items()
-        for after in NEXT_PHASES
-        if after in then
+        f"    {phase} --> {after}: {', '.join(events)}"
+        for phase in NEXT_PHASE
+        for after, events in _events_by_next(phase)
     ]
     ends = ["    [*] --> new", *lines, "    over --> [*]"]
     return "\n".join(["```mermaid", "stateDiagram-v2", *ends, "```"]) + "\n"
@@ -128,7 +139,7 @@ def test_every_message_and_phase_is_in_the_tables() -> None:
         if isinstance(kind, type) and issubclass(kind, m.Message) and kind is not m.Message
     }
     assert {row[0] for row in rst_rows(m.__doc__)} == kinds
-    assert {row[0] for row in rst_rows(transaction.__doc__)} == {*NEXT_PHASES} - {"new", "over"}
+    assert {row[0] for row in rst_rows(phases.__doc__)} == {*NEXT_PHASE} - {"new", "over"}
 
 
 def test_the_table_in_the_docstring_of_transitions_is_the_same() -> None:

@@ -232,7 +232,7 @@ def test_what_a_near_site_says_without_sense_does_not_count_against_who_passes_i
     assert broker.alarms == [
         "there holds, or offers, another site's resources, as here passes it on"
     ]
-    tour = broker.case(rid).tour
+    tour = broker.case(rid).agent.tour
     assert tour is None or tour.reports["here"].held
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, get_args
 
-from kalends.broker.coordination.transaction import Case, Phase
+from kalends.broker.coordination.phases import Phase
+from kalends.broker.coordination.transaction import Case
 from kalends.broker.planning.directory import Directory
 from kalends.serving.metrics import Metrics
 from kalends.stores.sqlite.group_commit import Committed

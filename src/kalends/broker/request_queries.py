@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import structs
 
 from kalends.broker.coordination.decision_record import Record, Unreadable
-from kalends.broker.coordination.transaction import view_of
+from kalends.broker.coordination.views import view_of
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core.errors import NotFound

@@ -17,12 +17,12 @@ import msgspec
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.agent_choice import Choice, best_choice
+from kalends.broker.coordination.agent_story import AgentStory
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.itinerary import AGREE_MAX, TOURS_MAX, Tour, left_out, planned_tour
 from kalends.broker.coordination.outbox import Outbox
-from kalends.broker.coordination.plain_data import plain_data
 from kalends.broker.coordination.prepare_phase import HOLD_MS, PreparePhase
 from kalends.broker.coordination.refusal_errors import site_down
 from kalends.broker.coordination.transaction import Case, SitePart
@@ -30,7 +30,7 @@ from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.messages import SiteReport, Want
-from kalends.core.errors import InvalidInput, LimitExceeded, LostRace, Refusal, RefusalCode
+from kalends.core.errors import LimitExceeded, LostRace, Refusal, RefusalCode
 from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
 from kalends.core.limits import AGENT_MESSAGES_MAX, REQUEST_TEXT_MAX
@@ -38,13 +38,6 @@ from kalends.core.scripts import Stop, asked_for
 
 UNKNOWN_MAX: Final = 3
 """A site that has been sent the source so often and still does not know it has no agents."""
-
-LEFT_MAX: Final = 64
-LEFT_CHARS_MAX: Final = 65_536
-"""What agents have left for their client: kept with the request, the newest."""
-
-TOLD_SITES_MAX: Final = 16
-"""Sites of one round that get a line of their own in the story of a request."""
 
 CALLS_KEPT_MAX: Final = 64
 SEEN_MAX: Final = 256
@@ -63,6 +56,7 @@ class AgentDispatch:
         log: EventLog,
         credentials: Credentials,
         prepare: PreparePhase,
+        story: AgentStory,
         scripts: Callable[[str], str],
     ) -> None:
         self._identity = identity
@@ -72,9 +66,20 @@ class AgentDispatch:
         self._log = log
         self._credentials = credentials
         self._prepare = prepare
+        self._story = story
         self._scripts = scripts
         self._seen: dict[str, dict[str, None]] = {}
         """For each site the scripts that it has been sent in this session, oldest first."""
+
+    def fetch_source(self, case: Case) -> str:
+        """Return the source of the script of `case` as it is now, and keep it; "" without one."""
+        script = case.record.spec.script
+        case.agent.source = self._scripts(script) if script else ""
+        return case.agent.source
+
+    def end_round(self, case: Case) -> None:
+        """The attempt is over: nothing that was reported counts any more."""
+        case.agent.tour = None
 
     def tour(self, case: Case, now: Moment) -> bool:
         """Send the agent, if there is one and it has rounds left and something to choose."""
@@ -85,19 +90,21 @@ class AgentDispatch:
         over = case.cancel_wanted or case.fixed or record.held_until_ms or record.tours >= TOURS_MAX
         if not spec.script or over:
             return False
-        case.source = case.source or self._scripts(spec.script)
-        if not case.source:
+        case.agent.source = case.agent.source or self._scripts(spec.script)
+        if not case.agent.source:
             record.tours = TOURS_MAX
             self._log.add(case, "agent", "its script is not kept any more; it does not go", now)
             return False
-        tour = planned_tour(spec.request, self._directory, case.shunned, record.only, now.wall_s)
+        tour = planned_tour(
+            spec.request, self._directory, case.tries.shunned, record.only, now.wall_s
+        )
         if tour is None:
             return False
         tour.inbox = record.inbox[:AGENT_MESSAGES_MAX]
         record.wants = ()
-        case.tour = tour
-        case.refusals = []
-        case.enter("touring")
+        case.agent.tour = tour
+        case.tries.refusals = []
+        case.enter("tour")
         case.parts = {site: SitePart(site, ()) for site in tour.asks}
         self._prepare.wait_for_votes(case, now)
         for site in tour.stops:
@@ -115,7 +122,7 @@ class AgentDispatch:
             round=record.tours + 1,
             principal=record.principal,
             script=script,
-            source="" if script in seen else case.source,
+            source="" if script in seen else case.agent.source,
             text=record.spec.text[:REQUEST_TEXT_MAX],
             arguments=record.spec.request.arguments,
             inbox=tour.inbox,
@@ -148,7 +155,7 @@ class AgentDispatch:
 
     def resend(self, case: Case, part: SitePart) -> None:
         """Send the agent again to a site that has not answered, if nobody is to pass it on there."""
-        tour, site = case.tour, part.site
+        tour, site = case.agent.tour, part.site
         if tour is None or site in tour.reports:
             return
         way = tour.way(site)
@@ -164,7 +171,7 @@ class AgentDispatch:
 
     def site_back(self, case: Case, hello: m.Hello) -> None:
         """A site that has restarted holds nothing any more, whatever it had reported."""
-        tour = case.tour
+        tour = case.agent.tour
         if tour is None:
             return
         report = tour.reports.get(hello.site)
@@ -176,7 +183,7 @@ class AgentDispatch:
     def reported(self, site: str, report: m.Report, now: Moment) -> None:
         """A site is believed about its own resources; those near it, about theirs, through it."""
         case = self._table.live(report.rid, report.att, ("touring",))
-        if case is None or (tour := case.tour) is None or site not in tour.stops:
+        if case is None or (tour := case.agent.tour) is None or site not in tour.stops:
             return
         near = tour.stops[site]
         heard = {each.site: each for each in reversed(report.sites)}
@@ -208,22 +215,22 @@ class AgentDispatch:
 
     def toured(self, case: Case, now: Moment) -> None:
         """All have reported, or the time is over: go on with what is held, or with another round."""
-        tour = case.tour
+        tour = case.agent.tour
         if tour is None:
             return
-        case.tour = None
+        case.agent.tour = None
         record = case.record
         silent = tuple(
             site_down(site, "it did not answer in time")
             for site in tour.asks
             if site not in tour.reports
         )
-        self._tell_story(case, tour, silent, now)
+        self._story.tell(case, tour, silent, now)
         record.inbox = record.inbox[len(tour.inbox) :]
         record.tours += 1
         record.only = ()
         held = [tour.reports[site].held for site in sorted(tour.reports)]
-        choice = best_choice(tour.needs, held, case.excluded_starts)
+        choice = best_choice(tour.needs, held, case.tries.excluded_starts)
         if choice is not None:
             self._chosen(case, tour, choice, now)
             return
@@ -242,8 +249,8 @@ class AgentDispatch:
         choose: it finds a start that was not on offer, or says why there is none.
         """
         record = case.record
-        chosen = tour.common_starts(case.excluded_starts, chosen=True)
-        starts = chosen or tour.common_starts(case.excluded_starts, chosen=False)
+        chosen = tour.common_starts(case.tries.excluded_starts, chosen=True)
+        starts = chosen or tour.common_starts(case.tries.excluded_starts, chosen=False)
         if starts and record.tours < (TOURS_MAX if chosen else AGREE_MAX):
             record.only = starts
             detail = f"no common start is held everywhere; {len(starts)} are tried next"
@@ -282,7 +289,7 @@ class AgentDispatch:
             parts[site] = part
         case.parts = parts
         record.wants = tuple(want for part in parts.values() for want in part.wants)
-        case.planned = (0, choice.common)
+        case.tries.planned = (0, choice.common)
         self._prepare.all_held(case, now)
         if case.phase == "held":
             # At once: from then on no site asks for it back.
@@ -306,43 +313,6 @@ class AgentDispatch:
         release = m.Release(rid=case.rid, att=case.record.att, secret=secret, hold_ids=hold_ids)
         self._outbox.send(site, release)
 
-    # What the client hears, and says
-
-    def _tell_story(self, case: Case, tour: Tour, silent: tuple[Refusal, ...], now: Moment) -> None:
-        """A line for each site; those where something went wrong first, when there are many."""
-        record = case.record
-        reports = sorted(
-            tour.reports.values(), key=lambda each: (each.code == "ok" and not each.sent, each.site)
-        )
-        for number, report in enumerate(reports):
-            left = self._left_by(case, report, now)
-            if number < TOLD_SITES_MAX:
-                detail = f"round {record.tours + 1}, {report.site}: {_told(report)}{left}"
-                self._log.add(case, "agent", detail, now, report.refusals)
-        if len(reports) > TOLD_SITES_MAX:
-            detail = f"round {record.tours + 1}: and at {len(reports) - TOLD_SITES_MAX} more sites"
-            self._log.add(case, "agent", detail, now)
-        for refusal in silent:
-            detail = f"round {record.tours + 1}, {refusal.where}: {refusal.detail}"
-            self._log.add(case, "agent", detail, now)
-
-    def _left_by(self, case: Case, report: SiteReport, now: Moment) -> str:
-        """Keep what the agent has left there; says so in words."""
-        if report.code != "ok" or not report.sent:
-            return ""
-        kept = []
-        for text in report.sent:
-            try:
-                plain_data(text, "sent")
-            except InvalidInput:
-                continue
-            kept.append(r.Left(now.wall_ms, report.site, text))
-        left = [*case.record.left, *kept][-LEFT_MAX:]
-        while sum(len(each.text) for each in left) > LEFT_CHARS_MAX:
-            del left[0]
-        case.record.left = tuple(left)
-        return f"; left {len(kept)} message{'' if len(kept) == 1 else 's'}"
-
     def leave_message(
         self, case: Case, key: str, digest: str, message: str, spec: r.Spec | None, source: str
     ) -> None:
@@ -365,7 +335,7 @@ class AgentDispatch:
         if spec is not None:
             standing.spec = spec
             standing.tours = min(standing.tours, AGREE_MAX - 1)
-            case.source = source
+            case.agent.source = source
         standing.told_agent = (*standing.told_agent, (key, digest))[-CALLS_KEPT_MAX:]
         note = r.Note(
             case.rid, standing.att, r.encode_record(standing), "agent",
@@ -379,13 +349,3 @@ def _unreached(report: SiteReport) -> bool:
     return any(
         each.where == report.site and each.code == RefusalCode.SITE_DOWN for each in report.refusals
     )
-
-
-def _told(report: SiteReport) -> str:
-    """How the agent fared at a site; what the site says is cut to one printable line."""
-    held = f"{len(report.held)} slot{'' if len(report.held) == 1 else 's'} held"
-    if report.code == "ok":
-        return f"the agent chose; {held}"
-    where = f" in line {report.line}" if report.line else ""
-    detail = "".join(c if c.isprintable() else " " for c in report.detail[:300])
-    return f"{report.code}{where}{f': {detail}' if detail else ''}; the default chose; {held}"

@@ -48,7 +48,7 @@ class Attempts:
         case.record.owner = self._owner
         case.parts = {}
         self._in_flight.end(case.rid)
-        case.tour = None
+        self._agents.end_round(case)
         case.stale = False
         if case.record.held_until_ms and case.record.held_until_ms <= now.wall_ms:
             self._prepare.close(case, hold_ran_out(), "expired", now)
@@ -66,5 +66,5 @@ class Attempts:
         if record.state == "open":
             self._prepare.give_up_attempt(case, "taken over from a broker that is gone", (), now)
         else:
-            case.phase = "telling"
+            case.enter("committed")
             self._table.write(case, r.Adopt(record.rid, record.state, self._owner))

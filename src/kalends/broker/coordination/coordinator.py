@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.agent_dispatch import AgentDispatch
+from kalends.broker.coordination.agent_story import AgentStory
 from kalends.broker.coordination.attempts import Attempts
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.deadlines import Deadlines
@@ -114,7 +115,7 @@ class Coordinator:
             table, outbox, log, credentials, hearing, in_flight, prepare
         )
         self.agents = agents = self.agents_type(
-            identity, directory, table, outbox, log, credentials, prepare, scripts
+            identity, directory, table, outbox, log, credentials, prepare, AgentStory(log), scripts
         )
         self.attempts = self.attempts_type(
             owner, table, in_flight, prepare, agents, search, self.containment.left_alone
@@ -124,7 +125,7 @@ class Coordinator:
         )
         self.calls = UserCalls(
             owner, clock, table, outbox, log, decide, prepare, agents, self.attempts,
-            new_rid=new_rid, scripts=scripts, open_per_user_max=open_per_user_max,
+            new_rid=new_rid, open_per_user_max=open_per_user_max,
         )  # fmt: skip
         self.inquiries = self.inquiries_type(
             owner, table, outbox, credentials,

@@ -11,6 +11,7 @@ from typing import Final
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.deadlines import Deadlines
+from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.outbox import Outbox
 from kalends.broker.coordination.transaction import Case, SitePart, by_site
 from kalends.broker.coordination.transaction_table import TransactionTable
@@ -34,6 +35,13 @@ class DecidePhase:
         self._outbox = outbox
         self._credentials = credentials
         self._deadlines = deadlines
+
+    def open(self, record: Record, now: Moment) -> Case:
+        """Open a request that was committed, to tell its sites."""
+        case = self._table.open(record, now)
+        case.enter("committed")
+        self.take_parts(case)
+        return case
 
     def take_parts(self, case: Case) -> None:
         """Take the sites of a decided record, whose attempt was another's, or before a restart."""

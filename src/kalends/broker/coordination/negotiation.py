@@ -202,8 +202,9 @@ class Negotiation:
 
     def refused(self, case: Case, refusals: tuple[Refusal, ...], now: Moment) -> None:
         """A site said no (or too late): this attempt is over; try another plan, wait, or give up."""
-        case.refusals = list(refusals)
-        case.rounds += 1
+        tries = case.tries
+        tries.refusals = list(refusals)
+        tries.rounds += 1
         patient = case.record.spec.patience != "none"
         if case.fixed or case.record.held_until_ms:
             if self._may_wait(case, refusals):
@@ -211,13 +212,13 @@ class Negotiation:
                 self._prepare.give_up_attempt(case, detail, refusals, now)
             else:
                 self._prepare.close(case, error_of(refusals), "failed", now)
-        elif case.rounds >= (PATIENT_ROUNDS_MAX if patient else ROUNDS_MAX):
+        elif tries.rounds >= (PATIENT_ROUNDS_MAX if patient else ROUNDS_MAX):
             self._prepare.close(case, _given_up(case, refusals), "failed", now)
         else:
             permanent = {each.where: each for each in refusals if each.code in PERMANENT}
-            case.shunned |= permanent
-            if refusals and not permanent and case.planned is not None:
-                case.excluded.add(case.planned)
+            tries.shunned |= permanent
+            if refusals and not permanent and tries.planned is not None:
+                tries.excluded.add(tries.planned)
             self._prepare.give_up_attempt(
                 case, "others were faster, or an owner refused", refusals, now
             )
@@ -226,11 +227,11 @@ class Negotiation:
         """Whether just these slots are worth another attempt."""
         codes = {refusal.code for refusal in refusals}
         patience = case.record.spec.patience
-        if patience == "none" or not codes or case.rounds >= PATIENT_ROUNDS_MAX:
+        if patience == "none" or not codes or case.tries.rounds >= PATIENT_ROUNDS_MAX:
             return False
         if codes == {RefusalCode.HELD}:
             return True
-        case.look_first = True
+        case.tries.look_first = True
         return (
             codes <= {*AWAITED, RefusalCode.SITE_DOWN}
             and patience == "taken"
@@ -253,7 +254,7 @@ def _given_up(case: Case, refusals: tuple[Refusal, ...]) -> KalendsError:
     if rules:
         return error_of(refusals)
     return LostRace(
-        f"others were faster {case.rounds} times",
+        f"others were faster {case.tries.rounds} times",
         remedy="try again, or ask for a wider window",
         refusals=refusals,
     )

@@ -21,8 +21,9 @@ from kalends.broker.coordination.pending_reclaim import Recovery
 from kalends.broker.coordination.query_plan import batched
 from kalends.broker.coordination.relocation import Wants, replacement, replacing
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
-from kalends.broker.coordination.transaction import by_site, problem_of
+from kalends.broker.coordination.transaction import by_site
 from kalends.broker.coordination.transaction_table import TransactionTable
+from kalends.broker.coordination.views import problem_of
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.messages import Want
@@ -281,9 +282,7 @@ class OwnerReclaims:
         self._end_recovery(recovery)
         case = self._table.cases.get(record.rid)
         if case is None:
-            case = self._table.open(record, now)
-            case.phase = "telling"
-            self._decide.take_parts(case)
+            case = self._decide.open(record, now)
         elif case.phase != "telling":
             return
         told = _told(recovery)

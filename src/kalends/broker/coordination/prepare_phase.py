@@ -16,10 +16,12 @@ from kalends.broker.coordination.decide_phase import RESEND_AFTER_MS
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.phases import EndKind
 from kalends.broker.coordination.refusal_errors import error_of, site_down, site_unknown
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
-from kalends.broker.coordination.transaction import Case, SitePart, by_site, problem_of
+from kalends.broker.coordination.transaction import Case, SitePart, by_site
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX, TransactionTable
+from kalends.broker.coordination.views import problem_of
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.calls import Waiting
@@ -77,7 +79,7 @@ class PreparePhase:
         `hopeful`: others hold some of them still, so that promises at once would be refused.
         """
         record = case.record
-        case.enter("holding" if record.spec.hold or record.att > 1 or hopeful else "voting")
+        case.enter("hold" if record.spec.hold or record.att > 1 or hopeful else "vote")
         self._in_flight.ask(record, wants)
         case.parts = {site: SitePart(site, of_site) for site, of_site in by_site(wants).items()}
         self.wait_for_votes(case, now)
@@ -127,7 +129,7 @@ class PreparePhase:
     def all_held(self, case: Case, now: Moment) -> None:
         record = case.record
         if record.spec.hold and not case.lock_wanted:
-            case.enter("held")
+            case.enter("keep")
             case.noted = False
             record.waiting = None
             last_ms = now.wall_ms + record.spec.hold_s * 1_000
@@ -145,7 +147,7 @@ class PreparePhase:
 
     def prepare(self, case: Case, now: Moment) -> None:
         """Phase one of two-phase commit, for slots that are held."""
-        case.enter("preparing")
+        case.enter("lock")
         case.deadline_ms = max(case.deadline_ms, now.monotonic_ms + REQUEST_MS_MAX)
         case.record.recalled_until = 0
         self.wait_for_votes(case, now)
@@ -165,7 +167,7 @@ class PreparePhase:
 
     def commit(self, case: Case, now: Moment) -> None:
         """Every chosen site has promised this attempt: ask the register to decide."""
-        case.enter("committing")
+        case.enter("decide")
         record = case.record
         record.waiting = None
         record.chosen = {part.site: part.hold_ids for part in case.parts.values()}
@@ -182,16 +184,16 @@ class PreparePhase:
         self, case: Case, detail: str, refusals: tuple[Refusal, ...], now: Moment
     ) -> None:
         """Ask the register for the next attempt, which voids this one for ever."""
-        case.enter("raising")
+        case.enter("retry")
         case.record.recalled_until = 0
         self._log.add(case, "retrying", detail, now, refusals)
         record = case.record
         op = r.Raise(case.rid, record.att, self._identity.owner, r.encode_record(record))
         self._table.write(case, op)
 
-    def close(self, case: Case, error: KalendsError | None, kind: str, now: Moment) -> None:
+    def close(self, case: Case, error: KalendsError | None, kind: EndKind, now: Moment) -> None:
         """Give the request up; the attempt is dead once the register says so."""
-        case.enter("closing")
+        case.enter(kind)
         record = case.record
         if error is not None:
             record.problem = problem_of(error, record.reservation)

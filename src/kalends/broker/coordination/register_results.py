@@ -11,8 +11,9 @@ from kalends.broker.coordination.negotiation import Negotiation
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.refusal_errors import key_reused
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
-from kalends.broker.coordination.transaction import Case, problem_of
+from kalends.broker.coordination.transaction import Case
 from kalends.broker.coordination.transaction_table import OPEN_PHASES, TransactionTable
+from kalends.broker.coordination.views import problem_of
 from kalends.broker.coordination.waiting_lists import WaitingLists
 from kalends.core.errors import Conflict
 from kalends.core.intervals import Moment
@@ -87,7 +88,8 @@ class RegisterResults:
         """Tell the sites, unless another has done so already; a cancel that is on its way goes on."""
         row = result.record
         if result.won:
-            case.phase = "telling" if case.record.state == "commit" else "cancelling"
+            if case.record.state != "commit":
+                case.enter("cancelled")
             self._decide.take_parts(case)
             self._decide.tell(case, now)
         elif row is not None and row.state == "commit" and case.cancel_wanted:
@@ -119,10 +121,9 @@ class RegisterResults:
             case.cancel_wanted = (
                 False  # A release that came too late: what is reserved is cancelled.
             )
-            case.enter("telling")
+            case.enter("committed")
             self._in_flight.end(case.rid)
-            case.listed -= case.parts.keys()
-            self._lists.leave(case)
+            self._lists.leave(case, but=case.parts.keys())
             self._table.answer(case)
             self._decide.tell(case, now)
             return
@@ -157,7 +158,7 @@ class RegisterResults:
             return
         case.record.state = "cancelled"
         case.record.done = False
-        case.enter("cancelling")
+        case.enter("cancelled")
         self._decide.tell(case, now)
 
     def _reread(self, case: Case, row: Record | None, now: Moment) -> None:

@@ -89,43 +89,44 @@ class SlotSearch:
         known = record.wants and (record.att == 1 or case.fixed or record.held_until_ms)
         if case.cancel_wanted:
             self._prepare.close(case, None, "released", now)
-        elif known and not case.look_first:
+        elif known and not case.tries.look_first:
             self._try(case, record.wants, now)
         else:
             self.look(case, now)
 
     def look(self, case: Case, now: Moment, counting: Counting = "all") -> None:
         """Ask the sites what is free, or (counting what is "locked" only) what may come free."""
-        case.look_first = False
+        case.tries.look_first = False
         self._in_flight.look_again(case.rid)
         if counting == "all":
             self._lists.catch_up(case)
         try:
-            case.wanted = self._wanted(case, now)
+            case.look.wanted = self._wanted(case, now)
         except KalendsError as error:
             self._cannot_reach(case, error, now)
             return
         if case.phase != "looking":
-            case.enter("looking")
+            case.enter("look")
         self._ask_around(case, counting, now)
 
     def _wanted(self, case: Case, now: Moment) -> dict[str, tuple[Want, ...]]:
         """What to look at, by site. Raises `Unavailable` without a site that cannot be done without."""
         if case.fixed:
             return by_site(case.record.spec.wants)
-        looking = Looking.of(case.record, self._directory, case.shunned, now.wall_s)
+        looking = Looking.of(case.record, self._directory, case.tries.shunned, now.wall_s)
         return looking.by_site
 
     def _cannot_reach(self, case: Case, error: KalendsError, now: Moment) -> None:
         """A site cannot be reached: who stands on lists waits for it, too; others hear it now."""
+        look = case.look
         if case.phase == "waiting" and isinstance(error, Unavailable):
             self._lists.stir(case)
             return
         if case.fixed:
-            case.wanted = by_site(case.record.spec.wants)
-        case.unreached |= {refusal.where for refusal in error.refusals}
+            look.wanted = by_site(case.record.spec.wants)
+        look.unreached |= {refusal.where for refusal in error.refusals}
         patient = case.record.spec.patience == "taken" and not case.record.held_until_ms
-        if isinstance(error, Unavailable) and patient and case.wanted:
+        if isinstance(error, Unavailable) and patient and look.wanted:
             self._wait(case, error.refusals, now)
         else:
             self._prepare.close(case, error, "failed", now)
@@ -136,9 +137,9 @@ class SlotSearch:
             wanted = self._wanted(case, now)
         except KalendsError:
             return
-        known = {want.resource for want in case.wanted.get(site, ())}
-        unreached = site in case.unreached
-        case.unreached.discard(site)
+        known = {want.resource for want in case.look.wanted.get(site, ())}
+        unreached = site in case.look.unreached
+        case.look.unreached.discard(site)
         if not unreached and all(want.resource in known for want in wanted.get(site, ())):
             return
         self._lists.stir(case)
@@ -162,33 +163,36 @@ class SlotSearch:
             self._lists.stand(case, refusals, now)
 
     def _ask_around(self, case: Case, counting: Counting, now: Moment) -> None:
-        case.counting = counting
-        case.contested = False
-        case.free = {}
-        case.refusals = []
-        case.queries = {}
+        look = case.look
+        look.counting = counting
+        look.contested = False
+        look.free = {}
+        case.tries.refusals = []
+        look.queries = {}
         self._go_on(case, lambda: self._first_asked(case, now), now)
 
     def _first_asked(self, case: Case, now: Moment) -> Collection[str]:
-        case.poll = self.poll(case, now)
-        return case.poll.first()
+        case.look.poll = self.poll(case, now)
+        return case.look.poll.first()
 
     def _go_on(self, case: Case, whom: Callable[[], Collection[str]], now: Moment) -> None:
         """Ask `whom`, and plan once enough have answered; a request too hard to plan is given up."""
         try:
             self._ask(case, whom(), now)
-            if case.poll is not None and case.poll.over:
+            if case.look.poll is not None and case.look.poll.over:
                 self._looked(case, now)
         except InvalidInput as error:
             self._prepare.close(case, error, "failed", now)
 
     def poll(self, case: Case, now: Moment, polled: int = 0) -> Poll:
         """At first as few as the model says; who has lost a race, or looks for what is held, asks all."""
-        everybody = bool(case.fixed or case.rounds or case.excluded or case.counting != "all")
+        everybody = bool(
+            case.fixed or case.tries.rounds or case.tries.excluded or case.look.counting != "all"
+        )
         return poll_of(
             case.record.spec.request,
             self._directory,
-            [want.resource for wants in case.wanted.values() for want in wants],
+            [want.resource for wants in case.look.wanted.values() for want in wants],
             self.odds,
             lambda free: self._planned(case) is not None,
             now.wall_s,
@@ -198,20 +202,21 @@ class SlotSearch:
 
     def _ask(self, case: Case, names: Collection[str], now: Moment) -> None:
         """Query every site about those of `names` that it has, and wait for all."""
+        look = case.look
         if not names:
             return
         record = case.record
         asked = set(names)
-        for site, wants in case.wanted.items():
+        for site, wants in look.wanted.items():
             for part in batched(tuple(want for want in wants if want.resource in asked)):
                 self._lists.asked(case, site)
                 query_id = self._new_query_id()
-                case.queries[query_id] = Asked(site, part)
+                look.queries[query_id] = Asked(site, part)
                 self._queries[query_id] = case.rid
                 self._unanswered[query_id] = (site, now.monotonic_ms)
                 query = m.Query(
                     query_id=query_id, principal=record.principal, wants=part,
-                    stamp=record.stamp, counting=case.counting, replaces=record.replaces,
+                    stamp=record.stamp, counting=look.counting, replaces=record.replaces,
                     length_s=shortest_stage_s(record.spec.request),
                 )  # fmt: skip
                 self._outbox.send(site, query)
@@ -227,63 +232,67 @@ class SlotSearch:
             del self._unanswered[view.query_id]
             self.odds.note_delay(site, now.monotonic_ms - asked_ms)
         case = self._table.cases.get(self._queries.get(view.query_id, ""))
-        asked = case.queries.get(view.query_id) if case is not None else None
+        asked = case.look.queries.get(view.query_id) if case is not None else None
         if case is None or case.phase != "looking" or asked is None or asked.site != site:
             return
-        del case.queries[view.query_id], self._queries[view.query_id]
-        if case.counting == "all" and all(each.site != site for each in case.queries.values()):
+        look = case.look
+        del look.queries[view.query_id], self._queries[view.query_id]
+        if look.counting == "all" and all(each.site != site for each in look.queries.values()):
             self._lists.seen(case, site)
         for of_one in self._hearing.view(site, view, asked, now).views:
-            case.free = {**case.free, of_one.resource: of_one.steps}
-            case.contested = case.contested or of_one.held
+            look.free = {**look.free, of_one.resource: of_one.steps}
+            look.contested = look.contested or of_one.held
             if of_one.refusal is not None:
-                case.refusals.append(of_one.refusal)
+                case.tries.refusals.append(of_one.refusal)
         self.look_on(case, now)
 
     def look_on(self, case: Case, now: Moment, *, given_up: bool = False) -> None:
         """Ask others too, or go on; `given_up`: who is silent is not waited for any more."""
+        look = case.look
         if given_up:
-            for site in sorted({asked.site for asked in case.queries.values()}):
-                case.refusals.append(site_down(site, "it did not answer in time"))
+            for site in sorted({asked.site for asked in look.queries.values()}):
+                case.tries.refusals.append(site_down(site, "it did not answer in time"))
                 self._lists.unseen(case, site)
                 self.odds.note_delay(site, LOOK_MS_MAX)
             self.forget(case)
-        poll = case.poll
+        poll = look.poll
         if poll is not None:
-            waiting_for = {asked.site for asked in case.queries.values()}
-            self._go_on(case, lambda: poll.more(case.free, waiting_for), now)
+            waiting_for = {asked.site for asked in look.queries.values()}
+            self._go_on(case, lambda: poll.more(look.free, waiting_for), now)
 
     def forget(self, case: Case) -> None:
-        for query_id in case.queries:
+        for query_id in case.look.queries:
             self._queries.pop(query_id, None)
-        case.queries = {}
+        case.look.queries = {}
 
     def _learn(self, case: Case) -> None:
         """What the answers tell of how busy sites are; what is held may come free, so only at first."""
-        if case.poll is None or case.counting != "all":
+        look = case.look
+        if look.poll is None or look.counting != "all":
             return
-        refused = {refusal.where for refusal in case.refusals}
-        for seen in case.poll.observations(case.free, refused):
+        refused = {refusal.where for refusal in case.tries.refusals}
+        for seen in look.poll.observations(look.free, refused):
             self.odds.note(seen.site, seen.at_s, seen.taken)
 
     def _looked(self, case: Case, now: Moment) -> None:
         """Ask for the best that the sites have shown; else look at what may come free; else wait."""
+        look, tries = case.look, case.tries
         self.forget(case)
         self._learn(case)
-        if case.counting == "all":
-            case.seen = case.free
+        if look.counting == "all":
+            look.seen = look.free
         planned = self._planned(case)
         if planned is not None:
-            case.planned = planned.key
+            tries.planned = planned.key
             case.record.wants = planned.wants
             case.record.alternative = planned.alternative
-            self._try(case, planned.wants, now, hopeful=case.counting == "locked")
-            self._lists.decline(case, case.offering - case.parts.keys())
+            self._try(case, planned.wants, now, hopeful=look.counting == "locked")
+            self._lists.decline(case, case.lists.offering - case.parts.keys())
             return
         patience = case.record.spec.patience
-        others = case.contested or case.excluded or self._in_flight.others(case.rid, case.free)
-        if case.counting == "all" and patience != "none" and others:
-            case.excluded.clear()
+        others = look.contested or tries.excluded or self._in_flight.others(case.rid, look.free)
+        if look.counting == "all" and patience != "none" and others:
+            tries.excluded.clear()
             self.look(case, now, "locked")
             return
         refusals = self._why_not(case)
@@ -294,9 +303,10 @@ class SlotSearch:
 
     def _planned(self, case: Case) -> Plan | None:
         """What to ask for: the best, or after lost races one of the best, drawn by the request's id."""
+        look, tries = case.look, case.tries
         record = case.record
-        free = case.free
-        if case.counting == "all":
+        free = look.free
+        if look.counting == "all":
             free = self._in_flight.less_unanswered(free, case.rid)
         elif record.spec.patience == "taken":
             # What an older one of ours is about to get is as good as taken: lists are for that.
@@ -305,26 +315,27 @@ class SlotSearch:
             wants = record.spec.wants
             start, end = min(want.start for want in wants), max(want.end for want in wants)
             return Plan(start, end, wants) if fits(wants, free) else None
-        free = {name: steps for name, steps in free.items() if not case.shuns(name)}
-        spread = min(2**case.rounds, SPREAD_MAX) if case.counting == "all" else 1
+        free = {name: steps for name, steps in free.items() if not tries.shuns(name)}
+        spread = min(2**tries.rounds, SPREAD_MAX) if look.counting == "all" else 1
         found = plans(
-            record.spec.request, self._directory, free, count=spread, excluded=case.excluded
+            record.spec.request, self._directory, free, count=spread, excluded=tries.excluded
         )
         if not found:
             return None
-        return found[zlib.crc32(f"{case.rid} {case.rounds}".encode()) % len(found)]
+        return found[zlib.crc32(f"{case.rid} {tries.rounds}".encode()) % len(found)]
 
     def _why_not(self, case: Case) -> tuple[Refusal, ...]:
+        tries = case.tries
         if not case.fixed:
             request = case.record.spec.request
-            refused = (*case.shunned.values(), *case.refusals)
-            why = why_not(request, self._directory, case.free, refused)
-            return tuple(dict.fromkeys((*case.shunned.values(), *why)))
+            refused = (*tries.shunned.values(), *tries.refusals)
+            why = why_not(request, self._directory, case.look.free, refused)
+            return tuple(dict.fromkeys((*tries.shunned.values(), *why)))
         taken = (
             Refusal(
                 where=want.resource, code=RefusalCode.BUSY, detail="taken for some of that time"
             )
             for want in case.record.spec.wants
-            if not fits((want,), case.free)
+            if not fits((want,), case.look.free)
         )
-        return tuple(dict.fromkeys((*case.refusals, *taken)))
+        return tuple(dict.fromkeys((*tries.refusals, *taken)))

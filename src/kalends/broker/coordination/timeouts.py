@@ -10,10 +10,11 @@ from kalends.broker.coordination.agent_dispatch import AgentDispatch
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.decide_phase import DecidePhase
 from kalends.broker.coordination.negotiation import Negotiation
+from kalends.broker.coordination.phases import Phase
 from kalends.broker.coordination.prepare_phase import RENEW_EVERY_MS, PreparePhase
 from kalends.broker.coordination.refusal_errors import error_of, hold_ran_out, site_down
 from kalends.broker.coordination.slot_search import SlotSearch
-from kalends.broker.coordination.transaction import Case, Phase, SitePart
+from kalends.broker.coordination.transaction import Case, SitePart
 from kalends.broker.coordination.transaction_table import TransactionTable, give_up_at_s
 from kalends.broker.coordination.waiting_lists import WaitingLists
 from kalends.core.errors import Expired, NoCommonTime, Refusal
@@ -132,7 +133,7 @@ class Timeouts:
             error = NoCommonTime(
                 "it did not come free in time",
                 remedy="wait longer, give a wider window, or see `kalends find`",
-                refusals=case.awaited or tuple(case.refusals),
+                refusals=case.awaited or tuple(case.tries.refusals),
             )
             self._prepare.close(case, error, "failed", now)
         else:
@@ -146,7 +147,7 @@ def _silent(case: Case) -> tuple[Refusal, ...]:
         site_down(part.site, "it did not answer in time")
         for part in case.parts.values()
         if not (part.voted or (case.phase == "holding" and (part.hold_ids or part.ahead >= 0)))
-        and not (case.tour is not None and part.site in case.tour.reports)
+        and not (case.agent.tour is not None and part.site in case.agent.tour.reports)
     )
 
 

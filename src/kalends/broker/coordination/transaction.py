@@ -1,73 +1,24 @@
-"""A request that a broker is working on: its record, its phase, and what each site has said.
+"""A request that a broker is working on: what all parts share, and the records of single parts.
 
-========== ======================================== ============================================
-phase      what is going on                         left by
-========== ======================================== ============================================
-looking    sites were asked what is free            all views, or the time to look is over
-touring    sites hold what an agent chooses there   all reports, or the time to vote is over
-voting     slots were asked for, promised at once   all yes, a no, or the time to vote is over
-holding    slots were asked for, to be held; where  all held, a no, or the time is over
-           others hold them it waits in line
-held       all held, the user considers             lock, release, the end of the hold
-waiting    on waiting lists, holding nothing        something has come free, the deadline
-preparing  holds are to be promised                 all yes, a no, or the time to vote is over
-committing the register is asked to commit          its answer
-raising    the register is asked for a new attempt  its answer
-closing    the register is asked to close           its answer
-telling    committed; sites are told until done     all Done
-cancelling cancelled; sites are told until done     all Done
-========== ======================================== ============================================
+`Look`, `ListNews` and `AgentRound` are each written by the part that the docstring names, and by nothing
+else; others read.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
 from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.hearing import Asked
 from kalends.broker.coordination.itinerary import Tour
-from kalends.broker.coordination.plain_data import plain_data
+from kalends.broker.coordination.phases import NEXT_PHASE, Phase, PhaseEvent
 from kalends.broker.planning.planner import Free, Key
 from kalends.broker.planning.polling.polls import Poll
-from kalends.contract.calls import AgentNote, ClaimView, Event, RequestView
+from kalends.contract.calls import Event
 from kalends.contract.messages import Freed, Want
-from kalends.core.errors import IllegalEvent, KalendsError, Problem, Refusal
+from kalends.core.errors import IllegalEvent, Refusal
 from kalends.core.identifiers import split_resource
-
-Phase = Literal[
-    "new", "looking", "touring", "voting", "holding", "held", "waiting", "preparing", "committing", "raising",
-    "closing", "telling", "cancelling", "over",
-]  # fmt: skip
-
-NEXT_PHASES: Final[dict[Phase, frozenset[Phase]]] = {
-    "new": frozenset(
-        {
-            "looking",
-            "touring",
-            "voting",
-            "holding",
-            "waiting",
-            "raising",
-            "closing",
-            "telling",
-            "cancelling",
-        }
-    ),
-    "looking": frozenset({"voting", "holding", "waiting", "closing", "over"}),
-    "touring": frozenset({"held", "preparing", "raising", "closing", "over"}),
-    "voting": frozenset({"committing", "raising", "closing", "over"}),
-    "holding": frozenset({"held", "preparing", "raising", "closing", "over"}),
-    "held": frozenset({"preparing", "raising", "closing", "over"}),
-    "waiting": frozenset({"looking", "closing", "over"}),
-    "preparing": frozenset({"committing", "raising", "closing", "over"}),
-    "committing": frozenset({"telling", "closing", "over"}),
-    "raising": frozenset({"looking", "touring", "holding", "waiting", "closing", "over"}),
-    "closing": frozenset({"over"}),
-    "telling": frozenset({"cancelling", "over"}),
-    "cancelling": frozenset({"over"}),
-    "over": frozenset(),
-}
 
 
 @dataclass(slots=True)
@@ -90,6 +41,84 @@ class SitePart:
 
 
 @dataclass(slots=True)
+class Look:
+    """What is asked of sites about free time, and what they show; written by `SlotSearch`."""
+
+    wanted: dict[str, tuple[Want, ...]] = field(default_factory=dict)
+    """What was looked at last, by site."""
+    counting: Literal["all", "locked"] = "all"
+    """Which claims of others count as taken."""
+    poll: Poll | None = None
+    """The sites to ask, and when the look is over."""
+    queries: dict[int, Asked] = field(default_factory=dict)
+    """Those that are not answered yet."""
+    free: Free = field(default_factory=dict)
+    contested: bool = False
+    """Some of what was shown is held by others, or waited for."""
+    seen: Free = field(default_factory=dict)
+    """What was free at the last look that counted all claims of others."""
+    unreached: set[str] = field(default_factory=set)
+    """Sites that were gone when they were to be asked for their slots."""
+
+
+@dataclass(slots=True)
+class ListNews:
+    """The waiting lists it stands on, and what they have told; written by `WaitingLists`."""
+
+    listed: set[str] = field(default_factory=set)
+    """Sites on whose waiting lists it stands."""
+    offering: set[str] = field(default_factory=set)
+    """Sites that have offered something, and wait to hear what comes of it."""
+    hoped: list[Freed] = field(default_factory=list)
+    """What has come free since the last look, as far as lists have offered it."""
+    stirred: bool = False
+    """Something may have come free that no look has seen."""
+    heard: dict[str, int] = field(default_factory=dict)
+    """The number of the last news of each list."""
+    asked_after: dict[str, int] = field(default_factory=dict)
+    """The same, when the present look asked the site."""
+    looked_into: dict[str, int] = field(default_factory=dict)
+    """The same, of the last look that the site has answered."""
+
+
+@dataclass(slots=True)
+class AgentRound:
+    """The agent on its way; written by `AgentDispatch`."""
+
+    source: str = ""
+    """Of the agent's script."""
+    tour: Tour | None = None
+    """Its round, while it is on its way."""
+
+
+@dataclass(slots=True)
+class Tries:
+    """What was tried, noted by those who plan, and why it failed, noted by those who hear."""
+
+    rounds: int = 0
+    """Times that planned slots turned out to be taken."""
+    planned: Key | None = None
+    """What is being tried: an alternative and its common start."""
+    excluded: set[Key] = field(default_factory=set)
+    """What was planned and turned out to be taken."""
+    shunned: dict[str, Refusal] = field(default_factory=dict)
+    """Resources and sites that refuse this user for good, and how: not asked again."""
+    refusals: list[Refusal] = field(default_factory=list)
+    """Why the last try failed, or what is missing for the next."""
+    look_first: bool = False
+    """The slots were taken: they are looked at before they are asked for again."""
+
+    @property
+    def excluded_starts(self) -> frozenset[int]:
+        """Of the only alternative that an agent chooses for."""
+        return frozenset(start for _, start in self.excluded)
+
+    def shuns(self, resource: str) -> bool:
+        """Whether `resource`, or all of its site, refuses this user for good."""
+        return resource in self.shunned or split_resource(resource)[0] in self.shunned
+
+
+@dataclass(slots=True)
 class Case:
     """`deadline_ms`, `phase_deadline_ms` and `resend_at_ms` are monotonic; 0 means none."""
 
@@ -98,60 +127,21 @@ class Case:
     deadline_ms: int
     number: int
     """No other case of this replica, not even of the same request, has it."""
-    phase: Phase = "new"
-    parts: dict[str, SitePart] = field(default_factory=dict)
-    tickets: list[int] = field(default_factory=list)
+    _phase: Phase = field(default="new", init=False)
     phase_deadline_ms: int = 0
     late_since_ms: int = 0
     """When it was first seen that, by the clock, the time of waiting is over (monotonic)."""
     resend_at_ms: int = 0
     resend_every_ms: int = 0
     renew_at_ms: int = 0
-    rounds: int = 0
-    """Times that planned slots turned out to be taken."""
-    poll: Poll | None = None
-    """Whom the look asks, and when it is over."""
-    queries: dict[int, Asked] = field(default_factory=dict)
-    """Those of this look that are not answered yet."""
-    free: Free = field(default_factory=dict)
-    refusals: list[Refusal] = field(default_factory=list)
-    planned: Key | None = None
-    """What is being tried: an alternative and its common start."""
-    excluded: set[Key] = field(default_factory=set)
-    seen: Free = field(default_factory=dict)
-    """What was free at the last look that counted all claims of others."""
-    counting: Literal["all", "locked"] = "all"
-    """Which claims of others count as taken in this look."""
-    contested: bool = False
-    """Some of what this look has shown is held by others, or waited for."""
-    wanted: dict[str, tuple[Want, ...]] = field(default_factory=dict)
-    """What was looked at last, by site."""
-    look_first: bool = False
-    """The slots were taken: they are looked at before they are asked for again."""
-    stirred: bool = False
-    """Something may have come free that no look has seen."""
-    hoped: list[Freed] = field(default_factory=list)
-    """What has come free since the last look, as far as lists have offered it."""
-    offering: set[str] = field(default_factory=set)
-    """Sites that have offered something, and wait to hear what comes of it."""
-    listed: set[str] = field(default_factory=set)
-    """Sites on whose waiting lists it stands."""
-    unreached: set[str] = field(default_factory=set)
-    """Sites that were gone when they were to be asked for their slots."""
-    heard: dict[str, int] = field(default_factory=dict)
-    """The number of the last news of each list."""
-    asked_after: dict[str, int] = field(default_factory=dict)
-    """The same, when this look asked the site."""
-    looked_into: dict[str, int] = field(default_factory=dict)
-    """The same, of the last look that the site has answered."""
-    shunned: dict[str, Refusal] = field(default_factory=dict)
-    """Resources and sites that refuse this user for good, and how: not asked again."""
+    parts: dict[str, SitePart] = field(default_factory=dict)
+    look: Look = field(default_factory=Look)
+    lists: ListNews = field(default_factory=ListNews)
+    agent: AgentRound = field(default_factory=AgentRound)
+    tries: Tries = field(default_factory=Tries)
+    tickets: list[int] = field(default_factory=list)
     untold: list[Event] = field(default_factory=list)
     """What has happened, but is not durable yet: nobody has been told."""
-    source: str = ""
-    """Of the agent's script."""
-    tour: Tour | None = None
-    """The agent's round, while it is on its way."""
     noted: bool = False
     """What is held has been written down: who asks may be told."""
     cancel_wanted: bool = False
@@ -160,9 +150,8 @@ class Case:
     """A site called the attempt stale; the register is being read."""
 
     @property
-    def excluded_starts(self) -> frozenset[int]:
-        """Of the only alternative that an agent chooses for."""
-        return frozenset(start for _, start in self.excluded)
+    def phase(self) -> Phase:
+        return self._phase
 
     @property
     def fixed(self) -> bool:
@@ -174,15 +163,12 @@ class Case:
         """What it waits for in lines."""
         return tuple(dict.fromkeys(each for part in self.parts.values() for each in part.awaits))
 
-    def shuns(self, resource: str) -> bool:
-        """Whether `resource`, or all of its site, refuses this user for good."""
-        return resource in self.shunned or split_resource(resource)[0] in self.shunned
-
-    def enter(self, phase: Phase) -> None:
-        """Raises `IllegalEvent` when the table above does not lead there."""
-        if phase not in NEXT_PHASES[self.phase]:
-            raise IllegalEvent(f"{self.rid}: {self.phase} cannot become {phase}")
-        self.phase = phase
+    def enter(self, event: PhaseEvent) -> None:
+        """Go where `event` leads. Raises `IllegalEvent` when the table of `phases` does not say where."""
+        after = NEXT_PHASE[self._phase].get(event)
+        if after is None:
+            raise IllegalEvent(f"{self.rid}: {event} means nothing while {self._phase}")
+        self._phase = after
         self.phase_deadline_ms = 0
         self.resend_at_ms = 0
         self.resend_every_ms = 0
@@ -194,52 +180,3 @@ def by_site(wants: tuple[Want, ...]) -> dict[str, tuple[Want, ...]]:
     for want in wants:
         grouped.setdefault(split_resource(want.resource)[0], []).append(want)
     return {site: tuple(of_site) for site, of_site in grouped.items()}
-
-
-def view_of(
-    record: Record, *, confirmed: frozenset[str] | None = None, changing: str = ""
-) -> RequestView:
-    """`record` as its user sees it. `confirmed`: sites that have said Done (None: by the record)."""
-    wants = record.wants or record.spec.wants
-    reserved = record.state in ("commit", "cancelled", "replaced")
-    claims = tuple(
-        ClaimView(
-            resource=want.resource,
-            start=want.start,
-            end=want.end,
-            units=want.units,
-            confirmed=reserved
-            and (
-                record.done if confirmed is None else split_resource(want.resource)[0] in confirmed
-            ),
-        )
-        for want in wants
-    )
-    return RequestView(
-        id=record.reservation,
-        state=record.public_state,
-        user=record.user,
-        text=record.spec.text,
-        created_at=record.created_ms // 1000,
-        start=min((want.start for want in wants), default=0),
-        end=max((want.end for want in wants), default=0),
-        claims=claims,
-        attempts=record.att,
-        expires_at=record.held_until_ms // 1000 if record.public_state == "held" else 0,
-        note=record.spec.request.note,
-        agent=record.spec.agent,
-        script=record.spec.script,
-        notes=tuple(
-            AgentNote(at_ms=left.at_ms, site=left.site, value=plain_data(left.text, "notes"))
-            for left in record.left
-        ),
-        changing=changing,
-        waiting=record.waiting if record.state == "open" else None,
-        recalled_until=record.recalled_until if record.public_state == "held" else 0,
-        problem=record.problem,
-    )
-
-
-def problem_of(error: KalendsError, rid: str) -> Problem:
-    error.request_id = rid
-    return error.to_problem()

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decision_record import CaseOperation, Record
 from kalends.broker.coordination.outbox import Outbox
-from kalends.broker.coordination.transaction import Case, problem_of, view_of
+from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.views import problem_of, view_of
 from kalends.broker.planning.demand import start_window
 from kalends.contract.calls import RequestView
 from kalends.core.errors import LostRace
@@ -120,7 +121,7 @@ class TransactionTable:
         self.forget(case)
 
     def forget(self, case: Case) -> None:
-        case.phase = "over"
+        case.enter("end")
         self._ended(case)
         if self.cases.pop(case.rid, None) is not None:
             self._keys.pop((case.record.user, case.record.key), None)

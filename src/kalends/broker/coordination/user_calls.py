@@ -15,8 +15,9 @@ from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.outbox import Outbox
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.refusal_errors import key_reused
-from kalends.broker.coordination.transaction import Case, view_of
+from kalends.broker.coordination.transaction import Case
 from kalends.broker.coordination.transaction_table import OPEN_PHASES, TransactionTable
+from kalends.broker.coordination.views import view_of
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import Conflict, LimitExceeded, Unavailable
 from kalends.core.intervals import Moment
@@ -29,7 +30,7 @@ PRIORITY_STEP_MS: Final = 60_000
 class UserCalls:
     """The calls of users. Answers go to tickets; what is raised has changed nothing.
 
-    `new_rid` brings randomness; `scripts` gives the source of a hash, or "".
+    `new_rid` brings randomness.
     """
 
     def __init__(
@@ -45,7 +46,6 @@ class UserCalls:
         attempts: Attempts,
         *,
         new_rid: Callable[[Moment], str],
-        scripts: Callable[[str], str],
         open_per_user_max: int,
     ) -> None:
         self.draining = False
@@ -60,7 +60,6 @@ class UserCalls:
         self._agents = agents
         self._attempts = attempts
         self._new_rid = new_rid
-        self._scripts = scripts
         self._open_per_user_max = open_per_user_max
 
     def submit(
@@ -106,8 +105,8 @@ class UserCalls:
         case = self._table.open(record, now)
         case.tickets.append(ticket)
         # What is written is what was asked, whatever becomes of the case before it is written.
-        case.source = self._scripts(spec.script) if spec.script else ""
-        self._table.write(case, r.Begin(copy.copy(record), case.source))
+        begin = r.Begin(copy.copy(record), self._agents.fetch_source(case))
+        self._table.write(case, begin)
         self._attempts.begin(case, now)
         return rid
 
@@ -165,9 +164,7 @@ class UserCalls:
             self._outbox.answer(ticket, view_of(record))
             return
         if case is None:
-            case = self._table.open(record, now)
-            case.phase = "telling"
-            self._decide.take_parts(case)
+            case = self._decide.open(record, now)
         case.tickets.append(ticket)
         if case.phase == "telling" and not case.cancel_wanted:
             case.cancel_wanted = True

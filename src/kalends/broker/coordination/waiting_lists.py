@@ -57,38 +57,39 @@ class WaitingLists:
 
     def stir(self, case: Case) -> None:
         """Something may have come free that no look of `case` has seen."""
-        case.stirred = True
+        case.lists.stirred = True
 
     def catch_up(self, case: Case) -> None:
         """A look at everything begins: all that was heard up to now is looked into."""
-        case.stirred = False
-        case.hoped.clear()
+        case.lists.stirred = False
+        case.lists.hoped.clear()
 
     def asked(self, case: Case, site: str) -> None:
         """The look asks `site`, after the news that were heard of it up to now."""
-        case.asked_after[site] = case.heard.get(site, 0)
+        case.lists.asked_after[site] = case.lists.heard.get(site, 0)
 
     def seen(self, case: Case, site: str) -> None:
         """`site` has answered the look."""
-        case.looked_into[site] = case.asked_after[site]
+        case.lists.looked_into[site] = case.lists.asked_after[site]
 
     def unseen(self, case: Case, site: str) -> None:
         """`site` has not answered the look in time."""
-        case.looked_into.pop(site, None)
+        case.lists.looked_into.pop(site, None)
 
     def has_news(self, case: Case) -> bool:
         """Whether to look once more before standing on lists."""
-        return case.stirred or bool(case.hoped and self._may_help(case))
+        return case.lists.stirred or bool(case.lists.hoped and self._may_help(case))
 
     # Standing on them
 
     def stand(self, case: Case, refusals: tuple[Refusal, ...], now: Moment) -> None:
         """Hold nothing, and be told when something comes free."""
+        look, news = case.look, case.lists
         record = case.record
-        case.enter("waiting")
-        case.rounds = 0
-        case.refusals = list(refusals)
-        case.parts = {site: SitePart(site, wants) for site, wants in case.wanted.items()}
+        case.enter("list")
+        case.tries.rounds = 0
+        case.tries.refusals = list(refusals)
+        case.parts = {site: SitePart(site, wants) for site, wants in look.wanted.items()}
         self._prepare.wait_for_votes(case, now)
         case.phase_deadline_ms = case.deadline_ms
         if record.waiting is None or not record.waiting.listed:
@@ -98,13 +99,13 @@ class WaitingLists:
             self._log.add(case, "listed", f"waits for {', '.join(awaited)}", now, refusals)
             self._prepare.note_waiting(case, waiting)
         for part in case.parts.values():
-            part.voted = part.site in case.listed
-            if part.site in case.offering or not part.voted:
+            part.voted = part.site in news.listed
+            if part.site in news.offering or not part.voted:
                 self.resend(case, part)
-        case.listed |= case.wanted.keys()
-        case.offering.clear()
+        news.listed |= look.wanted.keys()
+        news.offering.clear()
         if self._may_help(case):
-            names = (want.resource for wants in case.wanted.values() for want in wants)
+            names = (want.resource for wants in look.wanted.values() for want in wants)
             self._in_flight.give_way(case.rid, names)
 
     def resend(self, case: Case, part: SitePart) -> None:
@@ -115,7 +116,7 @@ class WaitingLists:
             rid=record.rid, att=record.att, secret=self._credentials.secret(record, part.site),
             stamp=record.stamp, principal=record.principal,
             wants=part.wants if case.fixed else _as_much(part.wants, terms),
-            length_s=shortest_stage_s(request), seen=case.looked_into.get(part.site, 0),
+            length_s=shortest_stage_s(request), seen=case.lists.looked_into.get(part.site, 0),
         )  # fmt: skip
         self._outbox.send(part.site, wish)
 
@@ -124,10 +125,11 @@ class WaitingLists:
         case = self._table.cases.get(awaited.rid)
         if case is None:
             return
-        news = awaited.news != case.looked_into.get(site)
-        case.heard[site] = awaited.news
-        case.stirred = case.stirred or (awaited.fresh and news)
-        if awaited.offered and news:
+        news = case.lists
+        unknown = awaited.news != news.looked_into.get(site)
+        news.heard[site] = awaited.news
+        news.stirred = news.stirred or (awaited.fresh and unknown)
+        if awaited.offered and unknown:
             self._offered(case, site, awaited, now)
         part = case.parts.get(site)
         if case.phase != "waiting" or part is None or awaited.att != case.record.att:
@@ -139,7 +141,7 @@ class WaitingLists:
 
     def look_if_stirred(self, case: Case, now: Moment) -> None:
         """Not before all lists have answered: what comes free after the look is told."""
-        if case.stirred and all(each.voted for each in case.parts.values()):
+        if case.lists.stirred and all(each.voted for each in case.parts.values()):
             self._look(case, now)
 
     def _offered(self, case: Case, site: str, awaited: m.Awaited, now: Moment) -> None:
@@ -148,30 +150,32 @@ class WaitingLists:
         The last look, with all that has been offered since, shows at least what is free now: whatever
         comes free is offered to everybody on the list, unless somebody before takes it.
         """
-        case.offering.add(site)
-        case.hoped += [each for each in awaited.offered if split_resource(each.resource)[0] == site]
+        news = case.lists
+        news.offering.add(site)
+        news.hoped += [each for each in awaited.offered if split_resource(each.resource)[0] == site]
         if case.phase == "waiting" and self._may_help(case):
             self._look(case, now)
         elif case.phase == "looking":
-            case.stirred = True
+            news.stirred = True
         else:
-            case.looked_into[site] = awaited.news
+            news.looked_into[site] = awaited.news
             self.decline(case, {site})
 
     def decline(self, case: Case, sites: Set[str]) -> None:
         """What these sites offer is not wanted now: it goes to the next, and is looked at later."""
-        for site in sorted(sites & case.wanted.keys()):
-            self.resend(case, SitePart(site, case.wanted[site]))
-        case.offering.clear()
+        for site in sorted(sites & case.look.wanted.keys()):
+            self.resend(case, SitePart(site, case.look.wanted[site]))
+        case.lists.offering.clear()
 
     def _may_help(self, case: Case) -> bool:
+        look = case.look
         if any(
-            want.resource not in case.seen for of_site in case.wanted.values() for want in of_site
+            want.resource not in look.seen for of_site in look.wanted.values() for want in of_site
         ):
             return True
-        free = dict(case.seen)
-        hoped = {each.resource for each in case.hoped}
-        for want in (each for of_site in case.wanted.values() for each in of_site):
+        free = dict(look.seen)
+        hoped = {each.resource for each in case.lists.hoped}
+        for want in (each for of_site in look.wanted.values() for each in of_site):
             info = self._directory.resources.get(want.resource)
             if info is not None and want.resource in hoped:
                 # What was too little by itself came free before, and was not offered.
@@ -179,16 +183,16 @@ class WaitingLists:
                 free[want.resource] = overlaid(steps, want.start, want.end, info.capacity)
         if case.fixed:
             return fits(case.record.spec.wants, free)
-        free = {name: steps for name, steps in free.items() if not case.shuns(name)}
+        free = {name: steps for name, steps in free.items() if not case.tries.shuns(name)}
         return bool(plans(case.record.spec.request, self._directory, free))
 
-    def leave(self, case: Case) -> None:
-        """Best effort: a list forgets by itself who does not come back."""
-        for site in sorted(case.listed):
+    def leave(self, case: Case, *, but: Set[str] = frozenset()) -> None:
+        """Best effort: a list forgets by itself who does not come back. `but` these have heard already."""
+        for site in sorted(case.lists.listed - but):
             secret = self._credentials.secret(case.record, site)
             release = m.Release(rid=case.rid, att=case.record.att, secret=secret)
             self._outbox.send(site, release)
-        case.listed.clear()
+        case.lists.listed.clear()
 
 
 def _as_much(wants: tuple[Want, ...], terms: Sequence[Term]) -> tuple[Want, ...]:

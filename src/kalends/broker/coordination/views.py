@@ -1,0 +1,58 @@
+"""A request as its user sees it."""
+
+from __future__ import annotations
+
+from kalends.broker.coordination.decision_record import Record
+from kalends.broker.coordination.plain_data import plain_data
+from kalends.contract.calls import AgentNote, ClaimView, RequestView
+from kalends.core.errors import KalendsError, Problem
+from kalends.core.identifiers import split_resource
+
+
+def view_of(
+    record: Record, *, confirmed: frozenset[str] | None = None, changing: str = ""
+) -> RequestView:
+    """`record` as its user sees it. `confirmed`: sites that have said Done (None: by the record)."""
+    wants = record.wants or record.spec.wants
+    reserved = record.state in ("commit", "cancelled", "replaced")
+    claims = tuple(
+        ClaimView(
+            resource=want.resource,
+            start=want.start,
+            end=want.end,
+            units=want.units,
+            confirmed=reserved
+            and (
+                record.done if confirmed is None else split_resource(want.resource)[0] in confirmed
+            ),
+        )
+        for want in wants
+    )
+    return RequestView(
+        id=record.reservation,
+        state=record.public_state,
+        user=record.user,
+        text=record.spec.text,
+        created_at=record.created_ms // 1000,
+        start=min((want.start for want in wants), default=0),
+        end=max((want.end for want in wants), default=0),
+        claims=claims,
+        attempts=record.att,
+        expires_at=record.held_until_ms // 1000 if record.public_state == "held" else 0,
+        note=record.spec.request.note,
+        agent=record.spec.agent,
+        script=record.spec.script,
+        notes=tuple(
+            AgentNote(at_ms=left.at_ms, site=left.site, value=plain_data(left.text, "notes"))
+            for left in record.left
+        ),
+        changing=changing,
+        waiting=record.waiting if record.state == "open" else None,
+        recalled_until=record.recalled_until if record.public_state == "held" else 0,
+        problem=record.problem,
+    )
+
+
+def problem_of(error: KalendsError, rid: str) -> Problem:
+    error.request_id = rid
+    return error.to_problem()
