@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import structlog
 
+from kalends.broker import heart
 from kalends.broker import service as shell
 from kalends.broker.metrics import Measures
 from kalends.broker.planning.directory import Directory
@@ -25,7 +26,7 @@ WAIT_S = 20.0
 @asynccontextmanager
 async def beating(directory: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BrokerService]:
     """A replica without sites whose heart beats as fast as it can."""
-    monkeypatch.setattr(shell, "BEAT_EVERY_S", 0.001)
+    monkeypatch.setattr(heart, "BEAT_EVERY_S", 0.001)
     sites = Directory({})
     logger: Any = structlog.wrap_logger(
         structlog.WriteLogger(io.StringIO()),

@@ -13,7 +13,6 @@ MODULE_LINES_MAX: Final = 400
 FUNCTION_LINES_MAX: Final = 60
 
 LONG_MODULES: Final = {
-    "broker/service.py": "store, steps, links, heart and comparisons of a replica: to be divided",
     "calendars/resource.py": "one calendar with all rules of its owner",
     "contract/calls.py": "all calls, and the table of them",
     "contract/messages.py": "all messages, and the table of them",
@@ -28,7 +27,6 @@ LONG_FUNCTIONS: Final = {
     "broker/coordination/coordinator.py:__init__": "the parts of the machine, and what each is handed",
     "broker/server.py:_handlers": "one row for each call",
     "broker/server.py:build_broker": "what a broker is made of, from top to bottom",
-    "broker/service.py:__init__": "the parts of a replica",
     "resource_servers/participation/participant.py:__init__": "the parts of a site",
     "simulation/checking/checker.py:check": "most of it is what its arguments mean",
     "simulation/experiment.py:simulate": "most of it is what its arguments mean",

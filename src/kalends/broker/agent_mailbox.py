@@ -10,6 +10,7 @@ import msgspec
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.plain_data import plain_data
 from kalends.broker.coordination.refusal_errors import key_reused
+from kalends.broker.life import moment
 from kalends.broker.request_queries import Records
 from kalends.broker.scripts import Scripts
 from kalends.broker.service import BrokerService
@@ -89,7 +90,7 @@ class Instructing:
             spec = msgspec.structs.replace(
                 record.spec, agent=resolved.agent, script=resolved.script
             )
-        self._service.asked(
+        self._service.runner.asked(
             lambda coordinator: coordinator.calls.tell_agent(
                 record, body.key, digest, body.message, spec, source, moment()
             )

@@ -17,6 +17,7 @@ from msgspec import structs
 from kalends.broker.changes import changed_request, changed_wants
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.refusal_errors import key_reused
+from kalends.broker.life import moment
 from kalends.broker.planning.planner import executable, fixed_wants
 from kalends.broker.priorities import Grant, granted_priority
 from kalends.broker.request_queries import Records
@@ -162,7 +163,7 @@ class Booking:
         first may have no sense any more, just because it was carried out.
         """
         service = self._service
-        service.check()
+        service.lives.check()
         user = caller.principal.user
         loop = asyncio.get_running_loop()
         began_s = loop.time()
@@ -179,7 +180,7 @@ class Booking:
         if known is not None:
             return await self._elsewhere(known, max(began_s + wait_ms / 1000 - loop.time(), 0))
         with service.tickets.new() as ticket:
-            service.asked(
+            service.runner.asked(
                 lambda coordinator: coordinator.calls.submit(
                     caller.principal, key, digest, spec, ticket.number, moment(), replaces=replaces
                 )
@@ -257,7 +258,7 @@ class Booking:
         """The answer to `finish`, or the request as it is when the time to wait is over."""
         service = self._service
         with service.tickets.new() as ticket:
-            service.asked(lambda _: finish(record, ticket.number, moment()))
+            service.runner.asked(lambda _: finish(record, ticket.number, moment()))
             view = await ticket.answer(body.wait_ms / 1000)
         if view is not None:
             return view

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from kalends.broker.coordination.decision_record import Record, Unreadable
 from kalends.broker.coordination.views import view_of
+from kalends.broker.life import moment
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core.errors import NotFound
@@ -40,7 +41,7 @@ class Records:
         store = self._service.store
         record = store.read(register.current, request_id) or store.read(register.row, request_id)
         if record is None or not may_see(caller, record.user):
-            self._service.check_whole()
+            self._service.lives.check_whole()
             raise NotFound(
                 "there is no such request of yours",
                 where="id",
@@ -85,7 +86,7 @@ class Records:
     def by_key(self, caller: Caller, body: calls.ByKey) -> calls.RequestView:
         record = self._service.store.read(register.by_key, caller.principal.user, body.key)
         if record is None:
-            self._service.check_whole()
+            self._service.lives.check_whole()
             raise NotFound(
                 "no request of yours was made with this key",
                 where="key",
@@ -112,7 +113,7 @@ class Records:
         differences: tuple[str, ...] = ()
         unreached: tuple[str, ...] = ()
         if not body.after:
-            differences, unreached = await self._service.differences(COMPARE_S_MAX)
+            differences, unreached = await self._service.comparisons.differences(COMPARE_S_MAX)
         page = await self._service.store.read_slowly(
             lambda connection: register.page(connection, body.after, AUDIT_PAGE)
         )

@@ -10,6 +10,7 @@ import difflib
 from typing import Final, NamedTuple
 
 from kalends.agents import ready
+from kalends.broker.life import moment
 from kalends.broker.script_checks import Checking, accepted
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
@@ -53,7 +54,7 @@ class Scripts:
         self._service.measures.agent_checks.labels(checked.code).inc()
         functions = accepted(checked).functions
         named = Named(body.name, script_hash(source), size_bytes, functions, moment().wall_ms)
-        (kept,) = await self._service.stored((KeepScript(user, named, source, NAMES_MAX),))
+        (kept,) = await self._service.runner.stored((KeepScript(user, named, source, NAMES_MAX),))
         if not isinstance(kept, tuple) or not kept:
             raise LimitExceeded(
                 f"{NAMES_MAX} scripts of yours are kept already",
@@ -76,7 +77,7 @@ class Scripts:
     async def delete(self, caller: Caller, body: calls.AgentRef) -> calls.AgentView:
         """By a hash: every name of it. What was deleted a while ago is answered alike."""
         user = caller.principal.user
-        (deleted,) = await self._service.stored((ForgetScript(user, body.name),))
+        (deleted,) = await self._service.runner.stored((ForgetScript(user, body.name),))
         if not isinstance(deleted, tuple) or not deleted:
             raise self._not_found(user, body.name)
         return _view(deleted[0])

@@ -169,7 +169,7 @@ def _handlers(
         return health(caller, calls.Nothing())
 
     async def reconcile(caller: Caller, body: calls.Reconcile) -> calls.Reconciled:
-        return await service.reconcile(body.wait_ms / 1000, body.go_on)
+        return await service.comparisons.reconcile(body.wait_ms / 1000, body.go_on)
 
     return {
         "health": health,

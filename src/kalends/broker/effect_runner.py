@@ -1,0 +1,321 @@
+"""Carries out the effects of the coordinator, and gives it the answers of the register and the time.
+
+Effects leave in turns: what calls, sites and the register have caused in one turn of the event loop
+goes out together, operations to the group commit and messages to the sites' links. The coordinator
+itself sends what must wait for an operation only when it is told the operation's result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+from kalends.broker import store_trouble
+from kalends.broker.comparisons import Comparisons
+from kalends.broker.coordination.coordinator import Coordinator
+from kalends.broker.coordination.decision_record import (
+    Ask,
+    Commit,
+    Examine,
+    Read,
+    Registered,
+    Unreadable,
+)
+from kalends.broker.coordination.effects import Effects
+from kalends.broker.event_ring import EventRing
+from kalends.broker.inquiries import Inquiries
+from kalends.broker.life import STUCK_S, Life, Lives, moment
+from kalends.broker.metrics import Measures
+from kalends.broker.reconciliation.recognition import Live, mark_for
+from kalends.broker.reconciliation.site_memory import Memories
+from kalends.broker.site_link import SiteLink
+from kalends.broker.tickets import Tickets
+from kalends.contract import messages as m
+from kalends.core.errors import KalendsError
+from kalends.stores.sqlite.register_file import Result, Write
+
+T = TypeVar("T")
+
+LOOK_AT_STORE_EVERY_S: Final = 0.25
+"""Only while something is being written."""
+
+PATIENT_PHASES: Final = ("waiting", "holding")
+"""Nothing that is asked of the register stands between these and their next step."""
+
+TIMER_S_MIN: Final = 0.02
+"""Deadlines are seconds long; one wake-up serves all that fall this close together."""
+
+READS: Final = (Read, Examine, Ask)
+"""Operations that leave nothing behind that the register could forget."""
+
+
+class EffectRunner:
+    """Steps of the coordinator go in, effects come out; `tell_unreadable` hears of bad rows."""
+
+    def __init__(
+        self,
+        lives: Lives,
+        links: Callable[[], Mapping[str, SiteLink]],
+        memories: Memories,
+        comparisons: Comparisons,
+        inquiries: Inquiries,
+        tickets: Tickets,
+        events: EventRing,
+        measures: Measures,
+        *,
+        alarm: Callable[[str], None],
+        tell_unreadable: Callable[[Iterable[Unreadable]], None],
+    ) -> None:
+        self._lives = lives
+        self._links = links
+        self._memories = memories
+        self._comparisons = comparisons
+        self._inquiries = inquiries
+        self._tickets = tickets
+        self._events = events
+        self._measures = measures
+        self._alarm = alarm
+        self._tell_unreadable = tell_unreadable
+        self._position = 0
+        """As many writes have been given to the store in this life."""
+        self._durable = 0
+        """As many of them are durable."""
+        self._marks: dict[str, m.Mark] = {}
+        self._stirred = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms = 0
+        self._store_timer: asyncio.TimerHandle | None = None
+        self._quiet: asyncio.Event | None = None
+
+    def begin(self) -> None:
+        """A life begins."""
+        self._position = self._durable = 0
+
+    def fail(self) -> None:
+        """The life has ended: nothing is due any more, and nobody can be answered."""
+        self.stop_timer()
+        self.give_up_waiting(store_trouble.LOST, store_trouble.unusable())
+
+    def stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def stop_watching(self) -> None:
+        if self._store_timer is not None:
+            self._store_timer.cancel()
+
+    # Steps
+
+    def asked(self, call: Callable[[Coordinator], T]) -> T:
+        """Give the coordinator what a caller asks; raises what it raises, and `Unavailable`.
+
+        While the store is stuck nothing is begun: nobody could be told what becomes of it.
+        """
+        self._lives.check()
+        coordinator = self._lives.coordinator
+        answer = coordinator.containment.asked(lambda: call(coordinator))
+        self.stir()
+        return answer
+
+    def step(self, call: Callable[[], object], *, goes_on: bool = False) -> None:
+        """Give the coordinator something that no caller waits for; see `FaultContainment.contained`."""
+        life = self._lives.current
+        if life is None:
+            return
+        try:
+            life.coordinator.containment.contained(call, goes_on=goes_on)
+        except Exception as error:
+            # The boundary: nobody knows whose fault it was, so nothing it knows can be trusted.
+            self._lives.fail(error)
+        else:
+            self.stir()
+
+    def stir(self) -> None:
+        """The coordinator was given something: carry out its effects at the end of this turn."""
+        if not self._stirred:
+            self._stirred = True
+            asyncio.get_running_loop().call_soon(self.carry_out)
+
+    # Effects
+
+    def carry_out(self) -> None:
+        self._stirred = False
+        life = self._lives.current
+        if life is None:
+            return
+        effects = life.coordinator.take_effects()
+        sends, mending = self._comparisons.take()
+        self._write(life, [*effects.operations, *mending])
+        for site, message in sends:
+            self.send(site, message)
+        for send in effects.sends:
+            self._say(send.to, send.message)
+        self._tell(effects)
+        self._keep_time(life.coordinator)
+        if self._quiet is not None and self._is_quiet():
+            self._quiet.set()
+
+    def _write(self, life: Life, operations: list[Write]) -> None:
+        if any(isinstance(each, Commit) for each in operations):
+            # A commit rests on what sites have said: the register knows how far they were then.
+            operations = [*self._memories.to_store(), *operations]
+        if operations:
+            if not all(isinstance(each, READS) for each in operations):
+                self._position += 1
+                operations = [Live(life.name, self._position), *operations]
+            registered = partial(self._registered, self._position)
+            life.store.writer.submit(operations, registered, self._lives.fail)
+            self._watch_store()
+
+    def _tell(self, effects: Effects) -> None:
+        """Answer callers, publish events, raise alarms, and count."""
+        for answer in effects.answers:
+            self._tickets.end(answer.ticket, answer.view)
+        for ticket in effects.unknown:
+            error = store_trouble.unknown("the broker has met a fault of its own")
+            self._tickets.fail(ticket, error)
+        if effects.events:
+            self._events.publish(effects.events)
+            for happened in effects.events:
+                self._measures.happened.labels(happened.event.kind).inc()
+        for alarm in effects.alarms:
+            self._alarm(alarm)
+        for code in effects.runs:
+            self._measures.agent_runs.labels(code).inc()
+
+    def send(self, site: str, message: m.Message) -> None:
+        links = self._links()
+        if site in links:
+            links[site].send(message)
+
+    def _say(self, to: str, message: m.Message) -> None:
+        try:
+            if to in self._links():
+                self.send(to, message)
+            else:
+                self._inquiries.answer(to, message)
+        except Exception as error:
+            # The boundary of one message: it counts as lost, and what waits behind it leaves.
+            self._alarm(f"{type(message).__name__} for {to} cannot be sent: {error!r}")
+
+    # The register
+
+    async def stored(self, writes: Sequence[Write]) -> Sequence[Result]:
+        """The results of `writes` once they are durable; raises `Unavailable` and `OutcomeUnknown`."""
+        self._lives.check()
+        return await self.written(writes)
+
+    async def written(self, writes: Sequence[Write]) -> Sequence[Result]:
+        """As `stored`, also while the register that was put back is not compared yet."""
+        store = self._lives.store
+        self._lives.check_not_stuck()
+        found: list[Result] = []
+        with self._tickets.new() as ticket:
+
+            def done(results: Sequence[Result]) -> None:
+                found.extend(results)
+                ticket.end()
+
+            store.writer.submit(writes, done, ticket.fail)
+            self._watch_store()
+            await ticket.answer()
+        return found
+
+    def mark(self, site: str) -> m.Mark | None:
+        """How far the register is, to be told to `site`; None without a store."""
+        life = self._lives.current
+        if life is None:
+            return None
+        known = self._marks.get(site)
+        if known is None or (known.life, known.position) != (life.name, self._durable):
+            known = mark_for(life.store.secret, site, life.name, self._durable)
+            self._marks[site] = known
+        return known
+
+    def _registered(self, position: int, results: Sequence[Result]) -> None:
+        life = self._lives.current
+        if life is None:
+            return
+        self._durable = position
+        now = moment()
+        mine = [result for result in results if isinstance(result, Registered)]
+        for result in mine:
+            self.step(partial(life.coordinator.registered, result, now))
+            if result.unreadable is not None:
+                self._tell_unreadable((result.unreadable,))
+        self.carry_out()
+        for result in mine:
+            if not isinstance(result.operation, Ask):
+                continue
+            if result.unreadable is not None:
+                self._inquiries.refuse(result.operation.reply_to, result.unreadable.error())
+            else:
+                self._inquiries.settled(result.operation.reply_to)
+
+    def _watch_store(self) -> None:
+        if self._store_timer is None:
+            loop = asyncio.get_running_loop()
+            self._store_timer = loop.call_later(LOOK_AT_STORE_EVERY_S, self._look_at_store)
+
+    def _look_at_store(self) -> None:
+        """Whoever waits for a write that does not come is told so; the write itself goes on waiting."""
+        self._store_timer = None
+        life = self._lives.current
+        if life is None or life.store.writer.idle:
+            return
+        if (stuck_s := self._lives.stuck_s) >= STUCK_S:
+            why = store_trouble.stuck(stuck_s)
+            self.give_up_waiting(why.detail, why, patient=self._patient())
+        self._watch_store()
+
+    def _patient(self) -> set[int]:
+        """Tickets of those who wait for something else than the register."""
+        waiting = (case for case in self._lives.cases.values() if case.phase in PATIENT_PHASES)
+        return {ticket for case in waiting for ticket in case.tickets}
+
+    def give_up_waiting(
+        self, why: str, error: KalendsError, *, patient: Collection[int] = ()
+    ) -> None:
+        """Nobody but the `patient` can be answered now; what was asked may have happened, or not."""
+        self._tickets.fail_all(partial(store_trouble.unknown, why), but=patient)
+        self._inquiries.fail(error)
+
+    # Time
+
+    def _keep_time(self, coordinator: Coordinator) -> None:
+        """One timer, for the next deadline of the coordinator."""
+        due_ms = coordinator.next_deadline_ms()
+        if due_ms is None:
+            return
+        if self._timer is not None:
+            if self._timer_due_ms <= due_ms:
+                return
+            self._timer.cancel()
+        self._timer_due_ms = due_ms
+        in_s = max((due_ms - moment().monotonic_ms) / 1000, TIMER_S_MIN)
+        self._timer = asyncio.get_running_loop().call_later(in_s, self._advance)
+
+    def _advance(self) -> None:
+        self._timer = None
+        life = self._lives.current
+        if life is not None:
+            coordinator = life.coordinator
+            self.step(lambda: coordinator.advance(moment()), goes_on=True)
+
+    def _is_quiet(self) -> bool:
+        return all(case.phase in ("held", "waiting") for case in self._lives.cases.values())
+
+    async def wait_until_quiet(self, wait_s: float) -> bool:
+        """Whether nothing but holds and waits is left within `wait_s`."""
+        self.carry_out()
+        self._quiet = asyncio.Event()
+        if self._is_quiet():
+            return True
+        try:
+            await asyncio.wait_for(self._quiet.wait(), wait_s)
+        except TimeoutError:
+            return False
+        return True

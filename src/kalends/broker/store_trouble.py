@@ -1,0 +1,50 @@
+"""What callers are told while the store of a broker cannot be used, or is not to be believed yet."""
+
+from __future__ import annotations
+
+from kalends.core.errors import OutcomeUnknown, Unavailable
+
+LOST = "the broker lost its store, or stopped"
+
+
+def unknown(why: str) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"{why}, while this was being decided", remedy="ask again by the same key"
+    )
+
+
+def unusable() -> Unavailable:
+    return Unavailable(
+        "this broker's store cannot be used now",
+        where="store",
+        remedy="try again in a moment, or ask another replica",
+        retry_after_s=1.0,
+    )
+
+
+def stuck(stuck_s: float) -> Unavailable:
+    return Unavailable(
+        f"the broker's store has not taken a write for {stuck_s:.1f} s: another process keeps it locked,"
+        " or its disk does not answer",
+        where="store",
+        remedy="try again in a moment; it goes on by itself once the store is free",
+        retry_after_s=1.0,
+    )
+
+
+def put_back() -> Unavailable:
+    return Unavailable(
+        "this broker's register was put back to an earlier state, and is compared with its sites first",
+        where="store",
+        remedy="try again in a moment; the operator of the broker sees in /healthz what is missing",
+        retry_after_s=5.0,
+    )
+
+
+def not_certain() -> Unavailable:
+    return Unavailable(
+        "this broker was just started, and its sites have not said yet whether it has forgotten this",
+        where="store",
+        remedy="try again in some seconds",
+        retry_after_s=1.0,
+    )
