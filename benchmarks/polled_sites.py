@@ -16,7 +16,7 @@ from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Spec
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.slot_search import SlotSearch
-from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.counts import Prospect
 from kalends.broker.planning.polling.delays import Lognormal
@@ -130,7 +130,7 @@ class PollingSearch(SlotSearch):
 
     polled = 0
 
-    def poll(self, case: Case, now: Moment, polled: int = 0) -> Poll:
+    def poll(self, case: Transaction, now: Moment, polled: int = 0) -> Poll:
         return super().poll(case, now, polled or self.polled)
 
 

@@ -14,7 +14,7 @@ from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Operation, Record, Spec
 from kalends.broker.coordination.effects import Send
 from kalends.broker.coordination.identity import Identity
-from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.contract.calls import Patience, RequestView
@@ -213,7 +213,7 @@ class Broker:
         assert record is not None
         return record
 
-    def case(self, rid: str) -> Case:
+    def case(self, rid: str) -> Transaction:
         return self.coordinator.cases[rid]
 
     # Sites played by hand

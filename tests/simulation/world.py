@@ -7,7 +7,7 @@ from typing import Any
 
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Record
-from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.views import view_of
 from kalends.calendars import AccessList, ResourceCalendar, Rule, open_access
 from kalends.core.errors import Conflict, IllegalEvent, KalendsError, NotFound
@@ -173,7 +173,7 @@ class World:
         waiting = client._waiting
         return client.name in self.involved and waiting is not None and waiting.kind == "cancel"
 
-    def _works_on(self, broker: BrokerNode) -> list[Case]:
+    def _works_on(self, broker: BrokerNode) -> list[Transaction]:
         """Cases that should come to an end: a hostile site may keep its own from being told."""
         cases = broker.coordinator.cases.values()
         return [

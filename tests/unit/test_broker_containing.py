@@ -10,7 +10,7 @@ from tests.protocol_broker import WANTS, Broker
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.fault_containment import ASIDE_MAX
-from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction import Transaction
 from kalends.contract import messages as m
 from kalends.core.errors import Conflict, Unavailable
 from kalends.stores.sqlite import register
@@ -41,7 +41,7 @@ class Fragile(Broker):
         whole, outbox = getattr(part, name), self.coordinator.outbox
 
         def broken(*args: Any) -> None:
-            about = args[0] if isinstance(args[0], Case) else args[1]
+            about = args[0] if isinstance(args[0], Transaction) else args[1]
             if about.rid == self.poisoned:
                 outbox.write(r.Finish(rid=about.rid, state="commit", case=0))
                 outbox.send("here", m.Forget(rid=about.rid, att=1))

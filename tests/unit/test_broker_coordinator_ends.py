@@ -10,7 +10,7 @@ from test_register import RIDS, record_of
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Record, Spec
-from kalends.broker.coordination.effects import Effects
+from kalends.broker.coordination.effects import CoordinatorEffects
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.planner import fixed_wants
@@ -54,7 +54,7 @@ class Rig:
         self.answers: dict[int, RequestView] = {}
         self.told: list[str] = []
 
-    def take(self) -> Effects:
+    def take(self) -> CoordinatorEffects:
         effects = self.coordinator.take_effects()
         self.waiting += effects.operations
         self.sent += [send.message for send in effects.sends]

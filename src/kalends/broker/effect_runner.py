@@ -23,7 +23,7 @@ from kalends.broker.coordination.decision_record import (
     Registered,
     Unreadable,
 )
-from kalends.broker.coordination.effects import Effects
+from kalends.broker.coordination.effects import CoordinatorEffects
 from kalends.broker.event_ring import EventRing
 from kalends.broker.inquiries import Inquiries
 from kalends.broker.life import STUCK_S, Life, Lives, moment
@@ -170,7 +170,7 @@ class EffectRunner:
             life.store.writer.submit(operations, registered, self._lives.fail)
             self._watch_store()
 
-    def _tell(self, effects: Effects) -> None:
+    def _tell(self, effects: CoordinatorEffects) -> None:
         """Answer callers, publish events, raise alarms, and count."""
         for answer in effects.answers:
             self._tickets.end(answer.ticket, answer.view)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from kalends.broker import store_trouble
 from kalends.broker.coordination.coordinator import Coordinator
-from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.reconciliation.recognition import Recognition
 from kalends.core.intervals import Moment
 from kalends.serving.logs import Logger
@@ -52,7 +52,7 @@ class Lives:
         return self._living().store
 
     @property
-    def cases(self) -> Mapping[str, Case]:
+    def cases(self) -> Mapping[str, Transaction]:
         return self.current.coordinator.cases if self.current is not None else {}
 
     @property

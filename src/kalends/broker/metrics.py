@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final, get_args
 
 from kalends.broker.coordination.phases import Phase
-from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.planning.directory import Directory
 from kalends.serving.metrics import Metrics
 from kalends.stores.sqlite.group_commit import Committed
@@ -19,7 +19,7 @@ class Measures:
     """Registered on `metrics`; `cases` gives what is being worked on when the metrics are read."""
 
     def __init__(
-        self, metrics: Metrics, directory: Directory, cases: Callable[[], Mapping[str, Case]]
+        self, metrics: Metrics, directory: Directory, cases: Callable[[], Mapping[str, Transaction]]
     ) -> None:
         self.happened = metrics.counter(
             "kalends_happened", "What happened to requests, by kind of event.", ("kind",)
@@ -52,7 +52,7 @@ class Measures:
         self._commit.observe(committed.seconds)
 
 
-def _count(cases: Callable[[], Mapping[str, Case]], phase: Phase) -> float:
+def _count(cases: Callable[[], Mapping[str, Transaction]], phase: Phase) -> float:
     return float(sum(case.phase == phase for case in cases().values()))
 
 

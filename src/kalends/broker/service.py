@@ -18,7 +18,7 @@ from kalends.broker import store_trouble
 from kalends.broker.comparisons import Comparisons
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.identity import Identity
-from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.effect_runner import EffectRunner
 from kalends.broker.event_ring import EventRing
 from kalends.broker.heart import Heart
@@ -209,7 +209,7 @@ class BrokerService:
         return self.lives.store
 
     @property
-    def cases(self) -> Mapping[str, Case]:
+    def cases(self) -> Mapping[str, Transaction]:
         return self.lives.cases
 
     def trouble(self) -> str:

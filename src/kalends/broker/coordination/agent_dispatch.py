@@ -25,7 +25,7 @@ from kalends.broker.coordination.itinerary import AGREE_MAX, TOURS_MAX, Tour, le
 from kalends.broker.coordination.outbox import Outbox
 from kalends.broker.coordination.prepare_phase import HOLD_MS, PreparePhase
 from kalends.broker.coordination.refusal_errors import site_down
-from kalends.broker.coordination.transaction import Case, SitePart
+from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
@@ -71,17 +71,17 @@ class AgentDispatch:
         self._seen: dict[str, dict[str, None]] = {}
         """For each site the scripts that it has been sent in this session, oldest first."""
 
-    def fetch_source(self, case: Case) -> str:
+    def fetch_source(self, case: Transaction) -> str:
         """Return the source of the script of `case` as it is now, and keep it; "" without one."""
         script = case.record.spec.script
         case.agent.source = self._scripts(script) if script else ""
         return case.agent.source
 
-    def end_round(self, case: Case) -> None:
+    def end_round(self, case: Transaction) -> None:
         """The attempt is over: nothing that was reported counts any more."""
         case.agent.tour = None
 
-    def tour(self, case: Case, now: Moment) -> bool:
+    def tour(self, case: Transaction, now: Moment) -> bool:
         """Send the agent, if there is one and it has rounds left and something to choose."""
         record = case.record
         spec = record.spec
@@ -105,13 +105,13 @@ class AgentDispatch:
         case.agent.tour = tour
         case.tries.refusals = []
         case.enter("tour")
-        case.parts = {site: SitePart(site, ()) for site in tour.asks}
+        case.parts = {site: Branch(site, ()) for site in tour.asks}
         self._prepare.wait_for_votes(case, now)
         for site in tour.stops:
             self._dispatch(case, tour, site)
         return True
 
-    def _dispatch(self, case: Case, tour: Tour, site: str) -> None:
+    def _dispatch(self, case: Transaction, tour: Tour, site: str) -> None:
         record = case.record
         script = record.spec.script
         seen = self._seen.setdefault(site, {})
@@ -140,7 +140,7 @@ class AgentDispatch:
         if len(seen) > SEEN_MAX:
             del seen[next(iter(seen))]
 
-    def _stops(self, case: Case, tour: Tour, way: str) -> tuple[Stop, ...]:
+    def _stops(self, case: Transaction, tour: Tour, way: str) -> tuple[Stop, ...]:
         """Where `way` is to pass the agent on to, with what proves there that we have sent it."""
         record = case.record
         return tuple(
@@ -153,7 +153,7 @@ class AgentDispatch:
             for stop in tour.near_stops(way)
         )
 
-    def resend(self, case: Case, part: SitePart) -> None:
+    def resend(self, case: Transaction, part: Branch) -> None:
         """Send the agent again to a site that has not answered, if nobody is to pass it on there."""
         tour, site = case.agent.tour, part.site
         if tour is None or site in tour.reports:
@@ -169,7 +169,7 @@ class AgentDispatch:
         """A new session: which scripts `site` knows is not known."""
         self._seen.pop(site, None)
 
-    def site_back(self, case: Case, hello: m.Hello) -> None:
+    def site_back(self, case: Transaction, hello: m.Hello) -> None:
         """A site that has restarted holds nothing any more, whatever it had reported."""
         tour = case.agent.tour
         if tour is None:
@@ -194,7 +194,9 @@ class AgentDispatch:
         if tour.complete:
             self.toured(case, now)
 
-    def _report_of(self, case: Case, tour: Tour, name: str, report: SiteReport | None) -> None:
+    def _report_of(
+        self, case: Transaction, tour: Tour, name: str, report: SiteReport | None
+    ) -> None:
         """Take what `name` says, or send the agent there (again) when that says nothing yet."""
         via = tour.way(name)
         if report is not None and report.code == "unknown-script":
@@ -213,7 +215,7 @@ class AgentDispatch:
         tour.reports[name] = tour.believed(report)
         self._outbox.count_run(report.code)
 
-    def toured(self, case: Case, now: Moment) -> None:
+    def toured(self, case: Transaction, now: Moment) -> None:
         """All have reported, or the time is over: go on with what is held, or with another round."""
         tour = case.agent.tour
         if tour is None:
@@ -241,7 +243,7 @@ class AgentDispatch:
         self._nothing_held(case, tour, tuple(dict.fromkeys(refusals)), now)
 
     def _nothing_held(
-        self, case: Case, tour: Tour, refusals: tuple[Refusal, ...], now: Moment
+        self, case: Transaction, tour: Tour, refusals: tuple[Refusal, ...], now: Moment
     ) -> None:
         """Another round, about what the agent has chosen everywhere, else about all that was offered.
 
@@ -269,10 +271,10 @@ class AgentDispatch:
             detail = "no common start for the agent; looking without it"
             self._prepare.give_up_attempt(case, detail, refusals, now)
 
-    def _chosen(self, case: Case, tour: Tour, choice: Choice, now: Moment) -> None:
+    def _chosen(self, case: Transaction, tour: Tour, choice: Choice, now: Moment) -> None:
         """Keep the holds of one common start, as if just these had been asked for."""
         record = case.record
-        parts: dict[str, SitePart] = {}
+        parts: dict[str, Branch] = {}
         for site in tour.asks:
             report = tour.reports.get(site)
             chosen = [hold for hold in choice.holds if split_resource(hold.resource)[0] == site]
@@ -281,7 +283,7 @@ class AgentDispatch:
                     self._release_surplus(case, site, ())
                 continue
             wants = tuple(Want(hold.resource, hold.start, hold.end, hold.units) for hold in chosen)
-            part = SitePart(site, wants, tuple(hold.hold_id for hold in chosen))
+            part = Branch(site, wants, tuple(hold.hold_id for hold in chosen))
             if report is not None:
                 part.surplus = tuple(
                     hold.hold_id for hold in report.held if hold.hold_id not in part.hold_ids
@@ -296,7 +298,7 @@ class AgentDispatch:
             for part in parts.values():
                 self.renew(case, part)
 
-    def renew(self, case: Case, part: SitePart) -> None:
+    def renew(self, case: Transaction, part: Branch) -> None:
         """Keep what is chosen there; give up what the agent has held besides, until that is heard."""
         record = case.record
         if part.surplus and case.phase == "held":
@@ -307,14 +309,20 @@ class AgentDispatch:
         )  # fmt: skip
         self._outbox.send(part.site, renew)
 
-    def _release_surplus(self, case: Case, site: str, hold_ids: tuple[int, ...]) -> None:
+    def _release_surplus(self, case: Transaction, site: str, hold_ids: tuple[int, ...]) -> None:
         """Give up these holds there, or all when none is named."""
         secret = self._credentials.secret(case.record, site)
         release = m.Release(rid=case.rid, att=case.record.att, secret=secret, hold_ids=hold_ids)
         self._outbox.send(site, release)
 
     def leave_message(
-        self, case: Case, key: str, digest: str, message: str, spec: r.Spec | None, source: str
+        self,
+        case: Transaction,
+        key: str,
+        digest: str,
+        message: str,
+        spec: r.Spec | None,
+        source: str,
     ) -> None:
         """Leave `message` ("" leaves none) for the agent of `case`, or go on by `spec`.
 

@@ -8,7 +8,7 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.itinerary import Tour
 from kalends.broker.coordination.plain_data import plain_data
-from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction import Transaction
 from kalends.contract.messages import SiteReport
 from kalends.core.errors import InvalidInput, Refusal
 from kalends.core.intervals import Moment
@@ -27,7 +27,7 @@ class AgentStory:
     def __init__(self, log: EventLog) -> None:
         self._log = log
 
-    def tell(self, case: Case, tour: Tour, silent: tuple[Refusal, ...], now: Moment) -> None:
+    def tell(self, case: Transaction, tour: Tour, silent: tuple[Refusal, ...], now: Moment) -> None:
         """A line for each site; those where something went wrong first, when there are many."""
         record = case.record
         reports = sorted(
@@ -45,7 +45,7 @@ class AgentStory:
             detail = f"round {record.tours + 1}, {refusal.where}: {refusal.detail}"
             self._log.add(case, "agent", detail, now)
 
-    def _left_by(self, case: Case, report: SiteReport, now: Moment) -> str:
+    def _left_by(self, case: Transaction, report: SiteReport, now: Moment) -> str:
         """Keep what the agent has left there; says so in words."""
         if report.code != "ok" or not report.sent:
             return ""

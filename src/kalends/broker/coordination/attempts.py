@@ -11,7 +11,7 @@ from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.refusal_errors import hold_ran_out
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.slot_search import SlotSearch
-from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.core.intervals import Moment
 
@@ -37,12 +37,12 @@ class Attempts:
         self._search = search
         self._left_alone = left_alone
 
-    def begin(self, case: Case, now: Moment) -> None:
+    def begin(self, case: Transaction, now: Moment) -> None:
         """Send the agent, if there is one that has something to choose; else search for slots."""
         if not self._agents.tour(case, now):
             self._search.begin(case, now)
 
-    def begin_next(self, case: Case, now: Moment) -> None:
+    def begin_next(self, case: Transaction, now: Moment) -> None:
         """The register has raised the attempt, and owns it to this replica."""
         case.record.att += 1
         case.record.owner = self._owner

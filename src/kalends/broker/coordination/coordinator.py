@@ -24,7 +24,7 @@ from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.decide_phase import DecidePhase
 from kalends.broker.coordination.decision_record import Registered
-from kalends.broker.coordination.effects import Effects, rid_of
+from kalends.broker.coordination.effects import CoordinatorEffects, rid_of
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.fault_containment import FaultContainment
 from kalends.broker.coordination.hearing import Hearing
@@ -39,7 +39,7 @@ from kalends.broker.coordination.register_results import RegisterResults
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.slot_search import SlotSearch
 from kalends.broker.coordination.timeouts import Timeouts
-from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.coordination.user_calls import UserCalls
 from kalends.broker.coordination.waiting_lists import WaitingLists
@@ -98,7 +98,7 @@ class Coordinator:
         self.log = log = EventLog(clock, outbox)
         self.hearing = hearing = self.hearing_type(alarm=outbox.alarm, lose=directory.lose)
         self.table = table = self.table_type(owner, outbox, ended=self._ended)
-        self.cases: Mapping[str, Case] = table.cases
+        self.cases: Mapping[str, Transaction] = table.cases
         self.containment = FaultContainment(table, outbox, broke=self._broke)
         self.in_flight = in_flight = RequestsInFlight(self._recheck)
         self.decide = decide = self.decide_type(table, outbox, credentials, deadlines)
@@ -142,7 +142,7 @@ class Coordinator:
 
     # What parts announce
 
-    def _ended(self, case: Case) -> None:
+    def _ended(self, case: Transaction) -> None:
         """Nobody is asked any more what is free, and the way is clear for others of ours."""
         self.search.forget(case)
         self.in_flight.end(case.rid)
@@ -156,7 +156,7 @@ class Coordinator:
             self.lists.stir(case)
             self.deadlines.wake(rid)
 
-    def _look(self, case: Case, now: Moment) -> None:
+    def _look(self, case: Transaction, now: Moment) -> None:
         self.search.look(case, now)
 
     # Events of sites
@@ -256,7 +256,7 @@ class Coordinator:
     def next_deadline_ms(self) -> int | None:
         return self.deadlines.next_ms()
 
-    def take_effects(self) -> Effects:
+    def take_effects(self) -> CoordinatorEffects:
         """Return all effects since the last call, in order."""
         return self.outbox.take()
 

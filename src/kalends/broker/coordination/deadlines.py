@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
-from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction import Transaction
 from kalends.core.intervals import Moment
 
 
@@ -20,7 +20,7 @@ class Deadlines:
         """Return a time `after_ms` from now, or up to a fifth later."""
         return now.monotonic_ms + int(after_ms * (1 + 0.2 * self._jitter()))
 
-    def schedule(self, case: Case) -> None:
+    def schedule(self, case: Transaction) -> None:
         """Wake `case` at the earliest of its times."""
         times = [t for t in (case.phase_deadline_ms, case.resend_at_ms) if t]
         if case.renew_at_ms and case.phase in ("holding", "held", "preparing"):

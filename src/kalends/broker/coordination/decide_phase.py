@@ -13,7 +13,7 @@ from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.outbox import Outbox
-from kalends.broker.coordination.transaction import Case, SitePart, by_site
+from kalends.broker.coordination.transaction import Branch, Transaction, by_site
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
@@ -36,28 +36,28 @@ class DecidePhase:
         self._credentials = credentials
         self._deadlines = deadlines
 
-    def open(self, record: Record, now: Moment) -> Case:
+    def open(self, record: Record, now: Moment) -> Transaction:
         """Open a request that was committed, to tell its sites."""
         case = self._table.open(record, now)
         case.enter("committed")
         self.take_parts(case)
         return case
 
-    def take_parts(self, case: Case) -> None:
+    def take_parts(self, case: Transaction) -> None:
         """Take the sites of a decided record, whose attempt was another's, or before a restart."""
         for site, wants in by_site(case.record.wants).items():
             hold_ids = case.record.chosen.get(site, ())
             done = case.record.done or case.record.told
-            case.parts[site] = SitePart(site, wants, hold_ids, voted=True, done=done)
+            case.parts[site] = Branch(site, wants, hold_ids, voted=True, done=done)
 
-    def tell(self, case: Case, now: Moment) -> None:
+    def tell(self, case: Transaction, now: Moment) -> None:
         case.resend_every_ms = RESEND_AFTER_MS
         case.resend_at_ms = self._deadlines.later(now, RESEND_AFTER_MS)
         self._deadlines.schedule(case)
         for part in case.parts.values():
             self.resend(case, part)
 
-    def resend(self, case: Case, part: SitePart) -> None:
+    def resend(self, case: Transaction, part: Branch) -> None:
         """Say to one site what was decided, unless it has said Done to that."""
         record = case.record
         if not part.done:
@@ -77,7 +77,7 @@ class DecidePhase:
             cancel = m.Cancel(rid=record.rid, att=record.att, secret=secret, warrant=warrant)
             self._outbox.send(part.site, cancel)
 
-    def all_done(self, case: Case) -> bool:
+    def all_done(self, case: Transaction) -> bool:
         return all(part.done for part in case.parts.values())
 
     def done(self, site: str, done: m.Done, now: Moment) -> None:
@@ -97,20 +97,20 @@ class DecidePhase:
                 self._table.answer(case)
                 self._table.write(case, r.Finish(case.rid, "cancelled"))
 
-    def _all_told(self, case: Case) -> None:
+    def _all_told(self, case: Transaction) -> None:
         """Locked everywhere: the sites may forget the decision."""
         case.record.done = True
         case.resend_at_ms = 0
         self._table.write(case, r.Finish(case.rid, "commit"))
 
-    def forget(self, case: Case) -> None:
+    def forget(self, case: Transaction) -> None:
         """Only once that is durable: a replica that does not know it would tell them again."""
         for part in case.parts.values():
             secret = self._credentials.secret(case.record, part.site)
             forget = m.Forget(rid=case.rid, att=case.record.att, secret=secret)
             self._outbox.send(part.site, forget)
 
-    def abort(self, case: Case, att: int) -> None:
+    def abort(self, case: Transaction, att: int) -> None:
         """Best effort: a site that misses this asks the register by itself."""
         for part in case.parts.values():
             secret = self._credentials.secret(case.record, part.site)

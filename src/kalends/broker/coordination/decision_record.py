@@ -135,7 +135,7 @@ class Record(msgspec.Struct, omit_defaults=True):
 class OfCase(msgspec.Struct, frozen=True, kw_only=True):
     """What a case asks of the register: its result is for that case alone, and for no later one.
 
-    `case` is the number of `kalends.broker.coordination.transaction.Case`. A replica may have lost a
+    `case` is the number of `kalends.broker.coordination.transaction.Transaction`. A replica may have lost a
     request and taken it over again while an operation of the first time was still on its way.
     """
 

@@ -24,7 +24,7 @@ class Send(NamedTuple):
     message: Message
 
 
-class Answer(NamedTuple):
+class CallResult(NamedTuple):
     """To the waiting caller `ticket`; a view with a problem tells a failure."""
 
     ticket: int
@@ -48,10 +48,10 @@ class Mark(NamedTuple):
 
 
 @dataclass(slots=True)
-class Effects:
+class CoordinatorEffects:
     operations: list[Operation] = field(default_factory=list)
     sends: list[Send] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[CallResult] = field(default_factory=list)
     events: list[Happened] = field(default_factory=list)
     alarms: list[str] = field(default_factory=list)
     runs: list[RunCode] = field(default_factory=list)

@@ -6,7 +6,7 @@ from typing import Final
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.outbox import Outbox
-from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction import Transaction
 from kalends.contract.calls import Event
 from kalends.core import limits
 from kalends.core.clock import LogicalClock
@@ -30,7 +30,12 @@ class EventLog:
         self._outbox = outbox
 
     def add(
-        self, case: Case, kind: str, detail: str, now: Moment, refusals: tuple[Refusal, ...] = ()
+        self,
+        case: Transaction,
+        kind: str,
+        detail: str,
+        now: Moment,
+        refusals: tuple[Refusal, ...] = (),
     ) -> None:
         """Keep an event until the operation that it comes with is durable."""
         record = case.record
@@ -45,7 +50,7 @@ class EventLog:
         record.trail = (*record.trail[-TRAIL_MAX + 1 :], event)
         case.untold.append(event)
 
-    def publish(self, case: Case, op: r.CaseOperation, won: bool) -> None:
+    def publish(self, case: Transaction, op: r.CaseOperation, won: bool) -> None:
         """Publish what came with `op`, which is durable, if it won; else drop it."""
         if isinstance(op, r.Begin | r.Finish | r.Read):
             return

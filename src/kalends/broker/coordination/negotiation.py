@@ -19,7 +19,7 @@ from kalends.broker.coordination.outbox import Outbox
 from kalends.broker.coordination.prepare_phase import VOTE_MS_MAX, PreparePhase
 from kalends.broker.coordination.refusal_errors import PERMANENT, error_of
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
-from kalends.broker.coordination.transaction import Case, SitePart
+from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX, TransactionTable
 from kalends.contract import messages as m
 from kalends.contract.calls import Waiting
@@ -80,11 +80,13 @@ class Negotiation:
             self._log.add(case, "granted", f"{site} holds it", now)
         self._holds(case, part, grant.held, now)
 
-    def _bad_holds(self, case: Case, site: str, complaint: str, now: Moment) -> None:
+    def _bad_holds(self, case: Transaction, site: str, complaint: str, now: Moment) -> None:
         self._hearing.complain(site, complaint, now)
         self.refused(case, (bad_answer(site),), now)
 
-    def _holds(self, case: Case, part: SitePart, held: tuple[m.HeldSlot, ...], now: Moment) -> None:
+    def _holds(
+        self, case: Transaction, part: Branch, held: tuple[m.HeldSlot, ...], now: Moment
+    ) -> None:
         if complaint := complaint_about_holds(held, part.wants):
             self._bad_holds(case, part.site, complaint, now)
             return
@@ -95,7 +97,7 @@ class Negotiation:
         elif case.phase == "holding" and all(part.hold_ids for part in case.parts.values()):
             self._prepare.all_held(case, now)
 
-    def _in_line(self, case: Case, part: SitePart, visited: m.Visited, now: Moment) -> None:
+    def _in_line(self, case: Transaction, part: Branch, visited: m.Visited, now: Moment) -> None:
         """Written down once an attempt; how many are ahead may be asked for at any time."""
         first = not case.awaited
         part.hold_ids = ()
@@ -106,7 +108,7 @@ class Negotiation:
             self._log.add(case, "waiting", detail, now, visited.refusals)
             self._prepare.note_waiting(case, self._waiting(case, now))
 
-    def _waiting(self, case: Case, now: Moment) -> Waiting | None:
+    def _waiting(self, case: Transaction, now: Moment) -> Waiting | None:
         """What the case waits for at this moment, for whoever asks."""
         known = case.record.waiting
         if case.phase == "waiting":
@@ -179,7 +181,7 @@ class Negotiation:
         elif renewed.recall_ms:
             self.give_back(site, renewed.rid, renewed.att, renewed.recall_ms, now)
 
-    def _lost(self, case: Case, part: SitePart, now: Moment) -> None:
+    def _lost(self, case: Transaction, part: Branch, now: Moment) -> None:
         """While it waits elsewhere, it goes back in line here; what was all held is begun anew."""
         if case.phase == "holding" and case.record.spec.patience != "none":
             part.hold_ids = ()
@@ -200,7 +202,7 @@ class Negotiation:
         if all(part.voted for part in case.parts.values()):
             self._prepare.commit(case, now)
 
-    def refused(self, case: Case, refusals: tuple[Refusal, ...], now: Moment) -> None:
+    def refused(self, case: Transaction, refusals: tuple[Refusal, ...], now: Moment) -> None:
         """A site said no (or too late): this attempt is over; try another plan, wait, or give up."""
         tries = case.tries
         tries.refusals = list(refusals)
@@ -223,7 +225,7 @@ class Negotiation:
                 case, "others were faster, or an owner refused", refusals, now
             )
 
-    def _may_wait(self, case: Case, refusals: tuple[Refusal, ...]) -> bool:
+    def _may_wait(self, case: Transaction, refusals: tuple[Refusal, ...]) -> bool:
         """Whether just these slots are worth another attempt."""
         codes = {refusal.code for refusal in refusals}
         patience = case.record.spec.patience
@@ -238,7 +240,7 @@ class Negotiation:
             and not case.record.held_until_ms
         )
 
-    def still_in_line(self, case: Case, now: Moment) -> bool:
+    def still_in_line(self, case: Transaction, now: Moment) -> bool:
         """Whether every site has answered, and only those before are waited for."""
         if case.phase != "holding" or not all(
             part.hold_ids or part.ahead >= 0 for part in case.parts.values()
@@ -248,7 +250,7 @@ class Negotiation:
         return True
 
 
-def _given_up(case: Case, refusals: tuple[Refusal, ...]) -> KalendsError:
+def _given_up(case: Transaction, refusals: tuple[Refusal, ...]) -> KalendsError:
     """Why no further start is tried: others had each, or the owners' rules allow none of them."""
     rules = [refusal for refusal in refusals if refusal.code not in AWAITED]
     if rules:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from kalends.broker.coordination.decision_record import Operation
-from kalends.broker.coordination.effects import Answer, Effects, Happened, Mark, Send
+from kalends.broker.coordination.effects import CallResult, CoordinatorEffects, Happened, Mark, Send
 from kalends.contract.calls import Event, RequestView
 from kalends.contract.messages import Message
 from kalends.core.scripts import RunCode
@@ -15,11 +15,11 @@ class Outbox:
     """The effects since `take` was called last."""
 
     def __init__(self) -> None:
-        self.effects = Effects()
+        self.effects = CoordinatorEffects()
 
-    def take(self) -> Effects:
+    def take(self) -> CoordinatorEffects:
         """Return all effects since the last call, in order."""
-        taken, self.effects = self.effects, Effects()
+        taken, self.effects = self.effects, CoordinatorEffects()
         return taken
 
     def send(self, to: str, message: Message) -> None:
@@ -30,7 +30,7 @@ class Outbox:
         self.effects.operations.append(operation)
 
     def answer(self, ticket: int, view: RequestView) -> None:
-        self.effects.answers.append(Answer(ticket, view))
+        self.effects.answers.append(CallResult(ticket, view))
 
     def publish(self, user: str, events: Iterable[Event]) -> None:
         self.effects.events.extend(Happened(user, event) for event in events)

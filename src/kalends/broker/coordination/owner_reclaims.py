@@ -17,7 +17,7 @@ from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.hearing import Asked, Hearing
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.outbox import Outbox
-from kalends.broker.coordination.pending_reclaim import Recovery
+from kalends.broker.coordination.pending_reclaim import PendingReclaim
 from kalends.broker.coordination.query_plan import batched
 from kalends.broker.coordination.relocation import Wants, replacement, replacing
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
@@ -66,7 +66,7 @@ class Submit(Protocol):
 class Change(NamedTuple):
     """A change that was made for an owner, and what became of it."""
 
-    recovery: Recovery
+    recovery: PendingReclaim
     record: Record
 
 
@@ -105,9 +105,9 @@ class OwnerReclaims:
         self._owner_alive = owner_alive
         self._submit = submit
         self._cancel = cancel
-        self._recoveries: dict[str, Recovery] = {}
+        self._recoveries: dict[str, PendingReclaim] = {}
         """By the request that an owner reclaims."""
-        self._recovering: dict[int, Recovery] = {}
+        self._recovering: dict[int, PendingReclaim] = {}
         """By the number of a query."""
 
     def request_of(self, query_id: int) -> str:
@@ -131,7 +131,7 @@ class OwnerReclaims:
             self._stop_looking(recovery)
             recovery.began_ms = now.monotonic_ms
         else:
-            recovery = Recovery({site: reclaim}, now.monotonic_ms)
+            recovery = PendingReclaim({site: reclaim}, now.monotonic_ms)
             self._recoveries[reclaim.rid] = recovery
         self._outbox.write(r.Examine(reclaim.rid))
 
@@ -182,7 +182,7 @@ class OwnerReclaims:
         recovery.stamp = 0
         self._look_for(recovery, record, now)
 
-    def _drop_unfounded(self, recovery: Recovery, record: Record, now: Moment) -> None:
+    def _drop_unfounded(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
         """A site may have back what the record has claimed of it, at that time, and nothing else."""
         for site, reclaim in list(recovery.reclaims.items()):
             if not any(
@@ -194,7 +194,7 @@ class OwnerReclaims:
                 del recovery.reclaims[site]
                 self._hearing.complain(site, "reclaims what nobody has booked there", now)
 
-    def _look_for(self, recovery: Recovery, record: Record, now: Moment) -> None:
+    def _look_for(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
         """Ask every site concerned; without one of them nothing is said about other times."""
         reclaimed = {name for each in recovery.reclaims.values() for name in each.resources}
         moved = replacing(record, reclaimed, self._directory.resources, now.wall_s)
@@ -222,7 +222,7 @@ class OwnerReclaims:
                 )
                 self._outbox.send(site, query)
 
-    def _move(self, recovery: Recovery, now: Moment) -> None:
+    def _move(self, recovery: PendingReclaim, now: Moment) -> None:
         """To the best time: first without room that others wait for, then with that of younger ones.
 
         Where there is none it is cancelled.
@@ -245,7 +245,9 @@ class OwnerReclaims:
 
     # The change, or the end
 
-    def _change_for(self, recovery: Recovery, record: Record, wants: Wants, now: Moment) -> None:
+    def _change_for(
+        self, recovery: PendingReclaim, record: Record, wants: Wants, now: Moment
+    ) -> None:
         """Ask for exactly these slots, in the name of the reservation's user and by its old stamp."""
         recovery.tried.add(wants)
         spec = Spec(record.spec.request, record.spec.text, wants=wants, patience="none")
@@ -262,7 +264,7 @@ class OwnerReclaims:
         case = self._table.cases[recovery.change]
         self._log.add(case, "reclaimed", _told(recovery), now, _refusals(recovery))
 
-    def _try_another(self, recovery: Recovery, failed: Record, now: Moment) -> None:
+    def _try_another(self, recovery: PendingReclaim, failed: Record, now: Moment) -> None:
         """The change was refused, and the old stands: look again, at what is free now."""
         refusals = failed.problem.refusals if failed.problem is not None else ()
         codes = {refusal.code for refusal in refusals}
@@ -277,7 +279,7 @@ class OwnerReclaims:
         else:
             self._outbox.write(r.Examine(failed.replaces))
 
-    def _cancel_for(self, recovery: Recovery, record: Record, now: Moment) -> None:
+    def _cancel_for(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
         """There is no other time: the user is told whose need it was, and why."""
         self._end_recovery(recovery)
         case = self._table.cases.get(record.rid)
@@ -320,18 +322,18 @@ class OwnerReclaims:
         if recovery is not None:
             self._end_recovery(recovery, rid)
 
-    def _end_recovery(self, recovery: Recovery, rid: str = "") -> None:
+    def _end_recovery(self, recovery: PendingReclaim, rid: str = "") -> None:
         rid = rid or next(each.rid for each in recovery.reclaims.values())
         self._stop_looking(recovery)
         self._recoveries.pop(rid, None)
 
-    def _stop_looking(self, recovery: Recovery) -> None:
+    def _stop_looking(self, recovery: PendingReclaim) -> None:
         for query_id in recovery.queries:
             self._recovering.pop(query_id, None)
         recovery.queries = {}
 
 
-def _told(recovery: Recovery) -> str:
+def _told(recovery: PendingReclaim) -> str:
     """``sdsc needs sdsc/sp2 from ... for 4h: a new pump``, for every owner who does."""
     return "; ".join(
         f"{site} needs {', '.join(each.resources)} from {format_time(each.start, 'UTC')}"
@@ -341,7 +343,7 @@ def _told(recovery: Recovery) -> str:
     )
 
 
-def _refusals(recovery: Recovery) -> tuple[Refusal, ...]:
+def _refusals(recovery: PendingReclaim) -> tuple[Refusal, ...]:
     return tuple(
         Refusal(
             where=name,

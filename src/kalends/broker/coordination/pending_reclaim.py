@@ -12,7 +12,7 @@ from kalends.core.spans import Step
 
 
 @dataclass(slots=True)
-class Recovery:
+class PendingReclaim:
     """One reservation that is to go, by the `reclaims` of each site that has said so.
 
     `record` is what stands, `moved` what it may become. `stamp`, where it is not 0, lets it look also

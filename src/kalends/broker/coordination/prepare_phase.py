@@ -19,7 +19,7 @@ from kalends.broker.coordination.outbox import Outbox
 from kalends.broker.coordination.phases import EndKind
 from kalends.broker.coordination.refusal_errors import error_of, site_down, site_unknown
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
-from kalends.broker.coordination.transaction import Case, SitePart, by_site
+from kalends.broker.coordination.transaction import Branch, Transaction, by_site
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX, TransactionTable
 from kalends.broker.coordination.views import problem_of
 from kalends.broker.planning.directory import Directory
@@ -72,7 +72,7 @@ class PreparePhase:
         return error_of(down) if down else None
 
     def visit(
-        self, case: Case, wants: tuple[Want, ...], now: Moment, *, hopeful: bool = False
+        self, case: Transaction, wants: tuple[Want, ...], now: Moment, *, hopeful: bool = False
     ) -> None:
         """Ask every site for its slots: promised at once at attempt 1, held in later ones.
 
@@ -81,12 +81,12 @@ class PreparePhase:
         record = case.record
         case.enter("hold" if record.spec.hold or record.att > 1 or hopeful else "vote")
         self._in_flight.ask(record, wants)
-        case.parts = {site: SitePart(site, of_site) for site, of_site in by_site(wants).items()}
+        case.parts = {site: Branch(site, of_site) for site, of_site in by_site(wants).items()}
         self.wait_for_votes(case, now)
         for part in case.parts.values():
             self.send_visit(case, part)
 
-    def send_visit(self, case: Case, part: SitePart) -> None:
+    def send_visit(self, case: Transaction, part: Branch) -> None:
         record = case.record
         visit = m.Visit(
             rid=record.rid,
@@ -106,7 +106,7 @@ class PreparePhase:
         )
         self._outbox.send(part.site, visit)
 
-    def resend(self, case: Case, part: SitePart) -> None:
+    def resend(self, case: Transaction, part: Branch) -> None:
         """Ask a site again that has not answered."""
         if case.phase == "preparing":
             if not part.voted:
@@ -114,7 +114,7 @@ class PreparePhase:
         elif not (part.voted if case.phase == "voting" else part.hold_ids):
             self.send_visit(case, part)
 
-    def participants(self, case: Case, asker: str) -> tuple[m.Part, ...]:
+    def participants(self, case: Transaction, asker: str) -> tuple[m.Part, ...]:
         """The sites that take part; `asker` is told what proves itself to each of the others."""
         sites = self._directory.sites
         return tuple(
@@ -126,7 +126,7 @@ class PreparePhase:
             for site in case.parts
         )
 
-    def all_held(self, case: Case, now: Moment) -> None:
+    def all_held(self, case: Transaction, now: Moment) -> None:
         record = case.record
         if record.spec.hold and not case.lock_wanted:
             case.enter("keep")
@@ -145,7 +145,7 @@ class PreparePhase:
         else:
             self.prepare(case, now)
 
-    def prepare(self, case: Case, now: Moment) -> None:
+    def prepare(self, case: Transaction, now: Moment) -> None:
         """Phase one of two-phase commit, for slots that are held."""
         case.enter("lock")
         case.deadline_ms = max(case.deadline_ms, now.monotonic_ms + REQUEST_MS_MAX)
@@ -154,7 +154,7 @@ class PreparePhase:
         for part in case.parts.values():
             self._send_prepare(case, part)
 
-    def _send_prepare(self, case: Case, part: SitePart) -> None:
+    def _send_prepare(self, case: Transaction, part: Branch) -> None:
         prepare = m.Prepare(
             rid=case.rid,
             att=case.record.att,
@@ -165,7 +165,7 @@ class PreparePhase:
         )
         self._outbox.send(part.site, prepare)
 
-    def commit(self, case: Case, now: Moment) -> None:
+    def commit(self, case: Transaction, now: Moment) -> None:
         """Every chosen site has promised this attempt: ask the register to decide."""
         case.enter("decide")
         record = case.record
@@ -181,7 +181,7 @@ class PreparePhase:
         self._table.write(case, op)
 
     def give_up_attempt(
-        self, case: Case, detail: str, refusals: tuple[Refusal, ...], now: Moment
+        self, case: Transaction, detail: str, refusals: tuple[Refusal, ...], now: Moment
     ) -> None:
         """Ask the register for the next attempt, which voids this one for ever."""
         case.enter("retry")
@@ -191,7 +191,9 @@ class PreparePhase:
         op = r.Raise(case.rid, record.att, self._identity.owner, r.encode_record(record))
         self._table.write(case, op)
 
-    def close(self, case: Case, error: KalendsError | None, kind: EndKind, now: Moment) -> None:
+    def close(
+        self, case: Transaction, error: KalendsError | None, kind: EndKind, now: Moment
+    ) -> None:
         """Give the request up; the attempt is dead once the register says so."""
         case.enter(kind)
         record = case.record
@@ -202,13 +204,13 @@ class PreparePhase:
             self._log.add(case, kind, "", now)
         self._table.write(case, r.Close(case.rid, record.att, r.encode_record(record)))
 
-    def note_waiting(self, case: Case, waiting: Waiting | None) -> None:
+    def note_waiting(self, case: Transaction, waiting: Waiting | None) -> None:
         """Write down what it waits for: others may look at it, and a take-over goes on with it."""
         case.record.waiting = waiting
         body = r.encode_record(case.record)
         self._table.write(case, r.Note(case.rid, case.record.att, body, "waiting"))
 
-    def wait_for_votes(self, case: Case, now: Moment) -> None:
+    def wait_for_votes(self, case: Transaction, now: Moment) -> None:
         case.phase_deadline_ms = now.monotonic_ms + VOTE_MS_MAX
         case.resend_every_ms = RESEND_AFTER_MS
         case.resend_at_ms = self._deadlines.later(now, RESEND_AFTER_MS)

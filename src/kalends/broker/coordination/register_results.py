@@ -11,7 +11,7 @@ from kalends.broker.coordination.negotiation import Negotiation
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.refusal_errors import key_reused
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
-from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import OPEN_PHASES, TransactionTable
 from kalends.broker.coordination.views import problem_of
 from kalends.broker.coordination.waiting_lists import WaitingLists
@@ -84,7 +84,7 @@ class RegisterResults:
         if not (isinstance(op, r.Read) and ours and row.state == case.record.state):
             self._table.leave_unknown(case)
 
-    def _adopted(self, case: Case, result: Registered, now: Moment) -> None:
+    def _adopted(self, case: Transaction, result: Registered, now: Moment) -> None:
         """Tell the sites, unless another has done so already; a cancel that is on its way goes on."""
         row = result.record
         if result.won:
@@ -98,7 +98,7 @@ class RegisterResults:
         else:
             self._table.drop(case, row)
 
-    def _lost_begin(self, case: Case, standing: Record | None) -> None:
+    def _lost_begin(self, case: Transaction, standing: Record | None) -> None:
         """Another replica has this key already: undo ours, which was never committed."""
         self._decide.abort(case, case.record.att)
         if standing is not None and standing.digest != case.record.digest:
@@ -107,7 +107,7 @@ class RegisterResults:
             standing = None
         self._table.drop(case, standing)
 
-    def _raised(self, case: Case, result: Registered, now: Moment) -> None:
+    def _raised(self, case: Transaction, result: Registered, now: Moment) -> None:
         """The attempt is void for ever: its sites are told so, and the next one begins."""
         if result.won:
             self._decide.abort(case, case.record.att)
@@ -115,7 +115,7 @@ class RegisterResults:
         else:
             self._table.drop(case, result.record)
 
-    def _committed(self, case: Case, result: Registered, now: Moment) -> None:
+    def _committed(self, case: Transaction, result: Registered, now: Moment) -> None:
         if result.won:
             case.record.state = "commit"
             case.cancel_wanted = (
@@ -139,7 +139,7 @@ class RegisterResults:
         )
         self._prepare.close(case, error, "failed", now)
 
-    def _closed(self, case: Case, result: Registered) -> None:
+    def _closed(self, case: Transaction, result: Registered) -> None:
         if not result.won:
             self._table.drop(case, result.record)
             return
@@ -152,7 +152,7 @@ class RegisterResults:
         self._lists.leave(case)
         self._table.end(case)
 
-    def _cancelled(self, case: Case, result: Registered, now: Moment) -> None:
+    def _cancelled(self, case: Transaction, result: Registered, now: Moment) -> None:
         if not result.won and (result.record is None or result.record.state != "cancelled"):
             self._table.drop(case, result.record)
             return
@@ -161,7 +161,7 @@ class RegisterResults:
         case.enter("cancelled")
         self._decide.tell(case, now)
 
-    def _reread(self, case: Case, row: Record | None, now: Moment) -> None:
+    def _reread(self, case: Transaction, row: Record | None, now: Moment) -> None:
         """A site called us stale, or time passed: are we still the owner of a live attempt?
 
         What another replica has told to its end is not told again: sites may have forgotten it.
@@ -182,14 +182,14 @@ class RegisterResults:
             case.stale = False
             self._negotiation.refused(case, (), now)
 
-    def _finished(self, case: Case, op: r.Finish, won: bool) -> None:
+    def _finished(self, case: Transaction, op: r.Finish, won: bool) -> None:
         if won and op.state == "commit":
             self._decide.forget(case)
         cancel_follows = op.state == "commit" and case.cancel_wanted
         if op.state == case.record.state and not cancel_follows:
             self._table.end(case)
 
-    def _noted(self, case: Case, op: r.Note, result: Registered) -> None:
+    def _noted(self, case: Transaction, op: r.Note, result: Registered) -> None:
         """Who waits for a hold is told once it is written; until it is held, what comes of it."""
         if not result.won:
             self._table.drop(case, result.record)

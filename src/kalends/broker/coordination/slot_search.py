@@ -18,7 +18,7 @@ from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.query_plan import Looking, batched, plans, why_not
 from kalends.broker.coordination.refusal_errors import PERMANENT, error_of, site_down
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
-from kalends.broker.coordination.transaction import Case, by_site
+from kalends.broker.coordination.transaction import Transaction, by_site
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.coordination.waiting_lists import WaitingLists
 from kalends.broker.planning.directory import Directory
@@ -83,7 +83,7 @@ class SlotSearch:
         """The request that asked this, "" for none."""
         return self._queries.get(query_id, "")
 
-    def begin(self, case: Case, now: Moment) -> None:
+    def begin(self, case: Transaction, now: Moment) -> None:
         """Vote at once when the slots are known and this is the first attempt; else hold, or look."""
         record = case.record
         known = record.wants and (record.att == 1 or case.fixed or record.held_until_ms)
@@ -94,7 +94,7 @@ class SlotSearch:
         else:
             self.look(case, now)
 
-    def look(self, case: Case, now: Moment, counting: Counting = "all") -> None:
+    def look(self, case: Transaction, now: Moment, counting: Counting = "all") -> None:
         """Ask the sites what is free, or (counting what is "locked" only) what may come free."""
         case.tries.look_first = False
         self._in_flight.look_again(case.rid)
@@ -109,14 +109,14 @@ class SlotSearch:
             case.enter("look")
         self._ask_around(case, counting, now)
 
-    def _wanted(self, case: Case, now: Moment) -> dict[str, tuple[Want, ...]]:
+    def _wanted(self, case: Transaction, now: Moment) -> dict[str, tuple[Want, ...]]:
         """What to look at, by site. Raises `Unavailable` without a site that cannot be done without."""
         if case.fixed:
             return by_site(case.record.spec.wants)
         looking = Looking.of(case.record, self._directory, case.tries.shunned, now.wall_s)
         return looking.by_site
 
-    def _cannot_reach(self, case: Case, error: KalendsError, now: Moment) -> None:
+    def _cannot_reach(self, case: Transaction, error: KalendsError, now: Moment) -> None:
         """A site cannot be reached: who stands on lists waits for it, too; others hear it now."""
         look = case.look
         if case.phase == "waiting" and isinstance(error, Unavailable):
@@ -131,7 +131,7 @@ class SlotSearch:
         else:
             self._prepare.close(case, error, "failed", now)
 
-    def site_back(self, case: Case, site: str, now: Moment) -> None:
+    def site_back(self, case: Transaction, site: str, now: Moment) -> None:
         """A site that could not be asked, or has other resources now, may have room."""
         try:
             wanted = self._wanted(case, now)
@@ -147,7 +147,7 @@ class SlotSearch:
             self.look(case, now)
 
     def _try(
-        self, case: Case, wants: tuple[Want, ...], now: Moment, *, hopeful: bool = False
+        self, case: Transaction, wants: tuple[Want, ...], now: Moment, *, hopeful: bool = False
     ) -> None:
         error = self._prepare.unreachable(wants)
         if error is None:
@@ -155,14 +155,14 @@ class SlotSearch:
         else:
             self._cannot_reach(case, error, now)
 
-    def _wait(self, case: Case, refusals: tuple[Refusal, ...], now: Moment) -> None:
+    def _wait(self, case: Transaction, refusals: tuple[Refusal, ...], now: Moment) -> None:
         """Stand on the waiting lists; unless something has just come free."""
         if self._lists.has_news(case):
             self.look(case, now)
         else:
             self._lists.stand(case, refusals, now)
 
-    def _ask_around(self, case: Case, counting: Counting, now: Moment) -> None:
+    def _ask_around(self, case: Transaction, counting: Counting, now: Moment) -> None:
         look = case.look
         look.counting = counting
         look.contested = False
@@ -171,11 +171,11 @@ class SlotSearch:
         look.queries = {}
         self._go_on(case, lambda: self._first_asked(case, now), now)
 
-    def _first_asked(self, case: Case, now: Moment) -> Collection[str]:
+    def _first_asked(self, case: Transaction, now: Moment) -> Collection[str]:
         case.look.poll = self.poll(case, now)
         return case.look.poll.first()
 
-    def _go_on(self, case: Case, whom: Callable[[], Collection[str]], now: Moment) -> None:
+    def _go_on(self, case: Transaction, whom: Callable[[], Collection[str]], now: Moment) -> None:
         """Ask `whom`, and plan once enough have answered; a request too hard to plan is given up."""
         try:
             self._ask(case, whom(), now)
@@ -184,7 +184,7 @@ class SlotSearch:
         except InvalidInput as error:
             self._prepare.close(case, error, "failed", now)
 
-    def poll(self, case: Case, now: Moment, polled: int = 0) -> Poll:
+    def poll(self, case: Transaction, now: Moment, polled: int = 0) -> Poll:
         """At first as few as the model says; who has lost a race, or looks for what is held, asks all."""
         everybody = bool(
             case.fixed or case.tries.rounds or case.tries.excluded or case.look.counting != "all"
@@ -200,7 +200,7 @@ class SlotSearch:
             polled=polled,
         )
 
-    def _ask(self, case: Case, names: Collection[str], now: Moment) -> None:
+    def _ask(self, case: Transaction, names: Collection[str], now: Moment) -> None:
         """Query every site about those of `names` that it has, and wait for all."""
         look = case.look
         if not names:
@@ -246,7 +246,7 @@ class SlotSearch:
                 case.tries.refusals.append(of_one.refusal)
         self.look_on(case, now)
 
-    def look_on(self, case: Case, now: Moment, *, given_up: bool = False) -> None:
+    def look_on(self, case: Transaction, now: Moment, *, given_up: bool = False) -> None:
         """Ask others too, or go on; `given_up`: who is silent is not waited for any more."""
         look = case.look
         if given_up:
@@ -260,12 +260,12 @@ class SlotSearch:
             waiting_for = {asked.site for asked in look.queries.values()}
             self._go_on(case, lambda: poll.more(look.free, waiting_for), now)
 
-    def forget(self, case: Case) -> None:
+    def forget(self, case: Transaction) -> None:
         for query_id in case.look.queries:
             self._queries.pop(query_id, None)
         case.look.queries = {}
 
-    def _learn(self, case: Case) -> None:
+    def _learn(self, case: Transaction) -> None:
         """What the answers tell of how busy sites are; what is held may come free, so only at first."""
         look = case.look
         if look.poll is None or look.counting != "all":
@@ -274,7 +274,7 @@ class SlotSearch:
         for seen in look.poll.observations(look.free, refused):
             self.odds.note(seen.site, seen.at_s, seen.taken)
 
-    def _looked(self, case: Case, now: Moment) -> None:
+    def _looked(self, case: Transaction, now: Moment) -> None:
         """Ask for the best that the sites have shown; else look at what may come free; else wait."""
         look, tries = case.look, case.tries
         self.forget(case)
@@ -301,7 +301,7 @@ class SlotSearch:
         else:
             self._prepare.close(case, error_of(refusals), "failed", now)
 
-    def _planned(self, case: Case) -> Plan | None:
+    def _planned(self, case: Transaction) -> Plan | None:
         """What to ask for: the best, or after lost races one of the best, drawn by the request's id."""
         look, tries = case.look, case.tries
         record = case.record
@@ -324,7 +324,7 @@ class SlotSearch:
             return None
         return found[zlib.crc32(f"{case.rid} {tries.rounds}".encode()) % len(found)]
 
-    def _why_not(self, case: Case) -> tuple[Refusal, ...]:
+    def _why_not(self, case: Transaction) -> tuple[Refusal, ...]:
         tries = case.tries
         if not case.fixed:
             request = case.record.spec.request

@@ -14,7 +14,7 @@ from kalends.broker.coordination.phases import Phase
 from kalends.broker.coordination.prepare_phase import RENEW_EVERY_MS, PreparePhase
 from kalends.broker.coordination.refusal_errors import error_of, hold_ran_out, site_down
 from kalends.broker.coordination.slot_search import SlotSearch
-from kalends.broker.coordination.transaction import Case, SitePart
+from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable, give_up_at_s
 from kalends.broker.coordination.waiting_lists import WaitingLists
 from kalends.core.errors import Expired, NoCommonTime, Refusal
@@ -50,7 +50,7 @@ class Timeouts:
         self._search = search
         self._negotiation = negotiation
         self._agents = agents
-        self._resend_in: Mapping[Phase, Callable[[Case, SitePart], None]] = {
+        self._resend_in: Mapping[Phase, Callable[[Transaction, Branch], None]] = {
             "touring": agents.resend,
             "voting": prepare.resend,
             "holding": prepare.resend,
@@ -69,17 +69,17 @@ class Timeouts:
                 self._tick(case, now)
                 self._deadlines.schedule(case)
 
-    def resend(self, case: Case, part: SitePart) -> None:
+    def resend(self, case: Transaction, part: Branch) -> None:
         """Say again what a site has not answered; always the message, never an assumption."""
         if case.phase in self._resend_in:
             self._resend_in[case.phase](case, part)
 
-    def renew(self, case: Case, part: SitePart) -> None:
+    def renew(self, case: Transaction, part: Branch) -> None:
         """Keep a hold, if there is one."""
         if part.hold_ids:
             self._agents.renew(case, part)
 
-    def _tick(self, case: Case, now: Moment) -> None:
+    def _tick(self, case: Transaction, now: Moment) -> None:
         ms = now.monotonic_ms
         working = case.phase in WORKING_PHASES
         if working and (_due(case.phase_deadline_ms, ms) or case.deadline_ms <= ms):
@@ -104,7 +104,7 @@ class Timeouts:
             for part in case.parts.values():
                 self.resend(case, part)
 
-    def _look_at_the_clock(self, case: Case, now: Moment) -> None:
+    def _look_at_the_clock(self, case: Transaction, now: Moment) -> None:
         """A wait that was begun while the clock was behind ends when it should, once that is sure."""
         give_up_at = give_up_at_s(case.record)
         if not give_up_at or now.wall_s < give_up_at:
@@ -114,7 +114,7 @@ class Timeouts:
         elif now.monotonic_ms - case.late_since_ms >= CLOCK_BELIEVED_MS:
             case.deadline_ms = now.monotonic_ms
 
-    def _too_late(self, case: Case, now: Moment) -> None:
+    def _too_late(self, case: Transaction, now: Moment) -> None:
         """Sites were silent: go on without them, or give up; either way this attempt is over."""
         over = case.deadline_ms <= now.monotonic_ms
         if not over and case.phase == "looking":
@@ -124,7 +124,7 @@ class Timeouts:
         elif over or not self._negotiation.still_in_line(case, now):
             self._give_up(case, now, over=over)
 
-    def _give_up(self, case: Case, now: Moment, *, over: bool) -> None:
+    def _give_up(self, case: Transaction, now: Moment, *, over: bool) -> None:
         """The attempt is over, and if the time of the request is `over`, so is the request."""
         silent = _silent(case)
         if not over:
@@ -141,7 +141,7 @@ class Timeouts:
             self._prepare.close(case, no_answer, "failed", now)
 
 
-def _silent(case: Case) -> tuple[Refusal, ...]:
+def _silent(case: Transaction) -> tuple[Refusal, ...]:
     """A refusal for each site that has not answered."""
     return tuple(
         site_down(part.site, "it did not answer in time")

@@ -22,7 +22,7 @@ from kalends.core.identifiers import split_resource
 
 
 @dataclass(slots=True)
-class SitePart:
+class Branch:
     """What one site was asked in the current attempt, and what it has answered."""
 
     site: str
@@ -119,7 +119,7 @@ class Tries:
 
 
 @dataclass(slots=True)
-class Case:
+class Transaction:
     """`deadline_ms`, `phase_deadline_ms` and `resend_at_ms` are monotonic; 0 means none."""
 
     rid: str
@@ -134,7 +134,7 @@ class Case:
     resend_at_ms: int = 0
     resend_every_ms: int = 0
     renew_at_ms: int = 0
-    parts: dict[str, SitePart] = field(default_factory=dict)
+    parts: dict[str, Branch] = field(default_factory=dict)
     look: Look = field(default_factory=Look)
     lists: ListNews = field(default_factory=ListNews)
     agent: AgentRound = field(default_factory=AgentRound)

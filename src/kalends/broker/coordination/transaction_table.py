@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decision_record import CaseOperation, Record
 from kalends.broker.coordination.outbox import Outbox
-from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.views import problem_of, view_of
 from kalends.broker.planning.demand import start_window
 from kalends.contract.calls import RequestView
@@ -33,8 +33,8 @@ OPEN_PHASES: Final = (
 class TransactionTable:
     """All requests of the replica `owner`; `ended` hears of each as it ends."""
 
-    def __init__(self, owner: str, outbox: Outbox, *, ended: Callable[[Case], None]) -> None:
-        self.cases: dict[str, Case] = {}
+    def __init__(self, owner: str, outbox: Outbox, *, ended: Callable[[Transaction], None]) -> None:
+        self.cases: dict[str, Transaction] = {}
         self.at_work_on = ""
         """The request that the present step is about: the one to blame if it breaks."""
         self._owner = owner
@@ -44,9 +44,9 @@ class TransactionTable:
         self._open: Counter[str] = Counter()
         self._keys: dict[tuple[str, str], str] = {}
 
-    def open(self, record: Record, now: Moment) -> Case:
+    def open(self, record: Record, now: Moment) -> Transaction:
         self.at_work_on = record.rid
-        case = Case(record.rid, record, deadline_ms(record, now), next(self._numbers))
+        case = Transaction(record.rid, record, deadline_ms(record, now), next(self._numbers))
         self.cases[record.rid] = case
         self._keys[record.user, record.key] = record.rid
         self._open[record.user] += 1
@@ -56,28 +56,28 @@ class TransactionTable:
         """How many requests of `user` are worked on here."""
         return self._open[user]
 
-    def working_on(self, user: str, key: str) -> Case | None:
+    def working_on(self, user: str, key: str) -> Transaction | None:
         """The case of the request that `user` made with `key`, while this replica works on it."""
         return self.cases.get(self._keys.get((user, key), ""))
 
-    def live(self, rid: str, att: int, phases: tuple[str, ...]) -> Case | None:
+    def live(self, rid: str, att: int, phases: tuple[str, ...]) -> Transaction | None:
         """The case, if the message is about its current attempt and it waits for such a message."""
         case = self.cases.get(rid)
         if case is None or case.record.att != att or case.phase not in phases:
             return None
         return case
 
-    def view(self, case: Case) -> RequestView:
+    def view(self, case: Transaction) -> RequestView:
         done = frozenset(site for site, part in case.parts.items() if part.done)
         return view_of(case.record, confirmed=done if case.phase == "telling" else None)
 
     # The register
 
-    def write(self, case: Case, op: CaseOperation) -> None:
+    def write(self, case: Transaction, op: CaseOperation) -> None:
         """Have the register carry out `op`; its result is for this case alone."""
         self._outbox.write(replace(op, case=case.number))
 
-    def asker(self, op: CaseOperation) -> Case | None:
+    def asker(self, op: CaseOperation) -> Transaction | None:
         """The case that has asked for `op`, if it is not over meanwhile."""
         rid = op.record.rid if isinstance(op, r.Begin) else op.rid
         case = self.cases.get(rid)
@@ -91,14 +91,14 @@ class TransactionTable:
 
     # The end
 
-    def answer(self, case: Case) -> None:
+    def answer(self, case: Transaction) -> None:
         """Tell everybody who waits for `case` how it stands."""
         view = self.view(case)
         for ticket in case.tickets:
             self._outbox.answer(ticket, view)
         case.tickets.clear()
 
-    def drop(self, case: Case, row: Record | None) -> None:
+    def drop(self, case: Transaction, row: Record | None) -> None:
         """The register says that this is not ours (any more): answer with what it says."""
         if row is not None:
             case.record = row
@@ -109,18 +109,18 @@ class TransactionTable:
                 case.record.problem = problem_of(error, case.record.reservation)
         self.end(case)
 
-    def leave_unknown(self, case: Case) -> None:
+    def leave_unknown(self, case: Transaction) -> None:
         """Nobody knows what has become of it: say so to everybody who waits, and work on it no more."""
         self._outbox.leave_unknown(case.tickets)
         case.tickets.clear()
         self.end(case)
 
-    def end(self, case: Case) -> None:
+    def end(self, case: Transaction) -> None:
         """Answer everybody who still waits, and forget it."""
         self.answer(case)
         self.forget(case)
 
-    def forget(self, case: Case) -> None:
+    def forget(self, case: Transaction) -> None:
         case.enter("end")
         self._ended(case)
         if self.cases.pop(case.rid, None) is not None:

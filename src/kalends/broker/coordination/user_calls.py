@@ -15,7 +15,7 @@ from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.outbox import Outbox
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.refusal_errors import key_reused
-from kalends.broker.coordination.transaction import Case
+from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import OPEN_PHASES, TransactionTable
 from kalends.broker.coordination.views import view_of
 from kalends.core.clock import LogicalClock
@@ -196,7 +196,7 @@ class UserCalls:
         self._agents.leave_message(case, key, digest, message, spec, source)
         return True
 
-    def _case_to_finish(self, record: Record, ticket: int, now: Moment) -> Case | None:
+    def _case_to_finish(self, record: Record, ticket: int, now: Moment) -> Transaction | None:
         """The case of an open or held request; None when `ticket` is answered by the record."""
         if record.state != "open":
             self._outbox.answer(ticket, view_of(record))
@@ -211,7 +211,7 @@ class UserCalls:
         case.tickets.append(ticket)
         return case
 
-    def _case_of(self, record: Record, now: Moment) -> Case | None:
+    def _case_of(self, record: Record, now: Moment) -> Transaction | None:
         """The case of an open request, which is taken over if nobody works on it."""
         self._table.notice(record)
         if record.rid not in self._table.cases:

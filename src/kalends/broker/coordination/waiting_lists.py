@@ -16,7 +16,7 @@ from kalends.broker.coordination.outbox import Outbox
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.query_plan import plans
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
-from kalends.broker.coordination.transaction import Case, SitePart
+from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.in_flight import fits, overlaid
@@ -42,7 +42,7 @@ class WaitingLists:
         credentials: Credentials,
         in_flight: RequestsInFlight,
         prepare: PreparePhase,
-        look: Callable[[Case, Moment], None],
+        look: Callable[[Transaction, Moment], None],
     ) -> None:
         self._directory = directory
         self._table = table
@@ -55,41 +55,41 @@ class WaitingLists:
 
     # What looks have seen of the news
 
-    def stir(self, case: Case) -> None:
+    def stir(self, case: Transaction) -> None:
         """Something may have come free that no look of `case` has seen."""
         case.lists.stirred = True
 
-    def catch_up(self, case: Case) -> None:
+    def catch_up(self, case: Transaction) -> None:
         """A look at everything begins: all that was heard up to now is looked into."""
         case.lists.stirred = False
         case.lists.hoped.clear()
 
-    def asked(self, case: Case, site: str) -> None:
+    def asked(self, case: Transaction, site: str) -> None:
         """The look asks `site`, after the news that were heard of it up to now."""
         case.lists.asked_after[site] = case.lists.heard.get(site, 0)
 
-    def seen(self, case: Case, site: str) -> None:
+    def seen(self, case: Transaction, site: str) -> None:
         """`site` has answered the look."""
         case.lists.looked_into[site] = case.lists.asked_after[site]
 
-    def unseen(self, case: Case, site: str) -> None:
+    def unseen(self, case: Transaction, site: str) -> None:
         """`site` has not answered the look in time."""
         case.lists.looked_into.pop(site, None)
 
-    def has_news(self, case: Case) -> bool:
+    def has_news(self, case: Transaction) -> bool:
         """Whether to look once more before standing on lists."""
         return case.lists.stirred or bool(case.lists.hoped and self._may_help(case))
 
     # Standing on them
 
-    def stand(self, case: Case, refusals: tuple[Refusal, ...], now: Moment) -> None:
+    def stand(self, case: Transaction, refusals: tuple[Refusal, ...], now: Moment) -> None:
         """Hold nothing, and be told when something comes free."""
         look, news = case.look, case.lists
         record = case.record
         case.enter("list")
         case.tries.rounds = 0
         case.tries.refusals = list(refusals)
-        case.parts = {site: SitePart(site, wants) for site, wants in look.wanted.items()}
+        case.parts = {site: Branch(site, wants) for site, wants in look.wanted.items()}
         self._prepare.wait_for_votes(case, now)
         case.phase_deadline_ms = case.deadline_ms
         if record.waiting is None or not record.waiting.listed:
@@ -108,7 +108,7 @@ class WaitingLists:
             names = (want.resource for wants in look.wanted.values() for want in wants)
             self._in_flight.give_way(case.rid, names)
 
-    def resend(self, case: Case, part: SitePart) -> None:
+    def resend(self, case: Transaction, part: Branch) -> None:
         record = case.record
         request = record.spec.request
         terms = [term for alternative in request.alternatives for term in alternative.terms]
@@ -139,12 +139,12 @@ class WaitingLists:
             part.ahead = awaited.ahead
         self.look_if_stirred(case, now)
 
-    def look_if_stirred(self, case: Case, now: Moment) -> None:
+    def look_if_stirred(self, case: Transaction, now: Moment) -> None:
         """Not before all lists have answered: what comes free after the look is told."""
         if case.lists.stirred and all(each.voted for each in case.parts.values()):
             self._look(case, now)
 
-    def _offered(self, case: Case, site: str, awaited: m.Awaited, now: Moment) -> None:
+    def _offered(self, case: Transaction, site: str, awaited: m.Awaited, now: Moment) -> None:
         """Look, if what has come free may be what was missing; else it goes to the next at once.
 
         The last look, with all that has been offered since, shows at least what is free now: whatever
@@ -161,13 +161,13 @@ class WaitingLists:
             news.looked_into[site] = awaited.news
             self.decline(case, {site})
 
-    def decline(self, case: Case, sites: Set[str]) -> None:
+    def decline(self, case: Transaction, sites: Set[str]) -> None:
         """What these sites offer is not wanted now: it goes to the next, and is looked at later."""
         for site in sorted(sites & case.look.wanted.keys()):
-            self.resend(case, SitePart(site, case.look.wanted[site]))
+            self.resend(case, Branch(site, case.look.wanted[site]))
         case.lists.offering.clear()
 
-    def _may_help(self, case: Case) -> bool:
+    def _may_help(self, case: Transaction) -> bool:
         look = case.look
         if any(
             want.resource not in look.seen for of_site in look.wanted.values() for want in of_site
@@ -186,7 +186,7 @@ class WaitingLists:
         free = {name: steps for name, steps in free.items() if not case.tries.shuns(name)}
         return bool(plans(case.record.spec.request, self._directory, free))
 
-    def leave(self, case: Case, *, but: Set[str] = frozenset()) -> None:
+    def leave(self, case: Transaction, *, but: Set[str] = frozenset()) -> None:
         """Best effort: a list forgets by itself who does not come back. `but` these have heard already."""
         for site in sorted(case.lists.listed - but):
             secret = self._credentials.secret(case.record, site)
