@@ -10,7 +10,6 @@ import msgspec
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.plain_data import plain_data
 from kalends.broker.coordination.refusal_errors import key_reused
-from kalends.broker.life import moment
 from kalends.broker.request_queries import Records
 from kalends.broker.scripts import Scripts
 from kalends.broker.service import BrokerService

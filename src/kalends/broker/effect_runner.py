@@ -26,7 +26,7 @@ from kalends.broker.coordination.decision_record import (
 from kalends.broker.coordination.effects import CoordinatorEffects
 from kalends.broker.event_ring import EventRing
 from kalends.broker.inquiries import Inquiries
-from kalends.broker.life import STUCK_S, Life, Lives, moment
+from kalends.broker.life import STUCK_S, Life, Lives
 from kalends.broker.metrics import Measures
 from kalends.broker.reconciliation.recognition import Live, mark_for
 from kalends.broker.reconciliation.site_memory import Memories
@@ -34,6 +34,7 @@ from kalends.broker.site_link import SiteLink
 from kalends.broker.tickets import Tickets
 from kalends.contract import messages as m
 from kalends.core.errors import KalendsError
+from kalends.serving.clocks import moment
 from kalends.stores.sqlite.register_file import Result, Write
 
 T = TypeVar("T")

@@ -10,11 +10,12 @@ from typing import Any, Final
 
 from kalends.broker import store_trouble
 from kalends.broker.coordination.decision_record import Record, Unreadable
-from kalends.broker.life import Life, Lives, moment
+from kalends.broker.life import Life, Lives
 from kalends.broker.reconciliation.site_memory import Memories
 from kalends.broker.replica import BEAT_EVERY_S, Leases
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.intervals import Moment
+from kalends.serving.clocks import moment
 from kalends.serving.logs import Logger
 from kalends.stores.sqlite import register
 from kalends.stores.sqlite.register_file import Beat, Write

@@ -6,7 +6,6 @@ memory is worth nothing: it is dropped with everything that waited, and a new li
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
@@ -14,7 +13,7 @@ from kalends.broker import store_trouble
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.reconciliation.recognition import Recognition
-from kalends.core.intervals import Moment
+from kalends.serving.clocks import moment
 from kalends.serving.logs import Logger
 from kalends.stores.sqlite.register_file import BrokerStore
 
@@ -106,8 +105,3 @@ class Lives:
         if self.current is None:
             raise store_trouble.unusable()
         return self.current
-
-
-def moment() -> Moment:
-    """Now, on the clocks of this machine."""
-    return Moment(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)

@@ -17,7 +17,6 @@ from msgspec import structs
 from kalends.broker.changes import changed_request, changed_wants
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.refusal_errors import key_reused
-from kalends.broker.life import moment
 from kalends.broker.planning.planner import executable, fixed_wants
 from kalends.broker.priorities import Grant, granted_priority
 from kalends.broker.request_queries import Records

@@ -9,7 +9,6 @@ from msgspec import structs
 
 from kalends.broker.coordination.decision_record import Record, Unreadable
 from kalends.broker.coordination.views import view_of
-from kalends.broker.life import moment
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core.errors import NotFound

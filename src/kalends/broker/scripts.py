@@ -10,7 +10,6 @@ import difflib
 from typing import Final, NamedTuple
 
 from kalends.agents import ready
-from kalends.broker.life import moment
 from kalends.broker.script_checks import Checking, accepted
 from kalends.broker.service import BrokerService
 from kalends.contract import calls

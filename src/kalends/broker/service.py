@@ -23,7 +23,7 @@ from kalends.broker.effect_runner import EffectRunner
 from kalends.broker.event_ring import EventRing
 from kalends.broker.heart import Heart
 from kalends.broker.inquiries import Inquiries
-from kalends.broker.life import STUCK_S, Life, Lives, moment
+from kalends.broker.life import STUCK_S, Life, Lives
 from kalends.broker.metrics import Measures
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.recognition import Live, Recognition

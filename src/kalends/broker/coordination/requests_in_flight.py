@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from kalends.broker.coordination.decision_record import Record
 from kalends.broker.planning.in_flight import Free, InFlight
-from kalends.broker.planning.start_ranges import Step
 from kalends.contract.messages import Want
+from kalends.core.spans import Step
 
 
 class RequestsInFlight:
