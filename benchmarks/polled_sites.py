@@ -23,7 +23,7 @@ from kalends.broker.planning.polling.delays import Lognormal
 from kalends.broker.planning.polling.model import MESSAGE_MS
 from kalends.broker.planning.polling.polls import Poll
 from kalends.broker.planning.polling.site_statistics import Odds
-from kalends.calendars import AccessList, ResourceCalendar, Rule
+from kalends.calendars import AccessList, AccessRule, ResourceCalendar
 from kalends.contract import messages as m
 from kalends.core.clock import LogicalClock
 from kalends.core.identifiers import request_id
@@ -36,7 +36,7 @@ from kalends.resource_servers.participation.participant import Participant
 T0: Final = 1_800_000_000
 HOUR_S: Final = 3_600
 USER: Final = Principal("somebody")
-EVERYBODY: Final = (Rule("all", "everyone", ("see", "hold", "lock")),)
+EVERYBODY: Final = (AccessRule("all", "everyone", ("see", "hold", "lock")),)
 SECRET: Final = "of the benchmark"
 
 

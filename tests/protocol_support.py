@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from kalends.calendars import AccessList, Limit, Limits, OwnersRules, ResourceCalendar, Rule
+from kalends.calendars import AccessList, AccessRule, Limit, Limits, OwnerRules, ResourceCalendar
 from kalends.contract import messages as m
 from kalends.contract import proofs
 from kalends.core.identifiers import request_id
@@ -69,7 +69,7 @@ PARTS = (
 )
 COORDS = ("http://broker-a", "http://broker-b")
 
-OPEN_RULES = (Rule("all", "everyone", ("see", "hold", "lock")),)
+OPEN_RULES = (AccessRule("all", "everyone", ("see", "hold", "lock")),)
 
 
 def rid(number: int) -> str:
@@ -85,12 +85,12 @@ def secret_of(rid: str, site: str = HERE) -> str:
 def resource(
     name: str,
     capacity: int = 1,
-    rules: Iterable[Rule] = OPEN_RULES,
+    rules: Iterable[AccessRule] = OPEN_RULES,
     grain_s: int = 1,
     limits: Iterable[Limit] = (),
 ) -> ResourceCalendar:
     info = ResourceInfo(name=name, capacity=capacity, grain_s=grain_s)
-    return ResourceCalendar(info, AccessList(rules), (), OwnersRules(Limits(limits)))
+    return ResourceCalendar(info, AccessList(rules), (), OwnerRules(Limits(limits)))
 
 
 def want(local: str, start: int, end: int, units: int = 1) -> m.Want:
@@ -111,7 +111,7 @@ class Site:
         self,
         *,
         name: str = HERE,
-        rules: dict[str, tuple[Rule, ...]] | None = None,
+        rules: dict[str, tuple[AccessRule, ...]] | None = None,
         limits: ParticipantLimits = DEFAULT_LIMITS,
         owners_limits: Iterable[Limit] = (),
     ) -> None:

@@ -13,7 +13,7 @@ from benchmarks.visits.figures import spread
 from kalends.agents import ready
 from kalends.agents.language.answers import copied
 from kalends.agents.language.job import perform
-from kalends.agents.runs import Checked, Engine, Job, Outcome
+from kalends.agents.runs import Engine, Job, Outcome, ScriptCheck
 from kalends.agents.sandbox.language_only import LanguageOnly
 from kalends.contract import codec
 
@@ -52,9 +52,9 @@ class InProcess(LanguageOnly):
         super().__init__()
         self._bytecode: dict[str, bytes] = {}
 
-    async def check(self, source: str, user: str) -> Checked:
+    async def check(self, source: str, user: str) -> ScriptCheck:
         self._bytecode[source] = _performed({"op": "check", "source": source})["bytecode"]
-        return Checked("ok")
+        return ScriptCheck("ok")
 
     async def run(self, job: Job) -> Outcome:
         if job.source not in self._bytecode:

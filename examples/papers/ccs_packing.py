@@ -12,7 +12,7 @@ import argparse
 import json
 from typing import Any
 
-from kalends.scheduling.levels import RULES, Placement, makespan_s, pack
+from kalends.scheduling.levels import RULES, LevelPlacement, makespan_s, pack
 
 NODES = 16
 PERCENT = (6.25, 100, 6.25, 100, 12.5, 50, 12.5, 50, 25, 25)
@@ -48,7 +48,7 @@ def figures(name: str) -> dict[str, Any]:
     }
 
 
-def rows_of(placements: list[Placement]) -> list[list[int]]:
+def rows_of(placements: list[LevelPlacement]) -> list[list[int]]:
     """For each node and each tick, the number of the request that has it; 0 for none.
 
     Requests need so many nodes, not neighbouring ones: each takes the lowest that are free.
@@ -69,7 +69,7 @@ def rows_of(placements: list[Placement]) -> list[list[int]]:
     return rows
 
 
-def drawing(placements: list[Placement]) -> list[str]:
+def drawing(placements: list[LevelPlacement]) -> list[str]:
     letters = ".123456789X"
     return [
         "  " + "".join(letters[number] for number in row) for row in reversed(rows_of(placements))

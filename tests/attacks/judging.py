@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from kalends.agents.runs import Checked, Job, Outcome
+from kalends.agents.runs import Job, Outcome, ScriptCheck
 from kalends.agents.world.answers import judged
 
 from . import world
@@ -82,7 +82,7 @@ def _problems_of_answer(attack: Attack, job: Job, outcome: Outcome) -> list[str]
     return problems
 
 
-def problems_of_check(attack: Attack, checked: Checked, canary: Canary) -> list[str]:
+def problems_of_check(attack: Attack, checked: ScriptCheck, canary: Canary) -> list[str]:
     """All that is not as it must be after a check of `attack` at upload."""
     problems = []
     expected = "rejected" if "rejected" in attack.codes else "ok"

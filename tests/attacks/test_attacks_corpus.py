@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from kalends.agents.runs import Checked, Outcome
+from kalends.agents.runs import Outcome, ScriptCheck
 from kalends.core.scripts import Violation
 
 from . import world
@@ -82,11 +82,11 @@ def test_a_canary_is_seen_wherever_it_comes_out(canary: Canary) -> None:
 
 
 def test_a_wrong_check_is_seen(canary: Canary) -> None:
-    right = Checked("rejected", (Violation(2, 12, "no-dunder", "a name"),))
+    right = ScriptCheck("rejected", (Violation(2, 12, "no-dunder", "a name"),))
     assert problems_of_check(ESCAPE, right, canary) == []
-    assert problems_of_check(ESCAPE, Checked("ok"), canary) != []
-    assert problems_of_check(ESCAPE, Checked("rejected"), canary) != []
-    nowhere = Checked("rejected", (Violation(0, 1, "no-dunder", "a name"),))
+    assert problems_of_check(ESCAPE, ScriptCheck("ok"), canary) != []
+    assert problems_of_check(ESCAPE, ScriptCheck("rejected"), canary) != []
+    nowhere = ScriptCheck("rejected", (Violation(0, 1, "no-dunder", "a name"),))
     assert problems_of_check(ESCAPE, nowhere, canary) != []
 
 

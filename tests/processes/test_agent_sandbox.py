@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 import pytest
 
 from kalends.agents.sandbox import (
+    NoEngine,
     Sandbox,
     SandboxUnavailable,
-    Unavailable,
     engine_for,
 )
 from kalends.agents.sandbox.sandbox import Language
@@ -353,7 +353,7 @@ async def test_the_engine_is_the_one_that_the_configuration_names() -> None:
     assert isinstance(engine, Sandbox)
     await engine.close()
     off = await engine_for(Settings(enabled=False))
-    assert isinstance(off, Unavailable)
+    assert isinstance(off, NoEngine)
     assert (await off.run(job(HONEST))).code == "sandbox-unavailable"
     assert (await off.check(HONEST, "ada")).detail == off.detail
     alone = await engine_for(Settings(language_only=True))

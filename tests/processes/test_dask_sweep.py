@@ -14,7 +14,7 @@ import pytest
 from distributed import LocalCluster
 
 from kalends.core.errors import InvalidInput
-from kalends.simulation.experiment import Result
+from kalends.simulation.experiment import SimulationResult
 from kalends.simulation.sweeps import Cell, sweep
 
 pytestmark = pytest.mark.xdist_group("one-at-a-time")
@@ -37,7 +37,7 @@ def scheduler() -> Iterator[str]:
             os.kill(pid, 0)
 
 
-def timeless(cells: list[Cell]) -> list[tuple[str, float, list[Result]]]:
+def timeless(cells: list[Cell]) -> list[tuple[str, float, list[SimulationResult]]]:
     return [
         (
             cell.policy,

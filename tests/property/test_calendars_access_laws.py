@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kalends.calendars import AccessList, Recurrence, Rule
+from kalends.calendars import AccessList, AccessRule, Recurrence
 from kalends.calendars.rules.access import ACTIONS
 from kalends.core.principals import Principal
 
@@ -24,9 +24,9 @@ PRINCIPALS = (
 
 
 @st.composite
-def rules(draw: st.DrawFn, name: str) -> Rule:
+def rules(draw: st.DrawFn, name: str) -> AccessRule:
     hours = st.tuples(st.integers(0, 23), st.integers(1, 30))
-    return Rule(
+    return AccessRule(
         name,
         draw(st.sampled_from(["everyone", "user:ann", "user:staff", "group:staff", "group:night"])),
         draw(st.sets(st.sampled_from(ACTIONS), min_size=1).map(frozenset)),
@@ -43,13 +43,13 @@ access_lists = st.integers(0, 5).flatmap(
 )
 
 
-def is_matched(rule: Rule, principal: Principal) -> bool:
+def is_matched(rule: AccessRule, principal: Principal) -> bool:
     return rule.who in {"everyone", f"user:{principal.user}"} | {
         f"group:{group}" for group in principal.groups
     }
 
 
-def is_open(rule: Rule, hour: int) -> bool:
+def is_open(rule: AccessRule, hour: int) -> bool:
     """Whether the hour that begins at `hour` (from `DAY`) is in one of the rule's daily windows."""
     return not rule.windows or any(
         (hour - window.start.hour) % 24 + 24 * back < window.duration_s // HOUR
@@ -58,7 +58,7 @@ def is_open(rule: Rule, hour: int) -> bool:
     )
 
 
-def is_allowed(rule: Rule, principal: Principal, action: str, units: int) -> bool:
+def is_allowed(rule: AccessRule, principal: Principal, action: str, units: int) -> bool:
     within = rule.units_max == 0 or units <= rule.units_max
     return action in rule.may and is_matched(rule, principal) and within
 
@@ -73,7 +73,7 @@ def is_allowed(rule: Rule, principal: Principal, action: str, units: int) -> boo
 )
 @settings(max_examples=150)
 def test_what_is_allowed_is_the_union_of_the_matching_rules(
-    every: tuple[Rule, ...],
+    every: tuple[AccessRule, ...],
     principal: Principal,
     action: str,
     first: int,
@@ -113,7 +113,7 @@ def test_what_is_allowed_is_the_union_of_the_matching_rules(
 @given(access_lists, st.sampled_from(PRINCIPALS), st.integers(0, 48), st.integers(1, 48))
 @settings(max_examples=100)
 def test_the_permitted_profile_is_the_largest_amount_that_is_allowed_at_each_moment(
-    every: tuple[Rule, ...], principal: Principal, first: int, length: int
+    every: tuple[AccessRule, ...], principal: Principal, first: int, length: int
 ) -> None:
     access = AccessList(every)
     start, end = DAY + first * HOUR, DAY + (first + length) * HOUR

@@ -19,7 +19,7 @@ from kalends.calendars.fleet import common
 from kalends.calendars.fleet import index as fleet_index
 from kalends.calendars.fleet.column import GONE, Column
 from kalends.calendars.fleet.index import GapIndex
-from kalends.calendars.fleet.tally import tally_of
+from kalends.calendars.fleet.open_counts import tally_of
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.core.intervals import Interval

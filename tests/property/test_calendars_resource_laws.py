@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import effort
 
-from kalends.calendars import AccessList, Booking, Recurrence, ResourceCalendar, Rule
+from kalends.calendars import AccessList, AccessRule, Booking, Recurrence, ResourceCalendar
 from kalends.calendars import resource as resource_module
 from kalends.calendars.recurrence import windows as windows_module
 from kalends.core.errors import Conflict, RefusalCode
@@ -32,11 +32,11 @@ amounts = st.sampled_from([0, 0, 1, 2])
 @st.composite
 def resources(draw: st.DrawFn) -> ResourceCalendar:
     capacity = draw(st.integers(1, 3))
-    rules = [Rule("look", "everyone", ("see",))]
+    rules = [AccessRule("look", "everyone", ("see",))]
     for number in range(draw(st.integers(1, 3))):
         may = draw(st.sampled_from([("hold",), ("lock",), ("hold", "lock"), ("hold", "lock")]))
         windows = tuple(draw(st.lists(daily, max_size=1)))
-        rules.append(Rule(f"rule{number}", "user:ann", may, draw(amounts), windows))
+        rules.append(AccessRule(f"rule{number}", "user:ann", may, draw(amounts), windows))
     info = ResourceInfo(
         name="site/thing",
         capacity=capacity,
@@ -162,11 +162,11 @@ def changing_clocks(draw: st.DrawFn) -> tuple[ResourceCalendar, int]:
     """A resource with rules on a local clock, some bookings off the grain, and a time for now."""
     wall_s = draw(st.sampled_from([SPRING, AUTUMN, WINTER]))
     capacity = draw(st.sampled_from([1, 3, 3]))
-    rules = [Rule("look", draw(st.sampled_from(["everyone"] * 5 + ["user:bob"])), ("see",))]
+    rules = [AccessRule("look", draw(st.sampled_from(["everyone"] * 5 + ["user:bob"])), ("see",))]
     for number in range(draw(st.integers(1, 3))):
         may = draw(st.sampled_from([("hold",), ("lock",), ("hold", "lock"), ("hold", "lock")]))
         windows = tuple(draw(st.lists(nightly, max_size=2)))
-        rules.append(Rule(f"rule{number}", "user:ann", may, draw(st.integers(0, 2)), windows))
+        rules.append(AccessRule(f"rule{number}", "user:ann", may, draw(st.integers(0, 2)), windows))
     info = ResourceInfo(
         name="site/thing",
         capacity=capacity,

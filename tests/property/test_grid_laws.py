@@ -15,7 +15,7 @@ from tests.property.grid_twin import Rules, Twin, every_place, naive_place
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.grid import Grid
 from kalends.scheduling.job import Components, Job
-from kalends.scheduling.placement import ClusterSpec, Crossing, Part, Placer
+from kalends.scheduling.placement import ClusterSpec, CrossingPenalty, GridPart, Placer
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.registry import POLICIES, policy_maker
 from kalends.scheduling.reservations import Reservation
@@ -94,9 +94,12 @@ def grid_of(rules: Rules) -> Grid:
     for part, each in rules.reservations:
         kept.setdefault(part, []).append(each)
     return Grid(
-        [ClusterSpec((Part(n, float(s)),)) for n, s in zip(rules.nodes, rules.speeds, strict=True)],
+        [
+            ClusterSpec((GridPart(n, float(s)),))
+            for n, s in zip(rules.nodes, rules.speeds, strict=True)
+        ],
         kept,
-        crossing=Crossing(float(rules.once), float(rules.each)),
+        crossing=CrossingPenalty(float(rules.once), float(rules.each)),
         fit=rules.fit,
         undivided=rules.undivided,
     )
@@ -125,7 +128,7 @@ def test_a_job_is_placed_whenever_there_is_a_place_and_where_the_rules_prefer(
 def test_parts_of_one_cluster_are_filled_fastest_first_and_never_beyond_what_is_free(
     data: st.DataObject,
 ) -> None:
-    part = st.builds(Part, st.integers(1, 3), st.sampled_from([0.5, 1.0, 2.0]))
+    part = st.builds(GridPart, st.integers(1, 3), st.sampled_from([0.5, 1.0, 2.0]))
     clusters = data.draw(
         st.lists(
             st.lists(part, min_size=1, max_size=3).map(tuple).map(ClusterSpec),
@@ -133,7 +136,7 @@ def test_parts_of_one_cluster_are_filled_fastest_first_and_never_beyond_what_is_
             max_size=3,
         )
     )
-    placer = Placer(clusters, Crossing(), "worst", "total")
+    placer = Placer(clusters, CrossingPenalty(), "worst", "total")
     free = [data.draw(st.integers(0, each.nodes)) for each in placer.parts]
     placed = placer.place(Job(1, 0, data.draw(st.integers(1, sum(free) or 1)), 1), free)
     if placed is None:

@@ -12,7 +12,7 @@ from tests import effort
 
 from kalends.scheduling.job import Job
 from kalends.scheduling.prediction import learner as learner_module
-from kalends.scheduling.prediction.learner import KNOWN_MIN, SHARES, Learner, Waits
+from kalends.scheduling.prediction.learner import KNOWN_MIN, SHARES, Learner, WaitHistory
 from kalends.scheduling.prediction.quantiles import (
     GAIN,
     LEVEL_MAX,
@@ -77,7 +77,7 @@ class Twin:
     """A learner that keeps everything that ever happened, and works all out anew each time."""
 
     def __init__(self) -> None:
-        self.made: list[tuple[int, Waits, int, tuple[int, ...]]] = []
+        self.made: list[tuple[int, WaitHistory, int, tuple[int, ...]]] = []
         """Number, waits, time, bounds."""
         self.ended: list[tuple[int, int, bool]] = []
         """Number, time, whether it started."""
@@ -100,7 +100,7 @@ class Twin:
             level = min(max(level + GAIN * (SHARES[which] - within), LEVEL_MIN), LEVEL_MAX)
         return level
 
-    def bounds(self, waits: Waits, now: int) -> tuple[int, ...]:
+    def bounds(self, waits: WaitHistory, now: int) -> tuple[int, ...]:
         alike = [each for each in self.made if each[1].kind == waits.kind]
         scores, at_least = [], []
         for number, at, began in self.ended:
@@ -144,7 +144,7 @@ def compare_histories(random: Random) -> None:
                 learner.withdrawn(ended)
             twin.ended.append((ended, now, began))
         expected_s = random.choice((50, 60, 100))
-        waits = Waits(expected_s, expected_s + random.choice((0, 10, 400)))
+        waits = WaitHistory(expected_s, expected_s + random.choice((0, 10, 400)))
         effort.steps["learned bounds"] += 1
         learner.advance(now)
         told = twin.bounds(waits, now)
@@ -158,7 +158,7 @@ def compare_histories(random: Random) -> None:
 def test_waits_grow_with_scores_and_have_limits(
     expected_s: int, requested_s: int, one: float, other: float
 ) -> None:
-    waits = Waits(expected_s, requested_s)
+    waits = WaitHistory(expected_s, requested_s)
     low, high = sorted((waits.wait_s(one), waits.wait_s(other)))
     assert (waits.wait_s(min(one, other)), waits.wait_s(max(one, other))) == (low, high)
     assert low >= 0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests import effort
 
 from kalends.core.errors import InvalidInput
-from kalends.scheduling.levels import RULES, Rule, makespan_s, pack
+from kalends.scheduling.levels import RULES, PackingRule, makespan_s, pack
 
 Requests = list[tuple[int, int]]
 
@@ -90,7 +90,7 @@ def shortest_makespan(requests: Requests, nodes: int) -> int:
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 @settings(max_examples=effort.examples(60), deadline=None)
 @given(data=st.data())
-def test_every_rule_places_as_its_slow_twin_does(rule: Rule, data: st.DataObject) -> None:
+def test_every_rule_places_as_its_slow_twin_does(rule: PackingRule, data: st.DataObject) -> None:
     nodes = data.draw(st.integers(1, 8))
     block = data.draw(requests(nodes, 10))
     assert [each.start_s for each in pack(rule, block, nodes)] == slow_pack(rule.name, block, nodes)
@@ -101,7 +101,7 @@ def test_every_rule_places_as_its_slow_twin_does(rule: Rule, data: st.DataObject
 @settings(max_examples=effort.examples(60), deadline=None)
 @given(data=st.data())
 def test_no_packing_takes_more_nodes_than_there_are_nor_crosses_a_scheduling_point(
-    rule: Rule, data: st.DataObject
+    rule: PackingRule, data: st.DataObject
 ) -> None:
     nodes = data.draw(st.integers(1, 8))
     block = data.draw(requests(nodes, 12))

@@ -9,7 +9,7 @@ from tests import effort
 from tests.machine_twins import Place, Twin, hypercube, mesh, torus
 
 from kalends.core.errors import InvalidInput
-from kalends.machines.machine import Partition, Planned, Verdict
+from kalends.machines.machine import Partition, Planned, ScheduleVerdict
 from kalends.machines.spec import machine_from
 
 TWINS = {
@@ -57,7 +57,9 @@ def fits(twin: Twin, planned: Planned, busy: frozenset[int], out: frozenset[int]
     return bool(twin.free(busy | out, planned.nodes, planned.shape))
 
 
-def check(twin: Twin, schedule: list[Planned], verdict: Verdict, out: frozenset[int]) -> None:
+def check(
+    twin: Twin, schedule: list[Planned], verdict: ScheduleVerdict, out: frozenset[int]
+) -> None:
     """Places go in the order that the protocol promises; a suggestion is the first second that fits."""
     refused = {conflict.job for conflict in verdict.conflicts}
     assert refused.isdisjoint(verdict.partitions)

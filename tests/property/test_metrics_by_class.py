@@ -15,7 +15,7 @@ from kalends.core.errors import InvalidInput
 from kalends.simulation import classes
 from kalends.simulation.classes import KINDS, Breakdown, ClassMetrics
 from kalends.simulation.job import SimulatedJob
-from kalends.simulation.metrics import Metrics
+from kalends.simulation.metrics import ScheduleMetrics
 
 Drawn = tuple[int, int, int, int, int, int, int]
 
@@ -81,7 +81,7 @@ drawn_jobs = st.lists(
 @given(drawn_jobs)
 def test_every_class_of_every_kind_has_the_metrics_of_its_jobs(drawn: list[Drawn]) -> None:
     jobs = [ended(order, each) for order, each in enumerate(sorted(drawn))]
-    breakdown, metrics = Breakdown(list(KINDS)), Metrics(70)
+    breakdown, metrics = Breakdown(list(KINDS)), ScheduleMetrics(70)
     for job in jobs:
         breakdown.add(job)
         metrics.add(job)

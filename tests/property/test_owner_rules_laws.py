@@ -19,10 +19,10 @@ from kalends.calendars import (
     Blackouts,
     Limit,
     Limits,
-    OwnersRules,
+    OwnerRules,
     Recurrence,
     ResourceCalendar,
-    Share,
+    UsageShare,
     open_access,
     weeks,
 )
@@ -90,7 +90,7 @@ def ruled(draw: st.DrawFn) -> ResourceCalendar:
         start = MIDNIGHT + draw(st.integers(0, 40)) * HOUR
         blackouts.reclaim("k", start, start + draw(st.integers(1, 20)) * HOUR, "a new magnet")
     info = ResourceInfo(name="site/thing", grain_s=HOUR, horizon_s=60 * HOUR)
-    return ResourceCalendar(info, open_access(), (), OwnersRules(Limits(limits), blackouts))
+    return ResourceCalendar(info, open_access(), (), OwnerRules(Limits(limits), blackouts))
 
 
 def refused(resource: ResourceCalendar, start: int, end: int) -> bool:
@@ -147,9 +147,11 @@ def test_weeks_are_those_of_the_local_clock_over_both_clock_changes(
 
 LIMITS = Limits(
     [
-        Limit("staff", "group:staff", share=Share(fraction=0.5), held_max=3),
-        Limit("all", "everyone", share=Share(unit_s=40 * HOUR)),
-        Limit("pool", "group:guests", together=True, share=Share(unit_s=60 * HOUR), held_max=4),
+        Limit("staff", "group:staff", share=UsageShare(fraction=0.5), held_max=3),
+        Limit("all", "everyone", share=UsageShare(unit_s=40 * HOUR)),
+        Limit(
+            "pool", "group:guests", together=True, share=UsageShare(unit_s=60 * HOUR), held_max=4
+        ),
     ]
 )
 PRINCIPALS = (ANN, Principal("bob", ("guests",)), Principal("cy", ("guests", "staff")))
@@ -163,7 +165,7 @@ def book(first_id: int = 1_000_000) -> ClaimTable:
             ResourceInfo(name=name, capacity=50, grain_s=1, zone="Europe/Berlin"),
             open_access(),
             (),
-            OwnersRules(LIMITS),
+            OwnerRules(LIMITS),
         )
         for name in RESOURCES
     }

@@ -40,7 +40,7 @@ from tests.protocol_support import (
 from tests.protocol_support import want as slot
 
 from kalends.agents.runs import Outcome
-from kalends.calendars import Rule
+from kalends.calendars import AccessRule
 from kalends.contract import messages as m
 from kalends.core.principals import Principal
 from kalends.core.scripts import BLAME, Ask, Starts, Stop
@@ -52,10 +52,10 @@ from kalends.resource_servers.participation.visit_handler import RELAY_MS_MAX
 LIMITS = ParticipantLimits(
     held_per_principal_max=3, promised_per_principal_max=3, hold_ms_max=60_000
 )
-RULES: dict[str, tuple[Rule, ...]] = {
+RULES: dict[str, tuple[AccessRule, ...]] = {
     "two": (
-        Rule("all", "user:ann", ("see", "hold", "lock")),
-        Rule("look", "user:bob", ("see", "hold")),
+        AccessRule("all", "user:ann", ("see", "hold", "lock")),
+        AccessRule("look", "user:bob", ("see", "hold")),
     )
 }
 CAPACITY = {"one": 1, "two": 1, "pool": 3}

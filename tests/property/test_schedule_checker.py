@@ -17,7 +17,7 @@ from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler
-from kalends.simulation.checking import Report, check
+from kalends.simulation.checking import CheckReport, check
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
 
@@ -59,7 +59,7 @@ def scheduled(
 
 def checked(
     log: list[Row], result: list[Row], policy: str, reservations: tuple[Reservation, ...] = ()
-) -> Report:
+) -> CheckReport:
     """Written as a log and a result and checked; the result alternates between SWF and CSV."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

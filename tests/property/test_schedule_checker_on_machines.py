@@ -14,7 +14,7 @@ from kalends.machines.spec import machine_from
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.scheduler import Scheduler
-from kalends.simulation.checking import Report, check
+from kalends.simulation.checking import CheckReport, check
 from kalends.simulation.checking.topologies import topology_from
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
@@ -62,7 +62,7 @@ def scheduled(spec: str, policy: str, seed: int) -> list[Row]:
     return [(job, job.start_s, job.partition.nodes) for job in ended if job.partition is not None]
 
 
-def checked(folder: Path, rows: list[Row], policy: str, spec: str) -> Report:
+def checked(folder: Path, rows: list[Row], policy: str, spec: str) -> CheckReport:
     (folder / "log.swf").write_text(
         "".join(
             f"{job.id} {job.submit_s} -1 {job.run_s} {job.nodes} -1 -1 {job.nodes}"

@@ -9,7 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import effort
 
-from kalends.scheduling.indexed_queue import BLOCK_JOBS_MAX, Line, by_order, by_requested_time
+from kalends.scheduling.indexed_queue import (
+    BLOCK_JOBS_MAX,
+    IndexedQueue,
+    by_order,
+    by_requested_time,
+)
 from kalends.scheduling.job import Job
 
 KEYS = st.sampled_from([by_order, by_requested_time])
@@ -29,7 +34,7 @@ STEPS = st.lists(
 def test_a_line_answers_like_a_sorted_list(
     key: Callable[[Job], Any], steps: list[tuple[str, int, int]], extra: int
 ) -> None:
-    line, twin = Line(key), list[Job]()
+    line, twin = IndexedQueue(key), list[Job]()
     for order, (what, first, second) in enumerate(steps):
         if what == "add":
             job = Job(order, 0, first, second, order=order)
@@ -56,7 +61,7 @@ def test_a_line_answers_like_a_sorted_list(
 
 
 def test_a_long_line_is_kept_in_blocks_of_bounded_length() -> None:
-    line = Line()
+    line = IndexedQueue()
     jobs = [Job(order, 0, 1 + order % 7, 10, order=order) for order in range(20 * BLOCK_JOBS_MAX)]
     for job in jobs:
         line.append(job)

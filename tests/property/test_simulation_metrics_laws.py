@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests import effort
 
 from kalends.simulation.job import SimulatedJob
-from kalends.simulation.metrics import Metrics, Summary, ranked
+from kalends.simulation.metrics import ScheduleMetrics, Summary, ranked
 
 
 def ended(order: int, submit_s: int, wait: int, run: int, nodes: int) -> SimulatedJob:
@@ -76,7 +76,7 @@ def test_streamed_metrics_are_those_of_the_formulas(
     given_jobs: list[tuple[int, int, int, int]], chunk: int
 ) -> None:
     jobs = schedule(given_jobs)
-    metrics = Metrics(64)
+    metrics = ScheduleMetrics(64)
     for first in range(0, len(jobs), chunk):
         metrics.extend(jobs[first : first + chunk])
     assert_same(metrics.summary(), slow_summary(jobs, 64))
@@ -90,7 +90,7 @@ def test_a_summary_in_the_middle_is_that_of_the_jobs_so_far(
 ) -> None:
     jobs = schedule(given_jobs)
     so_far = data.draw(st.integers(0, len(jobs)))
-    metrics = Metrics(64)
+    metrics = ScheduleMetrics(64)
     for job in jobs[:so_far]:
         metrics.add(job)
     assert_same(metrics.summary(), slow_summary(jobs[:so_far], 64))
@@ -107,7 +107,7 @@ def test_values_of_a_rank_are_found_without_sorting(values: list[int], data: st.
 
 def test_the_bounded_slowdown_is_at_least_1_and_counts_runs_of_less_than_10_s_as_10() -> None:
     def bounded(wait: int, run: int) -> float:
-        metrics = Metrics(1)
+        metrics = ScheduleMetrics(1)
         metrics.add(ended(0, 0, wait, run, 1))
         return metrics.summary().mean_bounded_slowdown
 
@@ -117,11 +117,11 @@ def test_the_bounded_slowdown_is_at_least_1_and_counts_runs_of_less_than_10_s_as
 
 
 def test_no_jobs_have_metrics_of_nothing() -> None:
-    assert Metrics(4).summary() == Summary()
+    assert ScheduleMetrics(4).summary() == Summary()
 
 
 def test_a_million_jobs_are_measured_in_10_bytes_each() -> None:
-    metrics = Metrics(8)
+    metrics = ScheduleMetrics(8)
     count = 100_000
     metrics.add(ended(count - 1, count, 3, 5, 1))
     tracemalloc.start()

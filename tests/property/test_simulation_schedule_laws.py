@@ -13,7 +13,7 @@ from tests import effort
 
 from kalends.simulation.confidence import students_t
 from kalends.simulation.curves import busy_nodes, greatest, means, queue_depth
-from kalends.simulation.experiment import Result, simulate
+from kalends.simulation.experiment import SimulationResult, simulate
 from kalends.simulation.free_nodes import FreeNodes, intervals
 from kalends.simulation.input_shaking import loaded, shaken
 from kalends.simulation.job import SimulatedJob
@@ -40,7 +40,7 @@ workloads = st.lists(
 ).map(workload)
 
 
-def scheduled(jobs: list[SimulatedJob], policy: str = "easy") -> tuple[Schedule, Result]:
+def scheduled(jobs: list[SimulatedJob], policy: str = "easy") -> tuple[Schedule, SimulationResult]:
     schedule = Schedule("tiny")
     return schedule, simulate(jobs, policy=policy, nodes=NODES, watchers=[schedule.add])
 

@@ -22,7 +22,7 @@ from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.kernel import replay
 from kalends.simulation.workloads import log_file
 from kalends.simulation.workloads.job_numbers import JobNumbers
-from kalends.simulation.workloads.swf import Estimates, Log, ResultWriter, open_log
+from kalends.simulation.workloads.swf import Estimates, ResultWriter, WorkloadLog, open_log
 
 NODES = 8
 
@@ -133,7 +133,7 @@ def test_job_numbers_are_a_set_that_stops_at_the_first_repeat(blocks: list[list[
         assert numbers.add(block) == fresh
 
 
-def replayed(log: Log, policy: str) -> str:
+def replayed(log: WorkloadLog, policy: str) -> str:
     out = io.StringIO()
     writer = ResultWriter(out, log.header)
     for job in replay(log, Scheduler(policy_maker(policy)(Cluster(NODES)))):

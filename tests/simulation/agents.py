@@ -10,7 +10,7 @@ from hashlib import sha256
 from random import Random
 from typing import Any, Final
 
-from kalends.agents.runs import Cost, Job, Outcome
+from kalends.agents.runs import Job, Outcome, RunCost
 from kalends.core.scripts import BLAME, RunCode
 
 SCRIPT: Final = """\
@@ -40,7 +40,7 @@ def outcome_of(job: Job, random: Random) -> Outcome:
     if fate < 0.3:
         answer = _wrong(answer, random)
     sent = ("hello",) if random.random() < 0.1 else ()
-    return Outcome(code="ok", answer=answer, sent=sent, cost=Cost(steps=100))
+    return Outcome(code="ok", answer=answer, sent=sent, cost=RunCost(steps=100))
 
 
 def _choice(job: Job, random: Random) -> list[int]:

@@ -9,7 +9,7 @@ from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Record
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.views import view_of
-from kalends.calendars import AccessList, ResourceCalendar, Rule, open_access
+from kalends.calendars import AccessList, AccessRule, ResourceCalendar, open_access
 from kalends.core.errors import Conflict, IllegalEvent, KalendsError, NotFound
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participation.participant import Participant
@@ -128,10 +128,12 @@ class World:
         if site not in (self._bars, self._hold_only):
             return open_access()
         rules = [
-            Rule(user, f"user:{user}", ("see", "hold", "lock")) for user in USERS if user != "eve"
+            AccessRule(user, f"user:{user}", ("see", "hold", "lock"))
+            for user in USERS
+            if user != "eve"
         ]
         if site == self._hold_only:
-            rules.append(Rule("eve", "user:eve", ("see", "hold")))
+            rules.append(AccessRule("eve", "user:eve", ("see", "hold")))
         return AccessList(rules)
 
     # What clients and brokers ask

@@ -19,7 +19,7 @@ from kalends.serving.auth.callers import Authenticator, Caller, OpenAccess
 from kalends.serving.http.application import build_application
 from kalends.serving.http.dispatch import Handler, Role, operations_of
 from kalends.serving.http.rate_limits import ServingLimits
-from kalends.serving.http.runner import Listening, Service, listen
+from kalends.serving.http.runner import Listener, Service, listen
 from kalends.serving.metrics import Metrics
 
 RID = "01234567-89ab-7def-8123-456789abcdef"
@@ -151,7 +151,7 @@ class Server:
         self.client = client
         self.log = log
         self.metrics: Metrics
-        self.listening: Listening | None = None
+        self.listening: Listener | None = None
 
     async def stop(self) -> None:
         """Stop gracefully; a second time there is nothing left to do."""

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from kalends.agents.sandbox import results, worker
 from kalends.agents.sandbox.bytecode import BytecodeCache, Compiled
 from kalends.agents.sandbox.frames import FrameTooLong, exchange, missing_bytes
-from kalends.agents.sandbox.results import BadResult, check_plain, read_result
+from kalends.agents.sandbox.results import BadRunResult, check_plain, read_result
 from kalends.agents.sandbox.verdicts import verdict
 from kalends.agents.sandbox.witness import expect_death
 from kalends.agents.sandbox.worker import HEADER_BYTES
-from kalends.agents.sandbox.zygote_process import Ending, SandboxUnavailable
+from kalends.agents.sandbox.zygote_process import ExitStatus, SandboxUnavailable
 
 leaves = (
     st.none()
@@ -54,16 +54,16 @@ def test_plain_data_comes_through_as_it_is(answer: Any, sent: list[Any]) -> None
 def test_any_bytes_are_a_result_or_a_bad_result(body: bytes) -> None:
     try:
         result = read_result(body)
-    except BadResult:
+    except BadRunResult:
         return
     assert result.code in results.SAID
 
 
-@given(st.dictionaries(st.sampled_from(results.Result._fields), plain | st.binary(max_size=9)))
+@given(st.dictionaries(st.sampled_from(results.RunResult._fields), plain | st.binary(max_size=9)))
 def test_fields_of_any_type_are_a_result_or_a_bad_result(fields: dict[str, Any]) -> None:
     try:
         result = read_result(msgpack.packb(fields))
-    except BadResult:
+    except BadRunResult:
         return
     assert type(result.line) is int
     assert len(result.detail) <= results.DETAIL_CHARS_MAX
@@ -97,7 +97,7 @@ def nested(depth: int) -> list[Any]:
     ids=lambda answer: str(answer)[:20],
 )
 def test_answers_beyond_a_limit_are_bad_results(answer: Any) -> None:
-    with pytest.raises(BadResult):
+    with pytest.raises(BadRunResult):
         read_result(body_of(answer=answer))
 
 
@@ -106,7 +106,7 @@ def test_values_of_types_that_only_look_plain_are_bad_results() -> None:
         __slots__ = ()
 
     for value in (Text("a"), (1,), {1}, object(), 1j, {"a": Text("b")}, [(1,)]):
-        with pytest.raises(BadResult):
+        with pytest.raises(BadRunResult):
             check_plain(value)
 
 
@@ -114,7 +114,7 @@ def test_values_of_types_that_only_look_plain_are_bad_results() -> None:
     "code", ["limit-cpu", "limit-wall", "crash", "policy-violation", "killed", "busy", "", 1, None]
 )
 def test_a_worker_cannot_claim_an_end_that_only_the_host_sees(code: Any) -> None:
-    with pytest.raises(BadResult):
+    with pytest.raises(BadRunResult):
         read_result(msgpack.packb({"code": code}))
 
 
@@ -124,7 +124,7 @@ def test_a_failed_run_has_no_answer_whatever_the_worker_says() -> None:
 
 
 def test_too_many_messages_are_a_bad_result() -> None:
-    with pytest.raises(BadResult):
+    with pytest.raises(BadRunResult):
         read_result(body_of(sent=[1] * 17))
 
 
@@ -135,7 +135,7 @@ def test_a_detail_is_cut_and_shown_on_one_line() -> None:
 
 
 def test_a_bomb_of_empty_lists_is_a_bad_result() -> None:
-    with pytest.raises(BadResult):
+    with pytest.raises(BadRunResult):
         read_result(b"\x81\xa6answer" + b"\xdd\x00\x05\x00\x00" + b"\x90" * (5 << 16))
 
 
@@ -208,10 +208,10 @@ def test_each_end_without_a_word_has_its_code(status: int, code: str) -> None:
 
 
 def test_only_a_witness_that_dies_of_the_filter_is_believed() -> None:
-    expect_death(Ending(signal.SIGSYS, 0))
+    expect_death(ExitStatus(signal.SIGSYS, 0))
     for status in (0, 1, signal.SIGKILL, signal.SIGSEGV, worker.EXIT_UNABLE << 8):
         with pytest.raises(SandboxUnavailable) as caught:
-            expect_death(Ending(int(status), 0))
+            expect_death(ExitStatus(int(status), 0))
         assert caught.value.remedy
     with pytest.raises(SandboxUnavailable):
         expect_death(None)
@@ -219,7 +219,7 @@ def test_only_a_witness_that_dies_of_the_filter_is_believed() -> None:
 
 def test_a_filter_that_is_not_in_force_is_said_in_words() -> None:
     with pytest.raises(SandboxUnavailable, match="not in force"):
-        expect_death(Ending(os.EX_OK, 0))
+        expect_death(ExitStatus(os.EX_OK, 0))
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 60)), max_size=60))

@@ -12,7 +12,7 @@ from tests.agent_worlds import DAY_S, MONDAY, Taken, calendar, run, visit
 
 from kalends.agents import ready, records
 from kalends.agents.records import RunRecord, decode, encode, record_of, replay, view_hash
-from kalends.agents.runs import Checked, Job, Outcome
+from kalends.agents.runs import Job, Outcome, ScriptCheck
 from kalends.agents.sandbox.language_only import LanguageOnly
 from kalends.core.errors import InvalidInput, TooLarge
 from kalends.core.scripts import Ask
@@ -41,7 +41,7 @@ class Other:
     def __init__(self, **changes: Any) -> None:
         self._changes = changes
 
-    async def check(self, source: str, user: str) -> Checked:
+    async def check(self, source: str, user: str) -> ScriptCheck:
         return await LanguageOnly().check(source, user)
 
     async def run(self, job: Job) -> Outcome:

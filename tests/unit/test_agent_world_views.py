@@ -20,7 +20,7 @@ from kalends.agents.world.offers import Offer, offers
 from kalends.agents.world.views import TAKEN_SHOWN_MAX, Asker, choose_arguments, recall_arguments
 from kalends.agents.world.visible_calendar import STEPS_EACH_MIN, STEPS_MAX, Shown, look, steps_each
 from kalends.agents.world.zones import zones_of
-from kalends.calendars import AccessList, ResourceCalendar, Rule
+from kalends.calendars import AccessList, AccessRule, ResourceCalendar
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
 from kalends.core.principals import Principal
@@ -120,7 +120,7 @@ def test_keys_and_lists_have_one_order_whatever_order_they_came_in() -> None:
 def test_a_view_never_says_who_holds_a_slot_even_to_those_who_may_know() -> None:
     nosy = ResourceCalendar(
         ResourceInfo(name=SP2, capacity=4),
-        AccessList([Rule("all", "everyone", ("see", "detail", "hold", "lock"))]),
+        AccessList([AccessRule("all", "everyone", ("see", "detail", "hold", "lock"))]),
     )
     taken = [Taken(MONDAY, MONDAY + 60, 1, holder) for holder in ("bob", "ada")]
     for booking in calendar(SP2, taken, capacity=4).calendar.listing(MONDAY, MONDAY + 60, 9):
@@ -138,7 +138,7 @@ def test_a_slot_without_a_holder_is_nobodys_also_where_no_user_is_known() -> Non
 
 def test_who_may_not_see_a_resource_is_shown_nothing() -> None:
     hidden = ResourceCalendar(
-        ResourceInfo(name=SP2), AccessList([Rule("bob", "user:bob", ("see", "hold", "lock"))])
+        ResourceInfo(name=SP2), AccessList([AccessRule("bob", "user:bob", ("see", "hold", "lock"))])
     )
     assert look(hidden, ADA, MONDAY, MONDAY + DAY_S, MONDAY) is None
     assert look(hidden, Principal(user="bob"), MONDAY, MONDAY + DAY_S, MONDAY) is not None

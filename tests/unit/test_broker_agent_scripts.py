@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kalends
-from kalends.agents.runs import Checked
+from kalends.agents.runs import ScriptCheck
 from kalends.broker import scripts
 from kalends.broker.script_checks import LANGUAGE_ONLY, UNCHECKED, Checking, accepted
 from kalends.broker.scripts import NAMES_MAX
@@ -279,5 +279,5 @@ async def test_who_uploads_one_script_does_not_wait_for_all_of_another_user() ->
 
 def test_a_user_whose_scripts_are_suspended_is_told_so_and_not_to_write_less() -> None:
     with pytest.raises(NotAllowed) as caught:
-        accepted(Checked("policy-violation"))
+        accepted(ScriptCheck("policy-violation"))
     assert "wait" in caught.value.remedy

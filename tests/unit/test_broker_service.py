@@ -21,7 +21,7 @@ from kalends.core.errors import (
     Unavailable,
 )
 from kalends.serving.configuration import BrokerConfiguration, load_configuration
-from kalends.serving.http.runner import Listening, Service, listen
+from kalends.serving.http.runner import Listener, Service, listen
 
 ONCE = Backoff(tries_max=1)
 WHEN = 4_000_000_000
@@ -34,7 +34,7 @@ def configuration(directory: Path, replica: str = "1") -> BrokerConfiguration:
     return broker
 
 
-async def start(directory: Path, replica: str = "1") -> Listening:
+async def start(directory: Path, replica: str = "1") -> Listener:
     application = build_broker(configuration(directory, replica), version="1")
     return await listen(Service("broker npaci", application, "127.0.0.1:0"))
 

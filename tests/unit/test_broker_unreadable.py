@@ -20,7 +20,7 @@ from kalends.contract import messages as m
 from kalends.core.errors import StoreDamaged
 from kalends.resource_servers.server import build_site
 from kalends.serving.configuration import load_configuration
-from kalends.serving.http.runner import Listening, Service, listen
+from kalends.serving.http.runner import Listener, Service, listen
 from kalends.stores.sqlite.maintenance import doctor
 
 ONCE = Backoff(tries_max=1)
@@ -35,7 +35,7 @@ class Facility:
         self._directory = directory
         self._stack = AsyncExitStack()
         self._site_url = ""
-        self.broker: Listening | None = None
+        self.broker: Listener | None = None
 
     async def start_site(self) -> None:
         text = '[site]\nname = "sdsc"\nstore = "sdsc.sqlite"\n[[site.resources]]\nname = "sp2"\n'

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kalends.calendars import AccessList, Recurrence, Rule, open_access
+from kalends.calendars import AccessList, AccessRule, Recurrence, open_access
 from kalends.calendars.rules.access import ACTIONS, PRINCIPALS_MAX
 from kalends.core.errors import InvalidInput
 from kalends.core.intervals import Interval
@@ -48,14 +48,14 @@ def test_open_access_lets_everyone_see_hold_and_lock_but_not_look_behind_the_slo
 
 @pytest.mark.parametrize("action", ACTIONS)
 def test_no_permission_implies_another(action: str) -> None:
-    access = AccessList([Rule("only", "everyone", (action,))])
+    access = AccessList([AccessRule("only", "everyone", (action,))])
     allowed = [each for each in ACTIONS if access.may_ever(ANN, each)]
     assert allowed == [action]
 
 
 def test_users_and_groups_of_one_name_are_different() -> None:
     access = AccessList(
-        [Rule("people", "user:staff", ("hold",)), Rule("bobs", "group:bob", ("hold",))]
+        [AccessRule("people", "user:staff", ("hold",)), AccessRule("bobs", "group:bob", ("hold",))]
     )
     assert refused(access, ANN, "hold", 0, 1) == "access-list"
     assert refused(access, BOB, "hold", 0, 1) == "access-list"
@@ -66,8 +66,8 @@ def test_users_and_groups_of_one_name_are_different() -> None:
 def test_the_windows_of_several_rules_add_up() -> None:
     access = AccessList(
         [
-            Rule("day", "user:ann", ("hold",), 0, (OFFICE,)),
-            Rule("night", "everyone", ("hold",), 4, (NIGHT,)),
+            AccessRule("day", "user:ann", ("hold",), 0, (OFFICE,)),
+            AccessRule("night", "everyone", ("hold",), 4, (NIGHT,)),
         ]
     )
     assert refused(access, ANN, "hold", 9, 17, 64) == ""
@@ -88,9 +88,9 @@ def test_the_windows_of_several_rules_add_up() -> None:
 def test_refusals_say_what_the_rule_allows() -> None:
     access = AccessList(
         [
-            Rule("secret", "user:eve", ("hold",)),
-            Rule("small", "everyone", ("hold",), 4),
-            Rule("office", "group:staff", ("lock",), 0, (OFFICE,)),
+            AccessRule("secret", "user:eve", ("hold",)),
+            AccessRule("small", "everyone", ("hold",), 4),
+            AccessRule("office", "group:staff", ("lock",), 0, (OFFICE,)),
         ]
     )
     many = access.refusal(BOB, "hold", "site/thing", 0, HOUR, 5)
@@ -107,7 +107,7 @@ def test_refusals_say_what_the_rule_allows() -> None:
 
 
 def test_more_principals_than_are_remembered_still_get_right_answers() -> None:
-    access = AccessList([Rule("ann", "user:ann", ("see",))])
+    access = AccessList([AccessRule("ann", "user:ann", ("see",))])
     for number in range(PRINCIPALS_MAX + 10):
         assert not access.sees(Principal(user=f"user{number}"))
     assert access.sees(ANN)
@@ -133,10 +133,12 @@ def test_a_rule_that_cannot_be_is_refused_and_its_field_named(
 ) -> None:
     fields: dict[str, Any] = {"name": "rule", "who": "everyone", "may": ("see",), **changes}
     with pytest.raises(InvalidInput) as caught:
-        Rule(**fields)
+        AccessRule(**fields)
     assert caught.value.where == where
 
 
 def test_two_rules_of_one_name_are_refused() -> None:
     with pytest.raises(InvalidInput):
-        AccessList([Rule("one", "everyone", ("see",)), Rule("one", "user:ann", ("hold",))])
+        AccessList(
+            [AccessRule("one", "everyone", ("see",)), AccessRule("one", "user:ann", ("hold",))]
+        )

@@ -11,7 +11,7 @@ import pytest
 from kalends.calendars import Booking, Calendar, CapacityCalendar, Fleet, UnitCalendar
 from kalends.calendars.fleet import STARTS_MAX, common
 from kalends.calendars.fleet.fleet import INDEXES_MAX
-from kalends.calendars.fleet.log import Log
+from kalends.calendars.fleet.gap_changes import GapChanges
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.core.intervals import Interval
@@ -428,7 +428,7 @@ def test_starts_are_weighed_with_what_was_noted_just_before() -> None:
 
 
 def test_what_was_noted_is_taken_out_of_the_log_once() -> None:
-    log = Log()
+    log = GapChanges()
     log.cut(7, 0, 90, 10, 20, back=True)
     log.free(0, 90)
     cuts, freed = log.take()

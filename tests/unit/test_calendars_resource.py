@@ -9,10 +9,10 @@ import pytest
 
 from kalends.calendars import (
     AccessList,
+    AccessRule,
     Booking,
     Recurrence,
     ResourceCalendar,
-    Rule,
     open_access,
     unknown_resource,
 )
@@ -27,9 +27,9 @@ ANN, BOB, EVE = Principal(user="ann"), Principal(user="bob"), Principal(user="ev
 OFFICE = Recurrence("FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR", "08:00", 10 * HOUR, "Europe/Berlin")
 ACCESS = AccessList(
     [
-        Rule("users", "user:ann", ("see", "hold", "lock"), 4),
-        Rule("guests", "user:bob", ("see", "hold")),
-        Rule("operators", "group:operators", ("see", "detail")),
+        AccessRule("users", "user:ann", ("see", "hold", "lock"), 4),
+        AccessRule("guests", "user:bob", ("see", "hold")),
+        AccessRule("operators", "group:operators", ("see", "detail")),
     ]
 )
 
@@ -246,7 +246,7 @@ def test_free_steps_are_clipped_to_now_hours_amounts_and_horizon() -> None:
 
 def test_who_may_hold_what_they_may_not_see_is_shown_nothing() -> None:
     info = ResourceInfo(name="site/thing")
-    blind = ResourceCalendar(info, AccessList([Rule("blind", "everyone", ("hold", "lock"))]))
+    blind = ResourceCalendar(info, AccessList([AccessRule("blind", "everyone", ("hold", "lock"))]))
     assert blind.free_steps(ANN, TEN, TEN + HOUR, NOW, 10) == ([], TEN + HOUR)
     assert blind.refusal(ANN, ("hold",), TEN, TEN + HOUR, 1, NOW) == unknown_resource("site/thing")
 

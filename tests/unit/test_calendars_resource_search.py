@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from kalends.calendars import AccessList, Booking, Recurrence, ResourceCalendar, Rule, open_access
+from kalends.calendars import (
+    AccessList,
+    AccessRule,
+    Booking,
+    Recurrence,
+    ResourceCalendar,
+    open_access,
+)
 from kalends.calendars.resource import REACH_S
 from kalends.core import limits
 from kalends.core.errors import InvalidInput
@@ -88,9 +95,9 @@ def test_a_slot_across_the_end_of_the_first_look_is_found() -> None:
 
 
 def test_who_may_not_see_the_resource_finds_nothing() -> None:
-    hidden = resource(access=AccessList([Rule("r", "user:bob", ("see", "hold", "lock"))]))
+    hidden = resource(access=AccessList([AccessRule("r", "user:bob", ("see", "hold", "lock"))]))
     assert search(hidden) is None
-    blind = resource(access=AccessList([Rule("r", "everyone", ("hold", "lock"))]))
+    blind = resource(access=AccessList([AccessRule("r", "everyone", ("hold", "lock"))]))
     assert search(blind) is None
 
 

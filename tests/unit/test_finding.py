@@ -10,7 +10,7 @@ from serving_support import ManualClock
 from kalends.broker.availability_queries import Finding
 from kalends.broker.planning.directory import Directory
 from kalends.broker.site_queries import Asking
-from kalends.calendars import Booking, Limit, Limits, OwnersRules, ResourceCalendar
+from kalends.calendars import Booking, Limit, Limits, OwnerRules, ResourceCalendar
 from kalends.calendars.rules.access import open_access
 from kalends.contract import calls
 from kalends.contract import messages as m
@@ -100,7 +100,7 @@ async def test_each_start_is_priced_by_the_time_that_it_leaves_idle() -> None:
 async def test_what_is_longer_than_the_owner_lets_anybody_book_is_not_found() -> None:
     site = two_machines()
     short = Limit("short", "everyone", longest_s=H)
-    site.calendars["lab/one"].rules = OwnersRules(Limits([short]))
+    site.calendars["lab/one"].rules = OwnerRules(Limits([short]))
     found = await site.find("lab/one | lab/two", explain=False)
     assert {claim.resource for each in found.candidates for claim in each.claims} == {"lab/two"}
     alone = await site.find("lab/one", explain=False)

@@ -8,7 +8,7 @@ from kalends.core.errors import InvalidInput
 from kalends.scheduling.grid import Grid
 from kalends.scheduling.grid_spec import crossing_from, grid_from
 from kalends.scheduling.job import Components
-from kalends.scheduling.placement import ClusterSpec, Crossing, Part
+from kalends.scheduling.placement import ClusterSpec, CrossingPenalty, GridPart
 from kalends.scheduling.policies.backfill.easy import Easy
 from kalends.scheduling.policies.ordered.fcfs import Fcfs
 from kalends.scheduling.registry import policy_maker
@@ -211,9 +211,9 @@ def test_a_crossing_penalty_that_cannot_be_read_is_refused(text: str) -> None:
 
 def test_grids_say_what_they_are_made_of() -> None:
     grid = grid_from("grid:48@1,16@0.5+32", crossing="each:0.1,once:0.2")
-    assert grid.parts == (Part(48), Part(16, 0.5), Part(32))
+    assert grid.parts == (GridPart(48), GridPart(16, 0.5), GridPart(32))
     assert grid.nodes == grid.free == 96
-    assert grid.placer.crossing == Crossing(0.2, 0.1)
+    assert grid.placer.crossing == CrossingPenalty(0.2, 0.1)
     assert grid.placer.by_cluster((1, 2, 3)) == [3, 3]
 
 
@@ -247,4 +247,4 @@ def test_absurd_grids_are_refused() -> None:
     with pytest.raises(InvalidInput, match="5 nodes are reserved"):
         grid_from("grid:4+4", reservations={0: [Reservation(0, 9, 5)]})
     with pytest.raises(InvalidInput, match="crossing penalty of -1"):
-        Crossing(-1.0)
+        CrossingPenalty(-1.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kalends.broker.priorities import Grant, granted_priority
-from kalends.calendars import Limit, Share
+from kalends.calendars import Limit, UsageShare
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode
 from kalends.core.principals import Principal
 from kalends.resource_servers.assembly import calendars_of
@@ -203,9 +203,11 @@ def test_a_rule_that_cannot_be_is_refused_with_its_path(text: str, where: str) -
 
 
 def test_a_share_is_of_the_week_as_long_as_it_is() -> None:
-    assert Share(fraction=0.5).of(4, 167 * HOUR) == 2 * 167 * HOUR
-    assert Share(unit_s=40 * HOUR).of(4, 167 * HOUR) == 40 * HOUR
-    assert Limit("a", "everyone", share=Share(unit_s=5 * HOUR)).describe_share() == "5 unit-hours"
+    assert UsageShare(fraction=0.5).of(4, 167 * HOUR) == 2 * 167 * HOUR
+    assert UsageShare(unit_s=40 * HOUR).of(4, 167 * HOUR) == 40 * HOUR
+    assert (
+        Limit("a", "everyone", share=UsageShare(unit_s=5 * HOUR)).describe_share() == "5 unit-hours"
+    )
 
 
 def test_priority_is_granted_up_to_the_first_rule_that_matches_and_down_to_everyone() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.protocol_support import HERE, Site, commit, prepare, visit, vote, want
 
-from kalends.calendars import Limit, Share
+from kalends.calendars import Limit, UsageShare
 from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
 
@@ -45,7 +45,7 @@ def test_claims_held_at_once_are_counted_by_resource_and_no_more_once_they_are_l
 
 
 def test_a_share_that_is_used_up_is_refused_by_name_and_free_again_after_a_cancel() -> None:
-    site = site_with(Limit("an hour", "everyone", share=Share(unit_s=HOUR)))
+    site = site_with(Limit("an hour", "everyone", share=UsageShare(unit_s=HOUR)))
     assert codes(site.answer(vote(1, want("pool", 0, HOUR)))) == []
     (held,) = site.ids(1)
     site.receive(commit(1, held))
@@ -59,7 +59,7 @@ def test_a_share_that_is_used_up_is_refused_by_name_and_free_again_after_a_cance
 
 
 def test_a_move_within_a_week_needs_no_more_of_the_share() -> None:
-    site = site_with(Limit("an hour", "everyone", share=Share(unit_s=HOUR)))
+    site = site_with(Limit("an hour", "everyone", share=UsageShare(unit_s=HOUR)))
     site.receive(vote(1, want("pool", 0, HOUR)))
     (held,) = site.ids(1)
     site.receive(commit(1, held))

@@ -32,7 +32,7 @@ from tests.protocol_support import (
     want,
 )
 
-from kalends.calendars import Rule
+from kalends.calendars import AccessRule
 from kalends.contract import messages as m
 from kalends.core.errors import IllegalEvent, RefusalCode
 from kalends.resource_servers.participation.admission import ParticipantLimits
@@ -150,7 +150,10 @@ def test_a_repeated_visit_is_answered_from_what_is_held() -> None:
     assert site.answer(vote(1, ONE)) == promised
 
 
-HOLDERS_ONLY = (Rule("look", "everyone", ("see", "hold")), Rule("own", "user:ann", ("lock",)))
+HOLDERS_ONLY = (
+    AccessRule("look", "everyone", ("see", "hold")),
+    AccessRule("own", "user:ann", ("lock",)),
+)
 
 
 def test_who_may_hold_but_not_lock_gets_no_promise_by_a_second_visit() -> None:

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from kalends.serving.collecting import not_collecting
+from kalends.serving.garbage_collection import not_collecting
 
 
 def test_nothing_is_collected_meanwhile_and_what_was_made_is_never_looked_at_again() -> None:

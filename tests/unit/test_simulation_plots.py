@@ -10,13 +10,13 @@ import pytest
 
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.simulation import plots
-from kalends.simulation.experiment import Result, simulate
+from kalends.simulation.experiment import SimulationResult, simulate
 from kalends.simulation.schedule import Schedule
 
 EXCERPT = Path(__file__).parents[2] / "examples" / "data" / "sdsc-sp2-excerpt.swf"
 
 
-def replayed(*policies: str) -> tuple[list[Schedule], list[Result]]:
+def replayed(*policies: str) -> tuple[list[Schedule], list[SimulationResult]]:
     schedules = [Schedule(policy) for policy in policies]
     results = [simulate(EXCERPT, policy=each.name, watchers=[each.add]) for each in schedules]
     return schedules, results

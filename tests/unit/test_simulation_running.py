@@ -11,7 +11,7 @@ import pytest
 import kalends
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.scheduling.policies.ordered.fcfs import Fcfs
-from kalends.simulation.experiment import Result
+from kalends.simulation.experiment import SimulationResult
 from kalends.simulation.schedule import Schedule
 from kalends.simulation.sweeps import sweep
 
@@ -26,7 +26,7 @@ def job(
     return kalends.SimulatedJob(number, submit_s, nodes, requested_s or run_s, run_s=run_s)
 
 
-def timeless(result: Result) -> Result:
+def timeless(result: SimulationResult) -> SimulationResult:
     return msgspec.structs.replace(result, seconds=0.0, jobs_per_second=0.0)
 
 

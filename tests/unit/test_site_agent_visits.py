@@ -37,7 +37,7 @@ from tests.protocol_support import (
 )
 
 from kalends.agents.runs import Outcome
-from kalends.calendars import Rule
+from kalends.calendars import AccessRule
 from kalends.contract import messages as m
 from kalends.contract.messages import SiteReport
 from kalends.core import limits
@@ -200,7 +200,7 @@ def test_sources_that_were_not_used_for_longest_are_forgotten() -> None:
 
 
 def test_rules_are_told_before_want_of_room() -> None:
-    rules = {"two": (Rule("all", "user:bob", ("see", "hold", "lock")),)}
+    rules = {"two": (AccessRule("all", "user:bob", ("see", "hold", "lock")),)}
     site = AgentSite(rules=rules)
     lock(site, 1, want("one", 0, 40))
     asks = (ask("one"), ask("two", term=1), ask("gone", term=2), ask("pool", units=9, term=3))
@@ -216,7 +216,7 @@ def test_rules_are_told_before_want_of_room() -> None:
 
 
 def test_a_hidden_resource_is_refused_in_the_words_for_one_that_does_not_exist() -> None:
-    rules = {"two": (Rule("all", "user:bob", ("see", "hold", "lock")),)}
+    rules = {"two": (AccessRule("all", "user:bob", ("see", "hold", "lock")),)}
     site = AgentSite(rules=rules)
     hidden = own(site.receive(dispatch(1, ask("two")))).refusals[0]
     missing = own(site.receive(dispatch(1, ask("gone")))).refusals[0]

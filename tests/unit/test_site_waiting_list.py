@@ -24,7 +24,7 @@ from tests.protocol_support import (
     want,
 )
 
-from kalends.calendars import Rule
+from kalends.calendars import AccessRule
 from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
 from kalends.resource_servers.participation import waiting_list_offers
@@ -178,7 +178,7 @@ def test_a_user_has_so_many_places_and_is_told_when_they_are_used_up(
 
 def hidden_site() -> Site:
     """Bob may not see the instrument that ann uses."""
-    site = Site(rules={"one": (Rule("own", "user:ann", ("see", "hold", "lock")),)})
+    site = Site(rules={"one": (AccessRule("own", "user:ann", ("see", "hold", "lock")),)})
     lock(site, 90, HOUR)
     return site
 

@@ -34,7 +34,7 @@ class Job(NamedTuple):
     zones: Mapping[str, ClockTable] = MappingProxyType({})
 
 
-class Cost(NamedTuple):
+class RunCost(NamedTuple):
     """The cost of a run: `steps` repeat in every run; processor and wall time (microseconds) do not."""
 
     steps: int = 0
@@ -55,12 +55,12 @@ class Outcome(NamedTuple):
     detail: str = ""
     line: int = 0
     violations: tuple[Violation, ...] = ()
-    cost: Cost = Cost()
+    cost: RunCost = RunCost()
     engine: str = ""
     """Version of whatever ran it, for records: language policy and Python."""
 
 
-class Checked(NamedTuple):
+class ScriptCheck(NamedTuple):
     """The result of a check at upload: `functions` that the script defines, or the refusal.
 
     `code` is "ok", "rejected" (see `violations`), or why it could not be checked now.
@@ -75,7 +75,7 @@ class Checked(NamedTuple):
 class Engine(Protocol):
     """An engine that checks and runs scripts; it never raises for anything that a script does."""
 
-    async def check(self, source: str, user: str) -> Checked:
+    async def check(self, source: str, user: str) -> ScriptCheck:
         """Check whether this is a script that may run; its body is not run."""
 
     async def run(self, job: Job) -> Outcome:

@@ -18,7 +18,7 @@ from kalends.core.intervals import Moment
 from kalends.serving.clocks import moment
 from kalends.serving.logs import Logger
 from kalends.stores.sqlite import register
-from kalends.stores.sqlite.register_file import Beat, Write
+from kalends.stores.sqlite.register_file import LeaseRenewal, Write
 
 REOPEN_EVERY_S: Final = 1.0
 
@@ -40,7 +40,7 @@ class Heart:
         logger: Logger,
         *,
         begin: Callable[[], Coroutine[Any, Any, None]],
-        lease: Callable[[str, Moment], Beat],
+        lease: Callable[[str, Moment], LeaseRenewal],
         look_at_clock: Callable[[], object],
         beaten: Callable[[], None],
         step: Callable[[Callable[[], object]], None],

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from kalends.agents.runs import Checked, Engine
-from kalends.agents.sandbox import Unavailable as NoEngine
-from kalends.agents.sandbox import engine_for
+from kalends.agents.runs import Engine, ScriptCheck
+from kalends.agents.sandbox import NoEngine, engine_for
 from kalends.core.errors import InvalidInput, NotAllowed, Refusal, Unavailable
 from kalends.core.scripts import BLAME, Violation
 from kalends.serving.configuration import AgentsConfiguration
@@ -41,14 +40,14 @@ class Checking:
         """Checks that are under way end as killed."""
         await self._engine.close()
 
-    async def check(self, source: str, user: str) -> Checked:
+    async def check(self, source: str, user: str) -> ScriptCheck:
         return await self._engine.check(source, user)
 
     def _alerted(self, user: str, detail: str) -> None:
         self._alarm(f"a script of {user} did what no script can do by the language: {detail}")
 
 
-def accepted(checked: Checked) -> Checked:
+def accepted(checked: ScriptCheck) -> ScriptCheck:
     """`checked`, if it is of a script that may run.
 
     Raises `InvalidInput` with a refusal for every rule that is broken, `NotAllowed` for a user whose

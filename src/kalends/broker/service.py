@@ -42,7 +42,14 @@ from kalends.serving.clocks import moment
 from kalends.serving.logs import Logger
 from kalends.stores.sqlite import register, script_table
 from kalends.stores.sqlite.group_commit import StoreFailed
-from kalends.stores.sqlite.register_file import Beat, BrokerStore, Resign, Result, Retire, Write
+from kalends.stores.sqlite.register_file import (
+    BrokerStore,
+    LeaseRenewal,
+    Resign,
+    Result,
+    Retire,
+    Write,
+)
 
 T = TypeVar("T")
 
@@ -181,9 +188,9 @@ class BrokerService:
         self.lives.begin(Life(name, store, coordinator, recognition))
         self.logger.info("broker_begins", owner=owner)
 
-    def _lease(self, owner: str, now: Moment) -> Beat:
+    def _lease(self, owner: str, now: Moment) -> LeaseRenewal:
         ahead = max(self.logical_clock.value, now.wall_ms) + CLOCK_AHEAD
-        return Beat(owner, ahead)
+        return LeaseRenewal(owner, ahead)
 
     def _life_failed(self) -> None:
         """Whoever waits is told, links begin anew, and the heart begins the next life."""

@@ -9,15 +9,21 @@ from kalends.calendars.recurrence.clashes import first_clash, first_clash_of_any
 from kalends.calendars.recurrence.recurrence import Recurrence
 from kalends.calendars.recurrence.windows import Windows
 from kalends.calendars.resource import ResourceCalendar, unknown_resource
-from kalends.calendars.rules.access import AccessList, Rule, is_meant, open_access
+from kalends.calendars.rules.access import AccessList, AccessRule, is_meant, open_access
 from kalends.calendars.rules.blackouts import Blackout, Blackouts
-from kalends.calendars.rules.owner_rules import HeadStart, OwnersRules
-from kalends.calendars.rules.usage_limits import Limit, Limits, Share
+from kalends.calendars.rules.owner_rules import HeadStart, OwnerRules
+from kalends.calendars.rules.usage_limits import Limit, Limits, UsageShare
 from kalends.calendars.rules.weeks import weeks
 from kalends.calendars.unit import UnitCalendar
 
+OwnersRules = OwnerRules
+Rule = AccessRule
+Share = UsageShare
+"""Names of before, for one release."""
+
 __all__ = [
     "AccessList",
+    "AccessRule",
     "Blackout",
     "Blackouts",
     "Booking",
@@ -27,6 +33,7 @@ __all__ = [
     "HeadStart",
     "Limit",
     "Limits",
+    "OwnerRules",
     "OwnersRules",
     "Recurrence",
     "ResourceCalendar",
@@ -36,6 +43,7 @@ __all__ = [
     "Step",
     "Together",
     "UnitCalendar",
+    "UsageShare",
     "WeightedStart",
     "Windows",
     "first_clash",

@@ -11,7 +11,7 @@ import numpy as np
 from kalends.calendars.bookings import Booking, check_units, check_window
 from kalends.calendars.ledger import Ledger, occupied
 from kalends.calendars.profiles import Step
-from kalends.calendars.structures.booking_index import Listing
+from kalends.calendars.structures.booking_index import BookingIndex
 from kalends.calendars.structures.step_function import StepFunction
 from kalends.core import limits
 from kalends.core.errors import Conflict
@@ -29,7 +29,7 @@ class CapacityCalendar(Ledger):
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity)
         self._profile = self._new_profile(capacity)
-        self._listing = Listing()
+        self._listing = BookingIndex()
 
     def free(self, start: int, end: int) -> int:
         check_window(start, end)

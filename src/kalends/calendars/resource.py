@@ -19,7 +19,7 @@ from kalends.calendars.recurrence import phrases
 from kalends.calendars.recurrence.recurrence import Recurrence
 from kalends.calendars.recurrence.windows import CHUNK_S, Windows
 from kalends.calendars.rules.access import AccessList
-from kalends.calendars.rules.owner_rules import OwnersRules
+from kalends.calendars.rules.owner_rules import OwnerRules
 from kalends.core import limits
 from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode
@@ -61,12 +61,12 @@ class ResourceCalendar:
         info: ResourceInfo,
         access: AccessList,
         hours: tuple[Recurrence, ...] = (),
-        rules: OwnersRules | None = None,
+        rules: OwnerRules | None = None,
     ) -> None:
         zone_named(info.zone)
         self.info = info
         self.access = access
-        self.rules = rules or OwnersRules()
+        self.rules = rules or OwnerRules()
         self.calendar = new_calendar(info.capacity)
         self._hours = Windows(hours) if hours else None
 

@@ -9,7 +9,7 @@ from kalends.cli._output import rows
 
 if TYPE_CHECKING:
     from kalends.simulation.classes import ClassMetrics
-    from kalends.simulation.experiment import Result
+    from kalends.simulation.experiment import SimulationResult
 
 SHOWN_MAX: Final = 20
 """The maximum number of classes shown of one kind; a log has hundreds of users."""
@@ -23,7 +23,7 @@ _COLUMNS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
 """Heading: the field of `ClassMetrics`, and how it is shown. Less is better in all of them."""
 
 
-def lines(results: Sequence[Result]) -> Iterator[str]:
+def lines(results: Sequence[SimulationResult]) -> Iterator[str]:
     """Yield a table for each kind of class, with one row for each policy."""
     several = len(results) > 1
     numbers = [f"{heading} " if several else heading for heading in _COLUMNS]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from kalends.cli._output import rows
 
 if TYPE_CHECKING:
-    from kalends.simulation.experiment import Result
-    from kalends.simulation.workloads.tally import Tally
+    from kalends.simulation.experiment import SimulationResult
+    from kalends.simulation.workloads.tally import LineTally
 
 COLUMNS: Mapping[str, tuple[str, Callable[[Any], str], int]] = {
     "WAIT": ("mean_wait_s", lambda value: f"{value:,.0f}", -1),
@@ -22,11 +22,11 @@ COLUMNS: Mapping[str, tuple[str, Callable[[Any], str], int]] = {
     "MAX": ("max_queue_depth", lambda value: f"{value:,}", -1),
     "CHANGES": ("reconfigurations", lambda value: f"{value:,}", 0),
 }
-"""Heading: the field of `Result`, how it is shown, and whether more (1) or less (-1) is better, or
+"""Heading: the field of `SimulationResult`, how it is shown, and whether more (1) or less (-1) is better, or
 neither (0)."""
 
 
-def lines(results: Sequence[Result], conditions: str = "") -> Iterator[str]:
+def lines(results: Sequence[SimulationResult], conditions: str = "") -> Iterator[str]:
     """Yield the table, a result a row; above it what was replayed, and under which `conditions`."""
     first = results[0]
     also = f" ({conditions})" if conditions else ""
@@ -43,11 +43,11 @@ def lines(results: Sequence[Result], conditions: str = "") -> Iterator[str]:
         yield from _predictions(result.policy, result.predictions)
 
 
-def _resized(results: Sequence[Result]) -> bool:
+def _resized(results: Sequence[SimulationResult]) -> bool:
     return any(result.reconfigurations for result in results)
 
 
-def _column(heading: str, results: Sequence[Result]) -> list[str]:
+def _column(heading: str, results: Sequence[SimulationResult]) -> list[str]:
     """Return the heading and the values as shown.
 
     What looks as good as the best is marked, unless all does.
@@ -75,7 +75,7 @@ def _predictions(policy: str, found: Mapping[str, float]) -> Iterator[str]:
         yield f"{policy}: no job had to wait"
 
 
-def left_out(result: Result) -> Iterator[str]:
+def left_out(result: SimulationResult) -> Iterator[str]:
     """Describe jobs and lines that are left out of the metrics, or changed for them."""
     for reason, tally in result.dropped.items():
         yield from _tally_lines(f"{_jobs(tally.count)} dropped, {reason}", tally)
@@ -94,7 +94,7 @@ def _nodes(count: int) -> str:
     return "1 node" if count == 1 else f"{count:,} nodes"
 
 
-def _tally_lines(said: str, tally: Tally) -> Iterable[str]:
+def _tally_lines(said: str, tally: LineTally) -> Iterable[str]:
     shown = tally.said[:2]
     more = ", ..." if tally.count > len(shown) else ""
     yield f"kalends: {said} ({', '.join(shown)}{more})"

@@ -14,7 +14,7 @@ from kalends.cli import _new_files, _output
 from kalends.cli._progress_bar import Bar
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.registry import BY_NAME, policy_maker
-from kalends.simulation.experiment import Result, Watcher, simulate
+from kalends.simulation.experiment import SimulationResult, Watcher, simulate
 from kalends.simulation.source import Workload
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Files:
 
     def write(
         self,
-        results: Sequence[Result],
+        results: Sequence[SimulationResult],
         schedules: Sequence[Schedule],
         accounts: Accounts | None,
     ) -> None:
@@ -118,9 +118,9 @@ def run(
     options: dict[str, Any],
     *,
     predict: bool = False,
-) -> list[Result]:
+) -> list[SimulationResult]:
     """Replay the workload under each policy, on `nodes` nodes, and write the files."""
-    results: list[Result] = []
+    results: list[SimulationResult] = []
     schedules: list[Schedule] = []
     machine = options.get("machine", "")
     accounts: Accounts | None = None
@@ -159,7 +159,7 @@ def run(
     return results
 
 
-def as_data(results: Sequence[Result]) -> list[dict[str, object]]:
+def as_data(results: Sequence[SimulationResult]) -> list[dict[str, object]]:
     """Return the results as ``--json`` prints them, the policy first."""
     return [
         {"policy": each.policy, "nodes": each.nodes, **msgspec.structs.asdict(each)}

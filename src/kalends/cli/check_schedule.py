@@ -10,7 +10,7 @@ from kalends.cli import _output, _standard_input
 from kalends.cli._settings import LocalCommand, Settings, pass_settings
 from kalends.cli._simulated import FILE
 from kalends.core.errors import InvalidInput
-from kalends.simulation.checking import POLICIES, Report, check
+from kalends.simulation.checking import POLICIES, CheckReport, check
 
 SHOWN_MAX = 20
 
@@ -83,7 +83,7 @@ def command(
     return 1 if report.findings else 0
 
 
-def report_lines(report: Report) -> list[str]:
+def report_lines(report: CheckReport) -> list[str]:
     """Return the verdict, the number of findings of each kind, and the first findings."""
     told = [
         f"{_counted(report.jobs, 'job')} on {_counted(report.nodes, 'node')}, policy {report.policy}"

@@ -15,7 +15,7 @@ from kalends.cli._settings import LocalCommand, Settings, pass_settings
 from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from kalends.simulation.experiment import Result
+    from kalends.simulation.experiment import SimulationResult
 
 
 _output_option = section("Output")
@@ -142,7 +142,7 @@ def _simulate(
     )
 
 
-def _say_left_out(result: Result) -> None:
+def _say_left_out(result: SimulationResult) -> None:
     from kalends.cli import _metrics_table
 
     for line in _metrics_table.left_out(result):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from kalends.client.calls import Caller
+from kalends.client.calls import CallSender
 from kalends.client.scripts import Agent, NamedScript, message_text, named_script
 from kalends.contract import calls
 from kalends.core.errors import InvalidInput
@@ -16,7 +16,7 @@ class AgentCalls(ABC):
 
     @property
     @abstractmethod
-    def _caller(self) -> Caller:
+    def _caller(self) -> CallSender:
         """Makes the calls."""
 
     @abstractmethod

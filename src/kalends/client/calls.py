@@ -49,7 +49,7 @@ _SAYS_NOTHING_OF_EARLIER_SENDS = (
 """Ends of a call after which an earlier, broken send may still have been carried out."""
 
 
-class Caller:
+class CallSender:
     """Makes calls over `transport`; each takes at most `timeout_s` beyond the wait it asks for.
 
     Clock, sleep and randomness are parameters: `clock` gives seconds that never go back, `fraction`

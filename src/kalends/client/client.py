@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 from zoneinfo import ZoneInfo
 
 from kalends.client.answers import NewLength, settled
-from kalends.client.calls import Caller
+from kalends.client.calls import CallSender
 from kalends.client.follower import Follower
 from kalends.client.request_builder import (
     ArgumentValues,
@@ -47,7 +47,7 @@ class Client(RequestCalls):
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
         new_key: Callable[[], str],
-        make_caller: Callable[[Transport], Caller],
+        make_caller: Callable[[Transport], CallSender],
     ) -> None:
         self._open_transport = open_transport
         self._zone = zone
@@ -56,7 +56,7 @@ class Client(RequestCalls):
         self._make_key = new_key
         self._make_caller = make_caller
         self._transport: Transport | None = None
-        self._open_caller: Caller | None = None
+        self._open_caller: CallSender | None = None
 
     async def __aenter__(self) -> Self:
         self._transport = self._open_transport()
@@ -78,7 +78,7 @@ class Client(RequestCalls):
             await transport.close()
 
     @property
-    def _caller(self) -> Caller:
+    def _caller(self) -> CallSender:
         if self._open_caller is None:
             raise InvalidInput(
                 "this client is not open",

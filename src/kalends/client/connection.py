@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from kalends.client.calls import Caller
+from kalends.client.calls import CallSender
 from kalends.client.client import Client
 from kalends.client.retry import Backoff
 from kalends.client.transport import Access, Transport
@@ -66,7 +66,7 @@ def connect(
         clock=clock,
         sleep=sleep,
         new_key=new_key,
-        make_caller=lambda over: Caller(
+        make_caller=lambda over: CallSender(
             over,
             url=url,
             timeout_s=timeout_s,

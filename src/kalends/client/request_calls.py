@@ -41,7 +41,7 @@ COPIES_MAX: Final = 100
 PAGE: Final = 1_000
 
 
-class When(TypedDict, total=False):
+class TimeOptions(TypedDict, total=False):
     """The time arguments of `request`."""
 
     duration: Duration | None
@@ -53,13 +53,13 @@ class When(TypedDict, total=False):
     arguments: ArgumentValues | None
 
 
-class Asking(When, total=False):
+class RequestOptions(TimeOptions, total=False):
     """The arguments of `request` next to the terms."""
 
     agent: Agent
 
 
-class Booking(Asking, total=False):
+class BookOptions(RequestOptions, total=False):
     """The arguments of `book`, `hold` and `book_copies` next to the terms."""
 
     patience: calls.Patience
@@ -82,10 +82,12 @@ class RequestCalls(AgentCalls):
         """Return `when` in seconds UTC."""
 
     @abstractmethod
-    def request(self, request: Request | str, **asking: Unpack[Asking]) -> Request:
+    def request(self, request: Request | str, **asking: Unpack[RequestOptions]) -> Request:
         """Return the request that the arguments describe."""
 
-    async def book(self, request: Request | str, **booking: Unpack[Booking]) -> calls.RequestView:
+    async def book(
+        self, request: Request | str, **booking: Unpack[BookOptions]
+    ) -> calls.RequestView:
         """Book all of `request` or nothing; arguments as for `request`, and further ones.
 
         `patience` says what it may wait for: nothing ("none"), what others hold and may give up
@@ -104,7 +106,7 @@ class RequestCalls(AgentCalls):
         return settled(view)
 
     async def hold(
-        self, request: Request | str, *, keep: Duration = "15m", **booking: Unpack[Booking]
+        self, request: Request | str, *, keep: Duration = "15m", **booking: Unpack[BookOptions]
     ) -> calls.RequestView:
         """Hold the slots of `request` for `keep`, to `lock` or `release` them by id.
 
@@ -116,7 +118,7 @@ class RequestCalls(AgentCalls):
         return settled(view)
 
     async def book_copies(
-        self, request: Request | str, count: int, **booking: Unpack[Booking]
+        self, request: Request | str, count: int, **booking: Unpack[BookOptions]
     ) -> list[calls.RequestView]:
         """Book `request` `count` times over: independent copies, each all or nothing by itself.
 
@@ -228,7 +230,7 @@ class RequestCalls(AgentCalls):
         key: str = "",
         wait_s: float | None = 30.0,
         on_progress: Progress | None = None,
-        **when: Unpack[When],
+        **when: Unpack[TimeOptions],
     ) -> tuple[calls.RequestView, ...]:
         """Return the view of one booking for each of `numbers`, which ends its key.
 

@@ -104,7 +104,7 @@ def parse_time(text: str, now_s: int, zone: str | ZoneInfo, *, where: str = "tim
     Raises `InvalidInput` (at `where`) for what cannot be understood, and for a local time that the
     zone's clocks skip.
     """
-    reading = _Reading(now_s, zone_named(zone), where)
+    reading = _ClockTime(now_s, zone_named(zone), where)
     if len(text) > _TEXT_MAX:
         raise InvalidInput("too long for a time", where=where, remedy=_REMEDY)
     stripped = text.strip()
@@ -191,7 +191,7 @@ def weekday_named(word: str) -> int | None:
     return None
 
 
-class _Reading(NamedTuple):
+class _ClockTime(NamedTuple):
     """The context of a text: the present, the zone, and the place for errors."""
 
     now_s: int
@@ -342,7 +342,7 @@ def _gap(local: datetime, zone: ZoneInfo) -> _Gap:
 def _whole_day(text: str, now_s: int, zone: str | ZoneInfo, where: str) -> Interval:
     start = parse_time(text, now_s, zone, where=where)
     named_zone = _ZONE_BEHIND.fullmatch(text.strip())
-    reading = _Reading(now_s, zone_named(named_zone[2] if named_zone else zone), where)
+    reading = _ClockTime(now_s, zone_named(named_zone[2] if named_zone else zone), where)
     local = datetime.fromtimestamp(start, reading.zone)
     if ":" in text or reading.first_moment(local.date()) != start or "now" in text.lower():
         raise InvalidInput(

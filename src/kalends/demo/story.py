@@ -31,7 +31,7 @@ MARGIN_S: Final = 4 * 3_600
 """Calendars are shown until this long after the reservation."""
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class DemoReport(msgspec.Struct, frozen=True, kw_only=True):
     """The results of the demo, for programs; the calendars are those of `UNITS`, in that order."""
 
     environment: dict[str, str]
@@ -60,7 +60,7 @@ class Teller(Protocol):
 
 async def play(
     facility: Facility, teller: Teller, now_s: int, clock: Callable[[], float]
-) -> Report:
+) -> DemoReport:
     """Fill the machine's calendar, co-allocate three resources, look at it, and cancel it again.
 
     Raises the client's errors, and `Unavailable` when a site does not do what the broker says.
@@ -99,7 +99,7 @@ async def play(
         )
         free = {view.resource.name: free_units(view, reserved) for view in again}
         teller.cancelled(cancelled, free)
-    return Report(
+    return DemoReport(
         environment=facility.environment(), jobs_booked=jobs, request=TEXT, found=candidate, before=before,
         reservation=booked, after=after, story=story, cancelled=cancelled, free_again=free,
     )  # fmt: skip

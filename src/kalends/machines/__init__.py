@@ -4,7 +4,20 @@ machine = machine_from("mesh2d:32x32:4x4")
 partition = machine.place(100)
 """
 
-from kalends.machines.machine import Conflict, Machine, Partition, Planned, Verdict
+from kalends.machines.machine import Machine, Partition, PlacementConflict, Planned, ScheduleVerdict
 from kalends.machines.spec import machine_from
 
-__all__ = ["Conflict", "Machine", "Partition", "Planned", "Verdict", "machine_from"]
+Conflict = PlacementConflict
+Verdict = ScheduleVerdict
+"""Names of before, for one release."""
+
+__all__ = [
+    "Conflict",
+    "Machine",
+    "Partition",
+    "PlacementConflict",
+    "Planned",
+    "ScheduleVerdict",
+    "Verdict",
+    "machine_from",
+]

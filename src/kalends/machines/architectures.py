@@ -8,7 +8,7 @@ from typing import Final
 
 from kalends.core.errors import InvalidInput
 from kalends.machines.boxes import BoxTopology
-from kalends.machines.topology import Site, Topology, bits
+from kalends.machines.topology import Location, Topology, bits
 
 MOST_DIMENSIONS: Final = 10
 """Maximum dimensions of a hypercube: there are ``3**dimensions`` subcubes."""
@@ -25,7 +25,7 @@ class Pool(Topology):
     def granted(self, nodes: int, shape: tuple[int, ...]) -> int:
         return nodes if 1 <= nodes <= self.nodes and not shape else 0
 
-    def search(self, busy: int, nodes: int, shape: tuple[int, ...]) -> Site | None:
+    def search(self, busy: int, nodes: int, shape: tuple[int, ...]) -> Location | None:
         if not self.granted(nodes, shape):
             return None
         free = ~busy & ((1 << self.units) - 1)
@@ -35,7 +35,7 @@ class Pool(Topology):
         units = 0
         for _ in range(nodes):
             units |= 1 << next(numbers)
-        return Site(units)
+        return Location(units)
 
 
 class InputOutput(StrEnum):

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kalends.core.errors import InvalidInput
 from kalends.machines.machine import Partition
-from kalends.machines.topology import Site, Topology
+from kalends.machines.topology import Location, Topology
 
 MOST_UNITS: Final = 2_048
 """Nodes of the largest machine that is enumerated, as many as the largest Cray T3D had."""
@@ -45,8 +45,8 @@ class EnumeratedTopology(Topology):
         self._neighbours = [sum(1 << other for other in each) for each in neighbours]
         degree = max(len(each) for each in neighbours)
         self._edges = [degree - len(each) for each in neighbours]
-        self._choices: dict[tuple[int, tuple[int, ...]], list[list[Site]]] = {}
-        self._sites: dict[Any, list[Site]] = {}
+        self._choices: dict[tuple[int, tuple[int, ...]], list[list[Location]]] = {}
+        self._sites: dict[Any, list[Location]] = {}
         self._partitions: dict[tuple[tuple[int, ...], tuple[int, ...]], tuple[int, Partition]] = {}
         """Units and nodes of a site, by its origin and shape."""
         self._cached = 0
@@ -72,7 +72,7 @@ class EnumeratedTopology(Topology):
         choices = self._choices_for(nodes, shape)
         return choices[0][0].units.bit_count() * self.unit_nodes if choices else 0
 
-    def search(self, busy: int, nodes: int, shape: tuple[int, ...]) -> Site | None:
+    def search(self, busy: int, nodes: int, shape: tuple[int, ...]) -> Location | None:
         for sites in self._choices_for(nodes, shape):
             best, most = None, -1
             for site in sites:
@@ -86,7 +86,7 @@ class EnumeratedTopology(Topology):
                 return best
         return None
 
-    def partition(self, site: Site) -> Partition:
+    def partition(self, site: Location) -> Partition:
         place = site.origin, site.shape
         known = self._partitions.get(place)
         if known is None or known[0] != site.units:
@@ -98,7 +98,7 @@ class EnumeratedTopology(Topology):
         # Nearly always the very object that was given out: comparing all nodes would take longer.
         return units if known is partition else super().units_of(partition)
 
-    def _choices_for(self, nodes: int, shape: tuple[int, ...]) -> list[list[Site]]:
+    def _choices_for(self, nodes: int, shape: tuple[int, ...]) -> list[list[Location]]:
         """Return the sites for a request, in groups, the one liked best first."""
         choices = self._choices.get((nodes, shape))
         if choices is None:
@@ -109,7 +109,7 @@ class EnumeratedTopology(Topology):
             self._choices[nodes, shape] = choices
         return choices
 
-    def _listed(self, group: tuple[Any, ...]) -> list[Site]:
+    def _listed(self, group: tuple[Any, ...]) -> list[Location]:
         sites = self._sites.get(group)
         if sites is None:
             sites = [self._site(*place) for extent in group for place in self.sites(extent)]
@@ -124,10 +124,10 @@ class EnumeratedTopology(Topology):
         self._partitions.clear()
         self._cached = 0
 
-    def _site(self, origin: tuple[int, ...], shape: tuple[int, ...], units: list[int]) -> Site:
+    def _site(self, origin: tuple[int, ...], shape: tuple[int, ...], units: list[int]) -> Location:
         mask = touching = edge = 0
         for unit in units:
             mask |= 1 << unit
             touching |= self._neighbours[unit]
             edge += self._edges[unit]
-        return Site(mask, touching & ~mask, edge, shape, origin)
+        return Location(mask, touching & ~mask, edge, shape, origin)

@@ -40,7 +40,7 @@ class Planned(msgspec.Struct, frozen=True):
     partition: Partition | None = None
 
 
-class Conflict(msgspec.Struct, frozen=True):
+class PlacementConflict(msgspec.Struct, frozen=True):
     """A planned job that cannot be configured at its start, next to those before it in the schedule.
 
     `suggested_s` is the earliest start, at or after the planned one, at which it could be, all others of
@@ -52,11 +52,11 @@ class Conflict(msgspec.Struct, frozen=True):
     suggested_s: int | None
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ScheduleVerdict(msgspec.Struct, frozen=True):
     """The mapper's answer to a schedule: where each job goes, and which cannot go as planned."""
 
     partitions: dict[int, Partition]
-    conflicts: tuple[Conflict, ...]
+    conflicts: tuple[PlacementConflict, ...]
 
 
 class Machine(Protocol):
@@ -163,7 +163,7 @@ class Machine(Protocol):
         """Return a copy that has the nodes of some partitions out of service, taken or not."""
         ...
 
-    def verify(self, schedule: Sequence[Planned]) -> Verdict:
+    def verify(self, schedule: Sequence[Planned]) -> ScheduleVerdict:
         """Return whether a whole schedule can be configured in its order; changes nothing.
 
         Jobs with a `partition` stand where they are. The others are placed in order of start, each for

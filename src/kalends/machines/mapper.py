@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from kalends.core.errors import Conflict
-from kalends.machines.machine import Partition, Planned, Verdict
-from kalends.machines.topology import Site, Topology, bits
+from kalends.machines.machine import Partition, Planned, ScheduleVerdict
+from kalends.machines.topology import Location, Topology, bits
 from kalends.machines.verification import verify
 
 
@@ -126,10 +126,10 @@ class Mapper:
         twin._changed(self._taken)
         return twin
 
-    def verify(self, schedule: Sequence[Planned]) -> Verdict:
+    def verify(self, schedule: Sequence[Planned]) -> ScheduleVerdict:
         return verify(self.topology, self._taken, self._out, schedule)
 
-    def _search(self, nodes: int, shape: tuple[int, ...]) -> Site | None:
+    def _search(self, nodes: int, shape: tuple[int, ...]) -> Location | None:
         if nodes > self.free:
             return None
         return self.topology.best(self._busy, nodes, shape)

@@ -19,7 +19,7 @@ MOST_ANSWERS: Final = 10_000
 """Answers that are remembered; at most 5 MB of them."""
 
 
-class Site(NamedTuple):
+class Location(NamedTuple):
     """A possible partition."""
 
     units: int
@@ -55,7 +55,7 @@ class Topology(ABC):
         self.units = units
         self.unit_nodes = unit_nodes
         self.nodes = units * unit_nodes
-        self._answers: dict[tuple[int, int, tuple[int, ...]], Site | None] = {}
+        self._answers: dict[tuple[int, int, tuple[int, ...]], Location | None] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # It never changes: a frozen scheduler shares it, and what it has listed.
@@ -66,10 +66,10 @@ class Topology(ABC):
         """Return the fewest nodes that the request takes; 0 if it could never be configured."""
 
     @abstractmethod
-    def search(self, busy: int, nodes: int, shape: tuple[int, ...]) -> Site | None:
+    def search(self, busy: int, nodes: int, shape: tuple[int, ...]) -> Location | None:
         """Return the best site for the request among the units that are not `busy`; None: there is none."""
 
-    def best(self, busy: int, nodes: int, shape: tuple[int, ...]) -> Site | None:
+    def best(self, busy: int, nodes: int, shape: tuple[int, ...]) -> Location | None:
         """Return the result of `search`, cached because plans repeat the same searches."""
         question = busy, nodes, shape
         answers = self._answers
@@ -87,7 +87,7 @@ class Topology(ABC):
         """Return the unit that a node is in."""
         return node
 
-    def partition(self, site: Site) -> Partition:
+    def partition(self, site: Location) -> Partition:
         """Return the nodes of a site."""
         nodes = sorted(node for unit in bits(site.units) for node in self.nodes_of(unit))
         return Partition(tuple(nodes), site.shape, site.origin)
@@ -115,7 +115,7 @@ class Topology(ABC):
     def units_of(self, partition: Partition) -> int:
         """Return the units of a partition. Raises `InvalidInput` unless it is whole units of this machine."""
         units = self.mask(partition.nodes)
-        if not units or self.partition(Site(units)).nodes != partition.nodes:
+        if not units or self.partition(Location(units)).nodes != partition.nodes:
             raise InvalidInput(
                 f"{len(partition.nodes)} nodes are not whole units of {self.spec}, in ascending order",
                 where="partition",

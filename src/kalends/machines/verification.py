@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kalends.core.errors import InvalidInput
-from kalends.machines.machine import Conflict, Partition, Planned, Verdict
-from kalends.machines.topology import Site, Topology
+from kalends.machines.machine import Partition, PlacementConflict, Planned, ScheduleVerdict
+from kalends.machines.topology import Location, Topology
 
 
-class _Standing(NamedTuple):
+class _Occupied(NamedTuple):
     """Units that a job of the schedule has for a time."""
 
     start_s: int
@@ -18,7 +18,9 @@ class _Standing(NamedTuple):
     units: int
 
 
-def verify(topology: Topology, taken: int, out: int, schedule: Sequence[Planned]) -> Verdict:
+def verify(
+    topology: Topology, taken: int, out: int, schedule: Sequence[Planned]
+) -> ScheduleVerdict:
     """Verify a schedule, see `Machine.verify`; `taken` and `out` are the units not available now.
 
     Raises `InvalidInput` if two entries of the schedule have one number.
@@ -38,7 +40,7 @@ def verify(topology: Topology, taken: int, out: int, schedule: Sequence[Planned]
     refused: list[Planned] = []
     for planned in in_order:
         if planned.partition is not None:
-            site: Site | None = Site(fixed[planned.job])
+            site: Location | None = Location(fixed[planned.job])
             if fixed[planned.job] & board.during(planned.start_s, planned.end_s, fixed=True):
                 site = None
         else:
@@ -47,12 +49,12 @@ def verify(topology: Topology, taken: int, out: int, schedule: Sequence[Planned]
         if site is None:
             refused.append(planned)
         else:
-            board.standing.append(_Standing(planned.start_s, planned.end_s, site.units))
+            board.standing.append(_Occupied(planned.start_s, planned.end_s, site.units))
             partitions[planned.job] = planned.partition or topology.partition(site)
-    return Verdict(
+    return ScheduleVerdict(
         partitions,
         tuple(
-            Conflict(each.job, _suggested(topology, board, each, fixed.get(each.job)))
+            PlacementConflict(each.job, _suggested(topology, board, each, fixed.get(each.job)))
             for each in sorted(refused, key=lambda planned: planned.start_s)
         ),
     )
@@ -66,7 +68,7 @@ class _Board:
         """Units taken by no job of the schedule, and never given back."""
         self.always = always
         """These, and units out of service. A job that runs on such a unit stays there."""
-        self.standing: list[_Standing] = []
+        self.standing: list[_Occupied] = []
 
     def during(self, start_s: int, end_s: int, *, fixed: bool = False) -> int:
         """Return the units that are busy at some time in ``[start_s, end_s)``."""

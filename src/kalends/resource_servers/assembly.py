@@ -7,10 +7,10 @@ from typing import Final
 
 from kalends.calendars import (
     AccessList,
-    OwnersRules,
+    AccessRule,
+    OwnerRules,
     Recurrence,
     ResourceCalendar,
-    Rule,
     Windows,
     first_clash_of_any,
     is_ever_open,
@@ -33,7 +33,7 @@ from kalends.serving.configuration import (
 _AUDITORS: Final = "\x00auditors"
 """The group of callers with the scope ``audit``; no token can carry such a name."""
 
-_AUDIT_RULE: Final = Rule("scope-audit", f"group:{_AUDITORS}", ("see", "detail"))
+_AUDIT_RULE: Final = AccessRule("scope-audit", f"group:{_AUDITORS}", ("see", "detail"))
 
 _ACTIONS: Final = {"see": ("see",), "hold": ("see", "hold"), "lock": ("see", "hold", "lock")}
 
@@ -83,9 +83,7 @@ def auditor(principal: Principal) -> Principal:
     return Principal(principal.user, (*principal.groups, _AUDITORS))
 
 
-def _calendar_of(
-    site: str, resource: ResourceConfiguration, rules: OwnersRules
-) -> ResourceCalendar:
+def _calendar_of(site: str, resource: ResourceConfiguration, rules: OwnerRules) -> ResourceCalendar:
     hours = _recurrences(resource.hours, resource.zone)
     _check_open(hours, "hours")
     access = _access_of(resource)
@@ -124,8 +122,8 @@ def _access_of(resource: ResourceConfiguration) -> AccessList:
     return AccessList([*rules, _AUDIT_RULE], barred)
 
 
-def _rule_of(access: AccessConfiguration, number: int, zone: str) -> Rule:
-    return Rule(
+def _rule_of(access: AccessConfiguration, number: int, zone: str) -> AccessRule:
+    return AccessRule(
         rule_name(access.name, f"rule-{number}"),
         access.who,
         _ACTIONS[access.may],

@@ -13,9 +13,9 @@ from kalends.calendars import (
     HeadStart,
     Limit,
     Limits,
-    OwnersRules,
+    OwnerRules,
     Recurrence,
-    Share,
+    UsageShare,
     is_ever_open,
 )
 from kalends.core.errors import InvalidInput
@@ -36,7 +36,7 @@ class _Named(Protocol):
 NamedT = TypeVar("NamedT", bound=_Named)
 
 
-def rules_of(resource: ResourceConfiguration, defaults: RulesConfiguration) -> OwnersRules:
+def rules_of(resource: ResourceConfiguration, defaults: RulesConfiguration) -> OwnerRules:
     """The rules of `resource`, its own before those of its site.
 
     Raises `InvalidInput` with the path of what is wrong, from the resource or from ``defaults``.
@@ -55,7 +55,7 @@ def rules_of(resource: ResourceConfiguration, defaults: RulesConfiguration) -> O
         *_head_starts(resource.priority, "priority"),
         *_head_starts(defaults.priority, "defaults.priority"),
     ]
-    return OwnersRules(Limits(limits), Blackouts(blackouts), head_starts)
+    return OwnerRules(Limits(limits), Blackouts(blackouts), head_starts)
 
 
 def rule_name(name: str, otherwise: str) -> str:
@@ -76,7 +76,7 @@ def _all_of(
 
 
 def _limit_of(limit: LimitConfiguration, where: str, name: str) -> Limit:
-    share = Share(limit.week_share, round(limit.week_hours * 3_600))
+    share = UsageShare(limit.week_share, round(limit.week_hours * 3_600))
     try:
         return Limit(
             name,

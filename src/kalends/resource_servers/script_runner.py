@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from kalends.agents.runs import Engine, Outcome
-from kalends.agents.sandbox import Unavailable, engine_for
+from kalends.agents.sandbox import NoEngine, engine_for
 from kalends.agents.world.answers import judged
 from kalends.core.intervals import Moment
 from kalends.core.scripts import BLAME, script_hash
@@ -47,14 +47,14 @@ class Running:
         self._measures = measures
         self._logger = logger
         self._alarm = alarm
-        self._engine: Engine = Unavailable("the site is starting")
+        self._engine: Engine = NoEngine("the site is starting")
 
     async def start(self) -> None:
         """Start whatever runs scripts here; where nothing can, every run says so."""
         if not self._settings.enabled:
             return
         self._engine = await engine_for(self._settings, alerted=self._alerted)
-        if isinstance(self._engine, Unavailable):
+        if isinstance(self._engine, NoEngine):
             self.detail = f"{NOT_RUN}: {self._engine.detail}"
             self._logger.warning("scripts_not_run", reason=self._engine.detail)
         elif self._settings.language_only:
@@ -64,7 +64,7 @@ class Running:
 
     async def stop(self) -> None:
         """Runs under way end as killed; no further ones begin. A second call does nothing."""
-        engine, self._engine = self._engine, Unavailable("the site is stopping")
+        engine, self._engine = self._engine, NoEngine("the site is stopping")
         await engine.close()
 
     async def run(self, errand: RunTask) -> Outcome:

@@ -37,8 +37,8 @@ from kalends.resource_servers.service import SiteEngine, unavailable
 from kalends.serving.auth.authenticator import authenticator_of
 from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.clocks import moment
-from kalends.serving.collecting import not_collecting
 from kalends.serving.configuration import SiteConfiguration
+from kalends.serving.garbage_collection import not_collecting
 from kalends.serving.http.application import build_application
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.logs import Logger, get_logger

@@ -14,7 +14,7 @@ from kalends.core.errors import InvalidInput
 from kalends.scheduling.cluster import NEVER, Cluster, Promise
 from kalends.scheduling.grid_plan import GridPlan
 from kalends.scheduling.job import Job, stretched
-from kalends.scheduling.placement import ClusterSpec, Crossing, Placed, Placer
+from kalends.scheduling.placement import ClusterSpec, CrossingPenalty, Placed, Placer
 from kalends.scheduling.reservations import Reservation, Reservations
 
 
@@ -73,7 +73,7 @@ class Grid(Cluster):
         clusters: Sequence[ClusterSpec],
         reservations: Mapping[int, Iterable[Reservation]] | None = None,
         *,
-        crossing: Crossing = Crossing(),  # noqa: B008 - frozen
+        crossing: CrossingPenalty = CrossingPenalty(),  # noqa: B008 - frozen
         fit: str = "worst",
         undivided: str = "total",
     ) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.grid import Grid
-from kalends.scheduling.placement import ClusterSpec, Crossing, Part
+from kalends.scheduling.placement import ClusterSpec, CrossingPenalty, GridPart
 from kalends.scheduling.reservations import Reservation
 
 MOST_CLUSTERS: Final = 1000
@@ -29,7 +29,7 @@ def grid_from(
     """Return the empty grid that `text` names.
 
     Clusters are joined by ``+``; the nodes of different speeds in one cluster by ``,``. `crossing` is
-    ``once:SHARE``, ``each:SHARE`` or both joined by ``,`` (see `Crossing`); empty for no penalty. The
+    ``once:SHARE``, ``each:SHARE`` or both joined by ``,`` (see `CrossingPenalty`); empty for no penalty. The
     rest is handed to `Grid`. Raises `InvalidInput` that shows the part which cannot be read.
     """
     kind, colon, rest = text.partition(":")
@@ -48,7 +48,7 @@ def grid_from(
     )
 
 
-def crossing_from(text: str) -> Crossing:
+def crossing_from(text: str) -> CrossingPenalty:
     """Return the crossing penalty that `text` names: ``once:0.2``, ``each:0.05``, ``once:0.2,each:0.05``."""
     shares: dict[str, float] = {}
     for written in text.split(",") if text else ():
@@ -60,11 +60,11 @@ def crossing_from(text: str) -> Crossing:
                 remedy="write once:SHARE, each:SHARE or both with a comma, such as once:0.2,each:0.05",
             )
         shares[found[1]] = float(found[2])
-    return Crossing(**shares)
+    return CrossingPenalty(**shares)
 
 
-def _part(text: str) -> Part:
+def _part(text: str) -> GridPart:
     found = _PART.fullmatch(text)
     if found is None or int(found[1]) > MOST_NODES:
         raise InvalidInput(f"{text[:40]!r} is not a number of nodes", where="grid", remedy=_SHOWN)
-    return Part(int(found[1]), float(found[2] or 1))
+    return GridPart(int(found[1]), float(found[2] or 1))

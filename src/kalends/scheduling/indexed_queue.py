@@ -25,7 +25,7 @@ def by_requested_time(job: Job) -> tuple[int, int]:
     return (job.requested_s, job.order)
 
 
-class Line:
+class IndexedQueue:
     """Jobs sorted by `key` (unique), in blocks that know their least nodes and shortest time.
 
     A block without a job that could start is skipped: a search of ten thousand waiting jobs touches a
@@ -53,9 +53,9 @@ class Line:
         self._stale: list[bool] = []
         """Whether a job has left, so that the two bounds may be too low, though still true."""
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Line:
+    def __deepcopy__(self, memo: dict[int, Any]) -> IndexedQueue:
         # A frozen scheduler is copied for every prediction: keys and bounds never change and are shared.
-        copied = Line(self._key)
+        copied = IndexedQueue(self._key)
         copied._blocks = deepcopy(self._blocks, memo)
         copied._firsts = self._firsts.copy()
         copied._least_nodes = self._least_nodes.copy()

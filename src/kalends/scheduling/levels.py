@@ -17,7 +17,7 @@ from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.profile import Profile
 
 
-class Rule(msgspec.Struct, frozen=True):
+class PackingRule(msgspec.Struct, frozen=True):
     """One way to pack.
 
     Each request in turn goes into the lowest level that takes it; if none does, on a new level on top.
@@ -44,11 +44,11 @@ class Rule(msgspec.Struct, frozen=True):
         return indices
 
 
-FFDH: Final = Rule("ffdh", longest_first=True, stacked=False)
-FFIH: Final = Rule("ffih", longest_first=False, stacked=False)
-FFDH_STAR: Final = Rule("ffdh*", longest_first=True, stacked=True)
-FFIH_STAR: Final = Rule("ffih*", longest_first=False, stacked=True)
-FCFS_STAR: Final = Rule("fcfs*", longest_first=None, stacked=True, open_ended=True)
+FFDH: Final = PackingRule("ffdh", longest_first=True, stacked=False)
+FFIH: Final = PackingRule("ffih", longest_first=False, stacked=False)
+FFDH_STAR: Final = PackingRule("ffdh*", longest_first=True, stacked=True)
+FFIH_STAR: Final = PackingRule("ffih*", longest_first=False, stacked=True)
+FCFS_STAR: Final = PackingRule("fcfs*", longest_first=None, stacked=True, open_ended=True)
 
 RULES: Final = {rule.name: rule for rule in (FFDH, FFIH, FFDH_STAR, FFIH_STAR, FCFS_STAR)}
 
@@ -77,7 +77,7 @@ class Packing:
         self.levels = levels
         self.end_s = end_s
 
-    def first_for_block(self, rule: Rule) -> int:
+    def first_for_block(self, rule: PackingRule) -> int:
         """Return the index of the lowest level that the next block may use: none that others have entered.
 
         An open-ended level has no end that the block could be put behind.
@@ -85,7 +85,12 @@ class Packing:
         return max(len(self.levels) - 1, 0) if rule.open_ended else len(self.levels)
 
     def place(
-        self, rule: Rule, nodes: int, length_s: int, first: int = 0, not_before_s: int = -NEVER
+        self,
+        rule: PackingRule,
+        nodes: int,
+        length_s: int,
+        first: int = 0,
+        not_before_s: int = -NEVER,
     ) -> tuple[int, Level]:
         """Place one request at `not_before_s` or later, on level `first` or higher.
 
@@ -120,7 +125,7 @@ class Packing:
         self.end_s = max(self.end_s, level.end_s)
 
     def _room(
-        self, rule: Rule, level: Level, nodes: int, length_s: int, not_before_s: int
+        self, rule: PackingRule, level: Level, nodes: int, length_s: int, not_before_s: int
     ) -> int | None:
         """Return when the request could begin on this level."""
         on_top = level is self.levels[-1]
@@ -137,14 +142,16 @@ class Packing:
         return None
 
 
-class Placement(msgspec.Struct, frozen=True):
+class LevelPlacement(msgspec.Struct, frozen=True):
     """The place of one request: its start, and its level, counted from 0."""
 
     start_s: int
     level: int
 
 
-def pack(rule: Rule, requests: Sequence[tuple[int, int]], nodes: int) -> list[Placement]:
+def pack(
+    rule: PackingRule, requests: Sequence[tuple[int, int]], nodes: int
+) -> list[LevelPlacement]:
     """Pack one block of ``(nodes, length)`` on the empty machine from time 0; placements in its order.
 
     Raises `InvalidInput` if a request is wider than the machine, or has no nodes or no length.
@@ -161,10 +168,12 @@ def pack(rule: Rule, requests: Sequence[tuple[int, int]], nodes: int) -> list[Pl
     for index in rule.ordered([length_s for _, length_s in requests]):
         placed[index] = packing.place(rule, *requests[index])
     numbers = {level: number for number, level in enumerate(packing.levels)}
-    return [Placement(start_s, numbers[level]) for _, (start_s, level) in sorted(placed.items())]
+    return [
+        LevelPlacement(start_s, numbers[level]) for _, (start_s, level) in sorted(placed.items())
+    ]
 
 
-def makespan_s(requests: Iterable[tuple[int, int]], placements: Iterable[Placement]) -> int:
+def makespan_s(requests: Iterable[tuple[int, int]], placements: Iterable[LevelPlacement]) -> int:
     """Return when the last request of a packing ends: the height of the bin."""
     return max(
         (

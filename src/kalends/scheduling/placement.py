@@ -24,7 +24,7 @@ Placed = tuple[int, ...]
 """Nodes taken of each part of the grid, in the grid's order."""
 
 
-class Part(msgspec.Struct, frozen=True):
+class GridPart(msgspec.Struct, frozen=True):
     """Identical nodes of one cluster. `speed` is relative to the node that run times are told for."""
 
     nodes: int
@@ -42,19 +42,19 @@ class Part(msgspec.Struct, frozen=True):
 class ClusterSpec(msgspec.Struct, frozen=True):
     """One cluster of a grid: nodes of one or more speeds behind one switch."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[GridPart, ...]
 
     @classmethod
     def of(cls, nodes: int, speed: float = 1.0) -> ClusterSpec:
         """Return a cluster of identical nodes."""
-        return cls((Part(nodes, speed),))
+        return cls((GridPart(nodes, speed),))
 
     @property
     def nodes(self) -> int:
         return sum(part.nodes for part in self.parts)
 
 
-class Crossing(msgspec.Struct, frozen=True):
+class CrossingPenalty(msgspec.Struct, frozen=True):
     """The penalty for running on more than one cluster, as a share of the run time.
 
     A job on c > 1 clusters takes ``1 + once + each * (c - 1)`` times as long: a fixed cost of borrowing
@@ -91,7 +91,7 @@ class Placer:
     """
 
     def __init__(
-        self, clusters: Sequence[ClusterSpec], crossing: Crossing, fit: str, undivided: str
+        self, clusters: Sequence[ClusterSpec], crossing: CrossingPenalty, fit: str, undivided: str
     ) -> None:
         _one_of(fit, FITS, "fit")
         _one_of(undivided, UNDIVIDED, "undivided")
@@ -103,7 +103,7 @@ class Placer:
         self.parts = tuple(part for cluster in clusters for part in cluster.parts)
         first = [0, *accumulate(len(cluster.parts) for cluster in clusters)]
         self._spans = [range(begin, end) for begin, end in pairwise(first)]
-        self._never = crossing == Crossing() and all(part.speed == 1 for part in self.parts)
+        self._never = crossing == CrossingPenalty() and all(part.speed == 1 for part in self.parts)
         """Whether no job is ever stretched."""
         self._even = len(self.parts) == len(clusters)
         """Whether each cluster is one part."""

@@ -17,7 +17,7 @@ SHIFTED: Final = 0
 PLANNED: Final = 1
 
 
-class Booking:
+class PlannedJob:
     """A job that is planned and does not run yet."""
 
     __slots__ = ("job", "level", "nodes", "partition", "rank", "start_s", "turn")
@@ -47,13 +47,13 @@ class Booking:
         return Planned(job.order, job.nodes, self.start_s, self.end_s, job.shape, self.partition)
 
 
-class Plan:
+class LevelPlan:
     """The levels from now on and the bookings in them, over one cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.levels: list[Level] = []
-        self.bookings: list[Booking] = []
+        self.bookings: list[PlannedJob] = []
         """Order by start, then shifted bookings first, then order of entry."""
         self._turns = count()
 
@@ -93,7 +93,7 @@ class Plan:
             self.levels.append(Level(now, self.end_s(now)))
         return self.levels[0]
 
-    def add(self, bookings: Iterable[Booking]) -> None:
+    def add(self, bookings: Iterable[PlannedJob]) -> None:
         """Take them in, in the order in which they were packed."""
         for booking in bookings:
             booking.turn = next(self._turns)
@@ -109,7 +109,7 @@ class Plan:
             level.pending = 0
         return jobs
 
-    def due(self, now: int) -> list[Booking]:
+    def due(self, now: int) -> list[PlannedJob]:
         """Return the bookings that should start now, in order."""
         return list(takewhile(lambda booking: booking.start_s <= now, self.bookings))
 
@@ -117,7 +117,7 @@ class Plan:
         """Return the start of the first booking that is not due yet."""
         return next((each.start_s for each in self.bookings if each.start_s > now), None)
 
-    def started(self, booking: Booking, now: int) -> None:
+    def started(self, booking: PlannedJob, now: int) -> None:
         """Start it now; if that is later than planned, levels behind its own wait for it."""
         self._remove(booking)
         self._reach(booking.level, now + booking.length_s)
@@ -130,7 +130,7 @@ class Plan:
                 return True
         return False
 
-    def shift(self, booking: Booking, now: int, *, alone: bool) -> None:
+    def shift(self, booking: PlannedJob, now: int, *, alone: bool) -> None:
         """Move a job that the machine refused to the next scheduling point, first in its level.
 
         There it joins the level that is planned, if the nodes suffice, or, and always if `alone`, gets a
@@ -149,7 +149,7 @@ class Plan:
         self.add([booking])
         self._reach(following, booking.end_s)
 
-    def compress(self, packing: Packing, now: int, accepts: Callable[[Booking], bool]) -> None:
+    def compress(self, packing: Packing, now: int, accepts: Callable[[PlannedJob], bool]) -> None:
         """Move bookings on the current level to earlier gaps, after an early end.
 
         In their order, and only where `accepts` agrees with the booking as moved. `packing` is this plan.
@@ -172,7 +172,7 @@ class Plan:
         self.clear(now)
         running_until_s = self._running_until_s(now)
         point_s = now
-        on_level: dict[Level, list[Booking]] = {}
+        on_level: dict[Level, list[PlannedJob]] = {}
         moved = False
         for level in self.levels:
             if level.start_s > point_s and level.pending:
@@ -187,7 +187,7 @@ class Plan:
         if moved:
             self._sort()
 
-    def _move(self, level: Level, inside: list[Booking], point_s: int, now: int) -> None:
+    def _move(self, level: Level, inside: list[PlannedJob], point_s: int, now: int) -> None:
         """Move a level to an earlier scheduling point, unless advance reservations are in the way."""
         earlier_s = level.start_s - point_s
         if self.cluster.reserved and not self._unreserved(inside, earlier_s, now):
@@ -197,13 +197,13 @@ class Plan:
         level.start_s -= earlier_s
         level.end_s -= earlier_s
 
-    def _on_level(self) -> dict[Level, list[Booking]]:
-        found: dict[Level, list[Booking]] = {level: [] for level in self.levels}
+    def _on_level(self) -> dict[Level, list[PlannedJob]]:
+        found: dict[Level, list[PlannedJob]] = {level: [] for level in self.levels}
         for booking in self.bookings:
             found[booking.level].append(booking)
         return found
 
-    def _unreserved(self, inside: list[Booking], earlier_s: int, now: int) -> bool:
+    def _unreserved(self, inside: list[PlannedJob], earlier_s: int, now: int) -> bool:
         """Return whether a level, moved so, leaves all advance reservations alone."""
         cluster = self.cluster
         profile = cluster.plan(now)
@@ -223,7 +223,7 @@ class Plan:
         ends = self.cluster.ends
         return max(ends[-1][0], now) if ends else now
 
-    def _joins(self, booking: Booking, level: Level, now: int) -> bool:
+    def _joins(self, booking: PlannedJob, level: Level, now: int) -> bool:
         """Return whether the nodes suffice at the beginning of a level that is not verified."""
         inside = [each for each in self.bookings if each.level is level]
         if any(each.partition is not None for each in inside):
@@ -250,7 +250,7 @@ class Plan:
             point_s = behind.end_s
         self._sort()
 
-    def _remove(self, booking: Booking) -> None:
+    def _remove(self, booking: PlannedJob) -> None:
         self.bookings.remove(booking)
         booking.level.pending -= 1
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from kalends.machines.machine import Machine, Planned
 from kalends.scheduling.cluster import NEVER
-from kalends.scheduling.levels import Packing, Rule
+from kalends.scheduling.levels import Packing, PackingRule
 from kalends.scheduling.mapped import MappedCluster
-from kalends.scheduling.plan import Booking
+from kalends.scheduling.plan import PlannedJob
 
 
 def fixed_on(cluster: MappedCluster) -> list[Planned]:
@@ -48,7 +48,7 @@ class Verification:
         self.rounds = 0
         """Number of calls of the mapper."""
 
-    def settle(self, rule: Rule, bookings: Sequence[Booking], first: int) -> None:
+    def settle(self, rule: PackingRule, bookings: Sequence[PlannedJob], first: int) -> None:
         """Move bookings until each has a partition; they stay on level `first` or higher.
 
         Each must fit the machine when it is empty. Then it comes to an end: what is refused moves later
@@ -61,7 +61,7 @@ class Verification:
             for booking in unsettled:
                 self._move(rule, booking, first, suggested[booking.job.order])
 
-    def fit(self, booking: Booking) -> bool:
+    def fit(self, booking: PlannedJob) -> bool:
         """Find the earliest gap on its level or a higher one; False if no level has one.
 
         The booking has its first gap already, and its nodes are not taken from the packing.
@@ -73,7 +73,7 @@ class Verification:
             booking.start_s, booking.level = found
         return True
 
-    def accepts(self, booking: Booking) -> bool:
+    def accepts(self, booking: PlannedJob) -> bool:
         """Return whether it can run as it is booked now, on whatever nodes; if so it has them."""
         partition, booking.partition = booking.partition, None
         others = [each for each in self.standing if each.job != booking.job.order]
@@ -86,7 +86,7 @@ class Verification:
         self.standing = [*others, booking.wish()]
         return True
 
-    def _ask(self, unsettled: Sequence[Booking], until_s: int = NEVER) -> dict[int, int]:
+    def _ask(self, unsettled: Sequence[PlannedJob], until_s: int = NEVER) -> dict[int, int]:
         """Run one round; return the conflicts with the mapper's suggestions. The rest is settled.
 
         A suggestion of `until_s` or later need not be right: the mapper is not told of what is then.
@@ -108,7 +108,7 @@ class Verification:
                 self.standing.append(booking.wish())
         return conflicts
 
-    def _move(self, rule: Rule, booking: Booking, first: int, suggested_s: int) -> None:
+    def _move(self, rule: PackingRule, booking: PlannedJob, first: int, suggested_s: int) -> None:
         """Move to the suggested time, or the first later one that the rule allows."""
         profile = self.packing.profile
         profile.take(-booking.nodes, booking.start_s, booking.end_s)

@@ -20,10 +20,10 @@ from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.kernel import replay
 from kalends.simulation.machine_text import Change, cluster_from, split_by, without_parts
-from kalends.simulation.metrics import Metrics, Summary
-from kalends.simulation.source import Source, Workload
+from kalends.simulation.metrics import ScheduleMetrics, Summary
+from kalends.simulation.source import JobSource, Workload
 from kalends.simulation.workloads.swf import Damaged, Estimates, Unsorted
-from kalends.simulation.workloads.tally import Tally
+from kalends.simulation.workloads.tally import LineTally
 
 if TYPE_CHECKING:
     from kalends.simulation.classes import Breakdown, ClassMetrics
@@ -37,7 +37,7 @@ _CHUNK: Final = 1024
 """Number of ended jobs counted at a time: few enough to stay in the processor's cache."""
 
 
-class Result(Summary, frozen=True, kw_only=True):
+class SimulationResult(Summary, frozen=True, kw_only=True):
     """The result of one policy on one workload: the metrics and their conditions."""
 
     policy: str
@@ -46,11 +46,11 @@ class Result(Summary, frozen=True, kw_only=True):
     """Accuracy of predicted starts; empty without predictions."""
     by: dict[str, list[ClassMetrics]] = {}
     """The metrics of every class of jobs, by what tells them apart; empty where none was asked for."""
-    dropped: dict[str, Tally] = {}
+    dropped: dict[str, LineTally] = {}
     """Jobs that could not be simulated, by reason."""
-    cut: Tally = msgspec.field(default_factory=Tally)
+    cut: LineTally = msgspec.field(default_factory=LineTally)
     """Jobs that ran longer than requested in the log, and were stopped there."""
-    damaged: Tally = msgspec.field(default_factory=Tally)
+    damaged: LineTally = msgspec.field(default_factory=LineTally)
     """Lines of the log that are no jobs, and were skipped."""
     seconds: float = 0.0
     """CPU time of reading, simulating and measuring. Only this and the next differ from run to run."""
@@ -78,7 +78,7 @@ def simulate(
     accounts: Accounts | None = None,
     by: Sequence[str] = (),
     progress: Progress | None = None,
-) -> Result:
+) -> SimulationResult:
     """Replay a workload on a machine under a policy, and measure the schedule.
 
         kalends.simulate("log.swf.gz", policy="easy", nodes=128).mean_wait_s
@@ -110,10 +110,10 @@ def simulate(
     many there are, None if unknown. The same input gives the same result, except for its times.
 
     With `accounts`, the start of every job that must wait is predicted, and they tell how good that was;
-    so does `Result.predictions`. The schedule is the same, but takes much longer.
+    so does `SimulationResult.predictions`. The schedule is the same, but takes much longer.
 
-    `by` names what `Result.by` tells jobs apart by: some of `kalends.simulation.classes.KINDS`, such as
-    ``user`` or ``nodes``.
+    `by` names what `SimulationResult.by` tells jobs apart by: some of
+    `kalends.simulation.classes.KINDS`, such as ``user`` or ``nodes``.
 
     Raises `InvalidInput` for a log, a job, a policy or a machine that makes no sense.
     """
@@ -131,7 +131,7 @@ def simulate(
     cluster = None
     if machine:
         cluster = cluster_from(machine, nodes=nodes, crossing=crossing, reservations=reservations)
-    source = Source(
+    source = JobSource(
         workload, nodes=cluster.nodes if cluster else nodes, estimates=estimates,
         damaged=damaged, unsorted=unsorted, keep_lines=keep_lines,
     )  # fmt: skip
@@ -147,7 +147,7 @@ def simulate(
         from kalends.simulation.input_shaking import loaded, shaken
 
         jobs = shaken(loaded(jobs, load), shake_s, seed)
-    metrics = Metrics(source.nodes)
+    metrics = ScheduleMetrics(source.nodes)
     scheduler = Scheduler(made)
     if accounts is not None:
         # Imported here: few replays predict.
@@ -164,7 +164,7 @@ def simulate(
             progress(metrics.jobs, source.expected)
     summary = metrics.summary()
     seconds = process_time() - before_s
-    return Result(
+    return SimulationResult(
         **msgspec.structs.asdict(summary),
         policy=name,
         nodes=source.nodes,

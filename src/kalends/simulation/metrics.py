@@ -63,7 +63,7 @@ class Summary(msgspec.Struct, frozen=True):
     """Number of changes of the size of running jobs."""
 
 
-class Metrics:
+class ScheduleMetrics:
     """Takes the ended jobs of one replay, in any order, and says what they amount to.
 
     Jobs are told apart by `SimulatedJob.order`, as the scheduler numbers them: 0, 1, 2, ... in order of

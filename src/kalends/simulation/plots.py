@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.simulation.curves import busy_nodes, greatest, means, queue_depth
-from kalends.simulation.experiment import Result
+from kalends.simulation.experiment import SimulationResult
 from kalends.simulation.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -53,7 +53,9 @@ _STYLE: Final[dict[str, Any]] = {
 
 
 def overview(
-    schedule: Schedule, result: Result, errors_s: Mapping[str, Sequence[float]] | None = None
+    schedule: Schedule,
+    result: SimulationResult,
+    errors_s: Mapping[str, Sequence[float]] | None = None,
 ) -> Figure:
     """Return one schedule: who ran where and when, busy nodes, waiting jobs, and how long jobs waited.
 
@@ -84,7 +86,7 @@ def overview(
     return figure
 
 
-def comparison(schedules: Sequence[Schedule], results: Sequence[Result]) -> Figure:
+def comparison(schedules: Sequence[Schedule], results: Sequence[SimulationResult]) -> Figure:
     """Draw several schedules of one workload: metrics as bars; waits, busy nodes, queues as curves."""
     with _style():
         rows = max(1.2, 0.32 * len(results))
@@ -216,7 +218,9 @@ def waits_by_size(axes: Axes, schedule: Schedule) -> None:
     axes.set(xlabel="nodes of the job", ylabel="mean wait, h", title="Waits by size")
 
 
-def bars(axes: Axes, results: Sequence[Result], field: str, *, named: bool = True) -> None:
+def bars(
+    axes: Axes, results: Sequence[SimulationResult], field: str, *, named: bool = True
+) -> None:
     """Draw one metric of several results as bars; waits in hours, utilization in percent."""
     factor = 100 if field == "utilization" else 1 / 3600 if field.endswith("_s") else 1
     values = [getattr(result, field) * factor for result in results]

@@ -16,11 +16,11 @@ from kalends.simulation.malleable import MalleableJob
 from kalends.simulation.workloads.swf import (
     Damaged,
     Estimates,
-    Log,
     Unsorted,
+    WorkloadLog,
     open_log,
 )
-from kalends.simulation.workloads.tally import Tally
+from kalends.simulation.workloads.tally import LineTally
 
 Workload = str | Path | Iterable[SimulatedJob] | Callable[[], Iterable[SimulatedJob]]
 """The path of a log; jobs in order of submission; or a function that makes such jobs."""
@@ -33,7 +33,7 @@ NEVER_FITS: Final = "cannot be placed on the empty machine"
 _LEADING_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
-class Source:
+class JobSource:
     """The jobs of a workload, to be asked for once. What was left out of them is told while they stream.
 
     A log is filtered by its reader; jobs from elsewhere are checked here.
@@ -51,10 +51,10 @@ class Source:
     ) -> None:
         if nodes is not None and not 1 <= nodes <= NODES_MAX:
             raise InvalidInput(f"{nodes} nodes", where="nodes", remedy=f"give 1 to {NODES_MAX}")
-        self.log: Log | None = None
+        self.log: WorkloadLog | None = None
         self._exact = estimates == "exact"
-        self._dropped: dict[str, Tally] = {}
-        self._cut = Tally()
+        self._dropped: dict[str, LineTally] = {}
+        self._cut = LineTally()
         self._count = len(workload) if isinstance(workload, Sequence) else None
         if isinstance(workload, str | Path):
             self.nodes = nodes or nodes_in_header(workload)
@@ -74,19 +74,19 @@ class Source:
             self._given = workload
 
     @property
-    def dropped(self) -> dict[str, Tally]:
+    def dropped(self) -> dict[str, LineTally]:
         """Jobs that were left out, by reason."""
         return {**self.log.dropped, **self._dropped} if self.log else self._dropped
 
     @property
-    def cut(self) -> Tally:
+    def cut(self) -> LineTally:
         """Jobs that would run longer than requested, and end there."""
         return self.log.cut if self.log else self._cut
 
     @property
-    def damaged(self) -> Tally:
+    def damaged(self) -> LineTally:
         """Lines of the log that are no jobs."""
-        return self.log.damaged if self.log else Tally()
+        return self.log.damaged if self.log else LineTally()
 
     @property
     def expected(self) -> int | None:
@@ -140,7 +140,7 @@ class Source:
             if cluster.could_ever_fit(job):
                 yield job
             else:
-                tally = self._dropped.setdefault(NEVER_FITS, Tally())
+                tally = self._dropped.setdefault(NEVER_FITS, LineTally())
                 tally.add(number, f"job {job.id}, {job.nodes} nodes")
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from kalends.core.errors import InvalidInput, KalendsError, Unavailable
 from kalends.simulation.confidence import Estimate, estimate
-from kalends.simulation.experiment import Result, simulate
+from kalends.simulation.experiment import SimulationResult, simulate
 from kalends.simulation.source import Workload
 
 REPLAYS_MAX: Final = 100_000
@@ -26,7 +26,7 @@ DASK_WAIT_S: Final = 10
 
 ESTIMATED: Final = tuple(
     name
-    for name in Result.__struct_fields__
+    for name in SimulationResult.__struct_fields__
     if name.endswith(("_s", "slowdown", "depth")) or name == "utilization"
 )
 """The metrics that a sweep gives means of."""
@@ -37,7 +37,7 @@ class Cell(msgspec.Struct, frozen=True):
 
     policy: str
     load: float
-    results: tuple[Result, ...]
+    results: tuple[SimulationResult, ...]
 
     def estimate(self, metric: str) -> Estimate:
         """Return the mean of one metric, such as ``mean_wait_s``, over the replays, and how sure it is."""
@@ -98,7 +98,7 @@ def sweep(
         for load in loads
         for repetition in range(repeats)
     ]
-    results: list[Result] = []
+    results: list[SimulationResult] = []
     with _runner(dask, cores or os.cpu_count() or 1, count) as run:
         for result in run(replays):
             results.append(result)
@@ -111,10 +111,10 @@ def sweep(
     ]
 
 
-_Run = Callable[[Iterable[_Replay]], Iterator[Result]]
+_Run = Callable[[Iterable[_Replay]], Iterator[SimulationResult]]
 
 
-def _replayed(replay: _Replay) -> Result:
+def _replayed(replay: _Replay) -> SimulationResult:
     return simulate(
         replay.workload, policy=replay.policy, load=replay.load, shake_s=replay.shake_s,
         seed=replay.seed, **replay.options,

@@ -13,8 +13,8 @@ from typing import Final
 
 from kalends.agents.language import limits
 from kalends.agents.language.names import bound_in, parameters, targets_of
-from kalends.agents.language.parser import Source, compiles, parse
-from kalends.agents.language.rules import Violation, violation
+from kalends.agents.language.parser import ParsedScript, compiles, parse
+from kalends.agents.language.rules import RuleViolation, violation
 from kalends.agents.language.vocabulary import ENTRIES, EXCEPTIONS, METHODS, NAMES, RESERVED, words
 
 _ALLOWED: Final = words(
@@ -65,7 +65,7 @@ _PLAIN_CONSTANTS: Final = (type(None), bool, int, float, str)
 _SINGLETONS: Final = (None, True, False)
 
 
-def violations_of(source: str) -> tuple[Violation, ...]:
+def violations_of(source: str) -> tuple[RuleViolation, ...]:
     """Return every rule that `source` breaks, by place; at most the first `limits.VIOLATIONS_MAX`.
 
     Never raises, whatever the text is.
@@ -73,12 +73,12 @@ def violations_of(source: str) -> tuple[Violation, ...]:
     return parsed(source)[1]
 
 
-def parsed(source: str) -> tuple[ast.Module | None, tuple[Violation, ...]]:
+def parsed(source: str) -> tuple[ast.Module | None, tuple[RuleViolation, ...]]:
     """Return the tree of `source`, and the rules that it breaks; no tree where there can be none."""
     tree = parse(source)
-    if isinstance(tree, Violation):
+    if isinstance(tree, RuleViolation):
         return None, (tree,)
-    checker = _Checker(Source(source))
+    checker = _Checker(ParsedScript(source))
     checker.check(tree)
     found = sorted(set(checker.found))
     if not found:
@@ -96,8 +96,8 @@ def functions_of(tree: ast.Module) -> tuple[str, ...]:
 class _Checker(ast.NodeVisitor):
     """One walk over a tree; `found` are the violations, in the order of the walk."""
 
-    def __init__(self, source: Source) -> None:
-        self.found: list[Violation] = []
+    def __init__(self, source: ParsedScript) -> None:
+        self.found: list[RuleViolation] = []
         self._source = source
         self._nearest: ast.AST = ast.Pass()  # Operators have no place of their own.
         self._scopes: list[set[str]] = [set(NAMES)]

@@ -36,14 +36,14 @@ def amount(value: Any, unit_s: int) -> int:
     return int(value * unit_s)
 
 
-class Clock(NamedTuple):
+class ZoneClock(NamedTuple):
     """One zone: from each of `changes_s` on, local time is UTC plus the offset at the same index."""
 
     changes_s: Sequence[int]
     offsets_s: Sequence[int]
 
     @classmethod
-    def of(cls, table: Sequence[Sequence[int]]) -> Clock:
+    def of(cls, table: Sequence[Sequence[int]]) -> ZoneClock:
         return cls([from_s for from_s, _ in table], [offset_s for _, offset_s in table])
 
     def local_s(self, time_s: int) -> int:
@@ -80,7 +80,7 @@ def clock_minutes(text: Any) -> int:
 def clock_helpers(meter: Meter, zones: ZoneTables) -> dict[str, Callable[..., Any]]:
     """Return all helpers about time, for the `zones` that this run knows."""
 
-    clocks = {zone: Clock.of(table) for zone, table in zones.items() if table}
+    clocks = {zone: ZoneClock.of(table) for zone, table in zones.items() if table}
 
     def local(time_s: Any, zone: Any) -> int:
         meter.charge(4)

@@ -9,8 +9,8 @@ import warnings
 
 from kalends.agents.language.checker import functions_of, parsed
 from kalends.agents.language.parser import SCRIPT_FILE
-from kalends.agents.language.policy import Policy
-from kalends.agents.language.rules import Violation, violation
+from kalends.agents.language.policy import ScriptRewriter
+from kalends.agents.language.rules import RuleViolation, violation
 
 _PLACE = re.compile(r"Line (\d+): (.*)", re.DOTALL)
 
@@ -18,7 +18,7 @@ _PLACE = re.compile(r"Line (\d+): (.*)", re.DOTALL)
 class Rejected(Exception):
     """The source breaks rules: `violations`, never empty."""
 
-    def __init__(self, violations: tuple[Violation, ...]) -> None:
+    def __init__(self, violations: tuple[RuleViolation, ...]) -> None:
         super().__init__(f"{len(violations)} rules are broken")
         self.violations = violations
 
@@ -39,7 +39,7 @@ def compile_with_functions(source: str) -> tuple[types.CodeType, tuple[str, ...]
 
 def _compiled(tree: ast.Module) -> types.CodeType:
     errors: list[str] = []
-    rewritten = Policy(errors).visit(tree)
+    rewritten = ScriptRewriter(errors).visit(tree)
     if errors:
         raise Rejected(tuple(_from_policy(error) for error in errors))
     try:
@@ -51,7 +51,7 @@ def _compiled(tree: ast.Module) -> types.CodeType:
         raise Rejected((violation(1, 1, "too-deep", wrong),)) from error
 
 
-def _from_policy(error: str) -> Violation:
+def _from_policy(error: str) -> RuleViolation:
     match = _PLACE.match(error)
     line, wrong = (int(match[1]), match[2]) if match else (1, error)
     return violation(line, 1, "restricted-python", wrong)

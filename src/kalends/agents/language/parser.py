@@ -11,7 +11,7 @@ import warnings
 from typing import Final
 
 from kalends.agents.language import limits
-from kalends.agents.language.rules import Violation, violation
+from kalends.agents.language.rules import RuleViolation, violation
 
 SCRIPT_FILE: Final = "<agent>"
 """The script's name in tracebacks."""
@@ -19,13 +19,13 @@ SCRIPT_FILE: Final = "<agent>"
 _LINE_END: Final = re.compile("\r\n|\r|\n")
 
 
-class Source:
+class ParsedScript:
     """A script's text, for places in it: the parser counts columns in bytes, people in characters."""
 
     def __init__(self, text: str) -> None:
         self._lines = [line.encode("utf-8", "replace") for line in _LINE_END.split(text)]
 
-    def violation(self, node: ast.AST, rule: str, wrong: str) -> Violation:
+    def violation(self, node: ast.AST, rule: str, wrong: str) -> RuleViolation:
         """Return a violation of `rule` at `node`."""
         line = max(1, getattr(node, "lineno", 1))
         before_bytes = getattr(node, "col_offset", 0)
@@ -34,7 +34,7 @@ class Source:
         return violation(line, len(before) + 1, rule, wrong)
 
 
-def parse(source: str) -> ast.Module | Violation:
+def parse(source: str) -> ast.Module | RuleViolation:
     """Return the tree of `source`, or why there is none: characters, size, syntax or nesting."""
     try:
         size_bytes = len(source.encode())
@@ -57,7 +57,7 @@ def parse(source: str) -> ast.Module | Violation:
     return _bounded(source, tree)
 
 
-def compiles(tree: ast.Module) -> Violation | None:
+def compiles(tree: ast.Module) -> RuleViolation | None:
     """Check what Python finds only when it compiles, such as a `break` outside of a loop."""
     try:
         with warnings.catch_warnings():
@@ -72,7 +72,7 @@ def compiles(tree: ast.Module) -> Violation | None:
     return None
 
 
-def syntax_violation(error: SyntaxError) -> Violation:
+def syntax_violation(error: SyntaxError) -> RuleViolation:
     message = "".join(c if c.isprintable() else "?" for c in str(error.msg))[:150]
     rule = "syntax"
     if "integer string conversion" in message:
@@ -80,7 +80,7 @@ def syntax_violation(error: SyntaxError) -> Violation:
     return violation(error.lineno or 1, error.offset or 1, rule, message)
 
 
-def _bounded(source: str, tree: ast.Module) -> ast.Module | Violation:
+def _bounded(source: str, tree: ast.Module) -> ast.Module | RuleViolation:
     """Walk without recursion, because the tree may be deeper than Python's stack."""
     level: list[ast.AST] = [tree]
     nodes = depth = 0
@@ -91,7 +91,7 @@ def _bounded(source: str, tree: ast.Module) -> ast.Module | Violation:
             return violation(1, 1, "too-large", f"more than {limits.NODES_MAX:,} nodes")
         if depth > limits.SYNTAX_DEPTH_MAX:
             deepest = next((node for node in level if hasattr(node, "lineno")), tree)
-            return Source(source).violation(deepest, "too-deep", "this is nested too deep")
+            return ParsedScript(source).violation(deepest, "too-deep", "this is nested too deep")
         level = [
             child
             for node in level
@@ -101,6 +101,6 @@ def _bounded(source: str, tree: ast.Module) -> ast.Module | Violation:
     return tree
 
 
-def _at(source: str, index: int, rule: str, wrong: str) -> Violation:
+def _at(source: str, index: int, rule: str, wrong: str) -> RuleViolation:
     before = _LINE_END.split(source[:index])
     return violation(len(before), len(before[-1]) + 1, rule, wrong)

@@ -100,7 +100,7 @@ def _placed(node: Any, like: ast.AST) -> Any:
     return ast.fix_missing_locations(node)
 
 
-class Policy(RestrictingNodeTransformer):
+class ScriptRewriter(RestrictingNodeTransformer):
     """Rewrites a tree that `checking` has found no violation in."""
 
     # Calls, and what they cost.

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from kalends.agents.language import limits
 
 
-class Violation(NamedTuple):
+class RuleViolation(NamedTuple):
     """One violation and its place; lines and columns count from 1, columns in characters."""
 
     line: int
@@ -64,6 +64,6 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
 """Every rule, by name: what to do about it."""
 
 
-def violation(line: int, column: int, rule: str, wrong: str) -> Violation:
+def violation(line: int, column: int, rule: str, wrong: str) -> RuleViolation:
     """Return a violation of `rule` at this place: `wrong` describes it, the rule's remedy follows."""
-    return Violation(max(1, line), max(1, column), rule, f"{wrong[:150]}; {REMEDIES[rule]}")
+    return RuleViolation(max(1, line), max(1, column), rule, f"{wrong[:150]}; {REMEDIES[rule]}")

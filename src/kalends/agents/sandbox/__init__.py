@@ -5,7 +5,7 @@
       └──── one job, one answer, each a frame of MessagePack ──> worker: locks itself down, runs, exits
 
 In the zygote and the workers: `zygote`, `worker`, `lockdown`, `seccomp`. In the host: `sandbox` (the
-engine), which asks `queueing` and `budgets` whose turn it is, `bytecode` for what is compiled already,
+engine), which asks `fair_queue` and `budgets` whose turn it is, `bytecode` for what is compiled already,
 `pool` for a worker, `frames` and `results` for what it said, `verdicts` for how it died. `witness`
 sees a worker die of a forbidden system call, before anything is run.
 
@@ -18,7 +18,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kalends.agents.sandbox.engines import Unavailable as Unavailable
+    from kalends.agents.sandbox.engines import NoEngine as NoEngine
     from kalends.agents.sandbox.engines import engine_for as engine_for
     from kalends.agents.sandbox.sandbox import Sandbox as Sandbox
     from kalends.agents.sandbox.sandbox import SandboxLimits as SandboxLimits
@@ -28,7 +28,7 @@ _HOME = {
     "Sandbox": "kalends.agents.sandbox.sandbox",
     "SandboxLimits": "kalends.agents.sandbox.sandbox",
     "SandboxUnavailable": "kalends.agents.sandbox.zygote_process",
-    "Unavailable": "kalends.agents.sandbox.engines",
+    "NoEngine": "kalends.agents.sandbox.engines",
     "engine_for": "kalends.agents.sandbox.engines",
 }
 

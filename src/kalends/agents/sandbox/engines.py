@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kalends.agents.runs import Checked, Engine, Job, Outcome
+from kalends.agents.runs import Engine, Job, Outcome, ScriptCheck
 from kalends.agents.sandbox.sandbox import Alerted, Sandbox, SandboxLimits
 from kalends.agents.sandbox.zygote_process import SandboxUnavailable
 
 
-class Settings(Protocol):
+class EngineSettings(Protocol):
     """The settings of `kalends.serving.configuration.AgentsConfiguration` for running scripts."""
 
     @property
@@ -28,14 +28,14 @@ class Settings(Protocol):
     def cpu_s_per_minute(self) -> float: ...
 
 
-class Unavailable:
+class NoEngine:
     """An `Engine` that runs nothing, and says in every answer why not: `detail`."""
 
     def __init__(self, detail: str) -> None:
         self.detail = detail
 
-    async def check(self, source: str, user: str) -> Checked:
-        return Checked("sandbox-unavailable", detail=self.detail)
+    async def check(self, source: str, user: str) -> ScriptCheck:
+        return ScriptCheck("sandbox-unavailable", detail=self.detail)
 
     async def run(self, job: Job) -> Outcome:
         return Outcome("sandbox-unavailable", detail=self.detail)
@@ -44,14 +44,16 @@ class Unavailable:
         pass
 
 
-async def engine_for(settings: Settings, *, alerted: Alerted = lambda user, detail: None) -> Engine:
+async def engine_for(
+    settings: EngineSettings, *, alerted: Alerted = lambda user, detail: None
+) -> Engine:
     """Return the sandbox; the language alone when `settings` say so; else one that answers why not.
 
     The caller should report to the operator if this is not a `Sandbox`. `alerted` is
     called with a user and what their script did, when one attacks the host.
     """
     if not settings.enabled:
-        return Unavailable("agents are switched off in this server's configuration")
+        return NoEngine("agents are switched off in this server's configuration")
     if settings.language_only:
         # Only here: the sandbox's own host must not need what only workers load.
         from kalends.agents.sandbox.language_only import LanguageOnly
@@ -67,4 +69,4 @@ async def engine_for(settings: Settings, *, alerted: Alerted = lambda user, deta
     try:
         return await Sandbox.start(limits, alerted=alerted)
     except SandboxUnavailable as error:
-        return Unavailable(str(error)[:300])
+        return NoEngine(str(error)[:300])

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from kalends.agents.language import ENGINE
 from kalends.agents.language.answers import copied
 from kalends.agents.language.job import Result, perform
-from kalends.agents.runs import Checked, Cost, Job, Outcome
+from kalends.agents.runs import Job, Outcome, RunCost, ScriptCheck
 from kalends.core.scripts import Violation
 
 
@@ -30,10 +30,10 @@ class LanguageOnly:
     def __init__(self, *, steps_max: int = 2_000_000) -> None:
         self._steps_max = steps_max
 
-    async def check(self, source: str, user: str) -> Checked:
+    async def check(self, source: str, user: str) -> ScriptCheck:
         """Read `source` here and now. Never raises."""
         result = _performed({"op": "check", "source": source})
-        return Checked(
+        return ScriptCheck(
             code=result["code"],
             violations=violations_in(result),
             functions=tuple(result["functions"]),
@@ -63,7 +63,7 @@ class LanguageOnly:
             detail=result["detail"],
             line=result["line"],
             violations=violations_in(result),
-            cost=Cost(result["steps"], cpu_us - began_cpu_us, wall_us - began_wall_us),
+            cost=RunCost(result["steps"], cpu_us - began_cpu_us, wall_us - began_wall_us),
             engine=ENGINE,
         )
 

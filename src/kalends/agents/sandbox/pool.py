@@ -25,7 +25,7 @@ class PoolClosed(Exception):
     """The pool has no workers any more."""
 
 
-class Pool:
+class WorkerPool:
     """Hands out workers, each for one job. Made by `open`."""
 
     def __init__(self, recipe: Recipe, spares: int, zygote_workers_max: int) -> None:
@@ -46,7 +46,7 @@ class Pool:
     @classmethod
     async def open(
         cls, recipe: Recipe, spares: int, zygote_workers_max: int = ZYGOTE_WORKERS_MAX
-    ) -> Pool:
+    ) -> WorkerPool:
         """Start, with the proof that the wall stands; raises `SandboxUnavailable`."""
         pool = cls(recipe, spares, zygote_workers_max)
         try:

@@ -47,11 +47,11 @@ SAID: Final[frozenset[RunCode]] = frozenset(
 FUNCTIONS: Final[frozenset[str]] = frozenset(get_args(Function))
 
 
-class BadResult(Exception):
+class BadRunResult(Exception):
     """Bytes that are not a result; the text explains why, and quotes nothing of them."""
 
 
-class Result(NamedTuple):
+class RunResult(NamedTuple):
     """See `kalends.agents.runs.Outcome` and `Checked`; `bytecode` is opaque, and for workers only."""
 
     code: RunCode
@@ -65,14 +65,14 @@ class Result(NamedTuple):
     steps: int = 0
 
 
-def read_result(body: bytes) -> Result:
-    """Return the result in a frame's `body`; raises `BadResult`."""
+def read_result(body: bytes) -> RunResult:
+    """Return the result in a frame's `body`; raises `BadRunResult`."""
     fields = _unpack(body)
     code = fields.get("code")
     if type(code) is not str or code not in SAID:
-        raise BadResult("no known code")
+        raise BadRunResult("no known code")
     said: Any = code
-    result = Result(
+    result = RunResult(
         said,
         printable(_text(fields, "detail"), DETAIL_CHARS_MAX),
         _count(fields, "line"),
@@ -85,13 +85,13 @@ def read_result(body: bytes) -> Result:
         return result
     answer, sent = fields.get("answer"), fields.get("sent", [])
     if type(sent) is not list or len(sent) > limits.AGENT_MESSAGES_MAX:
-        raise BadResult("too many messages, or no list of them")
+        raise BadRunResult("too many messages, or no list of them")
     check_plain([answer, sent])
     return result._replace(answer=answer, sent=tuple(sent))
 
 
 def check_plain(value: Any) -> None:
-    """Raise `BadResult` unless `value` is plain data within the limits, of exactly the plain types."""
+    """Raise `BadRunResult` unless `value` is plain data within the limits, of exactly the plain types."""
     items = 0
     layer = [value]
     for _ in range(DEPTH_MAX):
@@ -104,15 +104,15 @@ def check_plain(value: Any) -> None:
             elif type(part) is dict:
                 for name in part:
                     if type(name) is not str:
-                        raise BadResult("a key that is not text")
+                        raise BadRunResult("a key that is not text")
                     _check_leaf(name)
                 inner += part.values()
             if items + len(inner) > ITEMS_MAX:
-                raise BadResult(f"more than {ITEMS_MAX} values")
+                raise BadRunResult(f"more than {ITEMS_MAX} values")
         if not inner:
             return
         layer = inner
-    raise BadResult(f"nested more than {DEPTH_MAX} deep")
+    raise BadRunResult(f"nested more than {DEPTH_MAX} deep")
 
 
 def printable(text: str, chars_max: int) -> str:
@@ -132,9 +132,9 @@ def _unpack(body: bytes) -> dict[str, Any]:
             max_map_len=ITEMS_MAX,
         )
     except (ValueError, TypeError, RecursionError, msgpack.UnpackException):
-        raise BadResult("not one value of MessagePack") from None
+        raise BadRunResult("not one value of MessagePack") from None
     if type(fields) is not dict:
-        raise BadResult("not a map")
+        raise BadRunResult("not a map")
     return fields
 
 
@@ -146,43 +146,43 @@ def _check_leaf(part: Any) -> None:
     kind = type(part)
     if kind is str:
         if len(part) > TEXT_CHARS_MAX:
-            raise BadResult(f"a text of more than {TEXT_CHARS_MAX} characters")
+            raise BadRunResult(f"a text of more than {TEXT_CHARS_MAX} characters")
     elif kind is int:
         if not INTEGER_MIN <= part <= INTEGER_MAX:
-            raise BadResult("an integer of more than 64 bits")
+            raise BadRunResult("an integer of more than 64 bits")
     elif kind is float:
         if not math.isfinite(part):
-            raise BadResult("a number that is not finite")
+            raise BadRunResult("a number that is not finite")
     elif kind not in (bool, type(None), list, dict):
-        raise BadResult(f"a value of type {kind.__name__}")
+        raise BadRunResult(f"a value of type {kind.__name__}")
 
 
 def _text(fields: dict[str, Any], name: str) -> str:
     value = fields.get(name, "")
     if type(value) is not str:
-        raise BadResult(f"{name} is not text")
+        raise BadRunResult(f"{name} is not text")
     return value
 
 
 def _count(fields: dict[str, Any], name: str) -> int:
     value = fields.get(name, 0)
     if type(value) is not int or not 0 <= value <= INTEGER_MAX:
-        raise BadResult(f"{name} is not a count")
+        raise BadRunResult(f"{name} is not a count")
     return value
 
 
 def _violations(value: Any) -> tuple[Violation, ...]:
     if type(value) is not list:
-        raise BadResult("violations is not a list")
+        raise BadRunResult("violations is not a list")
     return tuple(_violation(entry) for entry in value[:VIOLATIONS_MAX])
 
 
 def _violation(entry: Any) -> Violation:
     if type(entry) is not list or [type(part) for part in entry] != [int, int, str, str]:
-        raise BadResult("a violation is not line, column, rule and detail")
+        raise BadRunResult("a violation is not line, column, rule and detail")
     line, column, rule, detail = entry
     if not (0 <= line <= INTEGER_MAX and 0 <= column <= INTEGER_MAX):
-        raise BadResult("a violation is nowhere")
+        raise BadRunResult("a violation is nowhere")
     return Violation(
         line, column, printable(rule, RULE_CHARS_MAX), printable(detail, DETAIL_CHARS_MAX)
     )
@@ -192,11 +192,11 @@ def _functions(value: Any) -> tuple[Function, ...]:
     if type(value) is not list or not all(
         type(name) is str and name in FUNCTIONS for name in value
     ):
-        raise BadResult("functions that are none")
+        raise BadRunResult("functions that are none")
     return tuple(value)
 
 
 def _bytecode(value: Any) -> bytes:
     if type(value) is not bytes:
-        raise BadResult("bytecode is not bytes")
+        raise BadRunResult("bytecode is not bytes")
     return value

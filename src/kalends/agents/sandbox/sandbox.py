@@ -11,22 +11,22 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from kalends.agents.runs import Checked, Cost, Job, Outcome
+from kalends.agents.runs import Job, Outcome, RunCost, ScriptCheck
 from kalends.agents.sandbox.budgets import Budgets, Suspensions
 from kalends.agents.sandbox.bytecode import BytecodeCache, Compiled
 from kalends.agents.sandbox.fair_queue import FairQueue
 from kalends.agents.sandbox.frames import FrameTooLong, exchange
 from kalends.agents.sandbox.lockdown import Allowance
-from kalends.agents.sandbox.pool import ZYGOTE_WORKERS_MAX, Pool, PoolClosed
+from kalends.agents.sandbox.pool import ZYGOTE_WORKERS_MAX, PoolClosed, WorkerPool
 from kalends.agents.sandbox.results import (
     CHECK_BYTES_MAX,
     RESULT_BYTES_MAX,
-    BadResult,
-    Result,
+    BadRunResult,
+    RunResult,
     read_result,
 )
 from kalends.agents.sandbox.verdicts import verdict
-from kalends.agents.sandbox.zygote_process import ENGINE, PERFORM, Ending, Recipe, Worker
+from kalends.agents.sandbox.zygote_process import ENGINE, PERFORM, ExitStatus, Recipe, Worker
 from kalends.core.scripts import RunCode
 
 Alerted = Callable[[str, str], None]
@@ -68,7 +68,7 @@ class _Ran(NamedTuple):
 
     code: RunCode
     detail: str = ""
-    result: Result | None = None
+    result: RunResult | None = None
     cpu_us: int = 0
 
 
@@ -83,7 +83,7 @@ class _Refused(Exception):
 class Sandbox:
     """An `Engine`: every job in a process of its own that can do nothing but compute. See `start`."""
 
-    def __init__(self, pool: Pool, limits: SandboxLimits, alerted: Alerted) -> None:
+    def __init__(self, pool: WorkerPool, limits: SandboxLimits, alerted: Alerted) -> None:
         self._pool = pool
         self._limits = limits
         self._alerted = alerted
@@ -114,7 +114,7 @@ class Sandbox:
         language = language or Language()
         allowance = Allowance(limits.memory_mb_max * 1024 * 1024, limits.cpu_s_max)
         recipe = Recipe(allowance, language.perform, language.engine)
-        pool = await Pool.open(recipe, limits.spares, limits.zygote_workers_max)
+        pool = await WorkerPool.open(recipe, limits.spares, limits.zygote_workers_max)
         return cls(pool, limits, alerted)
 
     @property
@@ -127,11 +127,11 @@ class Sandbox:
         """Jobs that are being done now."""
         return self._running
 
-    async def check(self, source: str, user: str) -> Checked:
+    async def check(self, source: str, user: str) -> ScriptCheck:
         """Check a script, see `Engine.check`; a valid one is compiled and kept."""
         known = self._bytecode.get(source, self.engine)
         if known is not None:
-            return Checked("ok", functions=known.functions)
+            return ScriptCheck("ok", functions=known.functions)
         checked, _ = await self._check(source, user)
         return checked
 
@@ -146,11 +146,11 @@ class Sandbox:
                     checked.code,
                     detail=checked.detail,
                     violations=checked.violations,
-                    cost=Cost(wall_us=_us_since(started)),
+                    cost=RunCost(wall_us=_us_since(started)),
                     engine=self.engine,
                 )
         ran = await self._perform(job.user, _request(job, known, self._limits), RESULT_BYTES_MAX)
-        result = ran.result or Result(ran.code)
+        result = ran.result or RunResult(ran.code)
         return Outcome(
             ran.code,
             result.answer,
@@ -158,7 +158,7 @@ class Sandbox:
             ran.detail,
             result.line,
             result.violations,
-            Cost(result.steps, ran.cpu_us, _us_since(started)),
+            RunCost(result.steps, ran.cpu_us, _us_since(started)),
             self.engine,
         )
 
@@ -171,11 +171,11 @@ class Sandbox:
         await self._pool.close()
         await self._at_rest.wait()
 
-    async def _check(self, source: str, user: str) -> tuple[Checked, Compiled | None]:
+    async def _check(self, source: str, user: str) -> tuple[ScriptCheck, Compiled | None]:
         request = {"op": "check", "source": source, "steps_max": self._limits.steps_max}
         ran = await self._perform(user, request, CHECK_BYTES_MAX)
-        result = ran.result or Result(ran.code)
-        checked = Checked(ran.code, result.violations, result.functions, ran.detail)
+        result = ran.result or RunResult(ran.code)
+        checked = ScriptCheck(ran.code, result.violations, result.functions, ran.detail)
         if ran.code != "ok":
             return checked, None
         compiled = Compiled(result.bytecode, result.functions)
@@ -231,7 +231,7 @@ class Sandbox:
             return _Ran("limit-wall", f"no answer within {self._limits.wall_s_max:g} s")
         except FrameTooLong as error:
             return _Ran("limit-output", f"the script wants to answer with {error}")
-        except BadResult as error:
+        except BadRunResult as error:
             return _Ran("bad-result", f"the answer is not one: {error}")
         return _Ran(result.code, result.detail, result)
 
@@ -244,7 +244,7 @@ class Sandbox:
         except TimeoutError:
             raise _Refused("busy", "there are no workers now; try again") from None
 
-    def _settle(self, user: str, ending: Ending | None, before_us: int) -> None:
+    def _settle(self, user: str, ending: ExitStatus | None, before_us: int) -> None:
         """Charge the use of a worker; after an attack report it and suspend this user."""
         if ending is None:
             return

@@ -57,7 +57,7 @@ class Unsupported(OSError):
     """This machine or kernel has no such filter; nothing important was changed."""
 
 
-class Machine(NamedTuple):
+class CpuArchitecture(NamedTuple):
     """An architecture's mark (``AUDIT_ARCH_*``) and its numbers of the calls that the filter names."""
 
     audit: int
@@ -74,11 +74,11 @@ class Machine(NamedTuple):
 
 # From the kernel's tables: arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h.
 MACHINES: Final = {
-    "x86_64": Machine(
+    "x86_64": CpuArchitecture(
         0xC000_003E, read=0, write=1, mmap=9, munmap=11, mremap=25, brk=12,
         exit_group=231, rt_sigreturn=15, openat=257,
     ),
-    "aarch64": Machine(
+    "aarch64": CpuArchitecture(
         0xC000_00B7, read=63, write=64, mmap=222, munmap=215, mremap=216, brk=214,
         exit_group=94, rt_sigreturn=139, openat=56,
     ),
@@ -94,7 +94,7 @@ class Instruction(NamedTuple):
     value: int
 
 
-def program(machine: Machine) -> tuple[Instruction, ...]:
+def program(machine: CpuArchitecture) -> tuple[Instruction, ...]:
     """Return the filter for `machine`, as the table above says."""
     always = (_end(ALLOW),)
     on_channel = (

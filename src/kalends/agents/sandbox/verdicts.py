@@ -10,32 +10,34 @@ from kalends.agents.sandbox import worker
 from kalends.core.scripts import RunCode
 
 
-class Verdict(NamedTuple):
+class RunVerdict(NamedTuple):
     code: RunCode
     detail: str
 
 
-_BY_SIGNAL: Final[dict[int, Verdict]] = {
-    signal.SIGSYS: Verdict(
+_BY_SIGNAL: Final[dict[int, RunVerdict]] = {
+    signal.SIGSYS: RunVerdict(
         "policy-violation", "the script got out of its language and made a forbidden system call"
     ),
-    signal.SIGPROF: Verdict("limit-cpu", "the script used up its processor time"),
-    signal.SIGXCPU: Verdict("limit-cpu", "the script used up its processor time"),
-    signal.SIGKILL: Verdict("killed", "the worker was killed from outside; try again"),
+    signal.SIGPROF: RunVerdict("limit-cpu", "the script used up its processor time"),
+    signal.SIGXCPU: RunVerdict("limit-cpu", "the script used up its processor time"),
+    signal.SIGKILL: RunVerdict("killed", "the worker was killed from outside; try again"),
 }
 
-_BY_EXIT: Final[dict[int, Verdict]] = {
-    worker.EXIT_NO_MEMORY: Verdict("limit-memory", "the script used up its memory"),
-    worker.EXIT_UNABLE: Verdict("killed", "the worker could not lock itself down; nothing was run"),
+_BY_EXIT: Final[dict[int, RunVerdict]] = {
+    worker.EXIT_NO_MEMORY: RunVerdict("limit-memory", "the script used up its memory"),
+    worker.EXIT_UNABLE: RunVerdict(
+        "killed", "the worker could not lock itself down; nothing was run"
+    ),
 }
 
 
-def verdict(status: int) -> Verdict:
+def verdict(status: int) -> RunVerdict:
     """Return the verdict on a wait status (see wait(2)) of a worker that ended without a result."""
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
-        return _BY_EXIT.get(code, Verdict("crash", f"the interpreter exited with code {code}"))
-    return _BY_SIGNAL.get(-code, Verdict("crash", f"the interpreter died of {_name(-code)}"))
+        return _BY_EXIT.get(code, RunVerdict("crash", f"the interpreter exited with code {code}"))
+    return _BY_SIGNAL.get(-code, RunVerdict("crash", f"the interpreter died of {_name(-code)}"))
 
 
 def _name(number: int) -> str:

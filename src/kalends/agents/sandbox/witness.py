@@ -14,8 +14,8 @@ import msgpack
 
 from kalends.agents.sandbox import worker
 from kalends.agents.sandbox.frames import FrameTooLong, exchange
-from kalends.agents.sandbox.results import CHECK_BYTES_MAX, BadResult, read_result
-from kalends.agents.sandbox.zygote_process import Ending, SandboxUnavailable, Worker
+from kalends.agents.sandbox.results import CHECK_BYTES_MAX, BadRunResult, read_result
+from kalends.agents.sandbox.zygote_process import ExitStatus, SandboxUnavailable, Worker
 
 TRIAL_S_MAX: Final = 10.0
 
@@ -28,7 +28,7 @@ REMEDY: Final = (
 )
 
 
-def expect_death(ending: Ending | None) -> None:
+def expect_death(ending: ExitStatus | None) -> None:
     """Raise `SandboxUnavailable` unless the witness died of the call that is not let through."""
     if ending is None:
         raise SandboxUnavailable("the zygote ended before its witness", remedy=REMEDY)
@@ -56,7 +56,7 @@ async def expect_work(honest: Worker) -> None:
             result = read_result(body)
     except TimeoutError:
         raise SandboxUnavailable("an honest job did not end", remedy=REMEDY) from None
-    except (BadResult, FrameTooLong) as error:
+    except (BadRunResult, FrameTooLong) as error:
         raise SandboxUnavailable(f"an honest job gave {error}", remedy=REMEDY) from None
     finally:
         honest.close()

@@ -55,7 +55,7 @@ class Recipe(NamedTuple):
     engine: str = ENGINE
 
 
-class Ending(NamedTuple):
+class ExitStatus(NamedTuple):
     """Wait status (see wait(2)) and processor time of a process that has ended."""
 
     status: int
@@ -65,15 +65,15 @@ class Ending(NamedTuple):
 class Worker:
     """A process that waits for its one job at the other end of `channel`.
 
-    Its end is an `Ending`, or None when it was lost together with its zygote.
+    Its end is an `ExitStatus`, or None when it was lost together with its zygote.
     """
 
     def __init__(self, pid: int, pidfd: int, channel: socket.socket) -> None:
         channel.setblocking(False)
         self.pid = pid
         self.channel = channel
-        self._end: asyncio.Future[Ending | None] = asyncio.get_running_loop().create_future()
-        self._heirs: list[Callable[[Ending | None], None]] = []
+        self._end: asyncio.Future[ExitStatus | None] = asyncio.get_running_loop().create_future()
+        self._heirs: list[Callable[[ExitStatus | None], None]] = []
         self._pidfd = pidfd
 
     def cpu_us(self) -> int | None:
@@ -83,7 +83,7 @@ class Worker:
         except OSError:
             return None
 
-    async def end(self) -> Ending | None:
+    async def end(self) -> ExitStatus | None:
         """Wait for its end."""
         return await asyncio.shield(self._end)
 
@@ -96,14 +96,14 @@ class Worker:
         ended.register(self._pidfd, select.POLLIN)
         return bool(ended.poll(0))
 
-    def on_end(self, then: Callable[[Ending | None], None]) -> None:
+    def on_end(self, then: Callable[[ExitStatus | None], None]) -> None:
         """Call `then` with its end before any waiting task goes on."""
         if self._end.done():
             then(self._end.result())
         else:
             self._heirs.append(then)
 
-    def bury(self, ending: Ending | None) -> None:
+    def bury(self, ending: ExitStatus | None) -> None:
         """Record its end; called once, by its zygote."""
         self._end.set_result(ending)
         for then in self._heirs:
@@ -168,7 +168,7 @@ class Zygote:
         self.orders += 1
         self._say(program.FORK)
 
-    async def witness(self) -> Ending | None:
+    async def witness(self) -> ExitStatus | None:
         """Order a worker that makes a forbidden call, and return how it ended."""
         self._say(program.WITNESS)
         either: list[asyncio.Future[Any]] = [self._witness, self.gone]
@@ -233,7 +233,7 @@ class Zygote:
             _, pid, status, cpu_us = program.ENDED_FORM.unpack(packet)
             worker = self._alive.pop(pid, None)
             if worker is not None:
-                worker.bury(Ending(status, cpu_us))
+                worker.bury(ExitStatus(status, cpu_us))
             self._end_if_idle()
 
     def _receive(self, packet: bytes, descriptors: list[int]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Final
 
-from kalends.agents.world.feasible_starts import Serving, count, evenly_of, sampled
+from kalends.agents.world.feasible_starts import FeasibleStarts, count, evenly_of, sampled
 from kalends.agents.world.visible_calendar import Shown
 from kalends.core.intervals import align_up
 from kalends.core.progressions import Beat
@@ -22,7 +22,7 @@ _SLACK: Final = 2
 """Factor of slots examined over slots shown, before the thinning decides."""
 
 
-def on_grid(servings: Sequence[Serving], starts: Starts, count_max: int) -> set[int]:
+def on_grid(servings: Sequence[FeasibleStarts], starts: Starts, count_max: int) -> set[int]:
     """Return starts of the grid at which something could be served: all, or an even choice.
 
     Where there are more than `count_max` slots at them, those come first that are on everyone's grain
@@ -42,7 +42,7 @@ def on_grid(servings: Sequence[Serving], starts: Starts, count_max: int) -> set[
     return found
 
 
-def whole_on_grid(servings: Sequence[Serving], starts: Starts, count_max: int) -> list[int]:
+def whole_on_grid(servings: Sequence[FeasibleStarts], starts: Starts, count_max: int) -> list[int]:
     """Return starts of the grid, on every grain, at which each term is served: at most `count_max`."""
     joint = joint_beat(beat for _, beat in _beats(servings, starts))
     if joint is None:
@@ -50,7 +50,7 @@ def whole_on_grid(servings: Sequence[Serving], starts: Starts, count_max: int) -
     return sampled(joint, _served_together(servings), count_max)
 
 
-def earliest(servings: Iterable[Serving], count_max: int) -> list[int]:
+def earliest(servings: Iterable[FeasibleStarts], count_max: int) -> list[int]:
     """Return the first start on the grain in every free stretch; evenly fewer where they are too many."""
     found = {
         start
@@ -61,7 +61,7 @@ def earliest(servings: Iterable[Serving], count_max: int) -> list[int]:
     return evenly_of(sorted(found), _SLACK * count_max)
 
 
-def beside_own(shown: Mapping[str, Shown], servings: Iterable[Serving]) -> list[int]:
+def beside_own(shown: Mapping[str, Shown], servings: Iterable[FeasibleStarts]) -> list[int]:
     """Return starts that put a slot right after or before one of the user's own, on any resource."""
     own = [slot for here in shown.values() for slot in here.taken if here.is_mine(slot)]
     starts, ends = {slot.start for slot in own}, {slot.end for slot in own}
@@ -81,7 +81,9 @@ def beside_own(shown: Mapping[str, Shown], servings: Iterable[Serving]) -> list[
     return sorted(found)
 
 
-def bounded(commons: Sequence[int], servings: Iterable[Serving], count_max: int) -> list[int]:
+def bounded(
+    commons: Sequence[int], servings: Iterable[FeasibleStarts], count_max: int
+) -> list[int]:
     """Return `commons` (sorted), or an even choice if they make many times `count_max` slots."""
     slots = _slots_at(commons, servings)
     if slots <= _SLACK * count_max:
@@ -90,7 +92,7 @@ def bounded(commons: Sequence[int], servings: Iterable[Serving], count_max: int)
     return evenly_of(commons, fewer)
 
 
-def _slots_at(commons: Sequence[int], servings: Iterable[Serving]) -> int:
+def _slots_at(commons: Sequence[int], servings: Iterable[FeasibleStarts]) -> int:
     on_beat: dict[Beat, list[int]] = {}
     slots = 0
     for serving in servings:
@@ -100,15 +102,17 @@ def _slots_at(commons: Sequence[int], servings: Iterable[Serving]) -> int:
     return slots
 
 
-def _beats(servings: Iterable[Serving], starts: Starts) -> list[tuple[Serving, Beat | None]]:
+def _beats(
+    servings: Iterable[FeasibleStarts], starts: Starts
+) -> list[tuple[FeasibleStarts, Beat | None]]:
     """Return for each serving the starts of the grid that are on its grain."""
     grid = Beat(starts.step_s, starts.first % starts.step_s)
     return [(serving, grid.both(serving.beat)) for serving in servings]
 
 
-def _served_together(servings: Iterable[Serving]) -> list[Range]:
+def _served_together(servings: Iterable[FeasibleStarts]) -> list[Range]:
     """Return where every term that is asked for here has a resource that could serve it."""
-    by_term: dict[int, list[Serving]] = {}
+    by_term: dict[int, list[FeasibleStarts]] = {}
     for serving in servings:
         by_term.setdefault(serving.ask.term, []).append(serving)
     served: list[Iterable[Range]] = [

@@ -35,7 +35,7 @@ def round_step_s(modulus: int, length_s: int, most: int) -> int:
     return -(-least_s // modulus) * modulus
 
 
-class Serving(NamedTuple):
+class FeasibleStarts(NamedTuple):
     """Feasible starts of `ask`: the common starts of `ranges` on the `beat`."""
 
     ask: Ask
@@ -61,9 +61,9 @@ class Serving(NamedTuple):
 
 def servings_of(
     shown: Mapping[str, Shown], asks: Iterable[Ask], first: int, last: int
-) -> list[Serving]:
+) -> list[FeasibleStarts]:
     """Return for every feasible ask its common starts from `first` to `last`."""
-    found: list[Serving] = []
+    found: list[FeasibleStarts] = []
     for ask in asks if first <= last else ():
         here = shown.get(ask.resource)
         stage = Stage(ask.offset_s, ask.length_s, ask.units)
@@ -72,7 +72,7 @@ def servings_of(
             continue
         suiting = tuple(ranges(here.free, stage, first, last))
         if suiting:
-            found.append(Serving(ask, here.free, beat, suiting))
+            found.append(FeasibleStarts(ask, here.free, beat, suiting))
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kalends.agents.world.common_starts import beside_own, bounded, earliest, on_grid, whole_on_grid
-from kalends.agents.world.feasible_starts import Serving, least_free, servings_of
+from kalends.agents.world.feasible_starts import FeasibleStarts, least_free, servings_of
 from kalends.agents.world.start_sample import kept
 from kalends.agents.world.visible_calendar import Shown
 from kalends.core.scripts import Ask, HeldChoice, Offered, Starts
@@ -82,7 +82,7 @@ def offered(found: Iterable[Offer], step_s: int) -> tuple[Offered, ...]:
     )
 
 
-def _groups(servings: Iterable[Serving], commons: Sequence[int]) -> dict[int, list[Offer]]:
+def _groups(servings: Iterable[FeasibleStarts], commons: Sequence[int]) -> dict[int, list[Offer]]:
     """Return the slots of each common start; their ids are not given yet."""
     groups: dict[int, list[Offer]] = {}
     for serving in servings:

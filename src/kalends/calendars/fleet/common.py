@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from kalends.calendars.engine import Calendar
-from kalends.calendars.fleet.tally import Tally, tally_of
+from kalends.calendars.fleet.open_counts import OpenCounts, tally_of
 from kalends.core.intervals import Interval, align_up
 
 LEAPFROG_ROUNDS: Final = 64
@@ -50,7 +50,7 @@ class Party(NamedTuple):
         return found
 
 
-def tally(parties: Sequence[Party], length_s: int, start: int, stop: int) -> Tally:
+def tally(parties: Sequence[Party], length_s: int, start: int, stop: int) -> OpenCounts:
     """Count the `parties` that are open to a slot at each time of ``[start, stop)``."""
     every = [gap for party in parties for gap in party.openings(start, stop)]
     return tally_of(every, length_s)

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kalends.calendars.fleet.column import GONE, NUMBER_BITS, Numbers, columns_between, hand_out
-from kalends.calendars.fleet.log import Cuts, Log, spread
-from kalends.calendars.fleet.tally import Tally
+from kalends.calendars.fleet.gap_changes import Cuts, GapChanges, spread
+from kalends.calendars.fleet.open_counts import OpenCounts
 from kalends.core import limits
 from kalends.core.intervals import Interval
 
@@ -68,7 +68,7 @@ class GapIndex:
         self._bounds: Numbers = np.full((_BOUNDS_MAX, len(cuts)), _UNKNOWN, np.int64)
         self._raised: Numbers = np.zeros(len(cuts), np.int64)
         self._bounded: dict[tuple[int, int], int] = {}
-        self._log = Log()
+        self._log = GapChanges()
         self._changes = 0
 
     def change(
@@ -200,7 +200,7 @@ class GapIndex:
         bounds = self._bounds[rows, begin:end].min(axis=0) + self._raised[begin:end]
         yield from (bounds >= count).nonzero()[0] + begin
 
-    def _tally(self, bucket: int, length_s: int, among: NDArray[np.bool_] | None) -> Tally:
+    def _tally(self, bucket: int, length_s: int, among: NDArray[np.bool_] | None) -> OpenCounts:
         begin, end = self._begin(bucket), self._end(bucket)
         carried = self._carried[bucket] >= begin + length_s
         if among is not None:
@@ -210,7 +210,7 @@ class GapIndex:
         fitting = ends - starts >= length_s
         if among is not None:
             fitting &= among[keys & _NUMBER]
-        return Tally(
+        return OpenCounts(
             int(np.count_nonzero(carried)),
             starts[fitting],
             self._closes(begin + length_s, end + length_s - 1, length_s, among),

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from kalends.calendars.recurrence.day_sets import Starts, text_of, within
+from kalends.calendars.recurrence.day_sets import DailyStarts, text_of, within
 from kalends.calendars.recurrence.recurrence import Recurrence
 from kalends.calendars.recurrence.zone_clocks import DAY_S, FIRST_S, Stretch, stretch_at
 from kalends.core import limits
@@ -100,7 +100,7 @@ class _Part:
         keep = (1 << (last_day - day)) - 1
         self.length_s = recurrence.duration_s
         self.starts = [
-            Starts(days >> day & keep, tuple(day * DAY_S + at_s for at_s in times_s))
+            DailyStarts(days >> day & keep, tuple(day * DAY_S + at_s for at_s in times_s))
             for days, times_s in recurrence.starts()
         ]
         self._texts = [(text_of(days), times_s) for days, times_s in self.starts]

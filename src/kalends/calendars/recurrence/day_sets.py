@@ -16,14 +16,14 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from kalends.calendars.recurrence.repeat import Frequency, Repeat
+from kalends.calendars.recurrence.repeat import Frequency, RecurrenceRule
 from kalends.calendars.recurrence.zone_clocks import FIRST_DAY, YEARS, year_kind
 
 DAYS: Final = date(YEARS[-1] + 1, 1, 1).toordinal() - FIRST_DAY.toordinal()
 _ALL: Final = (1 << DAYS) - 1
 
 
-class Starts(NamedTuple):
+class DailyStarts(NamedTuple):
     """Windows start `times_s` seconds after local midnight on each day n for which bit n is set."""
 
     days: int
@@ -32,11 +32,11 @@ class Starts(NamedTuple):
 
 @lru_cache(maxsize=128)
 def starts_of(
-    rule: Repeat, anchor: date, time_of_day: time, last_start: datetime
-) -> tuple[Starts, ...]:
+    rule: RecurrenceRule, anchor: date, time_of_day: time, last_start: datetime
+) -> tuple[DailyStarts, ...]:
     """Return every local start of `rule` counted from `anchor`, none before it or after `last_start`.
 
-    The same as `Repeat.occurrences`; times of day with the same days are together.
+    The same as `RecurrenceRule.occurrences`; times of day with the same days are together.
     """
     times = rule.times(time_of_day)
     first = _number(anchor)
@@ -48,7 +48,7 @@ def starts_of(
         if days:
             at_s = (at.hour * 60 + at.minute) * 60 + at.second
             times_by_days.setdefault(days, []).append(at_s)
-    return tuple(Starts(days, tuple(times_s)) for days, times_s in times_by_days.items())
+    return tuple(DailyStarts(days, tuple(times_s)) for days, times_s in times_by_days.items())
 
 
 def bits(text: str) -> int:
@@ -73,7 +73,7 @@ def within(days: int, low: int, high: int) -> int:
     return days
 
 
-def _matching(rule: Repeat, anchor: date, times: int) -> list[int]:
+def _matching(rule: RecurrenceRule, anchor: date, times: int) -> list[int]:
     """Return the matching days for each time of day, before INTERVAL."""
     if rule.positions and rule.frequency == "DAILY":
         chosen = rule.at_positions(list(range(times)))
@@ -84,7 +84,7 @@ def _matching(rule: Repeat, anchor: date, times: int) -> list[int]:
     return [_named(rule, anchor)] * times
 
 
-def _named(rule: Repeat, anchor: date) -> int:
+def _named(rule: RecurrenceRule, anchor: date) -> int:
     by_weekday = rule.frequency in ("DAILY", "WEEKLY") and not (rule.months or rule.month_days)
     if by_weekday:
         week = (FIRST_DAY + timedelta(day) for day in range(7))
@@ -101,7 +101,7 @@ def _named(rule: Repeat, anchor: date) -> int:
     return bits("".join(texts))
 
 
-def _at_positions(rule: Repeat, named: str, times: int) -> list[int]:
+def _at_positions(rule: RecurrenceRule, named: str, times: int) -> list[int]:
     chosen: dict[str, tuple[str, ...]] = {}
     periods = []
     for start, end in pairwise(_borders(rule.frequency, rule.week_start)):
@@ -112,7 +112,7 @@ def _at_positions(rule: Repeat, named: str, times: int) -> list[int]:
     return [bits("".join(texts)) for texts in zip(*periods, strict=True)]
 
 
-def _chosen(rule: Repeat, period: str, times: int) -> tuple[str, ...]:
+def _chosen(rule: RecurrenceRule, period: str, times: int) -> tuple[str, ...]:
     """Return for each time of day the days of `period` that BYSETPOS leaves."""
     days = [day for day, named in enumerate(period) if named == "1"]
     moments = set(rule.at_positions([(day, at) for day in days for at in range(times)]))
@@ -121,7 +121,7 @@ def _chosen(rule: Repeat, period: str, times: int) -> tuple[str, ...]:
     )
 
 
-def _taken(rule: Repeat, anchor: date) -> int:
+def _taken(rule: RecurrenceRule, anchor: date) -> int:
     """Return the days of the periods that INTERVAL takes."""
     if rule.interval == 1:
         return _ALL

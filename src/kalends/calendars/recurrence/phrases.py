@@ -6,7 +6,7 @@ from datetime import date, datetime, time, timedelta
 from itertools import product
 from typing import Final
 
-from kalends.calendars.recurrence.repeat import Repeat
+from kalends.calendars.recurrence.repeat import RecurrenceRule
 
 _NAMES: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _ONES: Final = {"DAILY": "daily", "WEEKLY": "weekly", "MONTHLY": "monthly", "YEARLY": "yearly"}
@@ -14,7 +14,7 @@ _MANY: Final = {"DAILY": "days", "WEEKLY": "weeks", "MONTHLY": "months", "YEARLY
 _UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 
-def days(rule: Repeat, text: str, first: date | None) -> str:
+def days(rule: RecurrenceRule, text: str, first: date | None) -> str:
     """Describe the days: ``Mon-Fri``, ``every 2 weeks on Sat``, ``monthly on the last Fri``.
 
     What has no short name is given as the rule's own `text`.
@@ -45,7 +45,7 @@ def days(rule: Repeat, text: str, first: date | None) -> str:
     return text
 
 
-def _like_first(rule: Repeat, how_often: str, first: date | None) -> str:
+def _like_first(rule: RecurrenceRule, how_often: str, first: date | None) -> str:
     if first is None or rule.frequency == "DAILY":
         return how_often
     if rule.frequency == "YEARLY":
@@ -53,7 +53,7 @@ def _like_first(rule: Repeat, how_often: str, first: date | None) -> str:
     return f"{how_often} on the {_ordinal(first.day, ' day')} of the month"
 
 
-def times(rule: Repeat, start: time, duration_s: int) -> str:
+def times(rule: RecurrenceRule, start: time, duration_s: int) -> str:
     """Describe the times: ``08:00-18:00``, ``22:00-06:00 (next day)``, ``all day``."""
     starts = [
         start.replace(hour=hour, minute=minute)

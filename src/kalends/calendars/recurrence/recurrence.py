@@ -18,7 +18,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from kalends.calendars.recurrence import phrases
-from kalends.calendars.recurrence.day_sets import Starts, starts_of
+from kalends.calendars.recurrence.day_sets import DailyStarts, starts_of
 from kalends.calendars.recurrence.repeat import parse_repeat
 from kalends.calendars.recurrence.zone_clocks import FIRST_DAY, Stretch, clock_of
 from kalends.core import limits
@@ -104,7 +104,7 @@ class Recurrence:
                 found.append(Interval(opens, closes))
         return found
 
-    def starts(self) -> tuple[Starts, ...]:
+    def starts(self) -> tuple[DailyStarts, ...]:
         """Return every local start there is up to the year 3000: its time of day and its days."""
         return starts_of(self._rule, self.first or FIRST_DAY, self.start, self._until)
 

@@ -48,7 +48,7 @@ class NthWeekday(msgspec.Struct, frozen=True):
     weekday: int
 
 
-class Repeat(msgspec.Struct, frozen=True, kw_only=True):
+class RecurrenceRule(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed rule; empty tuples stand for absent parts. Made by `parse_repeat`."""
 
     frequency: Frequency
@@ -182,7 +182,7 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True):
         return _counted(self.week_numbers, number, number + (_year_length(fourth.year) - at) // 7)
 
 
-def parse_repeat(text: str) -> Repeat:
+def parse_repeat(text: str) -> RecurrenceRule:
     """Return the rule that `text` says, such as ``FREQ=WEEKLY;BYDAY=MO,TU``; raises `InvalidInput`."""
     if type(text) is not str or len(text) > TEXT_MAX:
         raise _wrong("a recurrence rule is a text of at most 512 characters")
@@ -194,7 +194,7 @@ def parse_repeat(text: str) -> Repeat:
         if name in parts:
             raise _wrong(f"{name} is given twice")
         parts[name] = value
-    rule = Repeat(
+    rule = RecurrenceRule(
         frequency=_frequency(parts.pop("FREQ", "")),
         interval=_number(parts.pop("INTERVAL", "1"), "INTERVAL", 1, INTERVAL_MAX),
         count=_number(parts.pop("COUNT"), "COUNT", 1, COUNT_MAX) if "COUNT" in parts else 0,
@@ -215,7 +215,7 @@ def parse_repeat(text: str) -> Repeat:
     return rule
 
 
-def _check_parts(rule: Repeat) -> None:
+def _check_parts(rule: RecurrenceRule) -> None:
     """Refuse rules that RFC 5545 forbids or that would yield too much."""
     yearly = rule.frequency == "YEARLY"
     if rule.count and rule.until is not None:

@@ -53,7 +53,7 @@ def is_meant(who: str, principal: Principal) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AccessRule:
     """An access rule: `who` (``everyone``, ``user:NAME``, ``group:NAME``) `may` do these actions.
 
     At most `units_max` units in one booking (0: no limit), within `windows` (empty: always).
@@ -107,7 +107,7 @@ class _Grant:
 
     always: int
     """The most units that rules without windows allow; 0 when there is no such rule."""
-    rules: tuple[Rule, ...]
+    rules: tuple[AccessRule, ...]
 
 
 class AccessList:
@@ -117,9 +117,9 @@ class AccessList:
     Immutable but for a cache of who matches what; not thread-safe.
     """
 
-    def __init__(self, rules: Iterable[Rule] = (), barred: Iterable[str] = ()) -> None:
+    def __init__(self, rules: Iterable[AccessRule] = (), barred: Iterable[str] = ()) -> None:
         self.rules = tuple(rules)
-        self._barred = [Rule(f"barred-{n}", who, ("see",)) for n, who in enumerate(barred, 1)]
+        self._barred = [AccessRule(f"barred-{n}", who, ("see",)) for n, who in enumerate(barred, 1)]
         names = [rule.name for rule in self.rules]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -216,7 +216,7 @@ class AccessList:
 
 def open_access() -> AccessList:
     """Allow everyone to see, hold and lock, always; nobody sees who holds."""
-    return AccessList([Rule("open", "everyone", ("see", "hold", "lock"))])
+    return AccessList([AccessRule("open", "everyone", ("see", "hold", "lock"))])
 
 
 def _refusal(where: str, rule: str, detail: str) -> Refusal:

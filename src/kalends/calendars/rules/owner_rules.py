@@ -37,7 +37,7 @@ class HeadStart:
         return f"{self.who} waits as if it had asked {format_duration(self.head_start_ms // 1000)} earlier"
 
 
-class OwnersRules:
+class OwnerRules:
     """Limits, blackouts and head starts of one resource."""
 
     def __init__(

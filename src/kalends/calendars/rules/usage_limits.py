@@ -22,7 +22,7 @@ HELD_MAX: Final = 1_000_000
 Kind = Literal["ahead_s", "lead_s", "longest_s", "held_max", "share"]
 
 
-class Share(NamedTuple):
+class UsageShare(NamedTuple):
     """A share of a calendar week: a fraction of its units, or unit-seconds (the other is 0)."""
 
     fraction: float = 0.0
@@ -50,7 +50,7 @@ class Limit:
     lead_s: int = 0
     longest_s: int = 0
     held_max: int = 0
-    share: Share | None = None
+    share: UsageShare | None = None
 
     def __post_init__(self) -> None:
         check_who(self.who, "who")

@@ -20,7 +20,7 @@ NEVER: Final = 1 << 62
 _INT64 = np.dtype(np.int64)
 
 
-class Runs(NamedTuple):
+class FreeRuns(NamedTuple):
     """Runs of enough units in a stretch of time, between the first and last step with too little.
 
     `lead` is when the first such step starts, `trail` when the last one ends (`NEVER`: with the
@@ -53,7 +53,7 @@ class Block:
         """Drop cached findings about the values or times, because they change."""
         self._least: int | None = None
         self._most: int | None = None
-        self._runs: dict[int, Runs | None] = {}
+        self._runs: dict[int, FreeRuns | None] = {}
 
     def copy(self, owner: object) -> Block:
         return Block(owner, self.times[:], self.values[:])
@@ -81,7 +81,7 @@ class Block:
         view = _view(self.values, first, last)
         view += amount
 
-    def runs(self, level: int, level_units: int) -> Runs | None:
+    def runs(self, level: int, level_units: int) -> FreeRuns | None:
         """Return the runs of at least ``level * level_units``; None when the whole block is one. Cached."""
         try:
             return self._runs[level]
@@ -89,7 +89,7 @@ class Block:
             found = self._runs[level] = self.find_runs(level * level_units)
             return found
 
-    def find_runs(self, units: int) -> Runs | None:
+    def find_runs(self, units: int) -> FreeRuns | None:
         """Return the runs of at least `units`; None when the whole block is one."""
         enough, turns = self.turns(units)
         lead = self.times[0]
@@ -98,7 +98,7 @@ class Block:
                 return None
             lead, turns = int(turns[0]), turns[1:]
         longest_s = int((turns[1::2] - turns[:-1:2]).max()) if turns.size > 1 else 0
-        return Runs(lead, longest_s, int(turns[-1]) if turns.size % 2 else NEVER)
+        return FreeRuns(lead, longest_s, int(turns[-1]) if turns.size % 2 else NEVER)
 
     def fit(self, units: int, length_s: int, first: int, run: int, near: int) -> tuple[bool, int]:
         """Return whether a run of `units` of at least `length_s` ends here, and the start of the first.

@@ -12,7 +12,7 @@ Entry = tuple[int, int, int]
 """Start, end and id of a booking: what listings are ordered by."""
 
 
-class Listing:
+class BookingIndex:
     """The entries of a calendar's bookings, by length class: the bits of their length.
 
     A booking of a class that overlaps a window starts at most one class width before it. Changes
@@ -54,10 +54,10 @@ class Listing:
             )
         )
 
-    def copy(self) -> Listing:
+    def copy(self) -> BookingIndex:
         """Return an independent one. O(changes since it was last asked or copied + blocks)."""
         self._work_in()
-        twin = Listing()
+        twin = BookingIndex()
         twin._classes = {bits: entries.copy() for bits, entries in self._classes.items()}
         return twin
 

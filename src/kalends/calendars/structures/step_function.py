@@ -6,14 +6,14 @@ from bisect import bisect_left
 from typing import Self
 
 from kalends.calendars.structures.blocked_steps import BlockedSteps
-from kalends.calendars.structures.blocks import LEVELS, NEVER, Runs
+from kalends.calendars.structures.blocks import LEVELS, NEVER, FreeRuns
 from kalends.core.intervals import Interval
 
 
 class StepFunction(BlockedSteps):
     """Steps that are searched for room: see `first_fit` and `stretches`.
 
-    `GROUP_BLOCKS` blocks in a row are a group, with its `Runs` by level cached; a change of a block
+    `GROUP_BLOCKS` blocks in a row are a group, with its `FreeRuns` by level cached; a change of a block
     drops its group's, a change of the number of blocks all from there on.
     """
 
@@ -24,7 +24,7 @@ class StepFunction(BlockedSteps):
     def __init__(self, top: int) -> None:
         super().__init__(top)
         self._level_units = max(1, top // LEVELS)
-        self._groups: list[dict[int, Runs | None]] = []
+        self._groups: list[dict[int, FreeRuns | None]] = []
 
     def copy(self) -> Self:
         twin = super().copy()
@@ -151,11 +151,11 @@ class StepFunction(BlockedSteps):
         count = self.GROUP_BLOCKS
         return number % count == 0 and number + count <= len(self._blocks)
 
-    def _block_runs(self, number: int, units: int) -> Runs | None:
+    def _block_runs(self, number: int, units: int) -> FreeRuns | None:
         level = (units - self._pending[number]) // self._level_units
         return self._blocks[number].runs(level, self._level_units)
 
-    def _group_runs(self, number: int, units: int) -> Runs | None:
+    def _group_runs(self, number: int, units: int) -> FreeRuns | None:
         """Return the runs of the group that starts with block `number`. Cached."""
         group, level = number // self.GROUP_BLOCKS, units // self._level_units
         while group >= len(self._groups):
@@ -165,7 +165,7 @@ class StepFunction(BlockedSteps):
             known[level] = self._joined_runs(number, level)
         return known[level]
 
-    def _joined_runs(self, first: int, level: int) -> Runs | None:
+    def _joined_runs(self, first: int, level: int) -> FreeRuns | None:
         lead, longest_s, run = NEVER, 0, NEVER
         last = first + self.GROUP_BLOCKS - 1
         for number in range(first, last + 1):
@@ -179,4 +179,4 @@ class StepFunction(BlockedSteps):
             run = runs.trail
             if run == NEVER and number < last:
                 run = self._firsts[number + 1]
-        return Runs(lead, longest_s, run) if lead < NEVER else None
+        return FreeRuns(lead, longest_s, run) if lead < NEVER else None

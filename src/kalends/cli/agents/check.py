@@ -16,7 +16,7 @@ from kalends.core.errors import InvalidInput
 from kalends.core.scripts import script_hash
 
 if TYPE_CHECKING:
-    from kalends.client.trials.script_check import Checked
+    from kalends.client.trials.script_check import TrialCheck
 
 EXIT_FAILED = 1
 
@@ -50,7 +50,7 @@ def command(settings: Settings, file: Path, argument: tuple[str, ...]) -> int:
     return 0 if checked.code == "ok" and fine else EXIT_FAILED
 
 
-def _lines(file: str, source: str, checked: Checked) -> list[str]:
+def _lines(file: str, source: str, checked: TrialCheck) -> list[str]:
     if checked.violations:
         broken = len(checked.violations)
         told = _agent_words.violation_lines(file, source, checked.violations)
@@ -67,7 +67,7 @@ def _lines(file: str, source: str, checked: Checked) -> list[str]:
     ]
 
 
-def _sample_rows(checked: Checked) -> list[str]:
+def _sample_rows(checked: TrialCheck) -> list[str]:
     return _output.rows(
         ("CALL", "SLOTS", "ENDED", "CHOSEN", "STEPS", "CPU MS", "WALL MS", "DETAIL"),
         [

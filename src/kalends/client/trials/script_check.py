@@ -30,7 +30,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     wall_us: int
 
 
-class Checked(msgspec.Struct, frozen=True, kw_only=True):
+class TrialCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a check; a script with `violations`, sorted by place, is not run."""
 
     code: RunCode
@@ -41,7 +41,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     samples: tuple[Sample, ...] = ()
 
 
-async def check(source: str, arguments: Mapping[str, ArgumentValue]) -> Checked:
+async def check(source: str, arguments: Mapping[str, ArgumentValue]) -> TrialCheck:
     """Check `source`; if it is a script, run it on the samples, with these `arguments`."""
     async with engine_here() as here:
         found = await here.engine.check(source, USER)
@@ -50,7 +50,7 @@ async def check(source: str, arguments: Mapping[str, ArgumentValue]) -> Checked:
             for function in found.functions
             for slots in (SLOTS if function == "choose" else SLOTS[:1])
         ]
-    return Checked(
+    return TrialCheck(
         code=found.code,
         detail=found.detail,
         place=here.words,

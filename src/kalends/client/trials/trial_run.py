@@ -19,7 +19,7 @@ from kalends.core.requests import Request
 from kalends.core.scripts import RunCode, Violation
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class TrialChoice(msgspec.Struct, frozen=True, kw_only=True):
     """A slot in the order of preference; `recall` is "" where it was not asked back."""
 
     id: int
@@ -45,7 +45,7 @@ class SiteRun(msgspec.Struct, frozen=True, kw_only=True):
     violations: tuple[Violation, ...]
     slots: int
     held_max: int
-    chosen: tuple[Choice, ...]
+    chosen: tuple[TrialChoice, ...]
     sent: tuple[Any, ...]
     steps: int
     cpu_us: int
@@ -118,8 +118,8 @@ async def _recalled(
     return "given back" if outcome.answer else "kept"
 
 
-def _choice(offer: Offer, recall: str) -> Choice:
-    return Choice(
+def _choice(offer: Offer, recall: str) -> TrialChoice:
+    return TrialChoice(
         id=offer.id,
         term=offer.term,
         resource=offer.resource,

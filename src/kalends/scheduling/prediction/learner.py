@@ -38,7 +38,7 @@ RATIO_MAX: Final = 2
 """Maximum bound, as a multiple of the longer of the two predictions."""
 
 
-class Waits(msgspec.Struct, frozen=True):
+class WaitHistory(msgspec.Struct, frozen=True):
     """The waits of one job from now on, by the frozen scheduler."""
 
     expected_s: int
@@ -79,12 +79,12 @@ class Learner:
 
     def __init__(self) -> None:
         self.levels = tuple(AdaptiveLevel(share) for share in SHARES)
-        self._classes: dict[tuple[int, int], _Class] = {}
+        self._classes: dict[tuple[int, int], _JobClass] = {}
         self._open: dict[int, _Open] = {}
         self._bounds: list[tuple[int, int, int]] = []
         """Heap of ``(bound_s, number, which share)``."""
 
-    def bounds(self, waits: Waits, now: int) -> tuple[int, ...]:
+    def bounds(self, waits: WaitHistory, now: int) -> tuple[int, ...]:
         """Return a start for each of `SHARES`, as far as is known now, ascending. Changes nothing."""
         found = self._classes.get(waits.kind)
         if found is None or len(found.ascending) < KNOWN_MIN:
@@ -97,13 +97,13 @@ class Learner:
             bounds.append(max([now + waits.wait_s(score), *bounds]))
         return tuple(bounds)
 
-    def predict(self, number: int, waits: Waits, now: int) -> tuple[int, ...]:
+    def predict(self, number: int, waits: WaitHistory, now: int) -> tuple[int, ...]:
         """Return the bounds for a job that begins to wait; what becomes of them will be learned."""
         self.advance(now)
         bounds = self.bounds(waits, now)
         kept = _Open(now, waits, bounds)
         self._open[number] = kept
-        self._classes.setdefault(waits.kind, _Class()).open[number] = kept
+        self._classes.setdefault(waits.kind, _JobClass()).open[number] = kept
         for which, bound_s in enumerate(bounds):
             heappush(self._bounds, (bound_s, number, which))
         return bounds
@@ -138,11 +138,11 @@ class _Open(msgspec.Struct, frozen=True):
     """A prediction of which the end is not known."""
 
     made_s: int
-    waits: Waits
+    waits: WaitHistory
     bounds: tuple[int, ...]
 
 
-class _Class:
+class _JobClass:
     """The last scores of one class, and its open predictions."""
 
     __slots__ = ("_recent", "ascending", "open")

@@ -7,7 +7,7 @@ import msgspec
 from kalends.scheduling.job import Job
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.prediction.frozen import predicted_start, predicted_starts
-from kalends.scheduling.prediction.learner import Learner, Waits
+from kalends.scheduling.prediction.learner import Learner, WaitHistory
 from kalends.scheduling.prediction.run_times import RunTimes
 from kalends.scheduling.scheduler import Scheduler
 
@@ -83,16 +83,16 @@ class PredictingScheduler(Scheduler):
         found = {}
         for job, start_s in expected.items():
             if job in requested:
-                waits = Waits(start_s - now, requested[job] - now)
+                waits = WaitHistory(start_s - now, requested[job] - now)
                 found[job] = _prediction(waits, self.learner.bounds(waits, now), now)
         return found
 
-    def _waits(self, job: Job, now: int) -> Waits | None:
+    def _waits(self, job: Job, now: int) -> WaitHistory | None:
         requested_s = predicted_start(self, job, now)
         expected_s = predicted_start(self, job, now, expected_end=self.run_times.expected_end)
         if requested_s is None or expected_s is None:
             return None
-        return Waits(expected_s - now, requested_s - now)
+        return WaitHistory(expected_s - now, requested_s - now)
 
     def _begun(self, touched: list[Job], now: int) -> None:
         for job in touched:
@@ -101,5 +101,5 @@ class PredictingScheduler(Scheduler):
                 self.started(job, self.predictions.pop(job), now)
 
 
-def _prediction(waits: Waits, bounds: tuple[int, ...], now: int) -> Prediction:
+def _prediction(waits: WaitHistory, bounds: tuple[int, ...], now: int) -> Prediction:
     return Prediction(now, now + waits.requested_s, now + waits.expected_s, *bounds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kalends.serving.auth.callers import Authenticator, OpenAccess, Vouching
+from kalends.serving.auth.callers import Authenticator, OpenAccess, VouchedNames
 from kalends.serving.auth.keys import load_trusted_keys
 from kalends.serving.auth.tokens import KeyRing
 from kalends.serving.configuration import KeyConfiguration
@@ -19,7 +19,7 @@ def authenticator_of(name: str, keys: Sequence[KeyConfiguration]) -> Authenticat
             key.file,
             issuer=key.issuer,
             scopes=frozenset(key.scopes),
-            vouching=Vouching(key.users, key.groups, key.brokers),
+            vouching=VouchedNames(key.users, key.groups, key.brokers),
         )
     ]
     return KeyRing(trusted, name) if trusted else OpenAccess()

@@ -26,7 +26,7 @@ USER_HEADER: Final = "Kalends-User"
 GROUPS_HEADER: Final = "Kalends-Groups"
 
 
-class Vouching(msgspec.Struct, frozen=True):
+class VouchedNames(msgspec.Struct, frozen=True):
     """The users that tokens of a key may name: `users` and `groups` by shell patterns.
 
     `brokers` are the brokers that may use it; without any, those that come with it first.
@@ -49,7 +49,7 @@ class Vouching(msgspec.Struct, frozen=True):
                 )
 
 
-ANYBODY: Final = Vouching()
+ANYBODY: Final = VouchedNames()
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class Caller(msgspec.Struct, frozen=True):
     token_id: str
     expires_at: int = 0
     key: str = "open"
-    vouching: Vouching = ANYBODY
+    vouching: VouchedNames = ANYBODY
 
     def require(self, scope: str, now_s: int) -> None:
         """Raises `NotAuthenticated` once the token has expired, `NotAllowed` without `scope`.

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from kalends.core.errors import Conflict, InvalidInput
-from kalends.serving.auth.callers import ANYBODY, Vouching
+from kalends.serving.auth.callers import ANYBODY, VouchedNames
 
 KEY_FILE_BYTES_MAX: Final = 256 * 1024
 """A JWKS of a large identity provider is a few kilobytes."""
@@ -39,7 +39,7 @@ class TrustedKey(msgspec.Struct, frozen=True):
     key_id: str
     issuer: str
     scopes_allowed: frozenset[str]
-    vouching: Vouching = ANYBODY
+    vouching: VouchedNames = ANYBODY
 
 
 class _JsonWebKey(msgspec.Struct):
@@ -121,7 +121,7 @@ def load_private_key(path: Path) -> Ed25519PrivateKey:
 
 
 def load_trusted_keys(
-    path: Path, *, issuer: str, scopes: frozenset[str], vouching: Vouching = ANYBODY
+    path: Path, *, issuer: str, scopes: frozenset[str], vouching: VouchedNames = ANYBODY
 ) -> tuple[TrustedKey, ...]:
     """Return the Ed25519 keys in `path`, a public PEM file or a JWKS file.
 

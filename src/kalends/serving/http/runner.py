@@ -39,7 +39,7 @@ class Service(msgspec.Struct, frozen=True):
     tls: ssl.SSLContext | None = None
 
 
-class Listening:
+class Listener:
     """A service that accepts connections at `url`."""
 
     def __init__(self, runner: web.AppRunner, url: str) -> None:
@@ -83,7 +83,7 @@ async def serve(services: Sequence[Service], stop: asyncio.Event, out: TextIO) -
 
     Raises what `listen` raises, with nothing left running.
     """
-    started: list[Listening] = []
+    started: list[Listener] = []
     try:
         for service in services:
             listening = await listen(service)
@@ -94,8 +94,8 @@ async def serve(services: Sequence[Service], stop: asyncio.Event, out: TextIO) -
         await asyncio.gather(*(listening.stop() for listening in started))
 
 
-async def listen(service: Service) -> Listening:
-    """Start the application of `service`; `Listening.stop` ends it.
+async def listen(service: Service) -> Listener:
+    """Start the application of `service`; `Listener.stop` ends it.
 
     Raises `InvalidInput` for an address that is not one of this machine, `Conflict` when the port is
     taken, and whatever the application's start-up raises.
@@ -118,7 +118,7 @@ async def listen(service: Service) -> Listening:
         raise
     shown = f"[{host}]" if ":" in host else host
     scheme = "https" if service.tls else "http"
-    return Listening(runner, f"{scheme}://{shown}:{runner.addresses[0][1]}")
+    return Listener(runner, f"{scheme}://{shown}:{runner.addresses[0][1]}")
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:

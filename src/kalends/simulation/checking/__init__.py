@@ -5,7 +5,7 @@ amount. It reads with its own parser and replays the result's own starts: it imp
 cluster, no kernel and no reader of the simulator.
 """
 
-from kalends.simulation.checking.checker import POLICIES, Report, check
+from kalends.simulation.checking.checker import POLICIES, CheckReport, check
 from kalends.simulation.checking.findings import Finding
 
-__all__ = ["POLICIES", "Finding", "Report", "check"]
+__all__ = ["POLICIES", "CheckReport", "Finding", "check"]

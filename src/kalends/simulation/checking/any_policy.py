@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kalends.simulation.checking.findings import Blocked, Finding, Placement, Request, Run
-from kalends.simulation.checking.topologies import Topology
+from kalends.simulation.checking.findings import Blocked, Finding, LoggedJob, ResultRow, Run
+from kalends.simulation.checking.topologies import PartitionSets
 
 
 def matched(
-    requests: Sequence[Request], placements: Sequence[Placement], *, as_run: bool
+    requests: Sequence[LoggedJob], placements: Sequence[ResultRow], *, as_run: bool
 ) -> tuple[list[Run], list[Finding]]:
     """Return every job of the log with its start, and what does not match.
 
@@ -19,7 +19,7 @@ def matched(
     """
     findings = []
     known = {request.id: request for request in requests}
-    placed: dict[int, Placement] = {}
+    placed: dict[int, ResultRow] = {}
     for placement in placements:
         if placement.id not in known:
             findings.append(
@@ -51,12 +51,12 @@ def matched(
     return runs, findings
 
 
-def _as_run(request: Request, found: Placement, run_s: int) -> Request:
+def _as_run(request: LoggedJob, found: ResultRow, run_s: int) -> LoggedJob:
     nodes = request.nodes if found.nodes is None else found.nodes
-    return Request(request.id, request.submit_s, nodes, request.requested_s, run_s)
+    return LoggedJob(request.id, request.submit_s, nodes, request.requested_s, run_s)
 
 
-def _shift_s(requests: Sequence[Request], placed: dict[int, Placement]) -> int:
+def _shift_s(requests: Sequence[LoggedJob], placed: dict[int, ResultRow]) -> int:
     for request in requests:
         found = placed.get(request.id)
         if found is not None and found.submit_s is not None:
@@ -65,7 +65,7 @@ def _shift_s(requests: Sequence[Request], placed: dict[int, Placement]) -> int:
 
 
 def _mismatches(
-    request: Request, found: Placement, start_s: int, end_s: int, shift_s: int
+    request: LoggedJob, found: ResultRow, start_s: int, end_s: int, shift_s: int
 ) -> Iterator[Finding]:
     job = request.id
     if found.submit_s is not None and found.submit_s + shift_s != request.submit_s:
@@ -157,7 +157,7 @@ def places(runs: Sequence[Run], nodes: int) -> Iterator[Finding]:
         holders.update(dict.fromkeys(numbers, job))
 
 
-def configured(runs: Sequence[Run], topology: Topology) -> Iterator[Finding]:
+def configured(runs: Sequence[Run], topology: PartitionSets) -> Iterator[Finding]:
     """Yield every job whose nodes the machine cannot cut off for it. The machine numbers them from 0."""
     for run in runs:
         if run.mask not in topology.partitions(run.request.nodes):

@@ -41,7 +41,7 @@ POLICIES: Final = {
 ESTIMATES: Final = ("user", "exact", "filled")
 
 
-class Report(msgspec.Struct, frozen=True):
+class CheckReport(msgspec.Struct, frozen=True):
     """The subject and the findings of a check; no `findings` means that nothing is wrong."""
 
     policy: str
@@ -69,7 +69,7 @@ def check(
     reservations: Path | str | None = None,
     estimates: str = "user",
     as_run: bool = False,
-) -> Report:
+) -> CheckReport:
     """Check the schedule in `result` (SWF or CSV) against the jobs of `log` (SWF) on `nodes` nodes.
 
     None takes the number of nodes from the log's header. `policy` is a key of `POLICIES`. Without them, a
@@ -135,7 +135,7 @@ def check(
         waited, delays = late(runs, blocked, nodes)
         findings += delays
     broken = [finding.by for finding in findings if finding.kind == "promise"]
-    return Report(
+    return CheckReport(
         policy=policy,
         nodes=nodes,
         jobs=len(requests),

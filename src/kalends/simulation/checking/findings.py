@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Request(msgspec.Struct, frozen=True):
+class LoggedJob(msgspec.Struct, frozen=True):
     """A job as the log has it."""
 
     id: int
@@ -15,7 +15,7 @@ class Request(msgspec.Struct, frozen=True):
     run_s: int
 
 
-class Placement(msgspec.Struct, frozen=True):
+class ResultRow(msgspec.Struct, frozen=True):
     """A job as the result has it; None for unknown values."""
 
     id: int
@@ -34,7 +34,7 @@ class Run(msgspec.Struct, frozen=True):
     """One job as it ran, with its place in the order of submission."""
 
     order: int
-    request: Request
+    request: LoggedJob
     start_s: int
     end_s: int
     places: tuple[range, ...] = ()

@@ -14,9 +14,9 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 
-from kalends.simulation.checking.findings import Blocked, Finding, Request, Run
+from kalends.simulation.checking.findings import Blocked, Finding, LoggedJob, Run
 from kalends.simulation.checking.room import Room
-from kalends.simulation.checking.topologies import Topology
+from kalends.simulation.checking.topologies import PartitionSets
 
 Running = list[tuple[int, int, Run]]
 """Sorted ``(until_s, order, run)``."""
@@ -35,7 +35,7 @@ class Heads:
         nodes: int,
         *,
         promises: bool,
-        topology: Topology | None = None,
+        topology: PartitionSets | None = None,
     ) -> None:
         self.waited = 0
         self._runs = runs
@@ -113,7 +113,7 @@ class Heads:
                 said += f"could still start at {shadow_s}"
                 yield Finding("held-back", wanted.id, now, run.start_s - now, said)
 
-    def _beside(self, head: Run, now: int, shadow_s: int) -> Callable[[Request], bool]:
+    def _beside(self, head: Run, now: int, shadow_s: int) -> Callable[[LoggedJob], bool]:
         """Return a test whether the head could still start at `shadow_s` next to a job that fits now."""
         if not self._blocked:
             later = sum(
@@ -171,7 +171,7 @@ class Heads:
         raise AssertionError("after all ends everything is free")
 
 
-def _shadow_on_topology_s(topology: Topology, head: Run, now: int, running: Running) -> int:
+def _shadow_on_topology_s(topology: PartitionSets, head: Run, now: int, running: Running) -> int:
     shadow_s = now
     for at, (until_s, _, _) in enumerate(running):
         busy = 0

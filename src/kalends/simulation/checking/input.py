@@ -14,7 +14,7 @@ from typing import Final
 
 from kalends.core.errors import InvalidInput
 from kalends.core.limits import TIME_S_MAX
-from kalends.simulation.checking.findings import Blocked, Placement, Request
+from kalends.simulation.checking.findings import Blocked, LoggedJob, ResultRow
 
 TEXT_BYTES_MAX: Final = 512 * 1024**2
 """A log is held in memory; what unpacks to more than this is no log."""
@@ -35,7 +35,7 @@ _COLUMNS: Final = {
 """Names of columns, of Batsim, evalys and kalends, in small letters."""
 
 
-def read_requests(path: Path, nodes: int, estimates: str) -> list[Request]:
+def read_requests(path: Path, nodes: int, estimates: str) -> list[LoggedJob]:
     """Return the jobs of a log that `nodes` nodes can run, in order of submission (SC'15 filter)."""
     found = []
     known: set[int] = set()
@@ -59,7 +59,7 @@ def read_requests(path: Path, nodes: int, estimates: str) -> list[Request]:
         run_s = min(run_s, time_s)
         wanted = requested if requested > 0 else allocated
         found.append(
-            Request(job, submit_s, wanted, run_s if estimates == "exact" else time_s, run_s)
+            LoggedJob(job, submit_s, wanted, run_s if estimates == "exact" else time_s, run_s)
         )
     if not found:
         raise InvalidInput(
@@ -70,7 +70,7 @@ def read_requests(path: Path, nodes: int, estimates: str) -> list[Request]:
     return sorted(found, key=lambda request: request.submit_s)
 
 
-def read_placements(path: Path) -> list[Placement]:
+def read_placements(path: Path) -> list[ResultRow]:
     """Return the jobs of a result in the file's order: SWF if its lines have 18 fields, else CSV."""
     text = _text(path)
     first = next((line for line in io.StringIO(text) if line.strip() and line[:1] != ";"), "")
@@ -136,17 +136,17 @@ def _moment(word: str, begun: int | None, path: Path, line: int) -> int:
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) - begun
 
 
-def _from_swf(path: Path) -> list[Placement]:
+def _from_swf(path: Path) -> list[ResultRow]:
     placements = []
     for line, words in _swf_lines(path):
         job, submit_s, wait_s, run_s, nodes = (_seconds(word, path, line) for word in words[:5])
         start_s = submit_s + wait_s
         count = nodes if nodes > 0 else None
-        placements.append(Placement(job, line, start_s, start_s + run_s, submit_s, count))
+        placements.append(ResultRow(job, line, start_s, start_s + run_s, submit_s, count))
     return placements
 
 
-def _from_csv(path: Path, text: str) -> list[Placement]:
+def _from_csv(path: Path, text: str) -> list[ResultRow]:
     placements = []
     for line, row in _rows(path, text):
         words = {
@@ -171,7 +171,7 @@ def _from_csv(path: Path, text: str) -> list[Placement]:
         start_s = _seconds(words["start"], path, line)
         resized = row.get("profile") == "malleable"
         placements.append(
-            Placement(int(job[1]), line, start_s, end_s, submit_s, nodes, places, resized)
+            ResultRow(int(job[1]), line, start_s, end_s, submit_s, nodes, places, resized)
         )
     return placements
 

@@ -23,7 +23,7 @@ _FORM: Final = re.compile(
 )
 
 
-class Topology:
+class PartitionSets:
     """A grid of `sizes` units, each a block of `unit` nodes; `wraps` joins opposite edges.
 
     Nodes are numbered along the first dimension first. A set of nodes is a Python int, bit i for node i.
@@ -102,7 +102,7 @@ class Topology:
         return mask
 
 
-def topology_from(text: str) -> tuple[int, Topology | None]:
+def topology_from(text: str) -> tuple[int, PartitionSets | None]:
     """Return the number of nodes of the machine that `text` names, and its topology: None where any will do.
 
     Raises `InvalidInput` for a text that names no machine, or one too large.
@@ -137,4 +137,4 @@ def topology_from(text: str) -> tuple[int, Topology | None]:
                            remedy=f"give at most {MOST_UNITS} units")  # fmt: skip
     if name == "pool":
         return sizes[0], None
-    return prod(sizes), Topology(units, unit, wraps=name == "torus3d", io=io)
+    return prod(sizes), PartitionSets(units, unit, wraps=name == "torus3d", io=io)

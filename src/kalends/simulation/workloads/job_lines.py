@@ -42,7 +42,7 @@ _ROWS: Any = GenericAlias(list, (GenericAlias(tuple, _FIELD_TYPES),))
 _rows_of: Final = msgspec.json.Decoder(_ROWS).decode
 
 
-class Block:
+class LineBlock:
     """Some job lines: their `rows`, and for each its number in `lines` and its text in `texts`.
 
     `texts` is empty if not requested.
@@ -61,7 +61,7 @@ class Block:
         del self.rows[at], self.texts[at : at + 1]
 
 
-def whole_block(first_line: int, text: bytes, *, keep_texts: bool) -> Block | None:
+def whole_block(first_line: int, text: bytes, *, keep_texts: bool) -> LineBlock | None:
     """Return a block in which every line is a job; None: it must be read line by line."""
     if text.translate(None, _CLEAN):
         return None
@@ -71,7 +71,7 @@ def whole_block(first_line: int, text: bytes, *, keep_texts: bool) -> Block | No
     except msgspec.MsgspecError:
         return None
     texts = text.decode("ascii").split("\n") if keep_texts else []
-    return Block(range(first_line, first_line + len(rows)), rows, texts)
+    return LineBlock(range(first_line, first_line + len(rows)), rows, texts)
 
 
 def _as_json(text: bytes) -> bytes:
@@ -98,9 +98,9 @@ def row_of(text: str, line: int) -> Row:
     )
 
 
-def block_of(lines: Iterable[tuple[int, str, Row]]) -> Block:
+def block_of(lines: Iterable[tuple[int, str, Row]]) -> LineBlock:
     """Return a block of ``(line number, text, row)``, which were read line by line."""
-    block = Block([], [], [])
+    block = LineBlock([], [], [])
     numbers: list[int] = []
     for line, text, row in lines:
         numbers.append(line)

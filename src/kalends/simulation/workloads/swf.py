@@ -13,7 +13,7 @@ from kalends.core.errors import InvalidInput
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.malleable import MalleableJob
 from kalends.simulation.workloads.job_lines import (
-    Block,
+    LineBlock,
     Row,
     block_of,
     job_lines,
@@ -23,7 +23,7 @@ from kalends.simulation.workloads.job_lines import (
 from kalends.simulation.workloads.job_numbers import JobNumbers
 from kalends.simulation.workloads.log_file import read_log_file
 from kalends.simulation.workloads.swf_fields import read_header
-from kalends.simulation.workloads.tally import Tally
+from kalends.simulation.workloads.tally import LineTally
 
 Estimates = Literal["user", "exact", "filled"]
 Damaged = Literal["refuse", "skip"]
@@ -37,7 +37,7 @@ NO_REQUESTED_TIME: Final = "no requested time"
 _NOTE: Final = "simulated by kalends: wait and run times and allocated processors"
 
 
-class Log:
+class WorkloadLog:
     """A log to be replayed. Iterating it reads the file, from its first line each time.
 
     `header` has the header's fields. While it streams, the others are filled: `jobs` counts those
@@ -79,9 +79,9 @@ class Log:
 
     def _begin(self) -> None:
         self.jobs = 0
-        self.dropped: dict[str, Tally] = {}
-        self.cut = Tally()
-        self.damaged = Tally()
+        self.dropped: dict[str, LineTally] = {}
+        self.cut = LineTally()
+        self.damaged = LineTally()
         self._numbers = JobNumbers()
         self._last_submit_s = 0
 
@@ -109,7 +109,7 @@ class Log:
             else:
                 yield line, text, row
 
-    def _check_numbers(self, block: Block) -> None:
+    def _check_numbers(self, block: LineBlock) -> None:
         """Refuse, or take out, jobs with the number of another one."""
         numbers = [row[0] for row in block.rows]
         start = 0
@@ -127,7 +127,7 @@ class Log:
             del numbers[at]
             start = at
 
-    def _check_order(self, block: Block) -> None:
+    def _check_order(self, block: LineBlock) -> None:
         submits = [self._last_submit_s, *[row[1] for row in block.rows]]
         if self._sorts or submits == sorted(submits):
             self._last_submit_s = submits[-1]
@@ -141,7 +141,7 @@ class Log:
             )
         )
 
-    def _filtered(self, block: Block) -> Iterator[SimulatedJob]:
+    def _filtered(self, block: LineBlock) -> Iterator[SimulatedJob]:
         """Yield the jobs that can be simulated, by the rules of Gaussier et al., SC'15."""
         machine = self.nodes
         fills, exact = self._estimates == "filled", self._estimates == "exact"
@@ -178,7 +178,7 @@ class Log:
             reason = NO_RUN_TIME
         else:
             reason = NO_REQUESTED_TIME
-        self.dropped.setdefault(reason, Tally()).add(line, said)
+        self.dropped.setdefault(reason, LineTally()).add(line, said)
 
     def _refuse_or_skip(self, line: int, error: InvalidInput) -> None:
         if not self._skips:
@@ -211,7 +211,7 @@ def open_log(
     damaged: Damaged = "refuse",
     unsorted: Unsorted = "refuse",
     keep_lines: bool = False,
-) -> Log:
+) -> WorkloadLog:
     """Return the log at `path`, plain or gzip, for a machine of `nodes` nodes.
 
     `estimates`: ``user`` takes the requested times of the log, ``exact`` the run times instead, for the
@@ -230,7 +230,7 @@ def open_log(
     ):
         if given not in words:
             raise InvalidInput(f"{given!r}", where=name, remedy=f"write {' or '.join(words)}")
-    return Log(
+    return WorkloadLog(
         Path(path),
         nodes=nodes,
         estimates=estimates,

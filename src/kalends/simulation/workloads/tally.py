@@ -10,7 +10,7 @@ NAMED_MAX: Final = 5
 """Maximum number of lines that are named; others are only counted."""
 
 
-class Tally(msgspec.Struct):
+class LineTally(msgspec.Struct):
     """A count, and the first lines counted: their numbers, and what is to be said of each."""
 
     count: int = 0

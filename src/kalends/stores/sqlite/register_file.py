@@ -39,7 +39,7 @@ KIND: Final = StoreKind(
 )
 
 
-class Beat(NamedTuple):
+class LeaseRenewal(NamedTuple):
     """Show that `owner` lives; no logical time above `clock` is given out before the next one."""
 
     owner: str
@@ -89,7 +89,7 @@ class MadeGood(NamedTuple):
 Write = (
     Operation
     | Remember
-    | Beat
+    | LeaseRenewal
     | Retire
     | Resign
     | Live
@@ -105,7 +105,7 @@ def carry_out(connection: sqlite3.Connection, writes: Sequence[Write]) -> list[R
     """Do `writes` in order within the open transaction; leases have no result."""
     results: list[Result] = []
     for write in writes:
-        if isinstance(write, Beat):
+        if isinstance(write, LeaseRenewal):
             register.beat(connection, *write)
             results.append(None)
         elif isinstance(write, Remember):

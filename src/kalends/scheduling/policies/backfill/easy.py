@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kalends.scheduling.cluster import Cluster, Promise
-from kalends.scheduling.indexed_queue import Line, by_requested_time
+from kalends.scheduling.indexed_queue import IndexedQueue, by_requested_time
 from kalends.scheduling.job import Job
 
 
@@ -23,7 +23,7 @@ class Easy:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.wakes = cluster.reserved
-        self.line = Line()
+        self.line = IndexedQueue()
         self.startable = self.line.startable
         """Candidates to go before the head, in the order in which they are asked."""
         self._first: Job | None = None
@@ -125,7 +125,7 @@ class EasySjbf(Easy):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self.shortest = Line(by_requested_time)
+        self.shortest = IndexedQueue(by_requested_time)
         self.startable = self.shortest.startable
 
     def enter(self, job: Job) -> None:

@@ -21,10 +21,10 @@ from kalends.scheduling.levels import (
     FFIH,
     FFIH_STAR,
     Packing,
-    Rule,
+    PackingRule,
 )
 from kalends.scheduling.mapped import MappedCluster
-from kalends.scheduling.plan import Booking, Plan
+from kalends.scheduling.plan import LevelPlan, PlannedJob
 from kalends.scheduling.verification_loop import Verification, fixed_on
 from kalends.scheduling.waiting_room import EXTRACTION_ORDERS, WaitingRoom
 
@@ -41,7 +41,7 @@ class LevelPolicy:
     past those in the waiting room, and delays no planned job.
     """
 
-    rule: ClassVar[Rule]
+    rule: ClassVar[PackingRule]
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class LevelPolicy:
         self.cluster = cluster
         self.wakes = True
         self.room = WaitingRoom(orders)
-        self.plan = Plan(cluster)
+        self.plan = LevelPlan(cluster)
         self.threshold_s = threshold_s
         self.mapped = cluster if verified and isinstance(cluster, MappedCluster) else None
         self.entered: Callable[[Job, int], None] | None = None
@@ -63,7 +63,7 @@ class LevelPolicy:
         """Number of blocks packed by each rule, by its name."""
         self.switches = 0
         """Number of blocks packed by another rule than the one before."""
-        self._packed_by: Rule | None = None
+        self._packed_by: PackingRule | None = None
         self._held: list[Job] = []
         """Jobs that cannot run before nodes come back into service; they wait outside the waiting room."""
         self._services = cluster.services
@@ -136,7 +136,7 @@ class LevelPolicy:
                 return max(booking.start_s, now)
         return next((start_s for each, start_s in self.predictions(now) if each is job), None)
 
-    def choose(self, block: Sequence[Job], packing: Packing, now: int) -> Rule:
+    def choose(self, block: Sequence[Job], packing: Packing, now: int) -> PackingRule:
         """Return the rule that packs the next block."""
         return self.rule
 
@@ -154,11 +154,11 @@ class LevelPolicy:
     def _wants_block(self, now: int) -> bool:
         return not self.plan.bookings or self.plan.preplanned_s(now) < self.threshold_s
 
-    def _at_once(self, job: Job, now: int) -> Booking | None:
+    def _at_once(self, job: Job, now: int) -> PlannedJob | None:
         """Return a booking for a job that need not enter the waiting room."""
         plan = self.plan
         if not plan.bookings and not len(self.room) and self._fits_now(job, now):
-            return Booking(job, self._nodes(job), now, plan.level_now(now))
+            return PlannedJob(job, self._nodes(job), now, plan.level_now(now))
         if not self._fills_gaps() or not plan.levels or not self._in_service(job):
             return None
         packing = plan.packing(now)
@@ -166,7 +166,7 @@ class LevelPolicy:
         found = packing.gap(nodes, job.requested_s, now)
         if found is None:
             return None
-        booking = Booking(job, nodes, *found)
+        booking = PlannedJob(job, nodes, *found)
         if self.mapped is not None and not self._verification(packing).fit(booking):
             return None
         return booking
@@ -203,25 +203,25 @@ class LevelPolicy:
             self._verification(packing).settle(rule, bookings, first)
         self._enter(bookings)
 
-    def _count(self, rule: Rule) -> None:
+    def _count(self, rule: PackingRule) -> None:
         self.blocks[rule.name] += 1
         self.switches += self._packed_by not in (None, rule)
         self._packed_by = rule
 
-    def _enter(self, bookings: Sequence[Booking]) -> None:
+    def _enter(self, bookings: Sequence[PlannedJob]) -> None:
         self.plan.add(bookings)
         if self.entered is not None:
             for booking in bookings:
                 self.entered(booking.job, booking.start_s)
 
-    def _pack(self, rule: Rule, block: Sequence[Job], packing: Packing) -> list[Booking]:
+    def _pack(self, rule: PackingRule, block: Sequence[Job], packing: Packing) -> list[PlannedJob]:
         first = packing.first_for_block(rule)
         bookings = []
         for index in rule.ordered([job.requested_s for job in block]):
             job = block[index]
             nodes = self._nodes(job)
             bookings.append(
-                Booking(job, nodes, *packing.place(rule, nodes, job.requested_s, first))
+                PlannedJob(job, nodes, *packing.place(rule, nodes, job.requested_s, first))
             )
         return bookings
 
@@ -243,7 +243,7 @@ class LevelPolicy:
         for booking in refused:
             self.plan.shift(booking, now, alone=self.mapped is not None)
 
-    def _start(self, booking: Booking, now: int) -> bool:
+    def _start(self, booking: PlannedJob, now: int) -> bool:
         if self.mapped is not None and booking.partition is not None:
             return self.mapped.start_on(booking.job, booking.partition, now)
         return self.cluster.start(booking.job, now)
@@ -255,7 +255,7 @@ class LevelPolicy:
             self.plan.compress(packing, now, self._accepts(packing))
         self.plan.pull_forward(now)
 
-    def _accepts(self, packing: Packing) -> Callable[[Booking], bool]:
+    def _accepts(self, packing: Packing) -> Callable[[PlannedJob], bool]:
         if self.mapped is None:
             return lambda booking: True
         return self._verification(packing).accepts

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
-from kalends.scheduling.levels import FCFS_STAR, FFDH_STAR, FFIH_STAR, Packing, Rule
+from kalends.scheduling.levels import FCFS_STAR, FFDH_STAR, FFIH_STAR, Packing, PackingRule
 from kalends.scheduling.policies.levels.packing import LevelPolicy
 
 
@@ -20,7 +20,7 @@ class Ivs(LevelPolicy):
 
     rule = FCFS_STAR
 
-    def choose(self, block: Sequence[Job], packing: Packing, now: int) -> Rule:
+    def choose(self, block: Sequence[Job], packing: Packing, now: int) -> PackingRule:
         if self._configurable_at_once(block, packing, now):
             return FCFS_STAR
         interactive = sum(job.interactive for job in block)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kalends.scheduling.cluster import Cluster
-from kalends.scheduling.indexed_queue import Line, by_order
+from kalends.scheduling.indexed_queue import IndexedQueue, by_order
 from kalends.scheduling.job import Job
 from kalends.scheduling.policies.ordered.ranks import (
     FewestNodesFirst,
@@ -22,7 +22,7 @@ class Ranked:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.wakes = cluster.reserved
-        self.line = Line(self.key)
+        self.line = IndexedQueue(self.key)
 
     def rank(self, job: Job) -> int:
         """Return the rank; smaller goes first."""

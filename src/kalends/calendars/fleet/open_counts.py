@@ -22,7 +22,7 @@ _ROWS: Final = 64
 """Strides that are looked at closely in one go: an early answer must not wait for all of them."""
 
 
-class Tally(NamedTuple):
+class OpenCounts(NamedTuple):
     """The counts of a stretch: `open_before` at its start, `opens` and `closes` within it, sorted."""
 
     open_before: int
@@ -68,8 +68,8 @@ class Tally(NamedTuple):
         return None, bound
 
 
-def tally_of(gaps: Sequence[Interval], length_s: int) -> Tally:
+def tally_of(gaps: Sequence[Interval], length_s: int) -> OpenCounts:
     """Return the tally of all these gaps together, from the beginning of time."""
     flat = np.array(gaps, np.int64).reshape(-1, 2)
     flat = flat[flat[:, 1] - flat[:, 0] >= length_s]
-    return Tally(0, np.sort(flat[:, 0]), np.sort(flat[:, 1]) - length_s + 1)
+    return OpenCounts(0, np.sort(flat[:, 0]), np.sort(flat[:, 1]) - length_s + 1)

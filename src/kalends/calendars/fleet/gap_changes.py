@@ -66,7 +66,7 @@ class Cuts(NamedTuple):
         return first.ravel(), stop.ravel(), np.repeat(self.numbers, 2), ends.ravel()
 
 
-class Log:
+class GapChanges:
     """The recorded changes that have not been taken out yet."""
 
     __slots__ = ("_cuts", "_freed")
