@@ -11,6 +11,7 @@ from kalends.contract import messages as m
 from kalends.resource_servers.participation.admission import Admission
 from kalends.resource_servers.participation.outbox import Outbox
 from kalends.resource_servers.participation.participant import Participant
+from kalends.resource_servers.participation.room import Room
 from kalends.resource_servers.participation.this_site import FenceNumbers
 from tests import effort
 from tests.simulation.climates import RIVALS
@@ -127,11 +128,15 @@ class NothingIsKept(Participant):
     admission_type = KeepsNothing
 
 
+class RoomForTheYoungest(Room):
+    def order_of(self, principal: Any, stamp: int, rid: str, wanted: Any) -> Any:
+        return -stamp, rid
+
+
 class YoungestFirst(Participant):
     """The line is the wrong way round."""
 
-    def _order_of(self, principal: Any, stamp: int, rid: str, wanted: Any) -> Any:
-        return -stamp, rid
+    room_type = RoomForTheYoungest
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ class Participant:
     outcomes_type: ClassVar[type[OutcomeHandler]] = OutcomeHandler
     in_doubt_type: ClassVar[type[InDoubtResolver]] = InDoubtResolver
     ownership_type: ClassVar[type[Ownership]] = Ownership
+    room_type: ClassVar[type[Room]] = Room
     admission_type: ClassVar[type[Admission]] = Admission
     wound_wait_type: ClassVar[type[WoundWait]] = WoundWait
     lists_type: ClassVar[type[WaitingLists]] = WaitingLists
@@ -147,7 +148,7 @@ class Participant:
         self.reminders = ReclaimReminders(book, outbox, self.retention, self.set_aside, jitter)
 
         line, offers = WaitQueue(), Earmarks()
-        room = self.room = Room(book.calendars, (line.earmarks, offers))
+        room = self.room = self.room_type(book.calendars, (line.earmarks, offers))
         self.admission = self.admission_type(
             here, book, claims, room, line.earmarks, self.retention, self.recovery, self.set_aside, known,
             numbers, limits,
