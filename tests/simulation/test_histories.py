@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.admission import Admission
-from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.participant import Participant
-from kalends.resource_servers.participation.room import Room
+from kalends.resource_servers.participation.room import FreeRoom
 from kalends.resource_servers.participation.this_site import FenceNumbers
 from tests import effort
 from tests.simulation.climates import RIVALS
@@ -90,7 +90,7 @@ class NumbersGoBack(Participant):
     numbers_type = FallingNumbers
 
 
-class OutboxOfOldLooks(Outbox):
+class OutboxOfOldLooks(ParticipantOutbox):
     def send(self, to: str, message: m.Message) -> None:
         if isinstance(message, m.View):
             known = self.__dict__.setdefault("looked", {})
@@ -128,7 +128,7 @@ class NothingIsKept(Participant):
     admission_type = KeepsNothing
 
 
-class RoomForTheYoungest(Room):
+class RoomForTheYoungest(FreeRoom):
     def order_of(self, principal: Any, stamp: int, rid: str, wanted: Any) -> Any:
         return -stamp, rid
 

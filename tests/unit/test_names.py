@@ -14,29 +14,21 @@ import kalends
 ROOT: Final = Path(kalends.__file__).parent
 
 SHARED: Final = {
-    "Answer": "an answer on the wire, and one on its way to a caller: to be renamed",
     "Ask": "a question to the register, and what is asked of an agent: to be renamed",
     "Asked": "a query to a site, and an order on the command line: to be renamed",
     "Booking": "in a calendar, and the commands of a broker: to be renamed",
     "Cancel": "a message, and an operation of the register: to be renamed",
-    "Choice": "of a common start, and of a slot: to be renamed",
-    "Effects": "of either protocol machine: to be renamed",
     "Finding": "of the checker of schedules, and free starts: to be renamed",
     "Finish": "a call, and an operation of the register: to be renamed",
     "Grant": "a message, and a priority that a broker grants: to be renamed",
     "Grid": "of clusters, and of characters: to be renamed",
     "Job": "of a batch queue, and the run of a script: to be renamed",
-    "Line": "of waiting visits, and in a warrant: to be renamed",
     "Mark": "how far a site is, told and to be stored: to be renamed",
     "Moment": "on two clocks, and in a drawing: to be renamed",
-    "Offer": "of a slot to a script, and to a waiting request: to be renamed",
     "Options": "of several groups of commands: to be renamed",
     "Outcome": "of a request, and of the run of a script: to be renamed",
     "Reclaim": "a message and a call, both public",
-    "Reclaiming": "at a site, and at a broker: to be renamed",
-    "Records": "of a broker's register, and of a participant: to be renamed",
     "Send": "of either protocol machine: to be renamed",
-    "Waiting": "what is known of a wait, and a recall that waits: to be renamed",
 }
 """Names of classes that stand in several modules, and why."""
 
@@ -49,12 +41,10 @@ TERMS: Final = {
 """Nouns that end in -ing: our rooms, terms of the field, what users are told of, plain English."""
 
 ACTIVITIES: Final = {
-    "Asking", "Auditing", "Belonging", "Checking", "Comparing", "Deciding", "Forgetting", "Holding",
-    "Instructing", "Keeping", "Lining", "Listing", "Looking", "Negotiating", "Recalling",
-    "Reclaiming", "Reconciling", "Replacing", "Running", "Seeking", "Taking", "Telling", "Touring",
-    "Visiting", "hearing",
+    "Asking", "Auditing", "Checking", "Hearing", "Instructing", "Looking", "Reconciling", "Replacing",
+    "Running", "hearing",
 }  # fmt: skip
-"""Layers and parts of the two servers that are still called by what they do."""
+"""Parts of the two servers that are still called by what they do."""
 
 
 def test_a_class_name_has_one_meaning() -> None:

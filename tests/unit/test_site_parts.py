@@ -37,7 +37,7 @@ from kalends.resource_servers.participation.participant import HANDLERS
 from kalends.resource_servers.participation.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.recovery import Recovery
 from kalends.resource_servers.participation.retention import Retention
-from kalends.resource_servers.participation.runs import Runs
+from kalends.resource_servers.participation.runs import RunTable
 from kalends.resource_servers.participation.waiting_list_offers import WaitingLists
 from kalends.resource_servers.participation.wound_wait import WoundWait
 
@@ -61,7 +61,7 @@ ATTEMPT_OVER = ["AgentRecalls.end", "AgentVisits.end", "WoundWait.end_place"]
 
 IN_TIME: tuple[tuple[type, str], ...] = (
     (Claims, "expire"),
-    (Runs, "overdue"),
+    (RunTable, "overdue"),
     (WoundWait, "advance"),
     (WaitingLists, "advance"),
     (ReclaimReminders, "advance"),

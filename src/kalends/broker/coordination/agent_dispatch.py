@@ -22,7 +22,7 @@ from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.itinerary import AGREE_MAX, TOURS_MAX, Tour, left_out, planned_tour
-from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.prepare_phase import HOLD_MS, PreparePhase
 from kalends.broker.coordination.refusal_errors import site_down
 from kalends.broker.coordination.transaction import Branch, Transaction
@@ -52,7 +52,7 @@ class AgentDispatch:
         identity: Identity,
         directory: Directory,
         table: TransactionTable,
-        outbox: Outbox,
+        outbox: CoordinatorOutbox,
         log: EventLog,
         credentials: Credentials,
         prepare: PreparePhase,

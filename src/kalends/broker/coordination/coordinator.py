@@ -30,7 +30,7 @@ from kalends.broker.coordination.fault_containment import FaultContainment
 from kalends.broker.coordination.hearing import Hearing
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.negotiation import Negotiation
-from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.outcome_inquiries import OutcomeInquiries
 from kalends.broker.coordination.owner_reclaims import OwnerReclaims
 from kalends.broker.coordination.prepare_phase import PreparePhase
@@ -42,7 +42,7 @@ from kalends.broker.coordination.timeouts import Timeouts
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.broker.coordination.user_calls import UserCalls
-from kalends.broker.coordination.waiting_lists import WaitingLists
+from kalends.broker.coordination.waiting_lists import ListPlaces
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
 from kalends.core.clock import LogicalClock
@@ -64,7 +64,7 @@ class Coordinator:
     hearing_type = Hearing
     decide_type = DecidePhase
     prepare_type = PreparePhase
-    lists_type = WaitingLists
+    lists_type = ListPlaces
     search_type = SlotSearch
     negotiation_type = Negotiation
     agents_type = AgentDispatch
@@ -93,7 +93,7 @@ class Coordinator:
         owner = identity.owner
         credentials = Credentials(identity.secret)
 
-        self.outbox = outbox = Outbox()
+        self.outbox = outbox = CoordinatorOutbox()
         self.deadlines = deadlines = Deadlines(jitter)
         self.log = log = EventLog(clock, outbox)
         self.hearing = hearing = self.hearing_type(alarm=outbox.alarm, lose=directory.lose)

@@ -12,7 +12,7 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.decision_record import Record
-from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.transaction import Branch, Transaction, by_site
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.contract import messages as m
@@ -27,7 +27,7 @@ class DecidePhase:
     def __init__(
         self,
         table: TransactionTable,
-        outbox: Outbox,
+        outbox: CoordinatorOutbox,
         credentials: Credentials,
         deadlines: Deadlines,
     ) -> None:

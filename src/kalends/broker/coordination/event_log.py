@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kalends.broker.coordination import decision_record as r
-from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.transaction import Transaction
 from kalends.contract.calls import Event
 from kalends.core import limits
@@ -25,7 +25,7 @@ _NOTED: Final = {
 class EventLog:
     """Events of all requests, numbered by the logical clock."""
 
-    def __init__(self, clock: LogicalClock, outbox: Outbox) -> None:
+    def __init__(self, clock: LogicalClock, outbox: CoordinatorOutbox) -> None:
         self._clock = clock
         self._outbox = outbox
 

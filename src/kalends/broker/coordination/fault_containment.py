@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from kalends.broker.coordination.effects import Mark
-from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.core.errors import IllegalEvent, KalendsError
 
@@ -30,7 +30,7 @@ class FaultContainment:
     """Runs the steps of the coordinator; `broke` is told of each request that one breaks at."""
 
     def __init__(
-        self, table: TransactionTable, outbox: Outbox, *, broke: Callable[[str], None]
+        self, table: TransactionTable, outbox: CoordinatorOutbox, *, broke: Callable[[str], None]
     ) -> None:
         self._table = table
         self._outbox = outbox

@@ -15,7 +15,7 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.hearing import Hearing, bad_answer, complaint_about_holds
-from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.prepare_phase import VOTE_MS_MAX, PreparePhase
 from kalends.broker.coordination.refusal_errors import PERMANENT, error_of
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
@@ -42,7 +42,7 @@ class Negotiation:
     def __init__(
         self,
         table: TransactionTable,
-        outbox: Outbox,
+        outbox: CoordinatorOutbox,
         log: EventLog,
         credentials: Credentials,
         hearing: Hearing,

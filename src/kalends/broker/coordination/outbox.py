@@ -11,7 +11,7 @@ from kalends.contract.messages import Message
 from kalends.core.scripts import RunCode
 
 
-class Outbox:
+class CoordinatorOutbox:
     """The effects since `take` was called last."""
 
     def __init__(self) -> None:

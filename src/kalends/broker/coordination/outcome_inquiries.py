@@ -8,7 +8,7 @@ from typing import Literal
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.decision_record import Record
-from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
@@ -24,7 +24,7 @@ class OutcomeInquiries:
         self,
         owner: str,
         table: TransactionTable,
-        outbox: Outbox,
+        outbox: CoordinatorOutbox,
         credentials: Credentials,
         *,
         take_over: Callable[[Record, Moment], None],

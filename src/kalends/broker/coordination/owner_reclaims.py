@@ -16,7 +16,7 @@ from kalends.broker.coordination.decision_record import Record, Registered, Spec
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.hearing import Asked, Hearing
 from kalends.broker.coordination.identity import Identity
-from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.pending_reclaim import PendingReclaim
 from kalends.broker.coordination.query_plan import batched
 from kalends.broker.coordination.relocation import Wants, replacement, replacing
@@ -63,7 +63,7 @@ class Submit(Protocol):
     ) -> str: ...  # fmt: skip
 
 
-class Change(NamedTuple):
+class ReclaimChange(NamedTuple):
     """A change that was made for an owner, and what became of it."""
 
     recovery: PendingReclaim
@@ -82,7 +82,7 @@ class OwnerReclaims:
         identity: Identity,
         directory: Directory,
         table: TransactionTable,
-        outbox: Outbox,
+        outbox: CoordinatorOutbox,
         log: EventLog,
         hearing: Hearing,
         in_flight: RequestsInFlight,
@@ -299,7 +299,7 @@ class OwnerReclaims:
 
     # Recoveries
 
-    def change_of(self, op: r.CaseOperation) -> Change | None:
+    def change_of(self, op: r.CaseOperation) -> ReclaimChange | None:
         """The change for an owner that `op` ends, before its case may be over."""
         case = self._table.asker(op) if isinstance(op, r.Close | r.Commit) else None
         if case is None:
@@ -307,9 +307,9 @@ class OwnerReclaims:
         recovery = self._recoveries.get(case.record.replaces)
         if recovery is None or recovery.change != case.rid:
             return None
-        return Change(recovery, case.record)
+        return ReclaimChange(recovery, case.record)
 
-    def changed(self, change: Change, op: r.CaseOperation, now: Moment) -> None:
+    def changed(self, change: ReclaimChange, op: r.CaseOperation, now: Moment) -> None:
         """`op` has ended `change`: it stands, or another time is tried."""
         if isinstance(op, r.Commit):
             self._end_recovery(change.recovery)

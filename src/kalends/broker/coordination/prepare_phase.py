@@ -15,7 +15,7 @@ from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.decide_phase import RESEND_AFTER_MS
 from kalends.broker.coordination.event_log import EventLog
 from kalends.broker.coordination.identity import Identity
-from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.phases import EndKind
 from kalends.broker.coordination.refusal_errors import error_of, site_down, site_unknown
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
@@ -44,7 +44,7 @@ class PreparePhase:
         identity: Identity,
         directory: Directory,
         table: TransactionTable,
-        outbox: Outbox,
+        outbox: CoordinatorOutbox,
         log: EventLog,
         credentials: Credentials,
         deadlines: Deadlines,

@@ -14,7 +14,7 @@ from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.transaction_table import OPEN_PHASES, TransactionTable
 from kalends.broker.coordination.views import problem_of
-from kalends.broker.coordination.waiting_lists import WaitingLists
+from kalends.broker.coordination.waiting_lists import ListPlaces
 from kalends.core.errors import Conflict
 from kalends.core.intervals import Moment
 
@@ -30,7 +30,7 @@ class RegisterResults:
         in_flight: RequestsInFlight,
         decide: DecidePhase,
         prepare: PreparePhase,
-        lists: WaitingLists,
+        lists: ListPlaces,
         negotiation: Negotiation,
         attempts: Attempts,
     ) -> None:

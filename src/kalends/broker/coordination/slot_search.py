@@ -13,14 +13,14 @@ from typing import Final, Literal
 
 from kalends.broker.coordination.deadlines import Deadlines
 from kalends.broker.coordination.hearing import Asked, Hearing
-from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.query_plan import Looking, batched, plans, why_not
 from kalends.broker.coordination.refusal_errors import PERMANENT, error_of, site_down
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Transaction, by_site
 from kalends.broker.coordination.transaction_table import TransactionTable
-from kalends.broker.coordination.waiting_lists import WaitingLists
+from kalends.broker.coordination.waiting_lists import ListPlaces
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.in_flight import fits
 from kalends.broker.planning.planner import Plan
@@ -55,12 +55,12 @@ class SlotSearch:
         self,
         directory: Directory,
         table: TransactionTable,
-        outbox: Outbox,
+        outbox: CoordinatorOutbox,
         hearing: Hearing,
         deadlines: Deadlines,
         in_flight: RequestsInFlight,
         prepare: PreparePhase,
-        lists: WaitingLists,
+        lists: ListPlaces,
         new_query_id: Callable[[], int],
     ) -> None:
         self.odds = Odds()

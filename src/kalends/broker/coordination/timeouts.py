@@ -16,7 +16,7 @@ from kalends.broker.coordination.refusal_errors import error_of, hold_ran_out, s
 from kalends.broker.coordination.slot_search import SlotSearch
 from kalends.broker.coordination.transaction import Branch, Transaction
 from kalends.broker.coordination.transaction_table import TransactionTable, give_up_at_s
-from kalends.broker.coordination.waiting_lists import WaitingLists
+from kalends.broker.coordination.waiting_lists import ListPlaces
 from kalends.core.errors import Expired, NoCommonTime, Refusal
 from kalends.core.intervals import Moment
 
@@ -38,7 +38,7 @@ class Timeouts:
         deadlines: Deadlines,
         decide: DecidePhase,
         prepare: PreparePhase,
-        lists: WaitingLists,
+        lists: ListPlaces,
         search: SlotSearch,
         negotiation: Negotiation,
         agents: AgentDispatch,

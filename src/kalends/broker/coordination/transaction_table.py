@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decision_record import CaseOperation, Record
-from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.coordination.views import problem_of, view_of
 from kalends.broker.planning.demand import start_window
@@ -33,7 +33,9 @@ OPEN_PHASES: Final = (
 class TransactionTable:
     """All requests of the replica `owner`; `ended` hears of each as it ends."""
 
-    def __init__(self, owner: str, outbox: Outbox, *, ended: Callable[[Transaction], None]) -> None:
+    def __init__(
+        self, owner: str, outbox: CoordinatorOutbox, *, ended: Callable[[Transaction], None]
+    ) -> None:
         self.cases: dict[str, Transaction] = {}
         self.at_work_on = ""
         """The request that the present step is about: the one to blame if it breaks."""

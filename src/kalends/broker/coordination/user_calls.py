@@ -12,7 +12,7 @@ from kalends.broker.coordination.attempts import Attempts
 from kalends.broker.coordination.decide_phase import DecidePhase
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.event_log import EventLog
-from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.refusal_errors import key_reused
 from kalends.broker.coordination.transaction import Transaction
@@ -38,7 +38,7 @@ class UserCalls:
         owner: str,
         clock: LogicalClock,
         table: TransactionTable,
-        outbox: Outbox,
+        outbox: CoordinatorOutbox,
         log: EventLog,
         decide: DecidePhase,
         prepare: PreparePhase,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kalends.broker.coordination.credentials import Credentials
 from kalends.broker.coordination.event_log import EventLog
-from kalends.broker.coordination.outbox import Outbox
+from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.prepare_phase import PreparePhase
 from kalends.broker.coordination.query_plan import plans
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
@@ -30,14 +30,14 @@ from kalends.core.intervals import Moment
 from kalends.core.requests import Term, shortest_stage_s
 
 
-class WaitingLists:
+class ListPlaces:
     """The lists on which requests stand, and the news that they have heard; `look` looks anew."""
 
     def __init__(
         self,
         directory: Directory,
         table: TransactionTable,
-        outbox: Outbox,
+        outbox: CoordinatorOutbox,
         log: EventLog,
         credentials: Credentials,
         in_flight: RequestsInFlight,

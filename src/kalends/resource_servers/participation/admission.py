@@ -20,7 +20,7 @@ from kalends.resource_servers.participation.occupancy import Piece
 from kalends.resource_servers.participation.recovery import Recovery
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.retention import Retention
-from kalends.resource_servers.participation.room import Room
+from kalends.resource_servers.participation.room import FreeRoom
 from kalends.resource_servers.participation.this_site import FenceNumbers, ThisSite
 from kalends.resource_servers.participation.transitions import ClaimEvent
 from kalends.resource_servers.participation.unreadable import SetAside
@@ -57,7 +57,7 @@ class Admission:
     here: ThisSite
     book: ClaimTable
     claims: Claims
-    room: Room
+    room: FreeRoom
     in_line: Earmarks
     retention: Retention
     recovery: Recovery

@@ -18,7 +18,7 @@ from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.occupancy import pieces_beyond
 from kalends.resource_servers.participation.registers import Registers
-from kalends.resource_servers.participation.room import Room
+from kalends.resource_servers.participation.room import FreeRoom
 from kalends.resource_servers.participation.this_site import FenceNumbers
 from kalends.resource_servers.participation.wait_queue import Holder
 
@@ -32,7 +32,7 @@ class AgentHolds:
 
     book: ClaimTable
     claims: Claims
-    room: Room
+    room: FreeRoom
     admission: Admission
     registers: Registers
     numbers: FenceNumbers

@@ -29,9 +29,9 @@ from kalends.resource_servers.participation.claim_sets import Stake
 from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.occupancy import Piece
-from kalends.resource_servers.participation.outbox import Outbox
-from kalends.resource_servers.participation.room import Room, have_room
-from kalends.resource_servers.participation.runs import Runs
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.room import FreeRoom, have_room
+from kalends.resource_servers.participation.runs import RunTable
 from kalends.resource_servers.participation.this_site import ThisSite
 
 RECALL_MS_MAX: Final = 2_000
@@ -51,10 +51,10 @@ class AgentRecalls:
     here: ThisSite
     book: ClaimTable
     claims: Claims
-    room: Room
-    runs: Runs
+    room: FreeRoom
+    runs: RunTable
     visits: AgentVisits
-    outbox: Outbox
+    outbox: ParticipantOutbox
     held_max: int
     _waiting: dict[str, PendingRecall] = field(init=False, default_factory=dict)
 

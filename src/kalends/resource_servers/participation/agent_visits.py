@@ -19,7 +19,7 @@ from kalends.core.intervals import Moment
 from kalends.core.scripts import RunCode, script_hash
 from kalends.resource_servers.participation.claim_sets import Claim
 from kalends.resource_servers.participation.occupancy import Piece
-from kalends.resource_servers.participation.runs import Runs
+from kalends.resource_servers.participation.runs import RunTable
 
 SCRIPTS_KEPT_MAX: Final = 256
 """Sources that are remembered by their hash: at most 32 MB. Of others the source is asked for again."""
@@ -110,7 +110,7 @@ class AgentVisit:
 class AgentVisits:
     """The visits of agents by request, and the end of their runs."""
 
-    runs: Runs
+    runs: RunTable
     _visits: dict[str, AgentVisit] = field(init=False, default_factory=dict)
 
     def __len__(self) -> int:

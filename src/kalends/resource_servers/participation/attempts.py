@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from kalends.contract import messages as m
 from kalends.resource_servers.participation.claims_at_rest import Stakes
-from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
 
 
 @dataclass(eq=False)
-class Attempts:
+class LiveAttempts:
     """`under_way` return the attempt of a request before it claims anything, or 0."""
 
     stakes: Stakes
-    outbox: Outbox
+    outbox: ParticipantOutbox
     under_way: Sequence[Callable[[str], int]]
 
     def is_stale(self, source: str, rid: str, att: int) -> bool:

@@ -12,13 +12,13 @@ from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.admission import Admission
 from kalends.resource_servers.participation.agent_recalls import AgentRecalls
 from kalends.resource_servers.participation.agent_visits import AgentVisits
-from kalends.resource_servers.participation.attempts import Attempts
+from kalends.resource_servers.participation.attempts import LiveAttempts
 from kalends.resource_servers.participation.claim_sets import Stake
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.claims_at_rest import Stakes
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.occupancy import are_alternatives
-from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.this_site import ThisSite
 from kalends.resource_servers.participation.wait_queue import Holder
 from kalends.resource_servers.participation.waiting_list_offers import WaitingLists
@@ -33,13 +33,13 @@ class ClaimHandler:
     stakes: Stakes
     claims: Claims
     consequences: Consequences
-    attempts: Attempts
+    attempts: LiveAttempts
     admission: Admission
     visits: AgentVisits
     recalls: AgentRecalls
     wound_wait: WoundWait
     lists: WaitingLists
-    outbox: Outbox
+    outbox: ParticipantOutbox
 
     # Visit: hold, or promise at once
 

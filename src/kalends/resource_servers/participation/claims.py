@@ -14,7 +14,7 @@ from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claim_sets import Stake, StakeDropped, stored
 from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.consequences import Consequences
-from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.transitions import ClaimEvent
 
 
@@ -23,7 +23,7 @@ class Claims:
     """The only writer of the claim sets in `book`."""
 
     book: ClaimTable
-    outbox: Outbox
+    outbox: ParticipantOutbox
     consequences: Consequences
 
     def put(self, stake: Stake) -> None:

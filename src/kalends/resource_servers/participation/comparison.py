@@ -16,7 +16,7 @@ from kalends.resource_servers.participation.claim_sets import Claim, Stake
 from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.in_doubt import InDoubtResolver
-from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.retention import Retention
@@ -35,7 +35,7 @@ class Comparison:
     in_doubt: InDoubtResolver
     retention: Retention
     registers: Registers
-    outbox: Outbox
+    outbox: ParticipantOutbox
     numbers: FenceNumbers
     _pages: dict[str, list[str]] = field(init=False, default_factory=dict)
     """For each source that compares, the ids of the requests that it asks for page by page."""

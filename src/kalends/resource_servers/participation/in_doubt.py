@@ -17,7 +17,7 @@ from kalends.core.principals import Principal
 from kalends.resource_servers.participation.claim_sets import Stake
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.claims_at_rest import Stakes
-from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
 from kalends.resource_servers.participation.recovery import Recovery
 from kalends.resource_servers.participation.registers import Registers
@@ -42,7 +42,7 @@ class InDoubtResolver:
     retention: Retention
     recovery: Recovery
     registers: Registers
-    outbox: Outbox
+    outbox: ParticipantOutbox
     jitter: Callable[[], float]
     _inquiries: list[tuple[int, str, int, int]] = field(init=False, default_factory=list)
     """Heap of when to ask (monotonic) about which request and attempt, and how often it was asked."""

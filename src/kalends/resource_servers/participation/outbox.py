@@ -7,7 +7,7 @@ from kalends.resource_servers.participation.claim_sets import Fact
 from kalends.resource_servers.participation.effects import ParticipantEffects, Relay, RunTask, Send
 
 
-class Outbox:
+class ParticipantOutbox:
     """The effects since they were last taken, in the order of their making."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from kalends.resource_servers.participation.claim_sets import Stake
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.claims_at_rest import Stakes
 from kalends.resource_servers.participation.consequences import Consequences
-from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.recovery import Recovery
 from kalends.resource_servers.participation.this_site import ThisSite
 
@@ -21,7 +21,7 @@ class OutcomeHandler:
     here: ThisSite
     stakes: Stakes
     claims: Claims
-    outbox: Outbox
+    outbox: ParticipantOutbox
     consequences: Consequences
     recovery: Recovery
 

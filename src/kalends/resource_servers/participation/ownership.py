@@ -20,7 +20,7 @@ from kalends.core.errors import RefusalCode
 from kalends.core.scripts import asked_for
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.claims_at_rest import Stakes
-from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.registers import (
     NO_BADGE,
     Badge,
@@ -47,7 +47,7 @@ class Ownership:
     stakes: Stakes
     claims: Claims
     registers: Registers
-    outbox: Outbox
+    outbox: ParticipantOutbox
     secrets: Sequence[Callable[[str], str | None]]
 
     def welcome(

@@ -34,7 +34,7 @@ from kalends.resource_servers.participation.agent_visits import (
     AgentLimits,
     AgentVisits,
 )
-from kalends.resource_servers.participation.attempts import Attempts
+from kalends.resource_servers.participation.attempts import LiveAttempts
 from kalends.resource_servers.participation.claim_handler import ClaimHandler
 from kalends.resource_servers.participation.claim_sets import Stake, StakeDropped, StakeStored
 from kalends.resource_servers.participation.claim_table import ClaimTable
@@ -44,7 +44,7 @@ from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.earmarks import Earmarks
 from kalends.resource_servers.participation.effects import ParticipantEffects
 from kalends.resource_servers.participation.in_doubt import InDoubtResolver
-from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
 from kalends.resource_servers.participation.ownership import Ownership
 from kalends.resource_servers.participation.past import Past
@@ -57,8 +57,8 @@ from kalends.resource_servers.participation.registers import (
     Registers,
 )
 from kalends.resource_servers.participation.retention import Retention
-from kalends.resource_servers.participation.room import Room
-from kalends.resource_servers.participation.runs import Runs
+from kalends.resource_servers.participation.room import FreeRoom
+from kalends.resource_servers.participation.runs import RunTable
 from kalends.resource_servers.participation.sure_time import TimePassed
 from kalends.resource_servers.participation.this_site import FenceNumbers, ThisSite
 from kalends.resource_servers.participation.unreadable import SetAside
@@ -82,13 +82,13 @@ class Participant:
     """
 
     numbers_type: ClassVar[type[FenceNumbers]] = FenceNumbers
-    outbox_type: ClassVar[type[Outbox]] = Outbox
+    outbox_type: ClassVar[type[ParticipantOutbox]] = ParticipantOutbox
     claims_type: ClassVar[type[Claims]] = Claims
     retention_type: ClassVar[type[Retention]] = Retention
     outcomes_type: ClassVar[type[OutcomeHandler]] = OutcomeHandler
     in_doubt_type: ClassVar[type[InDoubtResolver]] = InDoubtResolver
     ownership_type: ClassVar[type[Ownership]] = Ownership
-    room_type: ClassVar[type[Room]] = Room
+    room_type: ClassVar[type[FreeRoom]] = FreeRoom
     admission_type: ClassVar[type[Admission]] = Admission
     wound_wait_type: ClassVar[type[WoundWait]] = WoundWait
     lists_type: ClassVar[type[WaitingLists]] = WaitingLists
@@ -157,7 +157,7 @@ class Participant:
             here, book, claims, room, line, self.admission, outbox, limits
         )
 
-        runs = self.runs = Runs(outbox, numbers)
+        runs = self.runs = RunTable(outbox, numbers)
         visits = self.agent_visits = AgentVisits(runs)
         self.agent_recalls = self.agent_recalls_type(
             here, book, claims, room, runs, visits, outbox, held_max=agents.held_max
@@ -166,7 +166,7 @@ class Participant:
             book, claims, room, self.admission, known, numbers,
             held_max=agents.held_max, held=self.wound_wait.held,
         )  # fmt: skip
-        attempts = Attempts(
+        attempts = LiveAttempts(
             book.stakes, outbox, (visits.att_of, self.agent_recalls.att_of, self.wound_wait.att_of)
         )
         self.lists = self.lists_type(here, book.calendars, room, attempts, offers, outbox)

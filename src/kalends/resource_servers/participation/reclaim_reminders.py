@@ -20,7 +20,7 @@ from kalends.core.errors import InvalidInput, KeyReused, LimitExceeded, NotFound
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claim_sets import Stake
 from kalends.resource_servers.participation.claim_table import ClaimTable
-from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.reclaims import (
     ReclaimDropped,
     Reclaimed,
@@ -44,7 +44,7 @@ class ReclaimReminders:
     """Reclaims in order of their making, and the next reminder of each."""
 
     book: ClaimTable
-    outbox: Outbox
+    outbox: ParticipantOutbox
     retention: Retention
     set_aside: SetAside
     jitter: Callable[[], float]

@@ -16,7 +16,7 @@ from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.claims_at_rest import Stakes
-from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.past import Past, RecoveryChanged
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import ThisSite
@@ -36,7 +36,7 @@ class Recovery:
     past: Past
     stakes: Stakes
     claims: Claims
-    outbox: Outbox
+    outbox: ParticipantOutbox
     registers: Registers
     recovering: bool
     """Promises may be forgotten: nothing new is taken."""

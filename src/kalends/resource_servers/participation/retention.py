@@ -28,7 +28,7 @@ from kalends.resource_servers.participation.claim_sets import (
 )
 from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims import Claims
-from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.sure_time import WINDOW_MS, SureTime, TimePassed
 from kalends.resource_servers.participation.this_site import ThisSite
@@ -64,7 +64,7 @@ class Retention:
     here: ThisSite
     book: ClaimTable
     claims: Claims
-    outbox: Outbox
+    outbox: ParticipantOutbox
     registers: Registers
     jitter: Callable[[], float]
     forgotten: InitVar[Iterable[str]]

@@ -23,7 +23,7 @@ from kalends.resource_servers.participation.occupancy import Piece
 
 
 @dataclass(eq=False)
-class Room:
+class FreeRoom:
     """A reading view of the calendars and of the earmarks on them."""
 
     calendars: Mapping[str, ResourceCalendar]

@@ -13,15 +13,15 @@ from kalends.agents.runs import Job, Outcome
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.effects import Relay, RunTask
-from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.this_site import FenceNumbers
 
 
 @dataclass(eq=False)
-class Runs:
+class RunTable:
     """Runs and relays by number, with the continuation of each."""
 
-    outbox: Outbox
+    outbox: ParticipantOutbox
     numbers: FenceNumbers
     _errands: dict[int, Callable[[Outcome, Moment], None]] = field(init=False, default_factory=dict)
     _relays: dict[int, Callable[[m.SiteReport | None], None]] = field(

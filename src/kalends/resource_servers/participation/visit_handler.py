@@ -39,16 +39,16 @@ from kalends.resource_servers.participation.agent_visits import (
     sent_texts,
     silent,
 )
-from kalends.resource_servers.participation.attempts import Attempts
+from kalends.resource_servers.participation.attempts import LiveAttempts
 from kalends.resource_servers.participation.claim_sets import Stake
 from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.offer_refusals import why_unoffered
-from kalends.resource_servers.participation.outbox import Outbox
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.registers import Registers
-from kalends.resource_servers.participation.room import Room
-from kalends.resource_servers.participation.runs import Runs
+from kalends.resource_servers.participation.room import FreeRoom
+from kalends.resource_servers.participation.runs import RunTable
 from kalends.resource_servers.participation.this_site import ThisSite
 
 RUN_MS_MAX: Final = 12_000
@@ -75,15 +75,15 @@ class VisitHandler:
     book: ClaimTable
     claims: Claims
     consequences: Consequences
-    attempts: Attempts
-    room: Room
+    attempts: LiveAttempts
+    room: FreeRoom
     admission: Admission
     visits: AgentVisits
-    runs: Runs
+    runs: RunTable
     recalls: AgentRecalls
     holds: AgentHolds
     registers: Registers
-    outbox: Outbox
+    outbox: ParticipantOutbox
     agents: AgentLimits
     _scripts: ScriptCache = field(init=False, default_factory=ScriptCache)
 

@@ -19,10 +19,10 @@ from kalends.contract import messages as m
 from kalends.core.errors import Refusal, RefusalCode
 from kalends.core.intervals import Moment
 from kalends.core.principals import Principal
-from kalends.resource_servers.participation.attempts import Attempts
+from kalends.resource_servers.participation.attempts import LiveAttempts
 from kalends.resource_servers.participation.earmarks import Earmarks, Order, Stretch
-from kalends.resource_servers.participation.outbox import Outbox
-from kalends.resource_servers.participation.room import Room
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.room import FreeRoom
 from kalends.resource_servers.participation.this_site import ThisSite
 from kalends.resource_servers.participation.waiting_list import (
     WaitingList,
@@ -48,11 +48,11 @@ class WaitingLists:
 
     here: ThisSite
     calendars: Mapping[str, ResourceCalendar]
-    room: Room
-    attempts: Attempts
+    room: FreeRoom
+    attempts: LiveAttempts
     offers: Earmarks
     """What is kept for whom it is offered to."""
-    outbox: Outbox
+    outbox: ParticipantOutbox
     listed: WaitingList = field(init=False, default_factory=WaitingList)
     _declined: list[tuple[Stretch, Order]] = field(init=False, default_factory=list)
     """Offers that have ended, and whose they were: those behind are next."""

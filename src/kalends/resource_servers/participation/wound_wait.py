@@ -23,8 +23,8 @@ from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.claims import Claims
 from kalends.resource_servers.participation.earmarks import Stretch
 from kalends.resource_servers.participation.occupancy import Piece
-from kalends.resource_servers.participation.outbox import Outbox
-from kalends.resource_servers.participation.room import Room, have_room
+from kalends.resource_servers.participation.outbox import ParticipantOutbox
+from kalends.resource_servers.participation.room import FreeRoom, have_room
 from kalends.resource_servers.participation.this_site import ThisSite
 from kalends.resource_servers.participation.wait_queue import (
     Holder,
@@ -50,10 +50,10 @@ class WoundWait:
     here: ThisSite
     book: ClaimTable
     claims: Claims
-    room: Room
+    room: FreeRoom
     line: WaitQueue
     admission: Admission
-    outbox: Outbox
+    outbox: ParticipantOutbox
     limits: ParticipantLimits
     holders: dict[str, Holder] = field(init=False, default_factory=dict)
     _recalls: list[tuple[int, str]] = field(init=False, default_factory=list)
