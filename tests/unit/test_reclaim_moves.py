@@ -315,6 +315,23 @@ def test_a_site_is_not_believed_about_the_resources_of_another() -> None:
     assert len(world.broker.alarms) == 1
 
 
+def test_a_site_that_takes_back_its_word_while_it_is_moved_breaks_nothing() -> None:
+    world = ReclaimWorld()
+    rid = world.book(BOTH, at=4)
+    world.lost = {m.Visit}
+    world.reclaim("there/one", 4, 5)
+    world.broker.receive("there", unfounded(rid))
+    world.lost.clear()
+    world.wait(5)
+    assert len(world.broker.alarms) == 1
+    assert world.hours(rid)["here/one"] != 4
+
+
+def unfounded(rid: str) -> m.Reclaim:
+    """A time at which `rid`, which begins after four hours, has nothing there."""
+    return m.Reclaim(rid=rid, att=1, resources=("there/one",), start=START, end=START + HOUR)
+
+
 def test_a_reclaim_is_repeatable_by_its_key_and_no_other_may_use_it() -> None:
     world = ReclaimWorld()
     site = world.sites["here"]

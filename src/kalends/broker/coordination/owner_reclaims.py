@@ -63,6 +63,10 @@ class Submit(Protocol):
     ) -> str: ...  # fmt: skip
 
 
+ENDING: Final = {RefusalCode.SITE_DOWN, RefusalCode.BEING_CHANGED, RefusalCode.DRAINED}
+"""Refusals after which no other time is tried: the site asks again."""
+
+
 class ReclaimChange(NamedTuple):
     """A change that was made for an owner, and what became of it."""
 
@@ -126,12 +130,15 @@ class OwnerReclaims:
             if recovery.record is not None:
                 self._drop_unfounded(recovery, recovery.record, now)
             under_way = recovery.change in self._table.cases
+            if not (recovery.reclaims or under_way):
+                self._end_recovery(recovery)
+                return
             if under_way or now.monotonic_ms < recovery.began_ms + LOOK_MS_MAX:
                 return
             self._stop_looking(recovery)
             recovery.began_ms = now.monotonic_ms
         else:
-            recovery = PendingReclaim({site: reclaim}, now.monotonic_ms)
+            recovery = PendingReclaim(reclaim.rid, {site: reclaim}, now.monotonic_ms)
             self._recoveries[reclaim.rid] = recovery
         self._outbox.write(r.Examine(reclaim.rid))
 
@@ -168,12 +175,12 @@ class OwnerReclaims:
             or min(want.start for want in record.wants) <= now.wall_s
             or any(case.record.replaces == rid for case in self._table.cases.values())
         ):
-            self._end_recovery(recovery, rid)
+            self._end_recovery(recovery)
             return
         me = self._identity.owner
         if record.owner != me:
             if recovery.taking_over or self._owner_alive(record.owner):
-                self._end_recovery(recovery, rid)
+                self._end_recovery(recovery)
                 return
             recovery.taking_over = True
             self._outbox.write(r.Examine(rid, me, record.owner))
@@ -269,7 +276,7 @@ class OwnerReclaims:
         refusals = failed.problem.refusals if failed.problem is not None else ()
         codes = {refusal.code for refusal in refusals}
         recovery.change = ""
-        if codes & {RefusalCode.SITE_DOWN, RefusalCode.BEING_CHANGED, RefusalCode.DRAINED}:
+        if not recovery.reclaims or codes & ENDING:
             self._end_recovery(recovery)
             return
         if codes - PASSING:
@@ -320,12 +327,11 @@ class OwnerReclaims:
         """A step broke at `rid`: its site asks again for what it reclaims."""
         recovery = self._recoveries.get(rid)
         if recovery is not None:
-            self._end_recovery(recovery, rid)
+            self._end_recovery(recovery)
 
-    def _end_recovery(self, recovery: PendingReclaim, rid: str = "") -> None:
-        rid = rid or next(each.rid for each in recovery.reclaims.values())
+    def _end_recovery(self, recovery: PendingReclaim) -> None:
         self._stop_looking(recovery)
-        self._recoveries.pop(rid, None)
+        self._recoveries.pop(recovery.rid, None)
 
     def _stop_looking(self, recovery: PendingReclaim) -> None:
         for query_id in recovery.queries:

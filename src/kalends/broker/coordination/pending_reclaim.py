@@ -13,13 +13,14 @@ from kalends.core.spans import Step
 
 @dataclass(slots=True)
 class PendingReclaim:
-    """One reservation that is to go, by the `reclaims` of each site that has said so.
+    """The reservation `rid` that is to go, by the `reclaims` of each site that has said so.
 
     `record` is what stands, `moved` what it may become. `stamp`, where it is not 0, lets it look also
     at room that younger requests wait for. `tried` are slots that were asked for already, and `change`
     the request that asks now.
     """
 
+    rid: str
     reclaims: dict[str, Reclaim]
     began_ms: int
     record: Record | None = None
