@@ -121,7 +121,7 @@ def test_a_job_without_a_line_of_a_log_has_no_queue() -> None:
     job.line = ""
     with pytest.raises(InvalidInput, match="only jobs of a log have a queue"):
         Breakdown(["queue"]).add(job)
-    with pytest.raises(InvalidInput, match="told apart by 'colour'"):
+    with pytest.raises(InvalidInput, match="unknown job class 'colour'"):
         Breakdown(["colour"])
 
 

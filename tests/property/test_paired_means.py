@@ -160,7 +160,7 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing() -> None:
             PairedMeans(["a"], size=size, warm_up=warm_up)
     means = PairedMeans(["a", "b"], {"c": 1.0}, size=1, warm_up=0)
     for wrong in ({"a": [1.0], "b": [1.0]}, {"a": [1.0], "b": [1.0], "c": []}):
-        with pytest.raises(InvalidInput, match="other series"):
+        with pytest.raises(InvalidInput, match="differ in their series"):
             means.extend(wrong)
     with pytest.raises(InvalidInput, match="0 batches"):
         means.mean("a")

@@ -147,7 +147,7 @@ def test_what_cannot_be_checked_on_a_machine_is_refused(tmp_path: Path) -> None:
         check(log, result, "conservative", machine="mesh2d:5x4")
     with pytest.raises(InvalidInput, match="which nodes they have"):
         check(log, result, "easy", machine="mesh2d:5x4", reservations="kept.csv")
-    with pytest.raises(InvalidInput, match="beside a machine"):
+    with pytest.raises(InvalidInput, match="both 20 nodes and a machine"):
         check(log, result, "easy", 20, machine="mesh2d:5x4")
     result.write_text("job_id,starting_time\n" + "".join(f"{job.id},{at}\n" for job, at, _ in rows))
     with pytest.raises(InvalidInput, match="no nodes by name"):

@@ -175,7 +175,7 @@ def test_in_a_grid_jobs_have_numbers_of_their_own_parts_and_reservations_keep_th
 @pytest.mark.parametrize(
     ("machine", "part", "said"),
     [
-        (GRID, -1, "in a grid they must say of which part"),
+        (GRID, -1, "in a grid must name the part"),
         (GRID, 3, "no such part 3"),
         ("mesh2d:4x4", 0, "part 0 of a machine that has no parts"),
         ("", 0, "part 0 of a machine that has no parts"),

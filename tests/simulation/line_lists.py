@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from tests.simulation.clocks import SKEW_MS_MAX
 from tests.simulation.line_books import SiteBooks, Span, Waiter, lacking, spans_of
 from tests.simulation.line_order import Order
 
@@ -29,13 +28,10 @@ class Lists:
         self._serve_ms = serve_ms
         self._room_since_ms: dict[str, int] = {}
         self._over: set[str] = set()
-        self._begins_at = -AHEAD_S
-        """What begins before may have been taken for past by a clock that was ahead: nobody looks again."""
 
     def healed(self) -> None:
         """What was before, does not count."""
         self._room_since_ms.clear()
-        self._begins_at = self.now_s() + SKEW_MS_MAX // 1_000
 
     def asked(self, rid: str) -> None:
         """It has seen that there is room; others may have been faster."""
@@ -79,7 +75,7 @@ class Lists:
         """If there is a time at all, one of these is."""
         windows = [want for waiter in waiters for want in waiter.visit.wants]
         ends = {end for _, _, end, _ in taken}
-        soonest = max(self.now_s() + AHEAD_S, self._begins_at)
+        soonest = self.now_s() + AHEAD_S
         return {begin for begin in {want.start for want in windows} | ends if begin >= soonest}
 
     def _has_room(self, begin: int, waiters: Sequence[Waiter], taken: Sequence[Span]) -> bool:

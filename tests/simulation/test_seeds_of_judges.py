@@ -26,7 +26,6 @@ SEEDS = [
         "every-fault", 276264930026107, id="an-unreported-hold-at-a-site-that-stood-still"
     ),
     pytest.param("slow-lines", 114312526408808, id="granted-again-before-an-abort-came"),
-    pytest.param("slots-end", 110774682865549, id="past-by-a-clock-that-was-ahead"),
     pytest.param(
         "hostile-near", 254829177172528, id="an-inquiry-that-proves-nothing-refuses-nothing"
     ),

@@ -125,7 +125,7 @@ def test_the_shapes_are_those_of_a_visit() -> None:
 
 
 def test_the_table_of_codes_has_each_code_and_its_blame() -> None:
-    table = {code.strip("`"): blame for code, blame, _ in rows("When a run fails")}
+    table = {code.strip("`"): blame for code, blame, _ in rows("Failed runs")}
     assert table == dict(BLAME)
     assert set(table) == set(get_args(RunCode))
 

@@ -410,6 +410,17 @@ def test_whoever_takes_a_request_over_is_told_to_look_whatever_was_looked_into_b
     assert awaited(site.receive(list_up(1, DAYTIME, att=2))).fresh
 
 
+@pytest.mark.parametrize("wrong_ms", [400 * 1_000, -50 * DAY * 1_000])
+def test_all_look_again_once_a_clock_is_set(wrong_ms: int) -> None:
+    """What they saw as past, or as too far ahead, may be neither."""
+    site = full_site()
+    news = {number: awaited(site.receive(list_up(number, DAYTIME))).news for number in (1, 2)}
+    site.wrong_ms = wrong_ms
+    assert awaited(site.receive(list_up(1, DAYTIME, seen=news[1]))).fresh
+    assert awaited(site.receive(list_up(2, DAYTIME, seen=news[2]))).fresh
+    assert not awaited(wait_on(site, 1)).fresh
+
+
 # What comes free late: after the one who is asked had been told, and may have looked
 
 

@@ -228,6 +228,7 @@ class Participant:
         rid = getattr(message, "rid", "")
         if rid in self.set_aside or rid in self.left_alone:
             return
+        self.lists.pass_time(now)
         self._take_in(source, message, now)
         self._settle(now)
 
@@ -243,6 +244,7 @@ class Participant:
 
     def advance(self, now: Moment) -> None:
         """Let time pass: end holds, inquire about promises, drop what is no longer needed."""
+        self.lists.pass_time(now)
         self.claims.expire(now.monotonic_ms)
         for number in self.runs.overdue(now.monotonic_ms):
             self.errand_done(number, Outcome("killed", detail="the run did not end in time"), now)

@@ -36,6 +36,9 @@ LISTED_MS: Final = 60_000
 OFFER_MS: Final = 5_000
 """A broker that is told looks, and asks, within two round trips; this is several of the longest."""
 
+CLOCK_SET_MS: Final = 30_000
+"""A clock that jumps by more was set: by less, clocks of different hosts differ anyway."""
+
 LISTED_PER_PRINCIPAL_MAX: Final = 256
 
 
@@ -56,11 +59,22 @@ class WaitingLists:
     listed: WaitingList = field(init=False, default_factory=WaitingList)
     _declined: list[tuple[Stretch, Order]] = field(init=False, default_factory=list)
     """Offers that have ended, and whose they were: those behind are next."""
+    _ahead_ms: int | None = field(init=False, default=None)
+    """How far the wall clock was ahead of the monotonic one when it was last looked at."""
     _news: int = field(init=False)
     """The number of the last thing that somebody on the list was told to look into."""
 
     def __post_init__(self) -> None:
         self._news = self.here.epoch << 32
+
+    def pass_time(self, now: Moment) -> None:
+        """Let all look again if the clock was set: what was past, or beyond the horizon, may not be."""
+        ahead_ms = now.wall_ms - now.monotonic_ms
+        if self._ahead_ms is not None and abs(ahead_ms - self._ahead_ms) > CLOCK_SET_MS:
+            for listed in map(self.listed.get, self.listed):
+                assert listed is not None
+                listed.news = self._next_news(listed.wish)
+        self._ahead_ms = ahead_ms
 
     def wait(self, source: str, wish: m.Await, now: Moment) -> None:
         """Put `wish` on the list, in the place of what its request waited for before."""
