@@ -80,8 +80,8 @@ soak-shells: setup-test ## The shipped servers under fresh seeds for SECONDS=600
 	$(IN_VENV)/python -m tests.shells.soak --seconds $(SECONDS) $(ARGS)
 
 soak-calendars: setup-test ## Calendars against their slow twins, EFFORT=20 times as hard; PAIRS=1000000 of rules
-	KALENDS_EFFORT=$(EFFORT) $(PYTEST) $(IN_PARALLEL) -o timeout=0 tests/property/test_calendars_*.py
-	$(IN_VENV)/python -m tests.property.clash_soak --pairs $(PAIRS)
+	KALENDS_EFFORT=$(EFFORT) $(PYTEST) $(IN_PARALLEL) -o timeout=0 tests/property/calendars
+	$(IN_VENV)/python -m tests.property.calendars.clash_soak --pairs $(PAIRS)
 
 bench: setup-test ## Bookings a second, beside what the line and the stores could do
 	@$(IN_VENV)/python benchmarks/booking.py $(ARGS)

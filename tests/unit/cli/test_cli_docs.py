@@ -1,0 +1,116 @@
+"""docs/cli.md is the program's own help, and misses no command.
+
+After a change of the help, record it again: KALENDS_RECORD=1 pytest tests/unit/cli/test_cli_docs.py
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from kalends.cli import cli
+from kalends.cli._groups import LazyGroup
+from kalends.cli._settings import LocalCommand, Settings
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
+BEGIN = "<!-- help: recorded by tests/unit/cli/test_cli_docs.py, do not edit below -->\n"
+WIDTH = 80
+
+
+def commands(
+    command: click.Command = cli, above: click.Context | None = None
+) -> Iterator[tuple[str, click.Command, click.Context]]:
+    """The program, its commands and theirs, depth first, with their full names."""
+    name = "kalends" if above is None else command.name
+    ctx = click.Context(
+        command, parent=above, info_name=name, terminal_width=WIDTH, **command.context_settings
+    )
+    yield ctx.command_path, command, ctx
+    if isinstance(command, LazyGroup):
+        for sub in command.list_commands(ctx):
+            found = command.get_command(ctx, sub)
+            assert found is not None
+            yield from commands(found, ctx)
+
+
+def rendered() -> str:
+    parts = [BEGIN]
+    for path, command, ctx in commands():
+        parts.append(f"\n## {path}\n\n```\n{command.get_help(ctx)}\n```\n")
+    return "".join(parts)
+
+
+def test_the_documentation_has_the_help_of_every_command_as_it_is() -> None:
+    intro, _, recorded = DOCUMENT.read_text().partition(BEGIN)
+    if os.environ.get("KALENDS_RECORD"):
+        DOCUMENT.write_text(intro + rendered())
+        recorded = rendered().removeprefix(BEGIN)
+    assert BEGIN + recorded == rendered()
+
+
+def test_every_command_has_a_group_and_begins_with_the_sentence_that_is_shown_there() -> None:
+    for path, command, ctx in commands():
+        first = (command.help or "").splitlines()[0]
+        assert first.endswith("."), path
+        if isinstance(command, LazyGroup):
+            assert set(command.list_commands(ctx)) == modules_beside(command)
+            for summaries in command.groups.values():
+                for name, summary in summaries.items():
+                    found = command.get_command(ctx, name)
+                    assert found is not None
+                    assert (found.name, (found.help or "").splitlines()[0]) == (name, summary)
+
+
+def modules_beside(group: LazyGroup) -> set[str]:
+    """The names of the commands in the package of `group`: its modules that are not private."""
+    package = importlib.import_module(group.package)
+    modules = pkgutil.iter_modules(package.__path__)
+    return {
+        module.name.replace("_", "-")
+        for module in modules
+        if not module.ispkg and not module.name.startswith("_")
+    }
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    for path, command, _ in commands():
+        assert isinstance(command, LazyGroup | LocalCommand), path
+        yield from ((path, example) for example in command.examples)
+
+
+def test_every_help_ends_with_two_examples_each_on_one_line() -> None:
+    for path, command, ctx in commands():
+        last = [example for of, example in examples() if of == path]
+        assert len(last) == 2, path
+        assert command.get_help(ctx).endswith("\n  ".join(["Examples:", *last])), path
+        assert max(map(len, last)) <= WIDTH - 2, path
+
+
+@pytest.mark.parametrize(("path", "example"), list(examples()))
+def test_the_examples_parse(
+    path: str, example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = []
+    monkeypatch.setattr(click.Command, "invoke", lambda _, ctx: parsed.append(ctx.command_path))
+    monkeypatch.chdir(tmp_path)
+    command_line, _, _ = example.partition(" > ")
+    program, *words = shlex.split(command_line)
+    for word in words:
+        if word == "people" or Path(word).suffix in (".toml", ".sqlite"):
+            Path(word).touch()
+    assert program == "kalends"
+    assert cli.run(Settings(), words) == 0
+    assert parsed[-1].startswith(path)
+
+
+def test_every_command_takes_json() -> None:
+    for path, command, ctx in commands():
+        if not isinstance(command, LazyGroup) or ctx.parent is None:
+            assert "--json" in [name for option in command.params for name in option.opts], path

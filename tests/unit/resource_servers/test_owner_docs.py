@@ -1,0 +1,39 @@
+"""The page for owners: its configurations can be served, and its words are those that users are shown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from kalends.core.errors import RefusalCode
+from kalends.resource_servers.assembly import calendars_of
+from kalends.serving.configuration import load_configuration
+
+PAGE = (Path(__file__).parents[3] / "docs" / "owners.md").read_text()
+
+
+def test_every_configuration_of_the_page_can_be_served_and_its_rules_read_as_the_page_says() -> (
+    None
+):
+    blocks = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
+    configurations = [text for kind, text in blocks if kind == "toml"]
+    assert len(configurations) == 5
+    told = []
+    for text in configurations:
+        site = load_configuration(text, Path()).site
+        if site is not None:
+            told += [
+                f"{name}: {rule}"
+                for name, calendar in calendars_of(site).items()
+                for rule in calendar.info.rules
+            ]
+    written = [line for kind, text in blocks if not kind for line in text.splitlines()]
+    assert written == told[:5]
+    assert told[5:] == ["sdsc/sp2: group:staff waits as if it had asked 10m earlier"]
+
+
+def test_the_codes_of_the_page_are_those_of_refusals() -> None:
+    codes = {value for name, value in vars(RefusalCode).items() if name.isupper()}
+    told = set(re.findall(r"\| `([a-z-]+)` \|$", PAGE, re.MULTILINE))
+    assert told == {"limit", "lead-time", "beyond-horizon", "share"}
+    assert told < codes

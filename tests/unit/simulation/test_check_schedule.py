@@ -1,0 +1,230 @@
+"""``kalends check-schedule``, its independence, its page, and the page on workloads."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kalends.cli import cli
+from kalends.core.errors import InvalidInput
+from kalends.simulation.checking import POLICIES, check
+from kalends.simulation.workloads.reservations_file import read_reservations
+
+ROOT = Path(__file__).parents[3]
+DATA = ROOT / "examples" / "data"
+CHECKING = ROOT / "src" / "kalends" / "simulation" / "checking"
+REST = "-1 1 1 1 1 1 1 -1 -1"
+LOG = f"1 0 -1 100 6 -1 -1 6 100 {REST}\n2 1 -1 50 8 -1 -1 8 50 {REST}\n3 2 -1 200 2 -1 -1 2 200 {REST}\n"
+WRONG = f"1 0 0 100 6 -1 -1 6 100 {REST}\n2 1 201 50 8 -1 -1 8 50 {REST}\n3 2 0 200 2 -1 -1 2 200 {REST}\n"
+RIGHT = f"1 0 0 100 6 -1 -1 6 100 {REST}\n2 1 99 50 8 -1 -1 8 50 {REST}\n3 2 148 200 2 -1 -1 2 200 {REST}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.swf").write_text(LOG)
+    (tmp_path / "result.swf").write_text(WRONG)
+    (tmp_path / "right.swf").write_text(RIGHT)
+    return tmp_path
+
+
+def test_the_page_shows_what_the_command_prints(folder: Path) -> None:
+    page = (ROOT / "docs" / "check-schedule.md").read_text()
+    shown = re.search(r"```console\n\$ (kalends [^\n]*)\n(.*?)```", page, re.DOTALL)
+    assert shown is not None
+    done = CliRunner().invoke(cli, shown[1].split()[1:])
+    assert (done.stdout, done.exit_code) == (shown[2], 1)
+
+
+def test_a_right_schedule_is_told_so_and_ends_with_zero(folder: Path) -> None:
+    words = ["check-schedule", "log.swf", "right.swf", "--policy", "easy", "--nodes", "8"]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0
+    assert done.stdout.endswith("nothing is wrong\n")
+
+
+def test_json_has_every_finding(folder: Path) -> None:
+    words = [
+        "check-schedule",
+        "log.swf",
+        "result.swf",
+        "--policy",
+        "easy",
+        "--nodes",
+        "8",
+        "--json",
+    ]
+    done = CliRunner().invoke(cli, words)
+    data = json.loads(done.stdout)["data"]
+    assert (done.exit_code, data["kinds"]) == (1, {"delayed": 1, "promise": 1})
+    assert data["findings"][1]["by"] == 102
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ("", "has no job"),
+        ("1 2 3", "3 fields"),
+        (WRONG.replace(" 201 ", " x "), "line 2: 'x' is not a valid number"),
+        ("job_id,starting_time\n1,2,3\n", "line 2: 3 values for 2 columns"),
+        ("job,begin\n1,2\n", "line 2: no start"),
+        ("job_id,starting_time\nfirst,2\n", "line 2: no number of a job"),
+        (
+            "job_id,starting_time,allocated_resources\n1,2,a-b\n",
+            "line 2: 'a-b' is not a valid number",
+        ),
+        ("job_id,starting_time\n1,1e99\n", "line 2: '1e99' is not a valid number"),
+        ("\0\1", "is not text"),
+    ],
+)
+def test_a_result_that_cannot_be_read_is_refused_with_its_line(
+    folder: Path, result: str, said: str
+) -> None:
+    (folder / "result").write_text(result)
+    with pytest.raises(InvalidInput) as caught:
+        check("log.swf", "result", "any", 8)
+    assert said in str(caught.value)
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("row", ["0,500,-6", "0,500,0", "90,90,1", "90,80,1"])
+def test_a_reservation_that_is_none_is_refused_with_its_line(folder: Path, row: str) -> None:
+    """Fewer than no nodes would make room for jobs that have more than there are."""
+    (folder / "kept.csv").write_text(f"start,end,nodes\n5,9,1\n{row}\n")
+    with pytest.raises(InvalidInput, match="give 1 node or more") as caught:
+        check("log.swf", "result.swf", "any", 8, reservations="kept.csv")
+    assert caught.value.where == "kept.csv, line 3"
+
+
+def test_a_log_with_one_number_for_two_jobs_is_refused_with_its_line(folder: Path) -> None:
+    (folder / "log.swf").write_text(f"{LOG}2 9 -1 50 8 -1 -1 8 50 {REST}\n")
+    with pytest.raises(InvalidInput, match="job 2 occurs twice") as caught:
+        check("log.swf", "right.swf", "any", 8)
+    assert caught.value.where == "log.swf, line 4"
+
+
+def test_unknown_policies_and_absurd_numbers_are_refused(folder: Path) -> None:
+    with pytest.raises(InvalidInput, match="unknown policy 'best'"):
+        check("log.swf", "result.swf", "best", 8)
+    with pytest.raises(InvalidInput, match="nodes"):
+        check("log.swf", "result.swf", "any", 0)
+    with pytest.raises(InvalidInput, match="estimates"):
+        check("log.swf", "result.swf", "any", 8, estimates="guessed")
+    with pytest.raises(InvalidInput, match="No such file"):
+        check("none.swf", "result.swf", "any", 8)
+
+
+def test_the_checker_uses_nothing_of_the_simulator_or_the_policies() -> None:
+    allowed = ("kalends.core.errors", "kalends.core.limits", "kalends.simulation.checking")
+    for path in CHECKING.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            assert all(not name.startswith("kalends") or name.startswith(allowed) for name in names)
+
+
+def test_the_page_explains_every_kind_and_every_policy() -> None:
+    page = (ROOT / "docs" / "check-schedule.md").read_text()
+    kinds: set[str] = set()
+    for path in CHECKING.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Finding":
+                assert isinstance(node.args[0], ast.Constant)
+                kinds.add(str(node.args[0].value))
+    assert len(kinds) == 17
+    for word in kinds:
+        assert "`" + word + "`" in page
+    assert all(policy.split("-")[0] in page for policy in POLICIES if policy != "any")
+
+
+def test_the_examples_on_the_page_of_workloads_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs" / "workloads.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(compile(block, "docs/workloads.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("128 ")
+    [table] = re.findall(r"```csv\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "reservations.csv").write_text(table)
+    assert len(read_reservations(tmp_path / "reservations.csv", unix_start_s=893_466_664)) == 2
+
+
+@pytest.mark.parametrize(
+    ("nodes_of_2", "kind"), [("2-5", "shared"), ("20-23", "outside"), ("4-7", None), ("5-8", None)]
+)
+def test_a_node_that_two_jobs_have_and_one_that_is_not_there_are_found(
+    tmp_path: Path, nodes_of_2: str, kind: str | None
+) -> None:
+    log, result = tmp_path / "log.swf", tmp_path / "result.csv"
+    log.write_text(
+        "; MaxProcs: 8\n"
+        + "".join(f"{job} 0 -1 10 4 -1 -1 4 10 -1 1 1 -1 -1 -1 -1 -1 -1\n" for job in (1, 2))
+    )
+    nodes_of_1 = "1-4" if nodes_of_2 == "5-8" else "0-3"
+    result.write_text(
+        "job_id,starting_time,finish_time,allocated_resources\n"
+        f"1,0,10,{nodes_of_1}\n2,0,10,{nodes_of_2}\n"
+    )
+    report = check(log, result, "any")
+    assert [(finding.kind, finding.job) for finding in report.findings] == (
+        [(kind, 2)] if kind else []
+    )
+    assert report.nodes == 8
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "resized"),
+    [
+        ("easy", ("--machine", "mesh2d:8x16:2x2"), 0),
+        ("easy", ("--machine", "grid:64+32,32@0.5", "--crossing", "once:0.2"), 0),
+        ("easy", ("--speedups", str(DATA / "speedups.json")), 0),
+        ("adaptive", ("--speedups", str(DATA / "speedups.json")), 0),
+        ("reconfigurable", ("--speedups", str(DATA / "speedups.json")), 30),
+    ],
+)
+def test_jobs_that_run_otherwise_than_the_log_says_are_checked_as_they_ran(
+    policy: str, options: tuple[str, ...], resized: int, tmp_path: Path
+) -> None:
+    log, result = DATA / "sdsc-sp2-excerpt.swf", tmp_path / "result.csv"
+    words = ["simulate", str(log), "--policy", policy, *options, "--out", str(result)]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    assert set(check(log, result, "any").kinds) & {"nodes", "run-time"}
+    report = check(log, result, "any", as_run=True)
+    assert (report.findings, report.resized) == ([], resized)
+    if options[0] == "--speedups":
+        at_once = re.sub(
+            r"(?m)^(([^,]*,){8})\d+,\d+,\d+", r"\g<1>48900000,100,48900100", result.read_text()
+        )
+        result.write_text(at_once)
+        assert set(check(log, result, "any", as_run=True).kinds) >= {"capacity", "shared"}
+
+
+def test_the_rules_of_a_policy_are_for_jobs_as_the_log_has_them(folder: Path) -> None:
+    words = ["check-schedule", "log.swf", "right.swf", "--nodes", "8", "--as-run"]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    done = CliRunner().invoke(cli, [*words, "--policy", "easy"])
+    assert (done.exit_code, "as they are in the log" in done.stderr) == (2, True)
+
+
+def test_reservations_may_be_dates_and_nodes_may_come_from_the_header(tmp_path: Path) -> None:
+    log, result, kept = (tmp_path / name for name in ("log.swf", "result.csv", "kept.csv"))
+    log.write_text(
+        "; MaxProcs: 8\n; UnixStartTime: 843480031\n"
+        "1 0 -1 10 4 -1 -1 4 10 -1 1 1 -1 -1 -1 -1 -1 -1\n"
+    )
+    result.write_text("job_id,starting_time,finish_time\n1,0,10\n")
+    # From 5 s to 10 s of the log.
+    kept.write_text("start,end,nodes\n1996-09-23T12:00:36,1996-09-23T14:00:41+02:00,5\n")
+    report = check(log, result, "any", reservations=kept)
+    assert [(each.kind, each.at_s, each.by) for each in report.findings] == [("reservation", 5, 1)]
+    log.write_text(log.read_text().replace("MaxProcs", "Comment"))
+    with pytest.raises(InvalidInput, match="--nodes"):
+        check(log, result, "any")

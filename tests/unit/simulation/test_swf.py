@@ -1,0 +1,246 @@
+"""The workload log reader, and the excerpt that ships with kalends."""
+
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kalends.core.errors import InvalidInput
+from kalends.simulation.workloads.swf_fields import (
+    FIELDS,
+    SwfJob,
+    read_header,
+    read_jobs,
+    running_and_reserved,
+)
+
+ROOT = Path(__file__).parents[3]
+EXCERPT = ROOT / "examples" / "data" / "sdsc-sp2-excerpt.swf"
+CPU = SwfJob.__struct_fields__.index("cpu_s")
+GOOD = "7 100 20 300 4 12.5 -1 8 600 -1 1 3 2 9 0 -1 -1 -1"
+
+known = st.integers(0, 10**15 - 1)
+unknown = st.just(-1)
+row = st.tuples(
+    *[
+        known if index < 2 else unknown | known if index != CPU else unknown | st.integers(0, 10**9)
+        for index in range(FIELDS)
+    ]
+)
+small = st.integers(0, 5)
+small_job = st.builds(
+    lambda *values: next(read_jobs([" ".join(map(str, values))])),
+    st.integers(1, 99), small, *[st.integers(-1, 5)] * 3,
+    *[unknown] * 2, st.integers(-1, 5), *[unknown] * 10,
+)  # fmt: skip
+
+
+@given(st.lists(row))
+def test_reading_gives_back_every_number_that_was_written(rows: list[tuple[int, ...]]) -> None:
+    lines = ["; Version: 2.2", "", *("  ".join(map(str, values)) for values in rows)]
+    read = [
+        tuple(
+            -1 if (value := getattr(job, name)) is None else value
+            for name in SwfJob.__struct_fields__
+        )
+        for job in read_jobs(lines)
+    ]
+    assert read == rows
+
+
+def test_cpu_time_may_have_decimals_and_the_fields_stand_in_the_formats_order() -> None:
+    job = next(read_jobs([GOOD]))
+    assert (job.job, job.submit_s, job.wait_s, job.run_s) == (7, 100, 20, 300)
+    assert (job.processors_allocated, job.cpu_s, job.memory_kb) == (4, 12.5, None)
+    assert (job.processors_requested, job.time_requested_s) == (8, 600)
+    assert (job.status, job.user, job.group, job.executable, job.queue) == (1, 3, 2, 9, 0)
+
+
+@given(st.text(max_size=40), st.integers(0, len(GOOD)), st.integers(0, len(GOOD)))
+def test_any_text_is_read_or_refused_with_its_line_number(text: str, start: int, end: int) -> None:
+    line = GOOD[:start] + text + GOOD[end:]
+    try:
+        jobs = list(read_jobs(["; header", GOOD, line]))
+    except InvalidInput as refused:
+        error = refused
+    else:
+        assert len(jobs) == 2 or line.strip()[:1] in ("", ";")
+        return
+    assert error.where.startswith("line 3")
+    assert error.detail
+    assert error.remedy
+
+
+@given(
+    st.integers(0, FIELDS - 1),
+    st.sampled_from(["-2", "x", "1e3", "1_0", "+1", "٣", "nan", "9" * 16]),
+)
+def test_a_damaged_number_is_refused_by_line_and_field(index: int, word: str) -> None:
+    words = GOOD.split()
+    words[index] = word
+    with pytest.raises(InvalidInput) as caught:
+        list(read_jobs([GOOD, " ".join(words)]))
+    assert caught.value.where == f"line 2, {SwfJob.__struct_fields__[index]}"
+    assert word in caught.value.detail
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_job_without_number_or_submit_time_is_refused(index: int) -> None:
+    words = GOOD.split()
+    words[index] = "-1"
+    with pytest.raises(InvalidInput, match="every job has one"):
+        list(read_jobs([" ".join(words)]))
+
+
+@pytest.mark.parametrize("words", [GOOD.split()[:-1], [*GOOD.split(), "1"], ["7"]])
+def test_a_job_with_too_few_or_too_many_fields_is_refused(words: list[str]) -> None:
+    with pytest.raises(InvalidInput, match=f"^line 1: {len(words)} fields"):
+        list(read_jobs([" ".join(words)]))
+
+
+def test_decimals_are_refused_where_whole_numbers_belong() -> None:
+    with pytest.raises(InvalidInput, match=r"line 1, run_s: '300\.5' is not a whole number"):
+        list(read_jobs([GOOD.replace(" 300 ", " 300.5 ")]))
+
+
+def test_the_header_joins_repeated_and_continued_fields_and_knows_addresses_from_names() -> None:
+    header = read_header(
+        [
+            ";      MaxProcs: 64",
+            "; Queue: 0 interactive",
+            "; Information: http://one.example/",
+            ";              http://two.example/",
+            ";",
+            "; only a remark",
+            "; Queue: 1 batch",
+            "; Note:",
+            GOOD,
+            "; MaxProcs: 1",
+        ]
+    )
+    assert header == {
+        "MaxProcs": "64",
+        "Queue": "0 interactive\n1 batch",
+        "Information": "http://one.example/\nhttp://two.example/",
+        "Note": "",
+    }
+
+
+@given(st.lists(st.text(max_size=60)))
+def test_no_header_is_too_odd_to_be_read(lines: list[str]) -> None:
+    assert all(name.isalnum() for name in read_header(lines))
+
+
+@given(st.lists(small_job), small, small)
+def test_running_and_reserved_agrees_with_looking_at_every_second(
+    jobs: list[SwfJob], instant_s: int, ahead_s: int
+) -> None:
+    expected = []
+    for job in jobs:
+        processors = job.processors_allocated or job.processors_requested or 0
+        wait_s, run_s = job.wait_s, job.run_s
+        if wait_s is None or run_s is None or processors == 0:
+            continue
+        seconds = range(job.submit_s + wait_s, job.submit_s + wait_s + run_s)
+        starts_soon = any(
+            seconds[:1] == range(s, s + 1) for s in range(instant_s, instant_s + ahead_s + 1)
+        )
+        if instant_s in seconds or starts_soon:
+            expected.append((seconds.start, seconds.stop, processors))
+    assert running_and_reserved(jobs, instant_s, ahead_s) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("start_s", "end_s", "taken"),
+    [
+        (0, 50, False),
+        (0, 51, True),
+        (50, 51, True),
+        (60, 99, True),
+        (61, 99, False),
+    ],
+)
+def test_a_job_that_ends_at_the_instant_is_over_and_one_that_starts_at_the_edge_counts(
+    start_s: int, end_s: int, taken: bool
+) -> None:
+    unused = "-1 -1 -1 -1 -1 -1 -1 -1 -1 -1"
+    job = next(read_jobs([f"1 {start_s} 0 {end_s - start_s} -1 -1 -1 4 {unused}"]))
+    assert running_and_reserved([job], 50, 10) == ([(start_s, end_s, 4)] if taken else [])
+
+
+def test_looking_ahead_by_a_negative_time_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="ahead_s"):
+        running_and_reserved([], 0, -1)
+
+
+def test_the_shipped_excerpt_is_of_a_full_machine_that_is_never_overbooked() -> None:
+    lines = EXCERPT.read_text().splitlines()
+    header, jobs = read_header(lines), list(read_jobs(lines))
+    instant_s, processors = int(header["ExcerptInstant"]), int(header["MaxProcs"])
+    assert len(jobs) == int(header["ExcerptRecords"])
+    assert header["Acknowledge"] == "Victor Hazlewood"
+    taken = running_and_reserved(jobs, instant_s, 48 * 3_600)
+    assert sum(units for start_s, _, units in taken if start_s <= instant_s) == processors
+    for moment, _, _ in taken:
+        assert sum(units for start, end, units in taken if start <= moment < end) <= processors
+
+
+def test_the_installed_package_carries_the_same_excerpt() -> None:
+    installed = resources.files("kalends") / "demo" / "data" / EXCERPT.name
+    assert installed.read_bytes() == EXCERPT.read_bytes()
+
+
+def cut(log: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, ROOT / "tools" / "cut_swf.py", log, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_cutting_keeps_the_header_and_exactly_the_jobs_in_the_window(tmp_path: Path) -> None:
+    rest = "1 -1 -1 1 -1 -1 1 1 1 -1 -1 -1 -1 -1"
+    over, waiting, running, never_ran, later = (
+        f"1 0 10 3589 {rest}",
+        f"2 100 90000 60 {rest}",
+        f"3 3000 10 5000 {rest}",
+        f"4 3700 5 -1 {rest}",
+        f"5 10800 0 60 {rest}",
+    )
+    log = tmp_path / "small.swf.gz"
+    lines = ["; Version: 2.2", "; Acknowledge: Somebody", over, waiting, running, never_ran, later]
+    log.write_bytes(gzip.compress("\n".join(lines).encode()))
+    arguments = ("--instant", "7200", "--before-h", "1", "--after-h", "1")
+    done = cut(log, *arguments)
+    assert done.returncode == 0, done.stderr
+    out = done.stdout.splitlines()
+    assert out[:2] == lines[:2]
+    assert out[-3:] == [waiting, running, never_ran]
+    header = read_header(out)
+    assert (header["ExcerptRecords"], header["ExcerptInstant"]) == ("3", "7200")
+    assert "Somebody" in header["Excerpt"]
+    assert cut(log, *arguments).stdout == done.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"no gzip", "cut_swf:"), (gzip.compress(b"1 2 3"), "line 1"), (gzip.compress(b""), "no job")],
+    ids=["no gzip", "damaged", "empty"],
+)
+def test_cutting_a_damaged_or_empty_log_says_what_is_wrong(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
+    log = tmp_path / "bad.swf.gz"
+    log.write_bytes(content)
+    done = cut(log, "--instant", "0")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
