@@ -46,7 +46,7 @@ WINDOW_S: Final = BEGIN_S + 86_400
 """When the window begins: no hour of it is over while a run lasts."""
 
 ASK_AGAIN_US: Final = 100_000
-"""After "it was decided this very moment": what the broker says to wait before cancelling again."""
+"""After "the request was just decided": what the broker says to wait before cancelling again."""
 
 
 class Unexpected(Exception):

@@ -38,7 +38,7 @@ class Instructing:
         """
         if not body.message and not body.agent:
             raise InvalidInput(
-                "there is neither a message nor an agent",
+                "the message and the agent are missing",
                 where="message",
                 remedy="give a message, or name the agent that is to go on",
             )
@@ -52,7 +52,7 @@ class Instructing:
             self._leave(record, body, digest)
             await self._service.settle()
         raise Unavailable(
-            "the request is being worked on this very moment",
+            "the request is busy",
             remedy="try again",
             retry_after_s=0.5,
         )
@@ -69,7 +69,7 @@ class Instructing:
     def _leave(self, record: Record, body: calls.TellAgent, digest: str) -> None:
         if record.state != "open":
             raise Conflict(
-                f"it is {record.public_state}: its agent does not go any more",
+                f"it is {record.public_state}: its agent has ended",
                 remedy="see `kalends show` for what became of it",
                 request_id=record.reservation,
             )

@@ -124,7 +124,7 @@ class Finding:
         request.check()
         if request.agent:
             raise InvalidInput(
-                "an agent holds what it chooses, and finding touches nothing",
+                "`find` takes no agent",
                 where="request.agent",
                 remedy="leave the agent out to see what is free, or hold with it and look at that",
             )

@@ -43,7 +43,7 @@ def changed_wants(record: Record, change: Change) -> tuple[Want, ...]:
             )
     if wants == record.wants:
         raise InvalidInput(
-            "it is like that already",
+            "nothing would change",
             where="start" if change.start else "duration_s",
             remedy="give another start, duration or number of units",
         )

@@ -61,7 +61,7 @@ class Inquiries:
         self._waiters.refuse(to, error)
 
     def fail(self, error: KalendsError) -> None:
-        """Nobody can be answered now."""
+        """Fail all pending inquiries."""
         self._waiters.fail(error)
 
     async def _respond(self, request: web.Request) -> web.Response:

@@ -79,7 +79,7 @@ class Booking:
             """A key that is known already finds its request, whatever became of the script since."""
             if body.give_up_at and body.give_up_at <= moment().wall_s:
                 raise InvalidInput(
-                    "the time to give up has passed already",
+                    "the deadline has passed",
                     where="give_up_at",
                     remedy="give a later time, or leave it out",
                 )
@@ -192,7 +192,7 @@ class Booking:
         await service.settle()
         record = service.store.read(register.by_key, user, key)
         if record is None:
-            raise LostRace("it was given up before it began", remedy="try again")
+            raise LostRace("it was cancelled before it began", remedy="try again")
         return await self._elsewhere(record, left_s)
 
     async def _of_key(self, user: str, key: str, digest: str) -> Record | None:
@@ -264,7 +264,7 @@ class Booking:
         await service.settle()
         now = service.store.read(register.read, record.rid)
         if now is None:
-            raise NotFound("there is no such request of yours", where="id")
+            raise NotFound("no such request, or not yours", where="id")
         return self._records.view(now)
 
 

@@ -42,7 +42,7 @@ class Records:
         if record is None or not may_see(caller, record.user):
             self._service.lives.check_whole()
             raise NotFound(
-                "there is no such request of yours",
+                "no such request, or not yours",
                 where="id",
                 remedy="see `kalends list` for your requests",
                 request_id=request_id,

@@ -60,7 +60,7 @@ def accepted(checked: ScriptCheck) -> ScriptCheck:
         raise InvalidInput(
             f"the script breaks {'a rule' if count == 1 else f'{count} rules'} of the language",
             where="source",
-            remedy="put right what is listed; `kalends agent check FILE` lists it too",
+            remedy="fix the listed violations; `kalends agent check FILE` lists it too",
             refusals=tuple(_refusal(each) for each in checked.violations),
         )
     if checked.code == "policy-violation":

@@ -43,7 +43,7 @@ def put_back() -> Unavailable:
 
 def not_certain() -> Unavailable:
     return Unavailable(
-        "this broker was just started, and its sites have not said yet whether it has forgotten this",
+        "this broker was just started, and its sites have not yet confirmed its store",
         where="store",
         remedy="try again in some seconds",
         retry_after_s=1.0,

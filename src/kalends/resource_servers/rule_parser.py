@@ -115,7 +115,9 @@ def _once(blackout: BlackoutConfiguration, zone: str) -> Recurrence:
     """One window from `begins` to `ends`, as the clocks of `zone` show them."""
     begins, ends = _local(blackout.begins, "begins"), _local(blackout.ends, "ends")
     if ends <= begins:
-        raise InvalidInput("it ends before it begins", where="ends", remedy="give a later end")
+        raise InvalidInput(
+            "the end is not after the begin", where="ends", remedy="give a later end"
+        )
     length_s = int((ends - begins).total_seconds())
     return Recurrence("FREQ=DAILY;COUNT=1", begins.time(), length_s, zone, first=begins.date())
 
@@ -134,7 +136,7 @@ def _not_a_time(text: str, where: str) -> InvalidInput:
     return InvalidInput(
         f"{text!r} is not a local time",
         where=where,
-        remedy="write 2026-12-24 or 2026-12-24 18:00; the zone is given by itself",
+        remedy="write 2026-12-24 or 2026-12-24 18:00; the zone is a separate field",
     )
 
 

@@ -226,7 +226,7 @@ class SiteServer:
             )
         except AssertionError as error:
             raise StoreDamaged(
-                f"the configured resources cannot carry what was promised: {error}",
+                f"the configured resources cannot hold existing promises: {error}",
                 where=str(self._configuration.store),
                 remedy="configure every resource that has bookings, with room for all of them",
             ) from error

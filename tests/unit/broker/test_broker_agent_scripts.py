@@ -243,7 +243,7 @@ async def test_a_repeated_call_finds_its_request_even_when_the_script_is_gone(
 
 async def test_finding_with_an_agent_is_refused_with_a_way_out(tmp_path: Path) -> None:
     async with serving(tmp_path) as url, connected(url) as client:
-        with pytest.raises(InvalidInput, match="finding touches nothing") as caught:
+        with pytest.raises(InvalidInput, match="takes no agent") as caught:
             await client.find(
                 client.request(
                     "sdsc/sp2", duration="1h", window=(WHEN, None), agent="ready:earliest"
@@ -256,7 +256,7 @@ async def test_a_decided_request_is_told_nothing_more(tmp_path: Path) -> None:
     async with serving(tmp_path) as url, connected(url) as client:
         with pytest.raises(NotFound) as caught:
             await client.book("sdsc/sp2", duration="1h", at=WHEN, agent="ready:earliest")
-        with pytest.raises(Conflict, match="its agent does not go any more"):
+        with pytest.raises(Conflict, match="its agent has ended"):
             await client.tell_agent(caught.value.request_id, message="too late")
 
 

@@ -210,7 +210,7 @@ class Negotiation:
         patient = case.record.spec.patience != "none"
         if case.fixed or case.record.held_until_ms:
             if self._may_wait(case, refusals):
-                detail = "others were faster; it waits for them"
+                detail = "lost the race; waiting for the winners"
                 self._prepare.give_up_attempt(case, detail, refusals, now)
             else:
                 self._prepare.close(case, error_of(refusals), "failed", now)

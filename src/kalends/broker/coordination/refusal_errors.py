@@ -42,7 +42,7 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
     (RefusalCode.PAST, InvalidInput, "that time has passed", "give a later time"),
     (RefusalCode.BEYOND_HORIZON, InvalidInput, "that is further ahead than the owner books",
      "give an earlier time"),
-    (RefusalCode.TOO_MUCH, InvalidInput, "that is more than there is", "ask for fewer units"),
+    (RefusalCode.TOO_MUCH, InvalidInput, "more units than the resource has", "ask for fewer units"),
     (RefusalCode.BEING_CHANGED, Conflict, "the reservation cannot be changed now",
      "look at it with `kalends show`, then try again"),
     (RefusalCode.LEAD_TIME, NoCommonTime, "an owner wants to know longer before",
@@ -71,7 +71,7 @@ def error_of(refusals: Iterable[Refusal]) -> KalendsError:
         if code in codes:
             return kind(detail, remedy=remedy, refusals=all_of)
     return NoCommonTime(
-        "not all of it is free at one time",
+        "no common start for all parts",
         remedy="give a wider window, or see `kalends find`",
         refusals=all_of,
     )

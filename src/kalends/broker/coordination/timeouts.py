@@ -131,7 +131,7 @@ class Timeouts:
             self._negotiation.refused(case, silent, now)
         elif case.phase == "waiting" or (case.phase == "holding" and not silent):
             error = NoCommonTime(
-                "it did not come free in time",
+                "still taken at the deadline",
                 remedy="wait longer, give a wider window, or see `kalends find`",
                 refusals=case.awaited or tuple(case.tries.refusals),
             )

@@ -107,7 +107,7 @@ class TransactionTable:
         else:
             case.record.state = "closed"
             if case.record.problem is None:
-                error = LostRace("it was given up before it began", remedy="try again")
+                error = LostRace("it was cancelled before it began", remedy="try again")
                 case.record.problem = problem_of(error, case.record.reservation)
         self.end(case)
 

@@ -157,9 +157,7 @@ class UserCalls:
         self._table.notice(record)
         case = self._table.cases.get(record.rid)
         if case is not None and case.phase not in ("telling", "cancelling"):
-            raise Unavailable(
-                "it was decided this very moment", remedy="try again", retry_after_s=0.1
-            )
+            raise Unavailable("the request was just decided", remedy="try again", retry_after_s=0.1)
         if record.state == "cancelled" and case is None:
             self._outbox.answer(ticket, view_of(record))
             return
@@ -204,7 +202,7 @@ class UserCalls:
         case = self._case_of(record, now)
         if case is None:
             raise Unavailable(
-                "the broker has met a fault of its own with this request, and works on it no more",
+                "the broker stopped this request after an internal fault",
                 remedy="ask the broker's operator, who finds the fault in its log",
                 request_id=record.reservation,
             )

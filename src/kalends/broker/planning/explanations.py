@@ -59,7 +59,7 @@ def others_were_faster(request: Request) -> Refusal:
     return Refusal(
         where=_everything(request.alternatives),
         code=RefusalCode.BUSY,
-        detail="it looked free, but others took every start that was tried",
+        detail="every tried start was lost to others",
     )
 
 

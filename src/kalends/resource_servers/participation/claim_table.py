@@ -211,7 +211,7 @@ class ClaimTable:
         self._freed += [(resource, start, end) for resource, start, end, _ in pieces]
 
     def note_closed(self, stretch: Stretch) -> None:
-        """Its owner takes nothing new there."""
+        """Close the period to claims."""
         self._locked.append(stretch)
 
     def take_locked(self) -> list[Stretch]:

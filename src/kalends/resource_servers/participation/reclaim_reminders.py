@@ -132,9 +132,9 @@ class ReclaimReminders:
             )
         if not max(now.wall_s, body.start) < body.end <= body.start + limits.DURATION_S_MAX:
             raise InvalidInput(
-                "that is no time to take back",
+                "invalid period to reclaim",
                 where="end",
-                remedy="let it end after it starts, later than now, and last a year at most",
+                remedy="give an end after the start and after now, at most a year later",
             )
         if len(self._reclaims) >= RECLAIMS_MAX:
             raise LimitExceeded(

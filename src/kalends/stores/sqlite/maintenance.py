@@ -98,7 +98,7 @@ def reconcile(store_path: Path) -> int:
                 raise StoreDamaged(
                     f"it is damaged: {problems[0]}",
                     where=str(store_path),
-                    remedy="bring back another backup",
+                    remedy="restore another backup",
                 )
         connection = sqlite3.connect(store_path, isolation_level=None)
         try:

@@ -489,4 +489,4 @@ def test_terms_that_compete_for_too_few_resources_are_told_together() -> None:
 def test_a_plan_that_others_were_faster_at_is_explained_as_such() -> None:
     (refusal,) = explain(asked("caltech/onyx"), THREE_SITES, ALL_FREE)
     assert refusal.code == RefusalCode.BUSY
-    assert "others took" in refusal.detail
+    assert "lost to others" in refusal.detail
