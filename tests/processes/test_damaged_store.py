@@ -159,7 +159,7 @@ async def test_a_backup_that_is_put_back_is_accepted_compared_and_made_good_by_o
         await ada.book_patiently(RESOURCE, 2)
         await ada.cancel(cancelled)
         whole = await asyncio.to_thread(kalends, "admin", "doctor", store_of(site))
-        assert (whole.returncode, "is whole" in whole.stdout) == (0, True), whole.stdout
+        assert (whole.returncode, "is sound" in whole.stdout) == (0, True), whole.stdout
         in_use = await asyncio.to_thread(kalends, "admin", "reconcile", store_of(site))
         assert in_use.returncode == 1
         assert "open" in in_use.stderr
