@@ -48,15 +48,16 @@ class Ours(NamedTuple):
 
 @dataclass(slots=True)
 class Findings:
-    """Of one page: what is to be told to the site and to the register; `waits`: look once more.
+    """Of one page: what is to be told to the site and to the register.
 
-    `unproved` cannot be mended, for one side or the other is wrong.
+    `waits` are reservations that are on their way, and have to be looked at once more; `unproved` cannot be
+    mended, for one side or the other is wrong.
     """
 
     messages: list[m.Cancel | m.Relock] = field(default_factory=list)
     operations: list[Cancel | Recover] = field(default_factory=list)
     unproved: list[LostReservation] = field(default_factory=list)
-    waits: bool = False
+    waits: set[str] = field(default_factory=set)
 
 
 def compare(
@@ -79,7 +80,7 @@ def compare(
         elif here.state == "cancelled":
             _cancelled_there(findings, site, here, row, ours, now_ms)
         elif here.state == "promised" and row is not None and row.state in ("commit", "cancelled"):
-            findings.waits = True
+            findings.waits.add(row.reservation)
     return findings
 
 
@@ -158,7 +159,7 @@ def _locked_there(
         if not any(_comes(site, each, kept) for each in rows.values() if each.replaces == here.rid):
             findings.messages.append(_cancel(site, here, row, ours))
         else:
-            findings.waits = True
+            findings.waits.add(row.reservation)
 
 
 def _comes(site: str, change: Record, kept: Collection[str]) -> bool:

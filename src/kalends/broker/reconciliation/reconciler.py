@@ -3,6 +3,9 @@
 A pass goes through all pages. When it has mended something, another follows, for the next may find what
 the first has changed; after one that has not, the site is told that all is settled. What the site
 has no room for any more is named, each pass anew, and settled all the same.
+
+Bookings go on meanwhile, and what is on its way looks like what was forgotten. So from the third pass on
+only reservations count that the first two have found; else a busy site would never be settled.
 """
 
 from __future__ import annotations
@@ -13,13 +16,22 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from kalends.broker.coordination.decision_record import Operation, Record, Unreadable
+from kalends.broker.coordination.decision_record import (
+    Cancel,
+    Operation,
+    Record,
+    Recover,
+    Unreadable,
+)
 from kalends.broker.reconciliation.comparison import Ours, compare, wants_at
 from kalends.contract import messages as m
 from kalends.contract.calls import LostReservation, SiteReconciled
 
 ROWS_MAX: Final = 500
 """Rows of the register that are looked at in one go: a few milliseconds."""
+
+FULL_PASSES: Final = 2
+"""What was forgotten the first pass finds, or the second: it was on its way to the register before."""
 
 Rows = Callable[[str, str, Sequence[str], int], list[Record | Unreadable]]
 """As `kalends.stores.sqlite.register.between`."""
@@ -58,6 +70,22 @@ class _Comparison:
     mended: bool = False
     over: bool = False
     resting: bool = False
+    passes: int = 0
+    suspects: set[str] = field(default_factory=set)
+    """Reservations that the first passes have found unsettled: with all of their changes."""
+
+    def found(self, reservation: str) -> None:
+        """This pass has found something of a reservation that was not settled."""
+        if self.passes < FULL_PASSES:
+            self.suspects.add(reservation)
+        self.mended |= reservation in self.suspects
+
+    def next_pass(self) -> None:
+        self.resting = self.over = self.mended = False
+        self.passes += 1
+        self.compared = 0
+        self.lost.clear()
+        self.after = ""
 
 
 class Reconciling:
@@ -87,7 +115,8 @@ class Reconciling:
         """
         running = self._running.get(site)
         if running is not None:
-            running.mended |= again
+            if again:
+                running.mended, running.passes = True, 0
             return
         self.reports.pop(site, None)
         self._running[site] = _Comparison(mended=again)
@@ -104,10 +133,7 @@ class Reconciling:
         """Begin the passes that are due."""
         for site, comparison in self._running.items():
             if comparison.resting:
-                comparison.resting = comparison.over = comparison.mended = False
-                comparison.compared = 0
-                comparison.lost.clear()
-                comparison.after = ""
+                comparison.next_pass()
                 self._send(site, m.Compare())
 
     def receive(self, site: str, message: m.Compared | m.Relocked, now_ms: int) -> None:
@@ -141,11 +167,14 @@ class Reconciling:
                 comparison.asked[message.rid] = by_rid[message.rid]
             else:
                 comparison.cancelled += 1
-                comparison.mended = True
+                comparison.found(by_rid[message.rid].reservation)
             self._send(site, message)
         comparison.lost |= {each.id: each for each in findings.unproved}
         comparison.recovered += len(findings.operations)
-        comparison.mended |= findings.waits or bool(findings.operations)
+        for reservation in findings.waits:
+            comparison.found(reservation)
+        for operation in findings.operations:
+            comparison.found(_reservation_of(operation, by_rid))
         self.operations += findings.operations
         if page.until:
             comparison.after = page.until
@@ -167,7 +196,7 @@ class Reconciling:
         else:
             comparison.lost.pop(row.rid, None)
             comparison.relocked += 1
-            comparison.mended = True
+            comparison.found(row.reservation)
 
     def _pass_over(self, site: str, comparison: _Comparison) -> None:
         if comparison.mended:
@@ -186,3 +215,9 @@ class Reconciling:
 
     def _send(self, site: str, message: m.Message) -> None:
         self.sends.append((site, message))
+
+
+def _reservation_of(operation: Cancel | Recover, by_rid: Mapping[str, Record]) -> str:
+    if isinstance(operation, Recover):
+        return operation.record.reservation
+    return by_rid[operation.rid].reservation

@@ -362,3 +362,52 @@ def test_passes_go_on_until_one_finds_nothing_and_what_has_no_room_is_named() ->
     assert (report.compared, report.cancelled, report.relocked) == (2, 1, 0)
     (lost,) = report.lost
     assert (lost.id, lost.user, lost.wants, lost.blockers) == (RID, "ann", (HERE,), ("another",))
+
+
+def test_a_comparison_ends_though_something_new_is_on_its_way_in_every_page() -> None:
+    """A busy broker books all the time: what has come since then, the site has not forgotten."""
+    rows: list[Record] = []
+    reconciling = Reconciling(lambda *page: list(rows), {}, (), lambda: REGISTER_SECRET)
+    reconciling.begin("here", again=True)
+    passes = 0
+    while reconciling.running("here") and passes < 10:
+        passes += 1
+        rid = request_id(1_800_000_000_000, 10 + passes)
+        rows.append(row("commit", rid=rid, reservation=rid))
+        # The page was made before this one was promised: it is there when it is asked for.
+        there = tuple(kept("locked", rid=each.rid) for each in rows[:-1])
+        reconciling.receive("here", m.Compared(kept=there), 1)
+        reconciling.receive("here", m.Relocked(rid=rid), 1)
+        reconciling.beat()
+    assert passes == 3, "the third pass finds only what is newer than the first two"
+    assert reconciling.take()[0][-1] == ("here", m.Settled())
+
+
+def test_what_the_first_passes_have_found_is_looked_at_until_it_is_settled() -> None:
+    rows = [row("commit")]
+    reconciling = Reconciling(lambda *page: list(rows), {}, (), lambda: REGISTER_SECRET)
+    reconciling.begin("here")
+    for _ in range(6):
+        reconciling.receive("here", m.Compared(kept=(kept("promised"),)), 1)
+        assert reconciling.running("here"), "its promise is still to become a lock"
+        reconciling.beat()
+    reconciling.receive("here", m.Compared(kept=(kept("locked"),)), 1)
+    assert not reconciling.running("here")
+
+
+def test_a_site_that_has_forgotten_once_more_is_compared_from_the_beginning() -> None:
+    first, second = (request_id(1_800_000_000_000, number) for number in (1, 2))
+    rows = [row("commit", rid=first, reservation=first)]
+    reconciling = Reconciling(lambda *page: list(rows), {}, (), lambda: REGISTER_SECRET)
+    reconciling.begin("here", again=True)
+    there = [kept("locked", rid=first)]
+    for _ in range(2):
+        reconciling.receive("here", m.Compared(kept=tuple(there)), 1)
+        reconciling.beat()
+    rows.append(row("commit", rid=second, reservation=second))
+    reconciling.begin("here", again=True)
+    for _ in range(2):
+        reconciling.receive("here", m.Compared(kept=tuple(there)), 1)
+        reconciling.receive("here", m.Relocked(rid=second), 1)
+        assert reconciling.running("here")
+        reconciling.beat()
