@@ -1,0 +1,144 @@
+"""How a program that can change its size hears of it: JSON lines on a socket of its own.
+
+The program's lead connects to the path in KALENDS_CONTROL. It says ``{"sizes": [1, 2, 4]}``, is told
+``{"change": 3, "to": 2, "cores": [0, 1]}``, and answers ``{"changed": 3, "ranks": 2, "took_s": 0.01}`` or
+``{"refused": 3, "why": "..."}``. With ``{"want": 4}`` it asks for a change itself. Any of it may be
+repeated. A change that has not been answered is said again to a lead that connects anew.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from typing import Any, Final
+
+from kalends.batch.shepherds.facts import ChangeAnswered, ChangeAsked
+from kalends.batch.shepherds.poll_loop import PollLoop
+from kalends.batch.shepherds.visitors import accepted, listening
+
+LINE_BYTES_MAX: Final = 4096
+SIZES_MAX: Final = 64
+RANKS_MAX: Final = 10_000_000
+TOOK_S_MAX: Final = 1e9
+WHY_CHARACTERS_MAX: Final = 500
+WANT_S: Final = 1.0
+"""The server hears of a wish at most so often."""
+
+
+class Control:
+    """The socket of one program. `answered` and `wanted` are called with what its lead says.
+
+    None of it is believed beyond its form: it is the word of a user's program.
+    """
+
+    def __init__(
+        self,
+        loop: PollLoop,
+        path: str,
+        answered: Callable[[ChangeAnswered], None],
+        wanted: Callable[[int], None],
+    ) -> None:
+        """Listen at `path`; raises `OSError`."""
+        self.sizes: tuple[int, ...] = ()
+        self._answered = answered
+        self._wanted = wanted
+        self._loop = loop
+        self._open: ChangeAsked | None = None
+        self._lead: socket.socket | None = None
+        self._rest = b""
+        self._want: int | None = None
+        self._resting = False
+        self._listener = listening(path)
+        loop.watch(self._listener.fileno(), self._welcome)
+
+    def ask(self, change: ChangeAsked) -> None:
+        """Ask the program for `change`, now and whenever its lead connects, until it has answered."""
+        self._open = change
+        self._forward()
+
+    def _forward(self) -> None:
+        if self._open is None or self._lead is None:
+            return
+        asked = {"change": self._open.number, "to": self._open.to, "cores": list(self._open.cores)}
+        line = json.dumps(asked).encode() + b"\n"
+        try:
+            if self._lead.send(line) < len(line):
+                self._let_go()
+        except OSError:
+            self._let_go()
+
+    def _welcome(self, ready: int) -> None:
+        lead = accepted(self._listener)
+        if lead is not None:
+            self._let_go()
+            lead.setblocking(False)
+            self._lead = lead
+            self._loop.watch(lead.fileno(), self._hear)
+            self._forward()
+
+    def _let_go(self) -> None:
+        if self._lead is not None:
+            self._loop.forget(self._lead.fileno())
+            self._lead.close()
+            self._lead = None
+            self._rest = b""
+
+    def _hear(self, ready: int) -> None:
+        if self._lead is None:
+            return
+        try:
+            data = self._lead.recv(LINE_BYTES_MAX)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        *lines, rest = (self._rest + data).split(b"\n")
+        try:
+            for line in lines:
+                self._take(json.loads(line))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            self._let_go()
+            return
+        self._rest = rest
+        if not data or len(rest) > LINE_BYTES_MAX:
+            self._let_go()
+
+    def _take(self, said: dict[str, Any]) -> None:
+        if "sizes" in said:
+            self.sizes = tuple(_whole(each) for each in said["sizes"][:SIZES_MAX])
+        elif "want" in said:
+            self._want = _whole(said["want"])
+            self._hand_on_want()
+        elif self._open is not None and self._open.number == said.get("changed"):
+            self._close(_whole(said["ranks"]), _seconds(said.get("took_s", 0.0)), "")
+        elif self._open is not None and self._open.number == said.get("refused"):
+            self._close(0, 0.0, str(said.get("why") or "it did not say why")[:WHY_CHARACTERS_MAX])
+
+    def _close(self, ranks: int, took_s: float, refused: str) -> None:
+        if self._open is not None:
+            number, self._open = self._open.number, None
+            self._answered(ChangeAnswered(number, ranks, took_s, refused, 0.0))
+
+    def _hand_on_want(self) -> None:
+        if self._want is not None and not self._resting:
+            self._resting = True
+            self._loop.later(WANT_S, self._rested)
+            want, self._want = self._want, None
+            self._wanted(want)
+
+    def _rested(self) -> None:
+        self._resting = False
+        self._hand_on_want()
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or not 1 <= value <= RANKS_MAX:
+        raise ValueError("not a number of ranks")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if type(value) not in (int, float) or not 0 <= value <= TOOK_S_MAX:
+        raise ValueError("not a time")
+    return float(value)

@@ -1,0 +1,217 @@
+"""The door of this room: begins attempts, hears what becomes of them, and ends them.
+
+Its caller makes the records (`prepare`), commits the decision to start, and only then launches. Whatever
+is killed in between, `adopt` finds out after a restart what became of each attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kalends.batch.shepherds import conclusion, shepherd_line
+from kalends.batch.shepherds.conclusion import Conclusion, State
+from kalends.batch.shepherds.folders import Folders
+from kalends.batch.shepherds.nursery import ZYGOTE, Nursery
+from kalends.batch.shepherds.order import JobOrder
+from kalends.batch.shepherds.order_check import check_name, check_order
+from kalends.batch.shepherds.record import create
+from kalends.batch.shepherds.shepherd_line import Attachment
+from kalends.batch.shepherds.watch import AttemptWatch, Heard
+from kalends.core.errors import InvalidInput, Unavailable
+
+LOOK_S: Final = 0.02
+"""How long to wait for a shepherd that is deciding right now."""
+
+ADOPTED_AT_ONCE: Final = 100
+
+
+class Launcher:
+    """The attempts of one machine, below the folder `top`."""
+
+    def __init__(self, top: str, heard: Heard, *, groups: str = "", program: str = ZYGOTE) -> None:
+        """`groups` is the control group below which each attempt gets its own; "": none has one."""
+        self.folders = Folders(os.path.abspath(top))
+        self._watch = AttemptWatch(self.folders, groups, heard)
+        self._nursery = Nursery(
+            self.folders, groups, self._watch.forked, self._watch.zygote_gone, program
+        )
+        self._lock = -1
+
+    async def start(self) -> None:
+        """Make the folders, lock them for this server alone, and start the zygote.
+
+        Raises `InvalidInput` for a path that is too long, `Unavailable` for anything else that is missing.
+        """
+        if self.folders.too_long:
+            raise InvalidInput(
+                f"{self.folders.top} is too long for the paths of sockets",
+                where="jobs",
+                remedy="choose a folder with a shorter path",
+            )
+        try:
+            self.folders.make()
+            self._lock = _lock(f"{self.folders.top}/lock")
+            self._watch.start()
+        except OSError as error:
+            raise Unavailable(
+                f"the folder for jobs cannot be used: {error}", where=self.folders.top
+            ) from None
+        await self._nursery.start()
+
+    async def close(self) -> None:
+        """Stop watching. Everything that runs goes on; what has not begun may begin yet."""
+        await self._nursery.close()
+        await self._watch.close()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    # To begin
+
+    async def prepare(self, names: Iterable[str]) -> None:
+        """Make empty records for new attempts, durably, with one sync for all of them.
+
+        Raises `InvalidInput` for a name that is none, `Unavailable` when they cannot be stored: nothing
+        has begun then, and nothing can.
+        """
+        listed = list(names)
+        for name in listed:
+            check_name(name)
+        try:
+            await asyncio.to_thread(self._prepare, listed)
+        except OSError as error:
+            raise Unavailable(f"no job can be recorded: {error}", where=self.folders.jobs) from None
+
+    def launch(self, orders: Iterable[JobOrder]) -> None:
+        """Have each attempt begin, once; it must have been prepared. Asking again does no harm.
+
+        Raises `InvalidInput` before anything is asked for, if an order could not be carried out.
+        """
+        listed = list(orders)
+        for order in listed:
+            check_order(order)
+        for order in listed:
+            self._watch.add(order.name)
+            self._nursery.order(order)
+
+    # To know
+
+    def look(self, name: str) -> Conclusion:
+        """Return how an attempt stands; raises `InvalidInput`, `Unavailable`."""
+        check_name(name)
+        try:
+            return conclusion.look(self.folders.record(name))
+        except OSError as error:
+            raise Unavailable(f"its record cannot be read: {error}", where=f"job {name}") from None
+
+    async def void(self, name: str) -> Conclusion:
+        """Make an attempt void unless it has begun, and return how it stands then.
+
+        Raises `Unavailable` when that cannot be written: ask again. A state of `State.STARTING` means that
+        its shepherd is deciding right now.
+        """
+        check_name(name)
+        self._nursery.withdraw(name)
+        try:
+            found = await asyncio.to_thread(
+                conclusion.make_void, self.folders.record(name), time.time()
+            )
+        except OSError as error:
+            raise Unavailable(f"it cannot be made void: {error}", where=f"job {name}") from None
+        self._watch.look(name)
+        return found
+
+    async def adopt(self, names: Iterable[str]) -> dict[str, Conclusion]:
+        """Watch the attempts of an earlier life, and return how they stood.
+
+        What had not begun is made void, and of the lost nothing is left when their end is heard.
+        """
+        listed = list(names)
+        for name in listed:
+            check_name(name)
+        found = {}
+        for number, name in enumerate(listed):
+            found[name] = self.look(name)
+            self._watch.adopt(name, found[name])
+            if number % ADOPTED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return found
+
+    # While it runs
+
+    async def kill(self, name: str, reason: str, grace_s: float | None = None) -> None:
+        """End an attempt: void it if it has not begun, else as its order says, or after `grace_s`.
+
+        Returns once that is under way, or if it is over. Raises `Unavailable`; `reason` is for its user.
+        """
+        while True:
+            state = (await self.void(name)).state
+            if state is State.RUNNING:
+                what = {"do": "kill", "reason": reason[:500], "grace_s": grace_s}
+                await self._command(name, what)
+            if state is not State.STARTING:
+                return
+            await asyncio.sleep(LOOK_S)
+
+    async def warn(self, name: str, signal: str) -> None:
+        """Send the signal of that name (see `order.SIGNALS`) to the program; raises `Conflict`."""
+        await self._command(name, {"do": "warn", "signal": signal})
+
+    async def prolong(self, name: str, limit_s: float) -> None:
+        """Let the attempt run until `limit_s` after it began; raises `Conflict`."""
+        await self._command(name, {"do": "prolong", "limit_s": limit_s})
+
+    async def change(
+        self, name: str, number: int, to: int, cores: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """Ask a malleable program to go on with `to` ranks on `cores`: its change `number`, above the last.
+
+        Recorded before it is asked; the answer is heard as `ChangeAnswered`. A repeated number does no harm.
+        Returns the sizes that it says it can have, () if it has not said. Raises `Conflict`.
+        """
+        what = {"do": "change", "number": number, "to": to, "cores": list(cores)}
+        return tuple((await self._command(name, what))["sizes"])
+
+    async def attach(self, name: str) -> Attachment:
+        """Return a place at the terminal of an attempt; raises `Conflict` if it does not run."""
+        check_name(name)
+        return await shepherd_line.attach(self.folders.socket(name), name)
+
+    async def forget(self, name: str) -> None:
+        """Remove the record and the kept output of an attempt that is over."""
+        check_name(name)
+        self._watch.forget(name)
+        await asyncio.to_thread(self._remove, name)
+
+    async def _command(self, name: str, what: dict[str, Any]) -> dict[str, Any]:
+        check_name(name)
+        return await shepherd_line.command(self.folders.socket(name), name, what)
+
+    def _prepare(self, names: list[str]) -> None:
+        for name in names:
+            create(self.folders.record(name))
+        conclusion.sync_folder(self.folders.jobs)
+
+    def _remove(self, name: str) -> None:
+        shutil.rmtree(self.folders.own(name), ignore_errors=True)
+        for path in (self.folders.socket(name), self.folders.record(name)):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def _lock(path: str) -> int:
+    """Return a descriptor that holds the lock; raises `BlockingIOError` if another server has it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise BlockingIOError("another server uses it") from None
+    return descriptor

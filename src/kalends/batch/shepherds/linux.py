@@ -1,0 +1,89 @@
+"""What only Linux offers: names for processes that are never used again, and families of processes."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from typing import Final
+
+PR_SET_PDEATHSIG: Final = 1
+PR_SET_NAME: Final = 15
+PR_SET_CHILD_SUBREAPER: Final = 36
+
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def prctl(option: int, value: int | bytes) -> None:
+    """Call prctl(2); raises `OSError`."""
+    argument = value if isinstance(value, bytes) else ctypes.c_ulong(value)
+    if _LIBC.prctl(option, argument, ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends. A setuid clears it: set it again then."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def default_signals() -> None:
+    """Handle every signal as a fresh process does: what is ignored here stays ignored over an exec."""
+    for number in range(1, signal.NSIG):
+        # The C library keeps some for itself.
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            with contextlib.suppress(OSError, ValueError):
+                signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def boot_id() -> str:
+    """Return the name of the host's present life."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+
+
+def since_boot_s() -> float:
+    """Return seconds since the host began, its sleep included; no change of the clock moves them."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def start_ticks(pid: int) -> int | None:
+    """Return when `pid` began, in ticks since the host did (proc(5), field 22); None if it is not alive."""
+    fields = stat_fields(pid)
+    return None if fields is None or fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def stat_fields(pid: int) -> list[bytes] | None:
+    """Return the fields of /proc/PID/stat from the third, its state, on; None if there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of `pid`, the dead that nobody has waited for among them."""
+    found: list[int] = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with (
+                contextlib.suppress(FileNotFoundError, ProcessLookupError),
+                open(f"/proc/{pid}/task/{thread}/children") as file,
+            ):
+                found += [int(each) for each in file.read().split()]
+    return found
+
+
+def close_all_but(kept: tuple[int, ...]) -> None:
+    """Close every descriptor except the standard streams and `kept`, in which -1 is none."""
+    below = 2
+    for descriptor in sorted(each for each in kept if each > 2):
+        if descriptor > below + 1:
+            # To closerange, an empty range would be an endless one.
+            os.closerange(below + 1, descriptor)
+        below = descriptor
+    os.closerange(below + 1, os.sysconf("SC_OPEN_MAX"))

@@ -1,0 +1,74 @@
+"""What a shepherd is told: the program of one attempt, who runs it, where, and within which limits."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NamedTuple
+
+SIGNALS: Final = ("HUP", "INT", "TERM", "USR1", "USR2", "CONT")
+"""The signals that can warn a program; none that it cannot catch."""
+
+RESOURCES: Final = (
+    "AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "STACK",
+)  # fmt: skip
+"""What an owner may limit by setrlimit(2)."""
+
+ORDER_BYTES_MAX: Final = 2 * 1024 * 1024
+"""An order as JSON: a script, an environment and arguments at their greatest stay below it."""
+
+
+class JobOrder(NamedTuple):
+    """Everything that is to be known to run one attempt. Times are in seconds."""
+
+    name: str
+    """The attempt, ``JOB.ATTEMPT``; see `names`."""
+    argv: tuple[str, ...] = ()
+    """The program and its arguments; with `script`, the arguments alone."""
+    script: str = ""
+    """Text that begins with ``#!``: it is put into a file that only its user can read, and run."""
+    environment: dict[str, str] = {}
+    user: str = ""
+    """The Unix user who runs it; "" is the service's own, and never root."""
+    directory: str = ""
+    """"" is the user's home."""
+    input: str = ""
+    """"" is /dev/null. These three are opened as the user; no link is followed at their end."""
+    output: str = ""
+    """"" keeps it with the machine (see `Folders.kept`)."""
+    error: str = ""
+    """"" goes where `output` goes."""
+    truncate: bool = False
+    """Empty the output first; else it is appended to."""
+    cores: tuple[int, ...] = ()
+    """The processors it may use; () is all."""
+    resources: dict[str, int] = {}
+    """Limits by setrlimit(2): a name of `RESOURCES`, and its number."""
+    limit_s: float = 3600.0
+    warn_s: float = 0.0
+    """So long before its limit it gets the signal `warning`; 0: it does not."""
+    warning: str = "TERM"
+    grace_s: float = 10.0
+    """Between the first signal that asks it to end and the one that ends it."""
+    terminal: tuple[int, int] = (0, 0)
+    """Rows and columns of its terminal; (0, 0): it has none."""
+    terminal_bytes_max: int = 1 << 40
+    """What it may write to its terminal before it is ended."""
+    malleable: bool = False
+    """It gets a socket by which it is asked to change its size."""
+    processes_max: int = 0
+    """Processes and threads at a time, and bytes of memory, where there are control groups; 0: any."""
+    memory_bytes_max: int = 0
+
+
+def encode_order(order: JobOrder) -> bytes:
+    return json.dumps(order._asdict()).encode()
+
+
+def decode_order(data: bytes) -> JobOrder:
+    """Return what the server has checked before; raises `ValueError` or `TypeError` otherwise."""
+    fields: dict[str, Any] = json.loads(data)
+    return JobOrder(**{name: _frozen(value) for name, value in fields.items()})
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

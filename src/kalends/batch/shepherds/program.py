@@ -1,0 +1,240 @@
+"""From a fork of the shepherd to the user's program: everything that lies between, in its order.
+
+Files are opened after this process has become the user, so that it can open nothing that its user could
+not. Whatever prevents the program from starting is told to the shepherd in words for that user.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import pwd
+import resource
+import stat
+import termios
+import traceback
+from typing import Final, NamedTuple, NoReturn
+
+from kalends.batch.shepherds import linux
+from kalends.batch.shepherds.control_group import ControlGroup
+from kalends.batch.shepherds.folders import Folders
+from kalends.batch.shepherds.order import JobOrder
+
+PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+STATUS_NOT_STARTED: Final = 127
+_NO_LINK: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Unable(Exception):
+    """Why the program cannot be started, as its user is told."""
+
+
+class Wires(NamedTuple):
+    """Descriptors: where to report, where to wait for leave to go on, the terminal (-1: none)."""
+
+    report: int
+    leave: int
+    terminal: int
+
+
+class _User(NamedTuple):
+    name: str
+    uid: int
+    gid: int
+    home: str
+
+
+def become(
+    order: JobOrder, folders: Folders, group: ControlGroup, shepherd: int, wires: Wires
+) -> NoReturn:
+    """Become the program of `order`, or report what stands in the way and exit."""
+    try:
+        _run(order, folders, group, shepherd, wires)
+    except Unable as error:
+        _report(wires, {"cannot": str(error)})
+    except (OSError, ValueError, MemoryError) as error:
+        _report(wires, {"cannot": f"it could not be started: {error or 'no memory'}"})
+    except Exception:
+        # Ours, not the user's: it goes to the site's log.
+        traceback.print_exc()
+    finally:
+        os._exit(STATUS_NOT_STARTED)
+
+
+def _run(
+    order: JobOrder, folders: Folders, group: ControlGroup, shepherd: int, wires: Wires
+) -> NoReturn:
+    linux.close_all_but(wires)
+    _stay_with(shepherd)
+    os.setsid()
+    linux.default_signals()
+    if wires.terminal >= 0:
+        fcntl.ioctl(wires.terminal, termios.TIOCSCTTY, 0)
+    if order.cores:
+        _pin(order.cores)
+    user = _find_user(order.user)
+    kept = _hand_over(order, folders, user, wires.terminal)
+    group.enter()
+    _limit(order.resources)
+    if os.geteuid() == 0:
+        os.initgroups(user.name, user.gid)
+        os.setgid(user.gid)
+        os.setuid(user.uid)
+    _stay_with(shepherd)
+    os.umask(0o077)
+    _enter(order.directory or user.home)
+    files = _connect(order, kept, wires.terminal)
+    _report(wires, {"uid": user.uid, "files": files})
+    if os.read(wires.leave, 1):
+        _execute(order, folders, user)
+    os._exit(STATUS_NOT_STARTED)
+
+
+def _stay_with(shepherd: int) -> None:
+    """End with the shepherd, even if it has ended before the kernel knew that we want that."""
+    linux.die_with_parent()
+    if os.getppid() != shepherd:
+        os._exit(STATUS_NOT_STARTED)
+
+
+def _find_user(name: str) -> _User:
+    own = os.geteuid()
+    try:
+        entry = pwd.getpwnam(name) if name else pwd.getpwuid(own)
+    except KeyError:
+        raise Unable(f"there is no user {name or own} on this machine") from None
+    if entry.pw_uid == 0:
+        raise Unable("jobs are never run as root")
+    if own not in (0, entry.pw_uid):
+        raise Unable(f"this service runs jobs as its own user, not as {entry.pw_name}")
+    return _User(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir)
+
+
+def _hand_over(order: JobOrder, folders: Folders, user: _User, terminal: int) -> int:
+    """Give the user what the service has made for them; return the output that is kept, or -1.
+
+    All of it is in a folder of the service's own, so no link can be in the way.
+    """
+    if order.script:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        script = os.open(folders.script(order.name), flags, 0o500)
+        with os.fdopen(script, "wb") as file:
+            file.write(order.script.encode(errors="surrogateescape"))
+            os.fchown(script, user.uid, user.gid)
+    if order.malleable:
+        os.chown(folders.control(order.name), user.uid, user.gid)
+    if terminal >= 0:
+        os.fchown(terminal, user.uid, -1)
+        os.fchmod(terminal, 0o600)
+        return -1
+    if order.output:
+        return -1
+    kept = os.open(
+        folders.kept(order.name), os.O_WRONLY | os.O_CREAT | os.O_APPEND | _NO_LINK, 0o600
+    )
+    os.fchown(kept, user.uid, user.gid)
+    return kept
+
+
+def _pin(cores: tuple[int, ...]) -> None:
+    try:
+        os.sched_setaffinity(0, cores)
+    except OSError as error:
+        named = ", ".join(map(str, cores))
+        raise Unable(f"this machine does not let us use its processors {named}: {error}") from None
+
+
+def _limit(limits: dict[str, int]) -> None:
+    for name, value in limits.items():
+        try:
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+        except (OSError, ValueError) as error:
+            raise Unable(f"the limit {name} = {value} cannot be set: {error}") from None
+
+
+def _enter(directory: str) -> None:
+    try:
+        os.chdir(directory)
+    except (OSError, ValueError) as error:
+        raise Unable(f"cannot enter the directory {directory}: {_why(error)}") from None
+
+
+def _connect(order: JobOrder, kept: int, terminal: int) -> list[tuple[int, int]]:
+    """Connect the standard streams; return device and inode of each file that is written to."""
+    if terminal >= 0:
+        streams = [terminal, terminal, terminal]
+    else:
+        mode = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if order.truncate else 0) | os.O_APPEND
+        source = _open(order.input or "/dev/null", os.O_RDONLY, "input")
+        output = kept if kept >= 0 else _open(order.output, mode, "output")
+        error = output
+        if order.error and order.error != order.output:
+            error = _open(order.error, mode, "error output")
+        streams = [source, output, error]
+    for number, descriptor in enumerate(streams):
+        os.dup2(descriptor, number)
+    if terminal >= 0:
+        return []
+    found = {(each.st_dev, each.st_ino): None for each in (os.fstat(1), os.fstat(2))}
+    return list(found)
+
+
+def _open(path: str, flags: int, purpose: str) -> int:
+    try:
+        # A pipe that nobody reads must not keep us.
+        descriptor = os.open(path, flags | _NO_LINK, 0o666)
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    except (OSError, ValueError) as error:
+        raise Unable(f"cannot open {path} for {purpose}: {_why(error)}") from None
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def _execute(order: JobOrder, folders: Folders, user: _User) -> NoReturn:
+    environment = _environment(order, folders, user)
+    argv = [folders.script(order.name), *order.argv] if order.script else list(order.argv)
+    named = "the script" if order.script else argv[0]
+    try:
+        os.execvpe(argv[0], argv, environment)
+    except FileNotFoundError:
+        if order.script or os.path.exists(argv[0]):
+            reason = f"what {named} names in its first line is not on this machine"
+        else:
+            reason = f"there is no command {named} in {environment['PATH']}"
+            if "/" in named:
+                reason = f"there is no command {named}"
+        raise Unable(reason) from None
+    except (OSError, ValueError) as error:
+        raise Unable(f"cannot run {named}: {_why(error)}") from None
+
+
+def _environment(order: JobOrder, folders: Folders, user: _User) -> dict[str, str]:
+    """Return what the job states, what every program needs, and what it may want to know of itself."""
+    job, _, attempt = order.name.partition(".")
+    ours = {
+        "KALENDS_JOB": job,
+        "KALENDS_ATTEMPT": attempt,
+        "KALENDS_LIMIT_S": f"{order.limit_s:g}",
+        "KALENDS_JOB_DIRECTORY": folders.own(order.name),
+    }
+    if order.cores:
+        ours["KALENDS_CORES"] = ",".join(map(str, order.cores))
+    if order.malleable:
+        ours["KALENDS_CONTROL"] = folders.control(order.name)
+    basic = {"PATH": PATH, "HOME": user.home, "USER": user.name}
+    return {**basic, **order.environment, **ours}
+
+
+def _why(error: OSError | ValueError) -> str:
+    if isinstance(error, OSError) and error.errno == errno.ELOOP:
+        return "it is a link, and links are not followed here"
+    if isinstance(error, OSError) and error.errno == errno.ENXIO:
+        return "nobody reads from that pipe"
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _report(wires: Wires, what: dict[str, object]) -> None:
+    os.write(wires.report, json.dumps(what).encode() + b"\n")

@@ -1,0 +1,137 @@
+"""The server's line to a shepherd: one command, or a terminal to look at and to type on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import deque
+from typing import Any, Final, NamedTuple
+
+from kalends.batch.shepherds import frames
+from kalends.core.errors import Conflict, Unavailable
+
+ANSWER_S_MAX: Final = 5.0
+READ_BYTES: Final = 64 * 1024
+
+
+class History(NamedTuple):
+    """The last output of the terminal before one attached."""
+
+    data: bytes
+
+
+class Output(NamedTuple):
+    """What the program has just said."""
+
+    data: bytes
+
+
+class Notice(NamedTuple):
+    """Something else: ``{"keys": bool, "attached": int}`` of this attachment, or ``{"ended": kind, ...}``."""
+
+    what: dict[str, Any]
+
+
+class Attachment:
+    """A place at a job's terminal. To be closed; the job goes on."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._frames = frames.FrameReader()
+        self._read: deque[tuple[bytes, bytes]] = deque()
+
+    def ask_keys(self, rows: int, columns: int) -> None:
+        """Take the keys from whoever has them, in a window of that size."""
+        wishes = {"keys": True, "rows": rows, "columns": columns}
+        self._writer.write(frames.json_frame(frames.ATTACH, wishes))
+
+    def look_on(self) -> None:
+        """Only see what there was, and what follows."""
+        self._writer.write(frames.json_frame(frames.ATTACH, {}))
+
+    async def type(self, keys: bytes) -> None:
+        """Hand on what was typed: nothing comes of it without the keys. Raises `Conflict` after the end."""
+        for start in range(0, len(keys), frames.BODY_BYTES_MAX):
+            body = keys[start : start + frames.BODY_BYTES_MAX]
+            self._writer.write(frames.frame(frames.KEYS, body))
+        try:
+            await self._writer.drain()
+        except OSError:
+            raise Conflict("its shepherd has let this terminal go", where="terminal") from None
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Tell the size of the window, which counts with the keys only."""
+        size = {"rows": rows, "columns": columns}
+        self._writer.write(frames.json_frame(frames.SIZE, size))
+
+    async def next(self) -> History | Output | Notice | None:
+        """Return what comes next; None when the job has ended, or this place was lost by being slow."""
+        while not self._read:
+            try:
+                data = await self._reader.read(READ_BYTES)
+                self._read.extend(self._frames.feed(data))
+            except (OSError, ValueError):
+                return None
+            if not data:
+                return None
+        kind, body = self._read.popleft()
+        if kind == frames.HISTORY:
+            return History(body)
+        return Output(body) if kind == frames.OUTPUT else Notice(json.loads(body))
+
+    async def close(self) -> None:
+        """Leave it."""
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+
+async def attach(path: str, name: str) -> Attachment:
+    """Return a place at the terminal of attempt `name`; raises `Conflict` if it does not run."""
+    return Attachment(*await _connect(path, name))
+
+
+async def command(path: str, name: str, what: dict[str, Any]) -> dict[str, Any]:
+    """Have the shepherd at `path` do something, and return its answer.
+
+    Raises `Conflict` when the attempt does not run or the shepherd refuses, `Unavailable` when it does not
+    answer: it may then have been done.
+    """
+    try:
+        async with asyncio.timeout(ANSWER_S_MAX):
+            answer = await _ask(path, name, what)
+    except TimeoutError:
+        raise Unavailable(
+            "its shepherd does not answer", where=f"job {name}", remedy="ask again"
+        ) from None
+    except (OSError, EOFError, ValueError):
+        raise Conflict("it ended meanwhile", where=f"job {name}") from None
+    if "error" in answer:
+        raise Conflict(str(answer["error"]), where=f"job {name}")
+    return answer
+
+
+async def _ask(path: str, name: str, what: dict[str, Any]) -> dict[str, Any]:
+    reader, writer = await _connect(path, name)
+    try:
+        writer.write(frames.json_frame(frames.COMMAND, what))
+        read = frames.FrameReader()
+        while data := await reader.read(READ_BYTES):
+            for kind, body in read.feed(data):
+                if kind == frames.ANSWER:
+                    answer: dict[str, Any] = json.loads(body)
+                    return answer
+        raise EOFError
+    finally:
+        writer.close()
+
+
+async def _connect(path: str, name: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    try:
+        return await asyncio.open_unix_connection(path)
+    except (FileNotFoundError, ConnectionError):
+        raise Conflict("it does not run", where=f"job {name}") from None
+    except OSError as error:
+        raise Unavailable(f"no line to its shepherd: {error}", where=f"job {name}") from None

@@ -1,0 +1,242 @@
+"""Real programs under real shepherds: begun once, kept to their limits, and ended with all that they left."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kalends.batch.shepherds.facts import Begun, Main
+from kalends.batch.shepherds.order import JobOrder
+from tests.processes.job_room import USER, JobRoom, job_room
+
+AS_ROOT = os.geteuid() == 0
+
+
+@pytest.fixture
+async def room() -> AsyncIterator[JobRoom]:
+    async with job_room() as opened:
+        yield opened
+
+
+async def test_a_program_runs_where_and_as_it_was_told_and_its_end_is_told(room: JobRoom) -> None:
+    order = room.shell("7.2", "id -un; pwd; umask; echo $A; exit 3", environment={"A": "one"})
+    ended = await room.run(order)
+    assert (ended.kind, ended.status, ended.strays) == ("exit", 3, 0)
+    user = USER or os.environ.get("USER", "")
+    assert room.said("7.2").split() == [user, str(room.home), "0077", "one"]
+    assert room.kinds("7.2") == ["Begun", "Main", "Ended"]
+
+
+async def test_its_environment_is_what_its_job_states_and_what_it_is_told_of_itself(
+    room: JobRoom,
+) -> None:
+    order = room.order(
+        "7.2", "/usr/bin/env", output="out-7.2", environment={"A": "=b", "HOME": "/h"}, cores=(0,)
+    )
+    await room.run(order)
+    said = dict(line.split("=", 1) for line in room.said("7.2").splitlines())
+    assert said.pop("USER")
+    assert said == {
+        "A": "=b", "HOME": "/h", "PATH": "/usr/local/bin:/usr/bin:/bin", "KALENDS_JOB": "7",
+        "KALENDS_ATTEMPT": "2", "KALENDS_LIMIT_S": "3600", "KALENDS_CORES": "0",
+        "KALENDS_JOB_DIRECTORY": f"{room.top}/spool/7.2",
+    }  # fmt: skip
+
+
+async def test_a_script_is_run_from_a_file_of_its_users_which_is_gone_afterwards(
+    room: JobRoom,
+) -> None:
+    script = '#!/bin/sh\nstat -c "%a %U" "$0"; echo "$1"\n'
+    await room.run(room.order("1.1", "argument", script=script))
+    mode, user, argument = room.kept("1.1").split()
+    assert (mode, argument) == ("500", "argument")
+    assert user == USER or not AS_ROOT
+    assert os.listdir(room.launcher.folders.own("1.1")) == ["output"]
+    assert stat.S_IMODE(os.stat(room.launcher.folders.kept("1.1")).st_mode) == 0o600
+
+
+async def test_output_is_appended_or_replaced_as_its_job_says(room: JobRoom) -> None:
+    for name, truncate in (("1.1", False), ("2.1", False), ("3.1", True)):
+        await room.run(room.order(name, "echo", name, output="log", truncate=truncate))
+        if name == "2.1":
+            assert (room.home / "log").read_text() == "1.1\n2.1\n"
+    assert (room.home / "log").read_text() == "3.1\n"
+
+
+async def test_signals_that_the_server_ignores_are_not_ignored_in_a_program(room: JobRoom) -> None:
+    await room.run(room.shell("1.1", "grep -E 'Sig(Ign|Blk)' /proc/self/status"))
+    assert room.said("1.1").split() == ["SigBlk:", "0" * 16, "SigIgn:", "0" * 16]
+
+
+async def test_a_program_has_no_descriptors_but_its_standard_streams(room: JobRoom) -> None:
+    await room.run(room.shell("1.1", "ls /proc/$$/fd"))
+    assert room.said("1.1").split() == ["0", "1", "2"]
+
+
+async def test_a_program_is_kept_to_its_processors(room: JobRoom) -> None:
+    core = max(os.sched_getaffinity(0))
+    await room.run(room.shell("1.1", "grep Cpus_allowed_list /proc/self/status", cores=(core,)))
+    assert room.said("1.1").split() == ["Cpus_allowed_list:", str(core)]
+
+
+# What prevents a start is told in the user's words
+
+
+@pytest.mark.parametrize(
+    ("argv", "changes", "detail"),
+    [
+        (["nowhere"], {}, "there is no command nowhere in /usr/local/bin:/usr/bin:/bin"),
+        (["/no/such"], {}, "there is no command /no/such"),
+        (["/etc/passwd"], {}, "cannot run /etc/passwd: Permission denied"),
+        (["true"], {"directory": "/no/such"}, "cannot enter the directory /no/such: No such file"),
+        (["true"], {"directory": "{top}/jobs"}, "cannot enter the directory {top}/jobs: Permission"),
+        (["true"], {"output": "/proc/version"}, "cannot open /proc/version for output: Permission denied"),
+        (["true"], {"output": "link"}, "cannot open link for output: it is a link, "),
+        (["true"], {"output": "pipe"}, "cannot open pipe for output: nobody reads from that pipe"),
+        (["true"], {"error": "."}, "cannot open . for error output: Is a directory"),
+        (["true"], {"input": "none"}, "cannot open none for input: No such file or directory"),
+        (["true"], {"cores": [4000]}, "this machine does not let us use its processors 4000: "),
+        (["true"], {"user": "nosuchuser"}, "there is no user nosuchuser on this machine"),
+        (["true"], {"user": "root"}, "jobs are never run as root"),
+        (["true"], {"script": "#!/no/such\n"}, "what the script names in its first line is not on "),
+    ],
+)  # fmt: skip
+async def test_a_program_that_cannot_be_started_says_why(
+    room: JobRoom, argv: list[str], changes: dict[str, str], detail: str
+) -> None:
+    if "{top}" in detail and not AS_ROOT:
+        room.top = Path("/root")
+    (room.home / "link").symlink_to("elsewhere")
+    os.mkfifo(room.home / "pipe")
+    (room.home / "pipe").chmod(0o666)
+    top = str(room.top)
+    said = {
+        name: value.replace("{top}", top) if isinstance(value, str) else tuple(value)
+        for name, value in changes.items()
+    }
+    ended = await room.run(room.order("1.1", *argv)._replace(**said))
+    assert ended.kind == "not-started"
+    assert ended.detail.startswith(detail.replace("{top}", top))
+    assert sorted(os.listdir(room.home)) == ["link", "pipe"]
+
+
+async def test_root_runs_nothing_for_nobody_in_particular(room: JobRoom) -> None:
+    ended = await room.run(JobOrder("1.1", ("true",), directory="/"))
+    assert ended.kind == ("not-started" if AS_ROOT else "exit")
+
+
+# Ends
+
+
+async def test_its_limit_ends_it_after_a_warning(room: JobRoom) -> None:
+    text = "trap 'echo warned' USR1; while :; do sleep 0.02; done"
+    order = room.shell("1.1", text, limit_s=0.8, warn_s=0.5, warning="USR1")
+    ended = await room.run(order)
+    assert (ended.kind, ended.status) == ("limit", -15)
+    assert "warned" in room.said("1.1").split()
+    assert ended.ran_s >= 0.8
+
+
+async def test_a_program_that_ignores_the_request_to_end_is_killed(room: JobRoom) -> None:
+    order = room.shell(
+        "1.1", "trap '' TERM; while :; do sleep 0.02; done", limit_s=0.3, grace_s=0.2
+    )
+    ended = await room.run(order)
+    assert (ended.kind, ended.status) == ("limit", -9)
+    assert ended.ran_s >= 0.5
+
+
+async def test_a_stopped_program_hears_that_it_is_to_end(room: JobRoom) -> None:
+    ended = await room.run(room.shell("1.1", "kill -STOP $$", limit_s=0.3))
+    assert (ended.kind, ended.status) == ("limit", -15)
+
+
+async def test_whoever_kills_it_is_named(room: JobRoom) -> None:
+    await room.launch(room.order("1.1", "sleep", "1000"))
+    await room.fact("1.1", Main)
+    await room.launcher.kill("1.1", "ada asked for it")
+    await room.launcher.kill("1.1", "so did grace")
+    ended = await room.ended("1.1")
+    assert (ended.kind, ended.status, ended.detail) == ("killed", -15, "ada asked for it")
+
+
+async def test_a_kill_before_its_shepherd_is_asked_for_makes_it_void(room: JobRoom) -> None:
+    await room.launcher.prepare(["1.1"])
+    await room.launcher.kill("1.1", "ada")
+    room.launcher.launch([room.order("1.1", "true")])
+    await room.until(lambda: room.kinds("1.1") == ["Void"])
+
+
+async def test_strays_in_sessions_of_their_own_are_ended_with_it(room: JobRoom) -> None:
+    mark = f"stray-{room.top.parent.name}"
+    text = (
+        f"(setsid setsid sh -c 'trap \"\" TERM HUP; echo > s1; while :; do sleep 0.1; done' {mark} &);"
+        f"(setsid sh -c 'echo > s2; sleep 1000; :' {mark} &);"
+        "until [ -e s1 -a -e s2 ]; do sleep 0.02; done; exit 4"
+    )
+    ended = await room.run(room.shell("1.1", text))
+    assert (ended.kind, ended.status) == ("exit", 4)
+    assert ended.strays >= 2
+    assert room.pids_with(mark) == []
+
+
+async def test_a_fork_bomb_ends_at_its_limit_and_nothing_of_it_is_left(room: JobRoom) -> None:
+    mark = f"bomb-{room.top.parent.name}"
+    bomb = "echo x >> forked; b() { b | b & }; while :; do b; done"
+    # Root counts nobody's processes where others run as nobody, too.
+    order = room.order(
+        "1.1",
+        "/bin/sh",
+        "-c",
+        bomb,
+        mark,
+        output="o",
+        resources={"NPROC": 150},
+        limit_s=1,
+        grace_s=0.1,
+    )
+    ended = await room.run(order)
+    assert ended.kind in ("limit", "exit")
+    assert room.pids_with(mark) == []
+
+
+async def test_output_without_end_stops_at_the_greatest_file_allowed(room: JobRoom) -> None:
+    order = room.shell("1.1", "exec yes", resources={"FSIZE": 100_000})
+    ended = await room.run(order)
+    assert (ended.kind, ended.status, ended.detail) == ("exit", -25, "ended by SIGXFSZ")
+    assert (room.home / "out-1.1").stat().st_size == 100_000
+
+
+async def test_one_attempt_begins_once_however_often_it_is_asked_for(room: JobRoom) -> None:
+    order = room.shell("1.1", "echo ran")
+    await room.launcher.prepare(["1.1"])
+    room.launcher.launch([order] * 5)
+    await room.ended("1.1")
+    room.launcher.launch([order])
+    await room.run(room.shell("2.1", "true"))
+    assert room.said("1.1") == "ran\n"
+
+
+async def test_a_hundred_attempts_at_once_all_begin_and_end(room: JobRoom) -> None:
+    orders = [room.shell(f"{number}.1", f"exit {number}") for number in range(1, 101)]
+    await room.launch(*orders)
+    for number, order in enumerate(orders, 1):
+        assert (await room.ended(order.name)).status == number
+
+
+async def test_a_forgotten_attempt_leaves_nothing_behind(room: JobRoom) -> None:
+    await room.run(room.order("1.1", "echo", "kept"))
+    await room.launcher.forget("1.1")
+    assert list(room.top.glob("*/1.1")) == []
+
+
+async def test_the_first_line_of_a_record_is_there_before_the_program(room: JobRoom) -> None:
+    """The program itself can see its shepherd's record, so it had begun before."""
+    await room.launch(room.shell("1.1", "sleep 1000"))
+    begun = await room.fact("1.1", Begun)
+    main = await room.fact("1.1", Main)
+    assert begun.ticks <= main.ticks
