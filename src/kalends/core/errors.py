@@ -2,8 +2,8 @@
 
 Every error says what was wrong (`detail`), where (`where`: a path such as ``terms[0].units``, a
 resource or a site) and what to do next (`remedy`). The class tells whose fault it was and fixes the
-HTTP status, the stable `code` and the exit code of the command line (DESIGN: exit codes). An error
-never carries a secret or another user's data.
+HTTP status, the stable `code` and the exit code of the command line. An error never carries a secret
+or another user's data.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ AttributeValue = (
 )
 AttributeName = Annotated[str, Meta(min_length=1, max_length=63)]
 SlotState = Literal["available", "held", "locked"]
-"""The three states that users see; a prepared claim shows as held (DESIGN: words)."""
+"""The three states that users see; a prepared claim shows as held."""
 
 
 class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -4,7 +4,7 @@ A claim is units of one resource for one interval on behalf of one request. `hel
 expires and can be recalled. `prepared` is a promise: nothing but the register's outcome, or proof of
 it, ends it. `locked` is the reservation. `queued` holds nothing: it has a place in the resource's line,
 by its stamp, until it is granted or not renewed any more. (A waiting list is joined by a request and
-not by a claim: see `waiting` among the phases of a broker's cases.)
+not by a claim: see `waiting` in `kalends.broker.coordination.phases`.)
 
 ======== ============= ================================================================
 state    shown as      durable

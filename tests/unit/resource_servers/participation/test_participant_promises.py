@@ -15,7 +15,6 @@ from tests.protocol_support import (
     LONG_MS,
     PARTS,
     REGISTER,
-    T0,
     Site,
     abort,
     chosen,
@@ -34,65 +33,19 @@ from tests.protocol_support import (
 
 from kalends.calendars import AccessRule
 from kalends.contract import messages as m
-from kalends.core.errors import IllegalEvent, RefusalCode
+from kalends.core.errors import RefusalCode
 from kalends.resource_servers.participation.admission import ParticipantLimits
-from kalends.resource_servers.participation.claim_sets import Claim, decode_stake
+from kalends.resource_servers.participation.claim_sets import decode_stake
 from kalends.resource_servers.participation.in_doubt import (
     INQUIRE_AFTER_MS,
     INQUIRE_EVERY_MS_MAX,
     PEERS_AFTER_INQUIRIES,
 )
 from kalends.resource_servers.participation.retention import COLLECT_EVERY_MS
-from kalends.resource_servers.participation.transitions import (
-    TRANSITIONS,
-    ClaimEvent,
-    ClaimState,
-    next_state,
-)
-
-STATES: tuple[ClaimState, ...] = (
-    "absent", "queued", "held", "prepared", "locked", "cancelled", "replaced",
-)  # fmt: skip
-EVENTS: tuple[ClaimEvent, ...] = (
-    "visit-hold", "visit-vote", "visit-newer", "prepare", "give", "recall-timeout", "expiry",
-    "release", "commit-chosen", "commit-other", "abort", "cancel", "replace", "queue", "grant",
-    "slot-end",
-)  # fmt: skip
 
 ONE = want("one", 0, 60)
 TWO = want("two", 0, 60)
 POOL = want("pool", 0, 60, 2)
-
-
-# The table
-
-
-@pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("event", EVENTS)
-def test_a_claim_moves_by_the_table_or_stays_as_it_was(
-    state: ClaimState, event: ClaimEvent
-) -> None:
-    claim = Claim(1, "here/one", T0, T0 + 60, 1, state)
-    if (state, event) in TRANSITIONS:
-        claim.move(event)
-        assert claim.state == TRANSITIONS[state, event] == next_state(state, event)
-    else:
-        with pytest.raises(IllegalEvent, match=f"{state} cannot take {event}"):
-            claim.move(event)
-        assert claim.state == state
-
-
-def test_the_table_names_only_states_and_events_that_there_are() -> None:
-    for (state, event), after in TRANSITIONS.items():
-        assert state in STATES
-        assert after in STATES
-        assert event in EVENTS
-
-
-def test_a_promise_is_ended_by_nothing_but_an_outcome_or_proof_of_it() -> None:
-    ends = {event for (state, event), after in TRANSITIONS.items()
-            if state == "prepared" and after != "prepared"}  # fmt: skip
-    assert ends == {"visit-newer", "commit-chosen", "commit-other", "abort"}
 
 
 # Visits

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 from msgspec import structs
 from tests.protocol_broker import SITES, START, WANTS, Broker, hello, new_register
 from tests.protocol_support import BOB, COORDS, T0, secret_of
 
 from kalends.broker.coordination.negotiation import ROUNDS_MAX, VOTE_MS_MAX
-from kalends.broker.coordination.phases import NEXT_PHASE, Phase, PhaseEvent
 from kalends.broker.coordination.transaction_table import REQUEST_MS_MAX
 from kalends.contract import messages as m
 from kalends.core.errors import (
     Conflict,
-    IllegalEvent,
     KeyReused,
     LimitExceeded,
     Refusal,
@@ -939,21 +935,6 @@ def test_a_request_without_an_answer_in_its_time_fails() -> None:
             break
     assert broker.answers[1].state == "failed"
     assert broker.ms <= 1_000 + REQUEST_MS_MAX + VOTE_MS_MAX
-
-
-@pytest.mark.parametrize("phase", list(NEXT_PHASE))
-def test_a_case_moves_by_the_table_only(phase: Phase) -> None:
-    broker = Broker()
-    case = broker.case(broker.submit())
-    for event in get_args(PhaseEvent):
-        case._phase = phase
-        if event in NEXT_PHASE[phase]:
-            case.enter(event)
-            assert case.phase == NEXT_PHASE[phase][event]
-        else:
-            with pytest.raises(IllegalEvent, match=f"{event} means nothing while {phase}"):
-                case.enter(event)
-            assert case.phase == phase
 
 
 def test_brokers_are_named_in_every_visit() -> None:

@@ -1,0 +1,52 @@
+"""The table of a claim's states at a site is the only way from one to another."""
+
+from __future__ import annotations
+
+import pytest
+from tests.protocol_support import T0
+
+from kalends.core.errors import IllegalEvent
+from kalends.resource_servers.participation.claim_sets import Claim
+from kalends.resource_servers.participation.transitions import (
+    TRANSITIONS,
+    ClaimEvent,
+    ClaimState,
+    next_state,
+)
+
+STATES: tuple[ClaimState, ...] = (
+    "absent", "queued", "held", "prepared", "locked", "cancelled", "replaced",
+)  # fmt: skip
+EVENTS: tuple[ClaimEvent, ...] = (
+    "visit-hold", "visit-vote", "visit-newer", "prepare", "give", "recall-timeout", "expiry",
+    "release", "commit-chosen", "commit-other", "abort", "cancel", "replace", "queue", "grant",
+    "slot-end",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("event", EVENTS)
+def test_a_claim_moves_by_the_table_or_stays_as_it_was(
+    state: ClaimState, event: ClaimEvent
+) -> None:
+    claim = Claim(1, "here/one", T0, T0 + 60, 1, state)
+    if (state, event) in TRANSITIONS:
+        claim.move(event)
+        assert claim.state == TRANSITIONS[state, event] == next_state(state, event)
+    else:
+        with pytest.raises(IllegalEvent, match=f"{state} cannot take {event}"):
+            claim.move(event)
+        assert claim.state == state
+
+
+def test_the_table_names_only_states_and_events_that_there_are() -> None:
+    for (state, event), after in TRANSITIONS.items():
+        assert state in STATES
+        assert after in STATES
+        assert event in EVENTS
+
+
+def test_a_promise_is_ended_by_nothing_but_an_outcome_or_proof_of_it() -> None:
+    ends = {event for (state, event), after in TRANSITIONS.items()
+            if state == "prepared" and after != "prepared"}  # fmt: skip
+    assert ends == {"visit-newer", "commit-chosen", "commit-other", "abort"}
