@@ -30,7 +30,8 @@ SILENT = "it did not answer in time"
 class Finding:
     """The calls that look, on behalf of a caller and with the eyes of each owner's rules.
 
-    `polls` says how the terms of a request would be polled, without resources that are hidden.
+    `polls` says how the terms of a request would be polled, without resources that are hidden, or may be:
+    nobody knows what a silent site would show the caller.
     """
 
     def __init__(
@@ -151,11 +152,12 @@ class Finding:
             for view in views
         }
         candidates = [_candidate(each, price(each.wants, free, looked, waiting)) for each in found]
-        hidden = {
+        shown = {
             view.resource
             for view in views
-            if view.refusal and view.refusal.code == RefusalCode.UNKNOWN_RESOURCE
+            if view.refusal is None or view.refusal.code != RefusalCode.UNKNOWN_RESOURCE
         }
+        hidden = {want.resource for want in wants} - shown
         moves = await self._moves(caller, request, looking, views, found)
         return calls.Found(
             candidates=tuple(candidates),

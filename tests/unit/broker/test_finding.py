@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 
 import pytest
 from serving_support import ManualClock
 
 from kalends.broker.availability_queries import Finding
 from kalends.broker.planning.directory import Directory
+from kalends.broker.planning.polling.site_statistics import Odds
+from kalends.broker.planning.polling.views import poll_views
 from kalends.broker.site_queries import Asking
 from kalends.calendars import Booking, Limit, Limits, OwnerRules, ResourceCalendar
 from kalends.calendars.rules.access import open_access
@@ -17,6 +20,7 @@ from kalends.contract import messages as m
 from kalends.core.errors import NotFound, RefusalCode
 from kalends.core.language import parse_request
 from kalends.core.principals import Principal
+from kalends.core.requests import Request
 from kalends.core.resources import ResourceInfo
 from kalends.resource_servers.participation.claim_table import ClaimTable
 from kalends.resource_servers.participation.views import look
@@ -42,10 +46,17 @@ class Site:
         clock = ManualClock()
         clock.wall_now_s = T0
         self.listed = WaitingList()
-        self.finding = Finding(self.directory, self.asking, clock)
+        self.finding = Finding(self.directory, self.asking, clock, self._polls)
+        self.silent: set[str] = set()
+
+    def _polls(self, request: Request, hidden: Collection[str]) -> tuple[calls.PollView, ...]:
+        return poll_views(request, self.directory, Odds(), T0, hidden=hidden)
 
     def send(self, site: str, message: m.Message) -> None:
         assert isinstance(message, m.Query)
+        if site in self.silent:
+            self.asking.lost(site)
+            return
         self.asked.append(message)
         self.asking.answered(site, look(self.book, message, 1, T0, (), self.listed))
 
@@ -177,3 +188,12 @@ async def test_a_resource_that_nobody_has_is_an_error_only_where_no_alternative_
     assert [each.code for each in found.refusals] == [
         RefusalCode.UNKNOWN_RESOURCE, RefusalCode.BUSY,
     ]  # fmt: skip
+
+
+async def test_what_a_silent_site_may_hide_is_not_counted_among_the_candidates() -> None:
+    site = two_machines()
+    far = ResourceInfo(name="far/one", attributes={"kind": "x"})
+    site.directory.greet(m.Hello(site="far", epoch=1, resources=(far,)))
+    site.silent.add("far")
+    (poll,) = (await site.find("{kind=x}")).polls
+    assert poll.candidates == 2
