@@ -1,16 +1,16 @@
 """The sessions of a site with its brokers: who is connected, and every frame that comes in.
 
-A frame is taken whole or not at all. One that cannot be understood ends its session with a close
-code: 1007 and the path of what is malformed, 1008 for who, 1009 for size, 1013 while the site's store
-does not work. The broker connects again, and repeats what was not answered. Who a broker is was looked
-at when it connected, and is looked at again whenever it sends a fresh token
-(`kalends.serving.auth.session_proof`).
+A frame is understood whole or not at all, and a long one is answered in turns, between which others are
+served. One that cannot be understood ends its session with a close code: 1007 and the path of what is
+malformed, 1008 for who, 1009 for size, 1013 while the site's store does not work. The broker connects
+again, and repeats what was not answered. Who a broker is was looked at when it connected, and is looked
+at again whenever it sends a fresh token (`kalends.serving.auth.session_proof`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -19,6 +19,7 @@ from aiohttp.http import WS_CLOSED_MESSAGE
 
 from kalends.contract import codec
 from kalends.contract import messages as m
+from kalends.core import limits
 from kalends.core.clock import LogicalClock
 from kalends.core.errors import (
     InvalidInput,
@@ -48,6 +49,9 @@ _FRAMES: Final = msgspec.msgpack.Decoder(m.FrameToSite)
 
 BEHIND_MAX: Final = 64
 """Frames whose facts wait for the disk; beyond it no further frame is read."""
+
+TURN_WANTS_MAX: Final = limits.CLAIMS_MAX
+"""Messages, and slots that they ask about, between two chances for others: as many as one may ask about."""
 
 
 class BrokerSessions:
@@ -142,7 +146,8 @@ class BrokerSessions:
             if message.type is not WSMsgType.BINARY or link.closing:
                 return
             try:
-                self._accept(link, belief, caller_by, message.data)
+                frame = codec.decode_frame(message.data, _FRAMES)
+                await self._take(link, self._accept(link, belief, caller_by, frame))
             except (InvalidInput, TooLarge, NotAllowed, NotAuthenticated) as error:
                 self._logger.warning("session_refused", broker=link.name, detail=str(error))
                 await link.close(_close_code(error), f"{error.where}: {error.detail}")
@@ -160,10 +165,13 @@ class BrokerSessions:
             return WS_CLOSED_MESSAGE
 
     def _accept(
-        self, link: BrokerLink, belief: Belief, caller_by: Callable[[str], Caller], packed: bytes
-    ) -> None:
-        """Take one frame, whole or not at all."""
-        frame = codec.decode_frame(packed, _FRAMES)
+        self,
+        link: BrokerLink,
+        belief: Belief,
+        caller_by: Callable[[str], Caller],
+        frame: m.FrameToSite,
+    ) -> Sequence[m.Message]:
+        """What `frame` asks of the site, once it is clear who asks."""
         moment = self._moment()
         if frame.proof and belief.runs_out:
             self._believe(link, belief, caller_by, frame.proof)
@@ -177,11 +185,20 @@ class BrokerSessions:
             messages = messages[1:]
         if frame.mark is not None:
             self._engine().heard_mark(link.name, frame.mark)
-        self._taken(len(messages))
-        self._engine().receive(link.name, messages)
         if frame.wall_ms:
             self._watch.heard(link.name, frame.wall_ms)
             self._engine().heard_clock(link.name, frame.wall_ms)
+        return messages
+
+    async def _take(self, link: BrokerLink, messages: Sequence[m.Message]) -> None:
+        """Have the site answer `messages`; what is left when the session ends is lost as on the way."""
+        for number, turn in enumerate(turns_of(messages)):
+            if number:
+                await asyncio.sleep(0)
+            if link.closing:
+                return
+            self._taken(len(turn))
+            self._engine().receive(link.name, turn)
 
     def _believe(
         self, link: BrokerLink, belief: Belief, caller_by: Callable[[str], Caller], proof: str
@@ -225,6 +242,18 @@ class BrokerSessions:
             self._replaced.add(task)
             task.add_done_callback(self._replaced.discard)
         self._engine().broker_came()
+
+
+def turns_of(messages: Sequence[m.Message]) -> Iterator[Sequence[m.Message]]:
+    """Return `messages` in parts, in order: each of one message, or of at most `TURN_WANTS_MAX`."""
+    first, size = 0, 0
+    for number, message in enumerate(messages):
+        more = 1 + len(getattr(message, "wants", ()))
+        if number > first and size + more > TURN_WANTS_MAX:
+            yield messages[first:number]
+            first, size = number, 0
+        size += more
+    yield messages[first:]
 
 
 def _welcome_of(messages: Sequence[m.Message]) -> m.Welcome:

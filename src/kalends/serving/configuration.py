@@ -223,7 +223,7 @@ class _ServerConfiguration(_Section, frozen=True, kw_only=True):
 class NearConfiguration(_Section, frozen=True, kw_only=True):
     """A near site that this one passes agents' visits on to, for those who ask both.
 
-    Its owner must list the key that `key` is the private half of, with the scope ``broker``; without
+    Its owner must list the key that `key` is the private half of, with the scope ``near``; without
     `key` the near site must be open (loopback).
     """
 
