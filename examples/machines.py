@@ -71,10 +71,10 @@ def best_and_first_fit() -> None:
 def failing_nodes() -> None:
     machine = machine_from("mesh2d:8x8:2x2:io=border")
     print(f"17 nodes on {machine.spec} take {machine.granted(17)}; {machine.free} are free")
-    machine.withdraw([9])
+    machine.drain([9])
     print(f"node 9 fails, and its unit with it: {machine.free} are free")
     print(f"room for all 64: {machine.can_place(64)}; for 32: {machine.can_place(32)}")
-    machine.restore([9])
+    machine.resume([9])
     print(f"repaired: room for all 64: {machine.can_place(64)}")
 
 

@@ -181,7 +181,7 @@ class MachineTwin:
         asked = nodes, shape, frozenset(busy)
         if asked not in self._known:
             machine = self._empty.copy()
-            machine.withdraw(busy)
+            machine.drain(busy)
             self._known[asked] = machine.find(nodes, shape)
         return self._known[asked]
 

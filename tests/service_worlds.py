@@ -55,7 +55,7 @@ class ServiceWorld:
             )
             self.draw.choice(events)()
         self.pass_until(self.now + 1)
-        self.cluster.restore(sorted(self.out))
+        self.cluster.resume(sorted(self.out))
         self.out.clear()
         self.passed(self.scheduler.wake(self.now))
         self.pass_until(1 << 40)
@@ -81,13 +81,13 @@ class ServiceWorld:
 
     def drain(self) -> None:
         nodes = self.draw.sample(range(8), self.draw.randint(1, 5))
-        self.cluster.withdraw(nodes)
+        self.cluster.drain(nodes)
         self.out.update(nodes)
         self.passed(self.scheduler.wake(self.now))
 
     def restore(self) -> None:
         nodes = [node for node in sorted(self.out) if self.draw.random() < 0.7]
-        self.cluster.restore(nodes)
+        self.cluster.resume(nodes)
         self.out.difference_update(nodes)
         self.passed(self.scheduler.wake(self.now))
 

@@ -144,15 +144,15 @@ class Machine(Protocol):
         """Give back what `place` or `take` gave. Raises `Conflict` if it was not taken so."""
         ...
 
-    def withdraw(self, nodes: Collection[int]) -> None:
+    def drain(self, nodes: Collection[int]) -> None:
         """Put nodes out of service: free ones at once, taken ones when they are released.
 
         Raises `InvalidInput`, and nothing is changed, for nodes that the machine does not have.
         """
         ...
 
-    def restore(self, nodes: Collection[int]) -> None:
-        """Put nodes back into service; raises as `withdraw` does."""
+    def resume(self, nodes: Collection[int]) -> None:
+        """Put nodes back into service; raises as `drain` does."""
         ...
 
     def copy(self) -> Machine:

@@ -100,12 +100,12 @@ class Mapper:
         del self._given[first]
         self._changed(self._taken ^ units)
 
-    def withdraw(self, nodes: Collection[int]) -> None:
+    def drain(self, nodes: Collection[int]) -> None:
         self._out |= self.topology.mask(nodes)
         self._out_nodes |= frozenset(nodes)
         self._changed(self._taken)
 
-    def restore(self, nodes: Collection[int]) -> None:
+    def resume(self, nodes: Collection[int]) -> None:
         self.topology.mask(nodes)
         self._out_nodes -= frozenset(nodes)
         self._out = self.topology.mask(self._out_nodes)

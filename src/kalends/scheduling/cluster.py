@@ -1,7 +1,7 @@
 """The running jobs and free nodes of a machine, counted, as policies see them.
 
-Policies start jobs through it. It keeps the running jobs sorted by the end of their requested times,
-and notes what changed, for the queue service or the simulator that carries it out.
+Policies start jobs through it. It keeps the running jobs sorted by their expected ends, and notes what
+changed, for the queue service or the simulator that carries it out.
 """
 
 from __future__ import annotations
@@ -10,67 +10,47 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable
 from typing import ClassVar, Final
 
-import msgspec
-
-from kalends.core.errors import InvalidInput
+from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.scheduling.job import Job
+from kalends.scheduling.node_numbers import NodeNumbers
 from kalends.scheduling.profile import Profile
-from kalends.scheduling.reservations import Reservation, Reservations
+from kalends.scheduling.promise import Promise, ReservedPromise
+from kalends.scheduling.reservations import Reservation, Reservations, check_arrival, no_room
 
 NEVER: Final = 1 << 62
 """Later than any time."""
 
 
-class Promise(msgspec.Struct):
-    """The latest start of a waiting job without delays, and the jobs that may go before it.
-
-    The *shadow time* and the *extra nodes* of EASY (Lifka 1995; Mu'alem and Feitelson 2001). Subclasses
-    may allow less: never a job that lasts beyond `shadow_s` and takes more than `extra` nodes.
-    """
-
-    shadow_s: int
-    extra: int
-
-    def allows(self, job: Job, now: int) -> bool:
-        """Return whether `job`, started now, leaves the promise standing."""
-        return now + job.requested_s <= self.shadow_s or job.nodes <= self.extra
-
-    def started(self, job: Job, now: int) -> None:
-        """Take note that `job` was started now."""
-        if now + job.requested_s > self.shadow_s:
-            self.extra -= job.nodes
-
-
-class ReservedPromise(Promise):
-    """A promise among advance reservations: jobs before it must leave room for it in the whole plan."""
-
-    plan: Profile
-
-    def allows(self, job: Job, now: int) -> bool:
-        return self.plan.fits(job.nodes, now, now + job.requested_s)
-
-    def started(self, job: Job, now: int) -> None:
-        self.plan.take(job.nodes, now, now + job.requested_s)
-
-
 class Cluster:
     """A cluster of interchangeable nodes.
 
-    `free` counts nodes that no job has. It can be below 0 within one second: a job whose requested time
-    is over counts as gone (`free_at`) before its end is told. And it is below 0 while nodes that are to
-    leave service are still in use.
+    `free` counts nodes that no job has. It is below 0 while nodes that are to leave service are still in
+    use.
+
+    In a simulation every end is told in its very second, though others may come before it in that
+    second: so a job whose requested time is over counts as gone before its end is told, and within that
+    second `free` can be below 0 too. On a `live` cluster nodes are free when they are told to be: a job
+    whose requested time is over keeps them, and is expected to end a little later each time
+    (`expect_overdue`). There jobs also get nodes by number (`Job.partition`).
     """
 
     counts: ClassVar[bool] = True
     """Whether enough free nodes are all that a job needs: not so where they have names or belong to parts."""
 
-    def __init__(self, nodes: int, reservations: Iterable[Reservation] = ()) -> None:
+    def __init__(
+        self, nodes: int, reservations: Iterable[Reservation] = (), *, live: bool = False
+    ) -> None:
         if nodes < 1:
             raise InvalidInput(f"{nodes} nodes", where="nodes", remedy="give 1 or more")
         self.nodes = nodes
+        self.live = live
+        self.driven = False
+        """Whether a scheduler drives it."""
         self.free = nodes
         self.ends: list[tuple[int, int, Job]] = []
         """``(until_s, order, job)`` of the running jobs, sorted."""
+        self.overdue: dict[int, int] = {}
+        """The limits of the running jobs that have passed them, by order; live only."""
         self.touched: list[Job] = []
         """Jobs started, stopped or resized and not collected yet, in that order."""
         self.begun = 0
@@ -79,9 +59,11 @@ class Cluster:
         self.reserved = bool(self.reservations)
         self.out_of_service = 0
         """Nodes that are drained or failed, or will be when their jobs have ended."""
-        self.services = 0
-        """Number of changes of nodes in service; earlier plans are void after one."""
+        self.revision = 0
+        """Number of changes of nodes in service, of reservations and of expected ends: what was planned
+        before one may be impossible, or more may be possible."""
         self._out_nodes: frozenset[int] = frozenset()
+        self._numbers = self._node_numbers() if live else None
 
     def could_ever_fit(self, job: Job) -> bool:
         """Return whether the job could run on the empty cluster."""
@@ -139,6 +121,8 @@ class Cluster:
         del ends[at]
         self.free += job.granted
         job.granted = 0
+        if self._numbers is not None:
+            self._let_go(job)
 
     def stop(self, job: Job, now: int) -> None:
         """Preempt a running job: it waits again, for the rest of its requested time."""
@@ -148,23 +132,94 @@ class Cluster:
         job.requested_s = max(job.until_s - now, 0)
         job.until_s = -1
         job.target = 0
+        if self._numbers is not None:
+            job.partition = None
         self.touched.append(job)
 
-    def withdraw(self, nodes: Collection[int]) -> None:
+    def drain(self, nodes: Collection[int]) -> None:
         """Put nodes, numbered from 0, out of service: idle ones at once, others when they are given back.
 
         What runs goes on: end it if its nodes have failed. Wake the scheduler after it, and after
-        `restore`. Raises `InvalidInput`, and nothing is changed, for nodes that are not here.
+        `resume`. Raises `InvalidInput`, and nothing is changed, for nodes that are not here.
         """
         self._check_numbers(nodes)
         self._out_nodes |= frozenset(nodes)
         self._count_out_of_service(len(self._out_nodes))
 
-    def restore(self, nodes: Collection[int]) -> None:
+    def resume(self, nodes: Collection[int]) -> None:
         """Put nodes back into service."""
         self._check_numbers(nodes)
         self._out_nodes -= frozenset(nodes)
         self._count_out_of_service(len(self._out_nodes))
+
+    def expect_overdue(self, now: int) -> list[tuple[Job, int]]:
+        """Expect every running job whose time is over to end a little later: 1 s, 2 s, 4 s beyond its limit.
+
+        Afterwards all expected ends are later than now, so that nothing counts on nodes that are in use.
+        Returns these jobs with their former expected ends.
+        """
+        ends = self.ends
+        moved: list[tuple[Job, int]] = []
+        while ends and ends[0][0] <= now:
+            job = ends[0][2]
+            moved.append((job, job.until_s))
+            limit_s = self.overdue.setdefault(job.order, job.until_s)
+            self._expect(job, limit_s + (1 << (now - limit_s).bit_length()))
+        return moved
+
+    def expect_as_before(self, moved: Iterable[tuple[Job, int]]) -> None:
+        """Take back the last `expect_overdue`."""
+        for job, until_s in moved:
+            self._expect(job, until_s)
+            if self.overdue[job.order] == until_s:
+                del self.overdue[job.order]
+            self.revision -= 2
+
+    def prolong(self, job: Job, until_s: int, now: int) -> None:
+        """Let a running job end by `until_s`, later than by now, if the others and reservations leave room.
+
+        Raises `Conflict`, and nothing has changed, if not.
+        """
+        if not self.has_room_beyond(job, until_s, now):
+            raise Conflict(
+                f"other jobs or reservations need the nodes of job {job.id} before {until_s}",
+                where="until_s",
+                remedy="ask for less",
+            )
+        self.overdue.pop(job.order, None)
+        self._expect(job, until_s)
+
+    def has_room_beyond(self, job: Job, until_s: int, now: int) -> bool:
+        """Return whether a running job could go on from its expected end to `until_s`, by those that run."""
+        return self.plan(now).fits(job.granted, job.until_s, until_s)
+
+    def reserve(self, wanted: Reservation, now: int) -> None:
+        """Add an advance reservation, or change the one of its name; those that are over are forgotten.
+
+        Raises `InvalidInput` without a name or for a time that has passed, and `Conflict` where running
+        jobs, if they take all their time, other reservations and nodes out of service leave it no room;
+        then nothing has changed.
+        """
+        check_arrival(wanted, now)
+        others = [
+            each for each in self.reservations if each.end_s > now and each.name != wanted.name
+        ]
+        plan = self._plan_beside(others, now)
+        begin_s = max(wanted.start_s, now)
+        if not plan.fits(wanted.nodes, begin_s, wanted.end_s):
+            fits = wanted.nodes <= plan.free[-1]
+            length_s = wanted.end_s - begin_s
+            raise no_room(wanted, plan.earliest(wanted.nodes, length_s, begin_s) if fits else None)
+        self._reserve_all([*others, wanted])
+
+    def unreserve(self, name: str, now: int) -> None:
+        """Remove an advance reservation. Raises `NotFound` if there is none of this name that is not over."""
+        others = [each for each in self.reservations if each.end_s > now and each.name != name]
+        if all(each.name != name or each.end_s <= now for each in self.reservations):
+            raise NotFound(
+                f"no reservation {name[:60]!r}", where="reservation", remedy="see what is reserved"
+            )
+        self._reserve_all(others)
 
     def undo(self, job: Job) -> None:
         """Take back what was done last, the first start of `job`, as if it had never been."""
@@ -226,6 +281,9 @@ class Cluster:
         if more > 0:
             self.free -= more
             job.granted = nodes
+            if self._numbers is not None:
+                assert job.partition is not None
+                job.partition = self._numbers.resize(job.partition, nodes)
         job.target = nodes
         # It may begin to change in the very second in which it would have been over.
         self._expect(job, job.until_s + molds.reconfiguration_s + 1)
@@ -237,6 +295,10 @@ class Cluster:
         self.free += job.granted - job.target
         job.nodes = job.granted = job.target
         job.target = 0
+        if self._numbers is not None:
+            assert job.partition is not None
+            job.partition = self._numbers.resize(job.partition, job.nodes)
+        self.overdue.pop(job.order, None)
         self._expect(job, until_s)
 
     def promise(self, job: Job, now: int) -> Promise:
@@ -263,20 +325,37 @@ class Cluster:
             free += running.granted
         return Promise(shadow_s, free - nodes)
 
+    def shadow_if(self, job: Job, running: Job, until_s: int, now: int) -> int:
+        """Return the promised start of a job if a running one ended by `until_s`. Changes nothing."""
+        ends = self.ends
+        others = [each for each in ends if each[2] is not running]
+        self.ends = sorted([*others, (until_s, running.order, running)])
+        shadow_s = self.promise(job, now).shadow_s
+        self.ends = ends
+        return shadow_s
+
     def plan(self, now: int, planned: Iterable[tuple[int, int, int]] = ()) -> Profile:
         """Free nodes from `now` on, if all that runs takes its requested time and nothing is started
         but what is `planned`: ``(start, end, nodes)``.
 
         It counts: where nodes have names or belong to parts, that many need not be enough.
         """
-        busy = [(now, until_s, job.granted) for until_s, _, job in self.ends]
-        busy += [(each.start_s, each.end_s, each.nodes) for each in self.reservations]
-        busy += planned
-        return Profile.of(now, self.nodes - self.out_of_service, busy)
+        return self._plan_beside(self.reservations, now, planned)
 
     def next_change(self, now: int) -> int | None:
         """Return when jobs may start without a submission or an end; None: never."""
         return self.reservations.next_change(now) if self.reserved else None
+
+    def _plan_beside(
+        self,
+        reservations: Iterable[Reservation],
+        now: int,
+        planned: Iterable[tuple[int, int, int]] = (),
+    ) -> Profile:
+        busy = [(now, until_s, job.granted) for until_s, _, job in self.ends]
+        busy += [(each.start_s, each.end_s, each.nodes) for each in reservations]
+        busy += planned
+        return Profile.of(now, self.nodes - self.out_of_service, busy)
 
     def _check_numbers(self, nodes: Collection[int]) -> None:
         for node in nodes:
@@ -288,11 +367,30 @@ class Cluster:
                 )
 
     def _count_out_of_service(self, nodes: int) -> None:
-        self.services += 1
+        self.revision += 1
         self.free += self.out_of_service - nodes
         self.out_of_service = nodes
+        if self._numbers is not None:
+            self._numbers.serve_all_but(self._out_nodes)
+
+    def _reserve_all(self, reservations: Collection[Reservation]) -> None:
+        self.reservations = Reservations(self.nodes, reservations)
+        self.reserved = bool(reservations)
+        self.revision += 1
+
+    def _node_numbers(self) -> NodeNumbers | None:
+        return NodeNumbers([self.nodes])
+
+    def _let_go(self, job: Job) -> None:
+        """Free the numbers of a job that has ended."""
+        assert self._numbers is not None
+        assert job.partition is not None
+        self._numbers.give_back(job.partition)
+        self.overdue.pop(job.order, None)
 
     def _begin(self, job: Job, nodes: int, now: int) -> None:
+        if self._numbers is not None:
+            job.partition = self._numbers.take([nodes])
         self.free -= nodes
         self.begun += 1
         job.granted = nodes
@@ -304,6 +402,7 @@ class Cluster:
 
     def _expect(self, job: Job, until_s: int) -> None:
         """Change the expected end of a running job."""
+        self.revision += 1
         del self.ends[bisect_left(self.ends, (job.until_s, job.order))]
         job.until_s = until_s
         insort(self.ends, (until_s, job.order, job))

@@ -11,11 +11,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil
 
 from kalends.core.errors import InvalidInput
-from kalends.scheduling.cluster import NEVER, Cluster, Promise
+from kalends.scheduling.cluster import NEVER, Cluster
 from kalends.scheduling.grid_plan import GridPlan
 from kalends.scheduling.job import Job, stretched
+from kalends.scheduling.node_numbers import NodeNumbers
 from kalends.scheduling.placement import ClusterSpec, CrossingPenalty, Placed, Placer
-from kalends.scheduling.reservations import Reservation, Reservations
+from kalends.scheduling.promise import Promise
+from kalends.scheduling.reservations import Reservation, Reservations, check_arrival, no_room
 
 
 class GridPromise(Promise):
@@ -76,6 +78,7 @@ class Grid(Cluster):
         crossing: CrossingPenalty = CrossingPenalty(),  # noqa: B008 - frozen
         fit: str = "worst",
         undivided: str = "total",
+        live: bool = False,
     ) -> None:
         self.placer = Placer(clusters, crossing, fit, undivided)
         self.parts = self.placer.parts
@@ -89,7 +92,7 @@ class Grid(Cluster):
                 )
             Reservations(self.parts[part].nodes, wanted)
         every = [each for wanted in kept.values() for each in wanted]
-        super().__init__(sum(part.nodes for part in self.parts), every)
+        super().__init__(sum(part.nodes for part in self.parts), every, live=live)
         self._kept = [
             (each, self._on_part(part, each.nodes))
             for part, wanted in kept.items()
@@ -141,6 +144,25 @@ class Grid(Cluster):
         self._begin(job, job.nodes, now)
         return True
 
+    def has_room_beyond(self, job: Job, until_s: int, now: int) -> bool:
+        return self.plan_of_parts(now).fits(job.placed, job.until_s, until_s)
+
+    def reserve(self, wanted: Reservation, now: int) -> None:
+        """Add a reservation as any cluster does; it must name its part."""
+        check_arrival(wanted, now, len(self.parts))
+        others = [
+            each for each in self._kept if each[0].end_s > now and each[0].name != wanted.name
+        ]
+        placed = self._on_part(wanted.part, wanted.nodes)
+        plan = self._plan_of_parts_beside(others, now)
+        if not plan.fits(placed, max(wanted.start_s, now), wanted.end_s):
+            raise no_room(wanted)
+        self._keep([*others, (wanted, placed)])
+
+    def unreserve(self, name: str, now: int) -> None:
+        super().unreserve(name, now)
+        self._keep([each for each in self._kept if each[0].end_s > now and each[0].name != name])
+
     def resize(self, job: Job, nodes: int, now: int) -> bool:
         """Refuse: a job keeps its nodes of each part until it has ended."""
         return False
@@ -185,12 +207,26 @@ class Grid(Cluster):
         return GridPromise(shadow_s, NEVER, self, job, spare)
 
     def plan_of_parts(self, now: int) -> GridPlan:
-        """Free nodes of each part from `now` on, if all that runs takes its requested time."""
+        """Free nodes of each part from `now` on, if all that runs ends when it is expected to."""
+        return self._plan_of_parts_beside(self._kept, now)
+
+    def _plan_of_parts_beside(
+        self, kept: Iterable[tuple[Reservation, Placed]], now: int
+    ) -> GridPlan:
         busy = [(now, until_s, job.placed) for until_s, _, job in self.ends]
-        busy += [(each.start_s, each.end_s, placed) for each, placed in self._kept]
+        busy += [(each.start_s, each.end_s, placed) for each, placed in kept]
         return GridPlan(now, self.placer, self._in_service(), busy)
 
+    def _keep(self, kept: list[tuple[Reservation, Placed]]) -> None:
+        self._kept = kept
+        self._reserve_all([each for each, _ in kept])
+
+    def _node_numbers(self) -> NodeNumbers:
+        return NodeNumbers([part.nodes for part in self.parts])
+
     def _begin(self, job: Job, nodes: int, now: int) -> None:
+        if self._numbers is not None:
+            job.partition = self._numbers.take(job.placed)
         self.free -= nodes
         job.granted = nodes
         job.until_s = now + stretched(job.requested_s, job.stretch)

@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterable
 
 from kalends.core.errors import Conflict, InvalidInput
 from kalends.machines.machine import Machine, Partition, Planned
-from kalends.scheduling.cluster import NEVER, Cluster, Promise
+from kalends.scheduling.cluster import NEVER, Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.mapped_plan import MappedPlan
-from kalends.scheduling.reservations import Reservation
+from kalends.scheduling.promise import Promise
+from kalends.scheduling.reservations import Reservation, check_arrival, no_room
 
 
 class MappedCluster(Cluster):
@@ -21,16 +22,19 @@ class MappedCluster(Cluster):
     partition: this is the autonomous mode of Gehring and Ramme 1996 (section 4.1). Only `promise` and
     `start` look at the nodes themselves.
 
-    Advance reservations get their partitions once, here, by the mapper's own verification; from then on
-    they are those nodes, and no job that would still run in the time of a reservation is placed there.
+    Advance reservations get their partitions once, when they are made, by the mapper's own verification;
+    from then on they are those nodes, and no job that would still run in the time of a reservation is
+    placed there.
 
-    Like that of any cluster, a partition counts as free once the requested time of its job is over,
-    even if the job's end, in the same second, has not been told.
+    As with any cluster that is not live, a partition counts as free once the requested time of its job is
+    over, even if the job's end, in the same second, has not been told.
     """
 
     counts = False
 
-    def __init__(self, machine: Machine, reservations: Iterable[Reservation] = ()) -> None:
+    def __init__(
+        self, machine: Machine, reservations: Iterable[Reservation] = (), *, live: bool = False
+    ) -> None:
         """`machine` is empty, and belongs to the cluster from now on.
 
         Raises `InvalidInput` if jobs are on it, and if it cannot give all reservations their nodes.
@@ -43,7 +47,7 @@ class MappedCluster(Cluster):
             )  # fmt: skip
         self.rooms = _rooms(machine, sorted(reservations))
         """The reservations, counted in the nodes that they really have, and these nodes."""
-        super().__init__(machine.nodes, [reservation for reservation, _ in self.rooms])
+        super().__init__(machine.nodes, [reservation for reservation, _ in self.rooms], live=live)
         self.machine = machine
         self.out_of_service = machine.out_of_service
         self.free = in_service
@@ -52,8 +56,8 @@ class MappedCluster(Cluster):
 
     @property
     def as_counted(self) -> bool:
-        """Whether a job fits wherever enough nodes are free: any will do, and none are kept by name."""
-        return self.machine.interchangeable and not self.reserved
+        """Whether a job fits wherever enough nodes are free: any will do, and none are ever kept by name."""
+        return self.machine.interchangeable and not self.reserved and not self.live
 
     def could_ever_fit(self, job: Job) -> bool:
         return self.machine.could_ever_fit(job.nodes, job.shape)
@@ -140,13 +144,58 @@ class MappedCluster(Cluster):
         """Refuse: a partition stays as it is until its job has ended."""
         return False
 
-    def withdraw(self, nodes: Collection[int]) -> None:
-        self.machine.withdraw(nodes)
+    def drain(self, nodes: Collection[int]) -> None:
+        self.machine.drain(nodes)
         self._count_out_of_service(self.machine.out_of_service)
 
-    def restore(self, nodes: Collection[int]) -> None:
-        self.machine.restore(nodes)
+    def resume(self, nodes: Collection[int]) -> None:
+        self.machine.resume(nodes)
         self._count_out_of_service(self.machine.out_of_service)
+
+    def has_room_beyond(self, job: Job, until_s: int, now: int) -> bool:
+        assert job.partition is not None
+        return self.unreserved(job.partition, job.until_s, until_s)
+
+    def reserve(self, wanted: Reservation, now: int) -> None:
+        """Add a reservation as any cluster does; one that is changed keeps its nodes if it can."""
+        check_arrival(wanted, now)
+        others = [
+            each for each in self.rooms if each[0].end_s > now and each[0].name != wanted.name
+        ]
+        before = next((nodes for room, nodes in self.rooms if room.name == wanted.name), None)
+        if before and len(before.nodes) != self.machine.granted(wanted.nodes):
+            before = None
+        beside = self.fixed(others)
+        begin_s = max(wanted.start_s, now)
+        for partition in (before, None) if before else (None,):
+            asked = Planned(
+                -1 - len(others), wanted.nodes, begin_s, wanted.end_s, partition=partition
+            )
+            verdict = self.machine.verify([*beside, asked])
+            found = verdict.partitions.get(asked.job)
+            if found is not None:
+                break
+        else:
+            found_s = next(
+                (each.suggested_s for each in verdict.conflicts if each.job == asked.job), None
+            )
+            raise no_room(wanted, found_s)
+        self._keep([*others, (_counted(wanted, found), found)])
+
+    def unreserve(self, name: str, now: int) -> None:
+        super().unreserve(name, now)
+        self._keep([each for each in self.rooms if each[0].end_s > now and each[0].name != name])
+
+    def fixed(self, rooms: Iterable[tuple[Reservation, Partition]]) -> list[Planned]:
+        """Return what no plan can move: running jobs and these advance reservations, on their nodes."""
+        running = [
+            Planned(job.order, job.granted, job.start_s, until_s, job.shape, job.partition)
+            for until_s, _, job in self.ends
+        ]
+        return running + [
+            Planned(-1 - number, room.nodes, room.start_s, room.end_s, (), partition)
+            for number, (room, partition) in enumerate(rooms)
+        ]
 
     def promise(self, job: Job, now: int) -> Promise:
         """Return the first end of a requested time, or of a reservation, at which the mapper has a place."""
@@ -170,12 +219,19 @@ class MappedCluster(Cluster):
         return Promise(NEVER, NEVER)
 
     def plan_of_units(self, now: int) -> MappedPlan:
-        """Return the busy units from `now` on, if all running jobs take their requested time."""
+        """Return the busy units from `now` on, if all running jobs end when they are expected to."""
         taken = [(room.start_s, room.end_s, partition) for room, partition in self.rooms]
         for until_s, _, job in self.ends:
             assert job.partition is not None
             taken.append((now, until_s, job.partition))
         return MappedPlan(now, self.machine, taken)
+
+    def _keep(self, rooms: list[tuple[Reservation, Partition]]) -> None:
+        self.rooms = sorted(rooms, key=lambda room: room[0])
+        self._reserve_all([room for room, _ in self.rooms])
+
+    def _node_numbers(self) -> None:
+        """Number nothing: the mapper does."""
 
     def _board(self, now: int, until_s: int) -> Machine:
         """Return the machine as a job sees it that would run during ``[now, until_s)``."""
@@ -247,9 +303,14 @@ def _rooms(
             else f"make it smaller, or begin at {free_s}",
         )
     return [
-        (Reservation(each.start_s, each.end_s, len(partition.nodes), each.name), partition)
+        (_counted(each, partition), partition)
         for each, partition in zip(
             reservations, (verdict.partitions[number] for number in range(len(reservations))),
             strict=True,
         )
     ]  # fmt: skip
+
+
+def _counted(wanted: Reservation, partition: Partition) -> Reservation:
+    """Return the reservation with the nodes that it really has."""
+    return Reservation(wanted.start_s, wanted.end_s, len(partition.nodes), wanted.name)

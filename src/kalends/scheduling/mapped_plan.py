@@ -33,7 +33,8 @@ class MappedPlan:
         self.times = [start]
         self.busy = [0]
         for begin, end, partition in taken:
-            self.take(partition, max(begin, start), end)
+            # A job that is late may have run on into a reservation of the same units.
+            self._book(partition, max(begin, start), end)
 
     def earliest(
         self, job: Job, not_before: int, before: int = NEVER, booked: Booked | None = None
@@ -75,12 +76,22 @@ class MappedPlan:
             start = times[first]
         return None
 
+    def fits(self, partition: Partition, start: int, end: int) -> bool:
+        """Return whether all of a partition is free during ``[start, end)``."""
+        units = self._machine.units_of(partition)
+        first = max(bisect_right(self.times, start) - 1, 0)
+        last = bisect_left(self.times, end)
+        return all(not busy & units for busy in self.busy[first:last])
+
     def take(self, partition: Partition, start: int, end: int) -> None:
         """Book a partition during ``[start, end)``, when all of it is free."""
+        assert self.fits(partition, start, end), "units are booked once"
+        self._book(partition, start, end)
+
+    def _book(self, partition: Partition, start: int, end: int) -> None:
         units = self._machine.units_of(partition)
         first, last = self._borders(start, end)
         for index in range(first, last):
-            assert not self.busy[index] & units, "units are booked once"
             self.busy[index] |= units
         self._merge(first, last)
 

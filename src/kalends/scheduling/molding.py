@@ -7,7 +7,7 @@ from typing import Final
 
 from kalends.scheduling.cluster import NEVER, Cluster
 from kalends.scheduling.job import Job
-from kalends.scheduling.policy import Policy
+from kalends.scheduling.policy import Policy, keeps_promises
 from kalends.scheduling.queued_plan import QueuedPlan
 
 
@@ -53,8 +53,16 @@ class Molding:
     def withdrawn(self, job: Job, now: int) -> None:
         self.policy.withdrawn(job, now)
 
+    def returned(self, job: Job, now: int) -> None:
+        if job.molds is not None and job.start_s < 0:
+            mold(job, self.chosen(job, now))
+        self.policy.returned(job, now)
+
     def schedule(self, now: int) -> None:
         self.policy.schedule(now)
+
+    def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
+        return keeps_promises(self.policy, job, until_s, now)
 
     def waiting(self) -> Iterator[Job]:
         return self.policy.waiting()

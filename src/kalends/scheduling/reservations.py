@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import msgspec
 
-from kalends.core.errors import InvalidInput
+from kalends.core.errors import Conflict, InvalidInput
 
 
 class Reservation(msgspec.Struct, frozen=True, order=True):
@@ -75,3 +75,33 @@ class Reservations:
         """Return when the next reservation ends after `now`, so that jobs may start; None: never."""
         first = bisect_right(self._starts, now - self._longest_s)
         return min((each.end_s for each in self._sorted[first:] if each.end_s > now), default=None)
+
+
+def check_arrival(wanted: Reservation, now: int, parts: int = 0) -> None:
+    """Raise `InvalidInput` unless a reservation that arrives has a name, a known part, and time left."""
+    if not wanted.name:
+        raise InvalidInput(
+            "a reservation without a name", where="reservation", remedy="give it one of its own"
+        )
+    if wanted.end_s <= now:
+        raise InvalidInput(
+            f"it ends at {wanted.end_s}, and it is {now} now",
+            where=f"reservation {wanted.name[:60]}",
+            remedy="reserve a time to come",
+        )
+    if wanted.part not in (range(parts) if parts else (-1,)):
+        raise InvalidInput(
+            f"no such part {wanted.part}",
+            where=f"reservation {wanted.name[:60]}",
+            remedy=f"number parts from 0 to {parts - 1}" if parts else "leave out the part",
+        )
+
+
+def no_room(wanted: Reservation, free_s: int | None = None) -> Conflict:
+    """Return the error that there is no room for a reservation; maybe from `free_s` on."""
+    return Conflict(
+        f"{wanted.nodes} nodes are not free from {wanted.start_s} to {wanted.end_s}",
+        where=f"reservation {wanted.name[:60]}",
+        remedy="make it smaller, or begin "
+        + ("at another time" if free_s is None else f"at {free_s}"),
+    )

@@ -2,47 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any, Final
+
 from kalends.core.errors import Conflict, InvalidInput
+from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
-from kalends.scheduling.policy import Policy
+from kalends.scheduling.policy import Policy, keeps_promises
+from kalends.scheduling.reservations import Reservation
+
+LONG_AGO: Final = -(1 << 62)
+"""Earlier than any time."""
 
 
 class Scheduler:
     """The machine that both a live queue and the simulator drive. Pure: `now` is a parameter.
 
     Every event is followed by exactly one pass of the policy. What comes back are the jobs whose nodes
-    changed, in the order in which they did: `Job.granted` says to how many, 0 to none.
+    changed, in the order in which they did: `Job.granted` says to how many, 0 to none. The same events
+    at the same times give the same decisions.
+
+    A live queue makes the cluster `live`, and tells every event as it comes to know of it, at a time
+    that never goes back. Before an event counts, every running job whose time is over is expected to end
+    a little later, so that no nodes are given twice. After each event it asks `wake_at` when to call
+    `wake`; to be late with it costs time, and nothing else. What is refused raises and has changed
+    nothing, so that only accepted events need to be kept and told again after a restart. When a policy of
+    the owner's own raises, `switch` to another: no job is lost, and what had been started comes back
+    from that call.
     """
 
     def __init__(self, policy: Policy) -> None:
+        """Raises `Conflict` if another scheduler drives the cluster of the policy already."""
         self.policy = policy
-        self.cluster = policy.cluster
+        self.cluster: Cluster = policy.cluster
+        if self.cluster.driven:
+            raise Conflict(
+                "another scheduler drives this cluster",
+                where="cluster",
+                remedy="switch the policy of that one, or make another cluster",
+            )
+        self.cluster.driven = True
+        self.jobs: dict[int, Job] = {}
+        """The jobs that wait, are held or run, by their ids; kept only where the cluster is live."""
+        self.held: dict[int, Job] = {}
+        """Those of them that are held."""
+        self._live = self.cluster.live
+        self._wakes = policy.wakes or self._live
         self._submissions = 0
         self._withdrawals = 0
+        """Jobs that were withdrawn or are held."""
+        self._last_s = LONG_AGO
 
     @property
     def waiting(self) -> int:
-        """Number of waiting jobs."""
+        """Number of waiting jobs, without those that are held."""
         return self._submissions - self._withdrawals - self.cluster.begun
 
     def submit(self, job: Job, now: int) -> list[Job]:
         """Let a job begin to wait; return the jobs that start, change or stop.
 
-        Raises `InvalidInput`, and nothing has changed, if it could never run.
+        Raises `InvalidInput`, and nothing has changed, if it could never run; live also `Conflict` for a
+        job, or an id, that is here already.
         """
-        if not self.cluster.could_ever_fit(job):
-            raise InvalidInput(
-                f"job {job.id} asks for {job.nodes} nodes, and never fits on {self.cluster.nodes}",
-                where="nodes",
-                remedy="ask for fewer nodes or another shape",
-            )
+        if self._live:
+            self._check_new(job, now)
+        self._check_fits(job)
         job.order = self._submissions
         self._submissions += 1
+        if self._live:
+            self.jobs[job.id] = job
+            self._pass_to(now)
         self.policy.submitted(job, now)
         return self._touched_in_pass(now)
 
     def end(self, job: Job, now: int) -> list[Job]:
-        """Record that a running job has ended: by itself, at its limit, or killed.
+        """Record that a running job has ended, by itself or at its limit: its nodes are free.
 
         Raises `Conflict`, and nothing has changed, if it does not run.
         """
@@ -50,37 +86,287 @@ class Scheduler:
             raise Conflict(
                 f"job {job.id} does not run", where="job", remedy="end a running job once"
             )
+        if self._live:
+            self._check_time(now)
+            self._check_here(job)
+            del self.jobs[job.id]
         self.cluster.end(job)
+        if self._live:
+            self._pass_to(now)
         self.policy.ended(job, now)
         return self._touched_in_pass(now)
 
+    def break_off(self, job: Job, now: int) -> list[Job]:
+        """Record that a running job was broken off: its launch or its nodes failed, or it was killed.
+
+        As `end`, but its time says nothing about how long such jobs run.
+        """
+        return Scheduler.end(self, job, now)
+
     def withdraw(self, job: Job, now: int) -> list[Job]:
-        """Withdraw a waiting job.
+        """Withdraw a waiting job, or one that is held.
 
         Raises `Conflict`, and nothing has changed, if it does not wait here: it runs, is over, was
         withdrawn before or never submitted.
         """
-        if job not in self.policy.waiting():
-            remedy = "end it instead" if job.granted else "withdraw only waiting jobs"
-            raise Conflict(f"job {job.id} does not wait", where="job", remedy=remedy)
-        self.policy.withdrawn(job, now)
-        self._withdrawals += 1
+        self._check_waits(job, now)
+        self.jobs.pop(job.id, None)
+        if self.held.pop(job.id, None) is None:
+            self._leave(job, now)
+        return self.wake(now)
+
+    def hold(self, job: Job, now: int) -> list[Job]:
+        """Let a waiting job stand aside until it is released. Raises as `withdraw` does; only live."""
+        self._check_live()
+        self._check_waits(job, now)
+        if job.id in self.held:
+            raise Conflict(f"job {job.id} is held", where="job", remedy="hold a waiting job once")
+        self.held[job.id] = job
+        self._leave(job, now)
+        return self.wake(now)
+
+    def release(self, job: Job, now: int) -> list[Job]:
+        """Let a held job wait again, at its old place. Raises `Conflict` if it is not held."""
+        self._check_time(now)
+        if self.held.get(job.id) is not job:
+            raise Conflict(f"job {job.id} is not held", where="job", remedy="release a held job")
+        del self.held[job.id]
+        self._return(job, now)
+        return self.wake(now)
+
+    def alter(
+        self,
+        job: Job,
+        now: int,
+        *,
+        nodes: int | None = None,
+        requested_s: int | None = None,
+        priority: int | None = None,
+    ) -> list[Job]:
+        """Change what a waiting or held job asks for; it keeps its place in order of submission.
+
+        What it was promised is void. Raises `InvalidInput` for what could never run, and for a new size
+        of a job that has several; `Conflict` if it does not wait, or has begun and was stopped and more
+        than its priority is to change. Then nothing has changed. Only live.
+        """
+        self._check_live()
+        self._check_waits(job, now)
+        sized = nodes is not None or requested_s is not None
+        if sized and job.start_s >= 0:
+            raise Conflict(
+                f"job {job.id} has begun", where="job", remedy="change only its priority"
+            )
+        if sized and (job.molds is not None or job.components is not None):
+            raise InvalidInput(
+                f"job {job.id} asks for several sizes", where="job", remedy="withdraw it instead"
+            )
+        before = job.nodes, job.requested_s
+        job.nodes = job.nodes if nodes is None else nodes
+        job.requested_s = job.requested_s if requested_s is None else requested_s
+        after = job.nodes, job.requested_s
+        try:
+            self._check_numbers(job)
+            self._check_fits(job)
+        finally:
+            job.nodes, job.requested_s = before
+        waits = job.id not in self.held
+        if waits:
+            self._leave(job, now)
+        job.nodes, job.requested_s = after
+        job.priority = job.priority if priority is None else priority
+        if waits:
+            self._return(job, now)
+        return self.wake(now)
+
+    def prolong(self, job: Job, until_s: int, now: int) -> list[Job]:
+        """Let a running job run until `until_s`, later than its limit.
+
+        Raises `Conflict`, and nothing has changed, if it does not run, or if other jobs, reservations or
+        promised starts are in the way. Only live.
+        """
+        self._check_here(job)
+        with self._asked(now):
+            if not job.granted:
+                raise Conflict(f"job {job.id} does not run", where="job", remedy="alter it instead")
+            if until_s <= job.until_s:
+                raise InvalidInput(
+                    f"job {job.id} may run until {job.until_s} as it is",
+                    where="until_s",
+                    remedy="give a later time",
+                )
+            if not keeps_promises(self.policy, job, until_s, now):
+                raise Conflict(
+                    f"waiting jobs are promised nodes of job {job.id} before {until_s}",
+                    where="until_s",
+                    remedy="ask for less",
+                )
+            self.cluster.prolong(job, until_s, now)
+        return self.wake(now)
+
+    def reserve(self, reservation: Reservation, now: int) -> list[Job]:
+        """Keep nodes free for a reservation, or change the one of its name. Running jobs are never moved.
+
+        Raises `InvalidInput` and `Conflict` as `Cluster.reserve` does. Only live.
+        """
+        with self._asked(now):
+            self.cluster.reserve(reservation, now)
+        return self.wake(now)
+
+    def unreserve(self, name: str, now: int) -> list[Job]:
+        """Remove a reservation. Raises `NotFound` without one of this name that is not over. Only live."""
+        with self._asked(now):
+            self.cluster.unreserve(name, now)
+        return self.wake(now)
+
+    def drain(self, nodes: Collection[int], now: int) -> list[Job]:
+        """Put nodes out of service: idle ones at once, others when their jobs have ended.
+
+        If they have failed, `jobs_on` names the jobs to be broken off. Raises `InvalidInput` for nodes that
+        are not here. Only live.
+        """
+        with self._asked(now):
+            self.cluster.drain(nodes)
+        return self.wake(now)
+
+    def resume(self, nodes: Collection[int], now: int) -> list[Job]:
+        """Put nodes back into service. Raises as `drain` does."""
+        with self._asked(now):
+            self.cluster.resume(nodes)
+        return self.wake(now)
+
+    def jobs_on(self, nodes: Collection[int]) -> list[Job]:
+        """Return the running jobs that have any of these nodes, by their expected ends. Not an event."""
+        wanted = set(nodes)
+        running = [job for _, _, job in self.cluster.ends]
+        return [
+            job for job in running if job.partition and not wanted.isdisjoint(job.partition.nodes)
+        ]
+
+    def switch(self, make: Callable[[Cluster], Policy], now: int) -> list[Job]:
+        """Go on under another policy: what runs, runs on, and who waits keeps the order of submission.
+
+        Starts that the former policy promised are void. Raises what `make` raises, and nothing has
+        changed then. Only live.
+        """
+        with self._asked(now):
+            policy = make(self.cluster)
+        present = [job for job in self.jobs.values() if not job.granted and job.id not in self.held]
+        self.policy = policy
+        for job in sorted(present, key=lambda job: job.order):
+            policy.returned(job, now)
         return self.wake(now)
 
     def resized(self, job: Job, now: int, until_s: int) -> list[Job]:
         """Record that a running job has changed to its `target` and expects to end by `until_s`."""
+        if self._live:
+            self._check_time(now)
+            self._check_here(job)
         self.cluster.resized(job, until_s)
         return self.wake(now)
 
     def wake(self, now: int) -> list[Job]:
         """Let the policy look, though nothing was submitted and nothing ended."""
+        if self._live:
+            self._check_time(now)
+            self._pass_to(now)
         return self._touched_in_pass(now)
 
     def wake_at(self, now: int) -> int | None:
         """Return when to call `wake` without another event before; None: never."""
-        return self.policy.wake_at(now) if self.policy.wakes else None
+        return self.policy.wake_at(now) if self._wakes else None
+
+    def frozen(self, copies: dict[int, Any]) -> Scheduler:
+        """Return an independent copy that is run on to see what will be; `copies` is a memo for `deepcopy`.
+
+        Its ends come when they are expected, as in a simulation. Who is held stays out of it.
+        """
+        policy = deepcopy(self.policy, copies)
+        policy.cluster.live = policy.cluster.driven = False
+        twin = Scheduler(policy)
+        twin._wakes = self._wakes
+        return twin
 
     def _touched_in_pass(self, now: int) -> list[Job]:
         self.policy.schedule(now)
         touched, self.cluster.touched = self.cluster.touched, []
         return touched
+
+    def _leave(self, job: Job, now: int) -> None:
+        self.policy.withdrawn(job, now)
+        self._withdrawals += 1
+
+    def _return(self, job: Job, now: int) -> None:
+        self._withdrawals -= 1
+        self.policy.returned(job, now)
+
+    def _pass_to(self, now: int) -> None:
+        """Let time pass; who is over its time is expected to end later."""
+        self._last_s = now
+        self.cluster.expect_overdue(now)
+
+    @contextmanager
+    def _asked(self, now: int) -> Iterator[None]:
+        """Do what may be refused, as of now. If it is, not even time has passed."""
+        self._check_live()
+        self._check_time(now)
+        moved = self.cluster.expect_overdue(now)
+        try:
+            yield
+        except Exception:
+            self.cluster.expect_as_before(moved)
+            raise
+        self._last_s = now
+
+    def _check_new(self, job: Job, now: int) -> None:
+        self._check_time(now)
+        self._check_numbers(job)
+        if job.id in self.jobs or job.order >= 0:
+            raise Conflict(
+                f"job {job.id} was submitted before",
+                where="job",
+                remedy="give each an id of its own",
+            )
+
+    def _check_numbers(self, job: Job) -> None:
+        if job.nodes < 1 or job.requested_s < 1:
+            raise InvalidInput(
+                f"job {job.id} asks for {job.nodes} nodes for {job.requested_s} s",
+                where="job",
+                remedy="ask for 1 or more of both",
+            )
+
+    def _check_fits(self, job: Job) -> None:
+        if not self.cluster.could_ever_fit(job):
+            raise InvalidInput(
+                f"job {job.id} asks for {job.nodes} nodes, and never fits on {self.cluster.nodes}",
+                where="nodes",
+                remedy="ask for fewer nodes or another shape",
+            )
+
+    def _check_waits(self, job: Job, now: int) -> None:
+        if self._live:
+            self._check_time(now)
+            waits = self.jobs.get(job.id) is job and not job.granted
+        else:
+            waits = job in self.policy.waiting()
+        if not waits:
+            remedy = "end it instead" if job.granted else "name a job that waits"
+            raise Conflict(f"job {job.id} does not wait", where="job", remedy=remedy)
+
+    def _check_here(self, job: Job) -> None:
+        if self.jobs.get(job.id) is not job:
+            raise Conflict(f"job {job.id} is not here", where="job", remedy="name a job that is")
+
+    def _check_time(self, now: int) -> None:
+        if now < self._last_s:
+            raise Conflict(
+                f"it was {self._last_s} before, and is {now} now",
+                where="now",
+                remedy="give a time that never goes back",
+            )
+
+    def _check_live(self) -> None:
+        if not self._live:
+            raise Conflict(
+                "the cluster is not live", where="cluster", remedy="make it with live=True"
+            )

@@ -11,20 +11,7 @@ from collections.abc import Iterable, Sequence
 from kalends.machines.machine import Machine, Planned
 from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.levels import Packing, PackingRule
-from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.plan import PlannedJob
-
-
-def fixed_on(cluster: MappedCluster) -> list[Planned]:
-    """Return what no booking can move: running jobs and advance reservations, on their nodes."""
-    running = [
-        Planned(job.order, job.granted, job.start_s, until_s, job.shape, job.partition)
-        for until_s, _, job in cluster.ends
-    ]
-    return running + [
-        Planned(-1 - number, room.nodes, room.start_s, room.end_s, (), partition)
-        for number, (room, partition) in enumerate(cluster.rooms)
-    ]
 
 
 class Verification:

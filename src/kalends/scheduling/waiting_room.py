@@ -44,6 +44,10 @@ class WaitingRoom:
         """Add a job at the end of its queue."""
         self._queue_of(job).append(job)
 
+    def put_back(self, job: Job) -> None:
+        """Add a job that has waited before, in order of submission."""
+        put_back(self._queue_of(job), job)
+
     def remove(self, job: Job) -> None:
         """Remove a waiting job. Raises `ValueError` if it is not in here."""
         self._queue_of(job).remove(job)
@@ -77,3 +81,12 @@ class WaitingRoom:
 
     def _queue_of(self, job: Job) -> deque[Job]:
         return self.queues[min(max(job.priority, 0), len(self.queues) - 1)]
+
+
+def put_back(queue: deque[Job], job: Job) -> None:
+    """Add a job to a queue in order of submission, where it belongs."""
+    behind = []
+    while queue and queue[-1].order > job.order:
+        behind.append(queue.pop())
+    queue.append(job)
+    queue.extend(reversed(behind))

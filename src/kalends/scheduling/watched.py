@@ -66,6 +66,16 @@ class WatchedPolicy:
         self._leaves(job)
         self._told(self._own.withdrawn, job, now)
 
+    def returned(self, job: Job, now: int) -> None:
+        """Give back a job that has waited before; a class without this method is told as of a new one."""
+        self._enters(job)
+        own = getattr(self._own, "returned", None)
+        if own is not None:
+            self._told(own, job, now)
+            return
+        self._told(self._own.submitted, job, now)
+        self.schedule(now)
+
     def schedule(self, now: int) -> None:
         self._proxy.now = now
         self._asked(self._own.schedule, now)

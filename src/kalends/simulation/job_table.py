@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from typing import Final, TextIO
 
-from kalends.simulation.free_nodes import Intervals
+from kalends.scheduling.node_numbers import Intervals
 from kalends.simulation.schedule import Schedule
 
 COLUMNS: Final = (

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from itertools import accumulate, chain
 
 from kalends.core.errors import InvalidInput
-from kalends.simulation.free_nodes import FreeNodes, Intervals, intervals
+from kalends.scheduling.node_numbers import FreeNodes, Intervals, intervals
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.malleable import MalleableJob
 

@@ -107,7 +107,7 @@ class Life(RuleBasedStateMachine):
     @rule(data=st.data())
     def withdraw(self, data: st.DataObject) -> None:
         nodes = data.draw(st.sets(st.integers(0, self.twin.nodes - 1), max_size=2))
-        self.machine.withdraw(nodes)
+        self.machine.drain(nodes)
         self.out |= nodes
 
     @rule(data=st.data(), everything=st.booleans())
@@ -115,7 +115,7 @@ class Life(RuleBasedStateMachine):
         nodes = self.out if everything else data.draw(
             st.sets(st.integers(0, self.twin.nodes - 1), max_size=5)
         )  # fmt: skip
-        self.machine.restore(set(nodes))
+        self.machine.resume(set(nodes))
         self.out -= nodes
 
     @rule(data=st.data())
@@ -175,7 +175,7 @@ def test_what_could_ever_fit_and_how_many_nodes_it_takes_is_what_the_exhaustive_
 @given(data=st.data())
 def test_best_fit_takes_a_place_with_the_most_contact(spec: str, data: st.DataObject) -> None:
     machine, twin = machine_from(spec), TWINS[spec]
-    machine.withdraw(data.draw(st.sets(st.integers(0, twin.nodes - 1), max_size=twin.nodes // 8)))
+    machine.drain(data.draw(st.sets(st.integers(0, twin.nodes - 1), max_size=twin.nodes // 8)))
     for _ in range(data.draw(st.integers(0, 3))):
         machine.place(data.draw(st.integers(1, 6)))
     busy = frozenset(range(twin.nodes)) - _free_nodes(machine, twin)
@@ -206,7 +206,7 @@ def _free_nodes(machine: Machine, twin: Twin) -> frozenset[int]:
 def test_nodes_that_a_machine_does_not_have_are_refused_and_change_nothing(spec: str) -> None:
     machine = machine_from(spec)
     for wrong in ([-1], [0, machine.nodes]):
-        for refuses in (machine.withdraw, machine.restore):
+        for refuses in (machine.drain, machine.resume):
             with pytest.raises(InvalidInput):
                 refuses(wrong)
     for partition in (

@@ -100,7 +100,7 @@ def test_a_verdict_is_right_and_its_suggestions_are_the_earliest(
     machine, twin = machine_from(spec), TWINS[spec]
     schedule = data.draw(schedules(twin))
     out = data.draw(st.sets(st.integers(0, twin.nodes - 1), max_size=2))
-    machine.withdraw(out)
+    machine.drain(out)
     before = machine.free
     check(twin, schedule, machine.verify(schedule), twin.broken(out))
     assert machine.free == before

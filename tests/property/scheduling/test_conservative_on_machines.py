@@ -83,9 +83,9 @@ class Driven:
 
     def serve(self, service: Service, now: int) -> None:
         if service.nodes:
-            self.cluster.withdraw(service.nodes)
+            self.cluster.drain(service.nodes)
         else:
-            self.cluster.restore(range(self.cluster.nodes))
+            self.cluster.resume(range(self.cluster.nodes))
         self.promised.clear()
         self.told(self.scheduler.wake(now), now)
 
@@ -206,13 +206,13 @@ def test_a_job_that_waits_for_nodes_to_come_back_is_promised_nothing_and_holds_n
 ):
     cluster = MappedCluster(machine_from("mesh2d:3x1"))
     scheduler = Scheduler(policy_maker("conservative")(cluster))
-    cluster.withdraw([1])
+    cluster.drain([1])
     pair = SimulatedJob(id=0, submit_s=0, nodes=2, requested_s=5, run_s=5)
     single = SimulatedJob(id=1, submit_s=0, nodes=1, requested_s=5, run_s=5)
     assert not scheduler.submit(pair, 0)
     assert scheduler.policy.promised(pair) == NEVER
     assert scheduler.submit(single, 0) == [single]
-    cluster.restore([1])
+    cluster.resume([1])
     assert scheduler.wake(1) == [pair]
 
 

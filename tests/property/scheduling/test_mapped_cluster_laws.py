@@ -146,8 +146,8 @@ def test_nodes_that_leave_service_get_no_new_job_until_they_are_back(
     out = data.draw(st.sets(st.integers(0, 15), min_size=1, max_size=3))
     first = SimulatedJob(id=1, submit_s=0, nodes=4, requested_s=10, run_s=10)
     scheduler.submit(first, 0)
-    cluster.withdraw(out)
-    cluster.withdraw(out)
+    cluster.drain(out)
+    cluster.drain(out)
     whole = SimulatedJob(id=2, submit_s=1, nodes=16, requested_s=10, run_s=10)
     small = SimulatedJob(id=3, submit_s=2, nodes=1, requested_s=50, run_s=50)
     assert not scheduler.submit(whole, 1)
@@ -162,7 +162,7 @@ def test_nodes_that_leave_service_get_no_new_job_until_they_are_back(
     scheduler.end(small, 60)
     assert not whole.granted
     assert cluster.free == 16 - cluster.out_of_service
-    cluster.restore(out)
+    cluster.resume(out)
     assert scheduler.wake(61) == [whole]
     assert cluster.free == 0
 
@@ -177,7 +177,7 @@ def test_a_node_that_is_to_leave_with_its_job_takes_no_free_node_from_others(pol
     )
     for job in (first, second, head, other):
         scheduler.submit(job, 0)
-    cluster.withdraw([0])
+    cluster.drain([0])
     assert not scheduler.wake(1)
     assert cluster.promise(head, 1).shadow_s == 5
     assert scheduler.end(second, 5) == [head]
@@ -188,9 +188,9 @@ def test_a_node_that_is_to_leave_with_its_job_takes_no_free_node_from_others(pol
 def test_a_cluster_knows_its_nodes_by_number(cluster: Cluster) -> None:
     for wrong in ([4], [0, -1]):
         with pytest.raises(InvalidInput):
-            cluster.withdraw(wrong)
+            cluster.drain(wrong)
         with pytest.raises(InvalidInput):
-            cluster.restore(wrong)
+            cluster.resume(wrong)
     assert (cluster.free, cluster.out_of_service) == (4, 0)
 
 
@@ -211,8 +211,8 @@ def test_a_machine_with_jobs_on_it_is_refused() -> None:
 
 def test_a_machine_that_is_partly_drained_begins_with_what_is_in_service() -> None:
     machine = machine_from("mesh2d:4x4:2x2")
-    machine.withdraw([0])
+    machine.drain([0])
     cluster = MappedCluster(machine)
     assert (cluster.free, cluster.out_of_service) == (12, 4)
-    cluster.restore([0])
+    cluster.resume([0])
     assert (cluster.free, cluster.out_of_service) == (16, 0)

@@ -72,7 +72,7 @@ def test_a_partition_of_a_gcpp_is_never_cut_off_from_the_border() -> None:
 
 def test_a_box_of_a_torus_wraps_around() -> None:
     machine = machine_from("torus3d:4x1x1")
-    machine.withdraw([1, 2])
+    machine.drain([1, 2])
     partition = machine.place(2)
     assert partition is not None
     assert (partition.nodes, partition.origin, partition.shape) == ((0, 3), (3, 0, 0), (2, 1, 1))

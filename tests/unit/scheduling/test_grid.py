@@ -150,14 +150,14 @@ def test_a_preempted_job_waits_for_what_is_left_by_the_clock_of_the_reference_no
 def test_a_job_waits_for_nodes_that_are_out_of_service_and_others_go_on(name: str) -> None:
     scheduler = Scheduler(policy_maker(name)(grid_from("grid:2+2")))
     grid = scheduler.cluster
-    grid.withdraw([3])
+    grid.drain([3])
     assert isinstance(grid, Grid)
     assert (grid.out_of_parts, grid.free_of_parts) == ([0, 1], [2, 1])
     first, wide, other = job(1, 2, kind="ordered"), job(2, 0, 2, kind="ordered"), job(3, 1)
     assert scheduler.submit(first, 0) == [first]
     assert scheduler.submit(wide, 0) == []
     assert scheduler.submit(other, 0) == ([] if name == "fcfs" else [other])
-    grid.restore([3])
+    grid.resume([3])
     assert scheduler.wake(1) == ([wide] if name == "fcfs" else [])
     if name != "fcfs":
         assert scheduler.end(other, 5) == [wide]

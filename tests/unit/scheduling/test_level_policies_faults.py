@@ -134,8 +134,8 @@ def test_nodes_come_and_go_and_every_job_starts_in_the_end_on_nodes_in_service(
             # In the end everything is repaired.
             wanted = set(draw.sample(range(16), draw.randint(0, 9))) if now < 60 else set()
             if now % 7 == 3:
-                cluster.restore(out)
-                cluster.withdraw(wanted)
+                cluster.resume(out)
+                cluster.drain(wanted)
                 out = wanted
                 before = set(running_ids(running))
                 begun += note(scheduler.wake(now), now)
@@ -168,7 +168,7 @@ def test_who_needs_drained_nodes_is_held_while_others_go_on_and_starts_when_they
     first, wide, small, gone = job(0, 16, 5), job(1, 16, 5), job(2, 4, 5), job(3, 15, 5)
     for each in (first, wide, small, gone):
         scheduler.submit(each, 0)
-    cluster.withdraw([0, 1, 2, 3])
+    cluster.drain([0, 1, 2, 3])
     assert scheduler.wake(1) == []
     assert scheduler.end(first, 5) == [small]
     assert list(scheduler.policy.waiting()) == [wide, gone]
@@ -176,7 +176,7 @@ def test_who_needs_drained_nodes_is_held_while_others_go_on_and_starts_when_they
     assert scheduler.wake_at(10) is None, "nothing to be done until somebody repairs them"
     scheduler.withdraw(gone, 11)
     assert list(scheduler.policy.waiting()) == [wide]
-    cluster.restore([0, 1, 2, 3])
+    cluster.resume([0, 1, 2, 3])
     assert scheduler.wake(20) == [wide]
 
 
@@ -184,12 +184,12 @@ def test_who_needs_drained_nodes_is_held_while_others_go_on_and_starts_when_they
 def test_a_job_submitted_while_too_few_nodes_are_in_service_waits_for_them(name: str) -> None:
     cluster = cluster_of("mesh2d:4x4")
     scheduler = Scheduler(policy_maker(name)(cluster))
-    cluster.withdraw([5])
+    cluster.drain([5])
     wide, small = job(0, 16, 5), job(1, 4, 5)
     assert scheduler.submit(wide, 0) == []
     assert scheduler.submit(small, 0) == [small]
     assert scheduler.end(small, 5) == []
-    cluster.restore([5])
+    cluster.resume([5])
     assert scheduler.wake(6) == [wide]
 
 

@@ -8,7 +8,7 @@ exact for every policy if the run times are right and no job is submitted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from copy import copy, deepcopy
+from copy import copy
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
@@ -89,8 +89,7 @@ class Future:
         self.touched: list[Job] = []
         """Jobs that started, stopped or changed at the last event."""
         self._copies = _copied_jobs(scheduler)
-        self._scheduler = Scheduler(deepcopy(scheduler.policy, self._copies))
-        self._wakes = self._scheduler.policy.wakes
+        self._scheduler = scheduler.frozen(self._copies)
         self._expected_end = expected_end
         self._began: dict[Job, int] = {}
         running = self._scheduler.cluster.ends
@@ -129,7 +128,7 @@ class Future:
             return False
         for job in self.touched:
             self._resume(job)
-        if self._wakes and self._wake_s != self.now:
+        if self._wake_s != self.now:
             self._wake_s = self._scheduler.wake_at(self.now)
         return True
 

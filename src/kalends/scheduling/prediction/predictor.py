@@ -50,15 +50,13 @@ class PredictingScheduler(Scheduler):
         return touched
 
     def end(self, job: Job, now: int) -> list[Job]:
-        self.run_times.ended(job, now)
         touched = super().end(job, now)
+        self.run_times.ended(job, now)
         self._begun(touched, now)
         return touched
 
-    def withdraw(self, job: Job, now: int) -> list[Job]:
-        touched = super().withdraw(job, now)
-        self.predictions.pop(job, None)
-        self.learner.withdrawn(job.order)
+    def break_off(self, job: Job, now: int) -> list[Job]:
+        touched = super().break_off(job, now)
         self._begun(touched, now)
         return touched
 
@@ -86,6 +84,11 @@ class PredictingScheduler(Scheduler):
                 waits = WaitHistory(start_s - now, requested[job] - now)
                 found[job] = _prediction(waits, self.learner.bounds(waits, now), now)
         return found
+
+    def _leave(self, job: Job, now: int) -> None:
+        super()._leave(job, now)
+        self.predictions.pop(job, None)
+        self.learner.withdrawn(job.order)
 
     def _waits(self, job: Job, now: int) -> WaitHistory | None:
         requested_s = predicted_start(self, job, now)

@@ -13,6 +13,7 @@ from typing import Final
 from kalends.scheduling.cluster import NEVER, Cluster
 from kalends.scheduling.indexed_profile import IndexedProfile
 from kalends.scheduling.job import Job
+from kalends.scheduling.policies.backfill.promises import displaced, put_in_order
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.profile import Profile
 
@@ -42,15 +43,16 @@ def conservative(cluster: Cluster) -> Policy:
 class Conservative:
     """Conservative backfilling: no job delays an earlier one. `promised` gives each waiting job's start.
 
-    The plan counts nodes. When nodes leave service or come back, all are promised anew, in their order;
-    who needs nodes that are out of service holds nothing back. `conservative` never puts it over a cluster
-    that may refuse enough free nodes, but a user's own may be one: a job that is refused there moves to the
-    next time at which the plan changes.
+    The plan counts nodes. When there is less room than there was (a job is late, a reservation arrives,
+    nodes leave service), promises stand as long as they can: where room is missing, those submitted last
+    give way and are promised anew. Who needs nodes that are out of service holds nothing back.
+    `conservative` never puts it over a cluster that may refuse enough free nodes, but a user's own may be
+    one: a job that is refused there moves to the next time at which the plan changes.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.wakes = cluster.reserved or not cluster.counts
+        self.wakes = cluster.reserved or not cluster.counts or cluster.live
         self._plan: Profile | None = None
         """Free nodes next to running, waiting and reserved jobs, from the last event on."""
         self._starts: dict[Job, int] = {}
@@ -58,9 +60,9 @@ class Conservative:
         self._next_s = NEVER
         """The first reserved start."""
         self._freed_until_s = 0
-        """Latest freed time since each waiting job was last examined."""
-        self._out_of_service = cluster.out_of_service
-        """Nodes out of service in the plan."""
+        """Latest freed time since each waiting job was last examined; `NEVER`: look at all of it."""
+        self._revision = cluster.revision
+        """The revision of the plan."""
         self._fresh: Job | None = None
 
     def submitted(self, job: Job, now: int) -> None:
@@ -72,18 +74,20 @@ class Conservative:
     def withdrawn(self, job: Job, now: int) -> None:
         start_s = self._starts.pop(job)
         if start_s < NEVER:
-            self._give_back(job, start_s, start_s + job.requested_s, now)
+            self._give_back(job, max(start_s, now), start_s + job.requested_s, now)
+
+    def returned(self, job: Job, now: int) -> None:
+        put_in_order(self._starts, job, NEVER)
+        self._freed_until_s = NEVER
 
     def schedule(self, now: int) -> None:
-        plan = self._planned(now)
         fresh, self._fresh = self._fresh, None
-        if self._out_of_service != self.cluster.out_of_service:
-            self._out_of_service = self.cluster.out_of_service
-            self._plan = plan = self.cluster.plan(now)
-            for job in self._starts if fresh is None else (*self._starts, fresh):
-                self._reserve(job, plan, now)
-            self._next_s = self._freed_until_s = now
-            fresh = None
+        if self._revision != self.cluster.revision or self._next_s < now:
+            self._plan_anew(now)
+            if fresh is not None:
+                self._starts[fresh] = NEVER
+                fresh = None
+        plan = self._planned(now)
         if fresh is None:
             self._move_all(plan, now)
             return
@@ -103,11 +107,35 @@ class Conservative:
     def promised(self, job: Job) -> int:
         """Return the start reserved for a waiting job.
 
-        It only gets later where a promise is broken, see above.
+        It only gets later where a promise cannot stand, see above.
 
         `NEVER` while it needs nodes that are out of service. Raises `KeyError` of jobs that do not wait.
         """
         return self._starts[job]
+
+    def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
+        """Return whether all promises stand if a running job ends by `until_s`."""
+        if self._revision != self.cluster.revision:
+            self._plan_anew(now)
+        return self._planned(now).fits(job.granted, job.until_s, until_s)
+
+    def _plan_anew(self, now: int) -> None:
+        """Plan with what is free by now: promises stand where they can, and all are looked at."""
+        self._revision = self.cluster.revision
+        starts, width_of = self._starts, self.cluster.width
+        # A start that has passed unseen is one that is due.
+        promised = [
+            (max(start_s, now), max(start_s, now) + job.requested_s, width_of(job), job)
+            for job, start_s in starts.items()
+            if start_s < NEVER
+        ]
+        lost = displaced(promised, self.cluster.plan(now))
+        for start_s, _, _, job in promised:
+            starts[job] = start_s
+        starts.update(dict.fromkeys(lost, NEVER))
+        kept = [each[:3] for each in promised if starts[each[3]] < NEVER]
+        self._plan = self.cluster.plan(now, kept)
+        self._next_s, self._freed_until_s = now, NEVER
 
     def _reserve(self, job: Job, plan: Profile, not_before: int) -> None:
         width = self.cluster.width(job)

@@ -12,6 +12,7 @@ from kalends.scheduling.cluster import NEVER, Cluster
 from kalends.scheduling.grid import Grid
 from kalends.scheduling.job import Job
 from kalends.scheduling.placement import Placed
+from kalends.scheduling.policies.backfill.promises import put_in_order
 
 
 class GridConservative:
@@ -23,8 +24,8 @@ class GridConservative:
         self.wakes = grid.reserved
         self._plan = grid.plan_of_parts(0)
         """Free nodes next to running, waiting and reserved jobs, from the last event on."""
-        self._out_of_parts = grid.out_of_parts
-        """Nodes out of service in the plan."""
+        self._revision = grid.revision
+        """The revision of the plan."""
         self._booked: dict[Job, tuple[int, Placed] | None] = {}
         """Reserved start and place of each waiting job, in order of submission; None while nodes that it
         needs are out of service.
@@ -42,12 +43,16 @@ class GridConservative:
     def withdrawn(self, job: Job, now: int) -> None:
         self._give_back(job, self._booked.pop(job), now)
 
+    def returned(self, job: Job, now: int) -> None:
+        put_in_order(self._booked, job, None)
+
     def schedule(self, now: int) -> None:
         fresh, self._fresh = self._fresh, None
         self._plan.forget_before(now)
-        if self._out_of_parts != self.grid.out_of_parts:
+        wake_s = self.wake_at(now)
+        if self._revision != self.grid.revision or (wake_s is not None and wake_s < now):
             # What was promised cannot be kept, or more can: all are promised anew, in their order.
-            self._out_of_parts, fresh = self.grid.out_of_parts, None
+            self._revision, fresh = self.grid.revision, None
             self._plan = self.grid.plan_of_parts(now)
             self._booked = dict.fromkeys(self._booked)
         for job in list(self._booked) if fresh is None else [fresh]:
@@ -62,12 +67,17 @@ class GridConservative:
         return min((booked[0] for booked in self._booked.values() if booked), default=None)
 
     def promised(self, job: Job) -> int:
-        """Return the start reserved for a waiting job; it only gets later when nodes leave service.
+        """Return the start reserved for a waiting job; it only gets later when it must.
 
         `NEVER` while there are too few in service. Raises `KeyError` of jobs that do not wait.
         """
         booked = self._booked[job]
         return booked[0] if booked else NEVER
+
+    def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
+        """Return whether all promises stand if a running job ends by `until_s`."""
+        void = self._revision != self.grid.revision
+        return void or self._plan.fits(job.placed, job.until_s, until_s)
 
     def _book(self, job: Job, now: int) -> tuple[int, Placed] | None:
         """Reserve the earliest start; a reserved place stays unless the start gets earlier."""

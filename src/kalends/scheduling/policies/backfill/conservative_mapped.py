@@ -12,6 +12,7 @@ from kalends.scheduling.cluster import NEVER, Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.mapped_plan import Booked
+from kalends.scheduling.policies.backfill.promises import put_in_order
 
 
 class MappedConservative:
@@ -28,8 +29,8 @@ class MappedConservative:
         self.wakes = True
         self._plan = cluster.plan_of_units(0)
         """Units taken by running, waiting and reserved jobs, from the last event on."""
-        self._services = cluster.services
-        """Number of changes of nodes in service when the plan was made."""
+        self._revision = cluster.revision
+        """The revision of the plan."""
         self._booked: dict[Job, Booked | None] = {}
         """Reserved start and nodes of each waiting job, in order of submission; None while nodes that it
         needs are out of service.
@@ -44,6 +45,9 @@ class MappedConservative:
 
     def ended(self, job: Job, now: int) -> None:
         assert job.partition is not None
+        if not self.mapped.unreserved(job.partition, now, job.until_s):
+            # It was late, and what it gives back is not all free.
+            self._revision = -1
         self._plan.forget_before(now)
         self._plan.give_back(job.partition, now, job.until_s)
         self._freed_until = max(self._freed_until, job.until_s)
@@ -54,13 +58,16 @@ class MappedConservative:
             self._plan.forget_before(now)
             self._give_back(job, booked)
 
+    def returned(self, job: Job, now: int) -> None:
+        put_in_order(self._booked, job, None)
+
     def schedule(self, now: int) -> None:
         fresh, self._fresh = self._fresh, None
         self._plan.forget_before(now)
         wake_s = self.wake_at(now)
-        if self._services != self.mapped.services or (wake_s is not None and wake_s < now):
+        if self._revision != self.mapped.revision or (wake_s is not None and wake_s < now):
             # What was promised cannot be kept, or more can; or the scheduler was told of a time too late.
-            self._services, fresh = self.mapped.services, None
+            self._revision, fresh = self.mapped.revision, None
             self._plan = self.mapped.plan_of_units(now)
             self._booked = dict.fromkeys(self._booked)
         if fresh is not None:
@@ -79,12 +86,18 @@ class MappedConservative:
         return min((booked[0] for booked in self._booked.values() if booked), default=None)
 
     def promised(self, job: Job) -> int:
-        """Return the start reserved for a waiting job; it only gets later when nodes leave service.
+        """Return the start reserved for a waiting job; it only gets later when it must.
 
         `NEVER` while it needs nodes that are out of service. Raises `KeyError` of jobs that do not wait.
         """
         booked = self._booked[job]
         return booked[0] if booked else NEVER
+
+    def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
+        """Return whether all promises stand if a running job ends by `until_s`."""
+        assert job.partition is not None
+        void = self._revision != self.mapped.revision
+        return void or self._plan.fits(job.partition, job.until_s, until_s)
 
     def _reserve(self, job: Job, not_before: int) -> None:
         self._booked[job] = found = self._plan.earliest(job, not_before)

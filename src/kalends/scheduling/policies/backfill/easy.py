@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kalends.scheduling.cluster import Cluster, Promise
+from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.indexed_queue import IndexedQueue, by_requested_time
 from kalends.scheduling.job import Job
+from kalends.scheduling.promise import Promise
 
 
 class Easy:
@@ -34,6 +35,7 @@ class Easy:
         """The head's promise; None: not computed."""
         self._fresh: Job | None = None
         """Jobs just submitted and not queued yet, because most start at once."""
+        self._revision = cluster.revision
 
     def submitted(self, job: Job, now: int) -> None:
         assert self._fresh is None, "a pass follows every submission"
@@ -46,7 +48,14 @@ class Easy:
         self.leave(job)
         self._blocked = False
 
+    def returned(self, job: Job, now: int) -> None:
+        self.line.add(job)
+        self._first = self.line.head()
+        self._blocked = False
+
     def schedule(self, now: int) -> None:
+        if self._revision != self.cluster.revision:
+            self._revision, self._blocked = self.cluster.revision, False
         fresh, head = self._fresh, self._first
         if fresh is None:
             if head is not None:
@@ -79,6 +88,14 @@ class Easy:
         self.line.remove(job)
         if job is self._first:
             self._first = self.line.head()
+
+    def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
+        """Return whether the head keeps its promised start if a running job ends by `until_s`."""
+        head = self._first
+        if head is None:
+            return True
+        shadow_s = self.cluster.promise(head, now).shadow_s
+        return self.cluster.shadow_if(head, job, until_s, now) <= shadow_s
 
     def _pass(self, head: Job, now: int) -> None:
         """Try all waiting jobs, the head first."""
@@ -130,6 +147,10 @@ class EasySjbf(Easy):
 
     def enter(self, job: Job) -> None:
         super().enter(job)
+        self.shortest.add(job)
+
+    def returned(self, job: Job, now: int) -> None:
+        super().returned(job, now)
         self.shortest.add(job)
 
     def leave(self, job: Job) -> None:

@@ -25,7 +25,7 @@ from kalends.scheduling.levels import (
 )
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.plan import LevelPlan, PlannedJob
-from kalends.scheduling.verification_loop import Verification, fixed_on
+from kalends.scheduling.verification_loop import Verification
 from kalends.scheduling.waiting_room import EXTRACTION_ORDERS, WaitingRoom
 
 
@@ -66,12 +66,13 @@ class LevelPolicy:
         self._packed_by: PackingRule | None = None
         self._held: list[Job] = []
         """Jobs that cannot run before nodes come back into service; they wait outside the waiting room."""
-        self._services = cluster.services
+        self._revision = cluster.revision
         self._fewer = False
         """Whether a job ended early or was withdrawn since the last pass."""
 
     def submitted(self, job: Job, now: int) -> None:
-        booking = self._at_once(job, now)
+        void = self._revision != self.cluster.revision
+        booking = None if void else self._at_once(job, now)
         if booking is None:
             self.room.put(job)
         else:
@@ -88,8 +89,11 @@ class LevelPolicy:
         else:
             self.room.remove(job)
 
+    def returned(self, job: Job, now: int) -> None:
+        self.room.put_back(job)
+
     def schedule(self, now: int) -> None:
-        if self._services != self.cluster.services:
+        if self._revision != self.cluster.revision:
             self._plan_anew(now)
         elif self._fewer:
             self._fewer = False
@@ -136,6 +140,17 @@ class LevelPolicy:
                 return max(booking.start_s, now)
         return next((start_s for each, start_s in self.predictions(now) if each is job), None)
 
+    def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
+        """Return whether all planned starts stand if a running job ends by `until_s`."""
+        if self._revision != self.cluster.revision:
+            return True
+        if self.mapped is not None:
+            assert job.partition is not None
+            if not self.plan.spares(job.partition, job.until_s, until_s):
+                return False
+        profile = self.plan.packing(now, copied=True).profile
+        return profile.fits(job.granted, job.until_s, until_s)
+
     def choose(self, block: Sequence[Job], packing: Packing, now: int) -> PackingRule:
         """Return the rule that packs the next block."""
         return self.rule
@@ -181,8 +196,8 @@ class LevelPolicy:
         return not self.cluster.out_of_service or self.cluster.fits_in_service(job)
 
     def _plan_anew(self, now: int) -> None:
-        """Pack all planned jobs again, before others, after a change of nodes in service."""
-        self._services, self._fewer = self.cluster.services, False
+        """Pack all planned jobs again, before others, since what was planned may be impossible."""
+        self._revision, self._fewer = self.cluster.revision, False
         block = [*self.plan.empty(), *self._held]
         self._held = []
         self._plan_block(block, now)
@@ -230,7 +245,9 @@ class LevelPolicy:
         verified = [
             booking.wish() for booking in self.plan.bookings if booking.partition is not None
         ]
-        return Verification(self.mapped.machine, fixed_on(self.mapped), verified, packing)
+        return Verification(
+            self.mapped.machine, self.mapped.fixed(self.mapped.rooms), verified, packing
+        )
 
     def _start_due(self, now: int) -> None:
         """Start what is due. What the cluster refuses goes to the next scheduling point."""

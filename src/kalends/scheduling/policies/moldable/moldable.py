@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar
 
-from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
 from kalends.scheduling.molding import mold, sizes_of
 from kalends.scheduling.policies.ordered.queue import QueuePolicy
@@ -16,11 +15,6 @@ class SizingPolicy(QueuePolicy):
     """The common part of policies for jobs with several sizes in one queue; a rigid job has one size."""
 
     chooses_sizes: ClassVar[bool] = True
-
-    def __init__(self, cluster: Cluster) -> None:
-        super().__init__(cluster)
-        self._counts = cluster.counts and not cluster.reserved
-        """Whether counting nodes is enough: no reservations, no topology."""
 
     def start(self, job: Job, sizes: Sequence[int], now: int) -> bool:
         """Start a job on the largest of the `sizes` that the cluster allows."""
@@ -33,7 +27,7 @@ class SizingPolicy(QueuePolicy):
     def startable(self, job: Job, room: int, now: int) -> list[int]:
         """Return the sizes of a waiting job, of `room` nodes at most, on which it alone could start now."""
         sizes = [nodes for nodes in sizes_of(job) if nodes <= room]
-        if self._counts:
+        if self.cluster.counts and not self.cluster.reserved:
             return sizes
         allowed = []
         for nodes in sizes:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
+from kalends.scheduling.waiting_room import put_back
 
 
 class QueuePolicy:
@@ -25,6 +26,9 @@ class QueuePolicy:
 
     def withdrawn(self, job: Job, now: int) -> None:
         self.queue.remove(job)
+
+    def returned(self, job: Job, now: int) -> None:
+        put_back(self.queue, job)
 
     def schedule(self, now: int) -> None:
         raise NotImplementedError

@@ -41,6 +41,9 @@ class Ranked:
     def withdrawn(self, job: Job, now: int) -> None:
         self.line.remove(job)
 
+    def returned(self, job: Job, now: int) -> None:
+        self.line.add(job)
+
     def schedule(self, now: int) -> None:
         line, start = self.line, self.cluster.start
         while (head := line.head()) is not None and start(head, now):

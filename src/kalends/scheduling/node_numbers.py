@@ -1,0 +1,127 @@
+"""Numbers for nodes that were only counted: always the lowest that are free."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Sequence
+from itertools import accumulate, chain
+
+from kalends.machines.machine import Partition
+
+Intervals = tuple[tuple[int, int], ...]
+"""Numbers of nodes, ascending: ``(first, last)`` of each run without a gap, both included."""
+
+
+class FreeNodes:
+    """The free ones of `nodes` nodes, numbered from `first` on, as runs without a gap."""
+
+    def __init__(self, nodes: int, first: int = 0) -> None:
+        self._runs: list[tuple[int, int]] = [(first, first + nodes - 1)] if nodes > 0 else []
+
+    def take(self, count: int) -> Intervals | None:
+        """Return the `count` lowest numbers; None, and nothing is taken, if fewer are free."""
+        taken: list[tuple[int, int]] = []
+        if not count:
+            return ()
+        for first, last in self._runs:
+            taken.append((first, min(last, first + count - 1)))
+            count -= last - first + 1
+            if count <= 0:
+                del self._runs[: len(taken)]
+                if count < 0:
+                    self._runs.insert(0, (last + count + 1, last))
+                return tuple(taken)
+        return None
+
+    def give_back(self, taken: Intervals) -> None:
+        """Free numbers that `take` gave."""
+        runs = self._runs
+        for first, last in taken:
+            at = bisect_left(runs, (first, last))
+            if at < len(runs) and runs[at][0] == last + 1:
+                last = runs.pop(at)[1]
+            if at and runs[at - 1][1] == first - 1:
+                at -= 1
+                first = runs.pop(at)[0]
+            runs.insert(at, (first, last))
+
+    def remove(self, number: int) -> bool:
+        """Take just this number out; says whether it was free."""
+        runs = self._runs
+        at = bisect_right(runs, (number, 1 << 62)) - 1
+        if at < 0 or runs[at][1] < number:
+            return False
+        first, last = runs[at]
+        halves = ((first, number - 1), (number + 1, last))
+        runs[at : at + 1] = [half for half in halves if half[0] <= half[1]]
+        return True
+
+
+class NodeNumbers:
+    """The nodes that each job of a live cluster has, where any will do: the lowest free ones of each part.
+
+    Parts are numbered through. Nodes out of service are given to nobody; a job that has them keeps them
+    to its end.
+    """
+
+    def __init__(self, parts: Sequence[int]) -> None:
+        firsts = list(accumulate(parts, initial=0))
+        self._free = [FreeNodes(nodes, first) for nodes, first in zip(parts, firsts, strict=False)]
+        self._ends = firsts[1:]
+        self._out: frozenset[int] = frozenset()
+        self._idle_out: set[int] = set()
+        """Nodes out of service that no job has."""
+
+    def take(self, counts: Sequence[int]) -> Partition:
+        """Give a job so many nodes of each part. They must be there: the cluster counts them."""
+        found = [part.take(count) for part, count in zip(self._free, counts, strict=True)]
+        return _partition(chain.from_iterable(each or () for each in found))
+
+    def give_back(self, partition: Partition) -> None:
+        """Free the nodes of a job, except those out of service."""
+        self._free_again(partition.nodes)
+
+    def resize(self, partition: Partition, nodes: int) -> Partition:
+        """Let a job of the only part have so many: it gains the lowest free ones, or loses its highest."""
+        kept = partition.nodes[:nodes]
+        self._free_again(partition.nodes[nodes:])
+        gained = self._free[0].take(nodes - len(kept)) or ()
+        return Partition(tuple(sorted(kept + _partition(gained).nodes)))
+
+    def serve_all_but(self, out: frozenset[int]) -> None:
+        """Take these nodes out of service, and all others back."""
+        leaving, self._out = sorted(out - self._out), out
+        for node in leaving:
+            if self._part_of(node).remove(node):
+                self._idle_out.add(node)
+        returning = self._idle_out - out
+        self._idle_out -= returning
+        self._free_again(sorted(returning))
+
+    def _free_again(self, nodes: Collection[int]) -> None:
+        out = self._out.intersection(nodes)
+        self._idle_out |= out
+        for first, last in intervals(node for node in nodes if node not in out):
+            while first <= last:
+                at = bisect_right(self._ends, first)
+                end = min(last, self._ends[at] - 1)
+                self._free[at].give_back(((first, end),))
+                first = end + 1
+
+    def _part_of(self, node: int) -> FreeNodes:
+        return self._free[bisect_right(self._ends, node)]
+
+
+def _partition(taken: Iterable[tuple[int, int]]) -> Partition:
+    return Partition(tuple(chain.from_iterable(range(first, last + 1) for first, last in taken)))
+
+
+def intervals(numbers: Iterable[int]) -> Intervals:
+    """Return ascending `numbers` as runs without a gap."""
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    return tuple(runs)
