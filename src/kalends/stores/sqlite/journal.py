@@ -126,6 +126,9 @@ STANDING_NOWHERE: Final = (
     " (select 1 from journal where journal.seq = stake.seq and journal.rid = stake.rid)"
 )
 
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError)
+"""What bytes raise that are not what was stored: a flipped bit in a text is no error of msgspec's own."""
+
 DROPPED: Final = "dropped"
 HORIZON: Final = "horizon_s"
 DRAINING: Final = "draining"
@@ -217,7 +220,7 @@ class SiteStore:
                     stakes.take(stake, body)
                     if told:
                         forgotten.append(stake.rid)
-                except msgspec.DecodeError as error:
+                except UNREADABLE as error:
                     unreadable.append(UnreadableStake(rid, ends_at, str(error)))
             for rid, ends_at in self.file.connection.execute(STANDING_NOWHERE):
                 detail = "its row in the journal is gone"
@@ -228,14 +231,14 @@ class SiteStore:
             for key, body in found:
                 try:
                     reclaims.append(decode_reclaim(body))
-                except msgspec.DecodeError as error:
+                except UNREADABLE as error:
                     lost.append(UnreadableReclaim(key, str(error)))
             registers = []
             found = self.file.connection.execute(
                 "select id, cast(body as blob) from register order by id"
             )
             for _, body in found:
-                with contextlib.suppress(msgspec.DecodeError):
+                with contextlib.suppress(*UNREADABLE):
                     # One that cannot be read is as one that never came: its broker binds it again.
                     registers.append(decode_register(body))
         except sqlite3.DatabaseError as error:
@@ -417,7 +420,7 @@ def problems_of(connection: sqlite3.Connection) -> list[str]:
             continue
         try:
             stake = decode_stake(body)
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        except UNREADABLE as error:
             problems.append(f"journal row {seq} of request {rid} cannot be read: {error}")
             continue
         if stake.rid != rid:

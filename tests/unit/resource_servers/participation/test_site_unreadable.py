@@ -46,6 +46,19 @@ def test_a_stake_that_cannot_be_read_is_set_aside_and_the_others_are_loaded(
     assert problems_of(store.file.connection)
 
 
+def test_a_flipped_bit_in_a_text_of_a_stake_sets_aside_that_stake_alone(store: SiteStore) -> None:
+    store.apply([fact(0), fact(1)], 1)
+    connection = store.file.connection
+    (body,) = connection.execute("select body from journal where rid = ?", (rid(0),)).fetchone()
+    first = rid(0).encode()
+    spoilt = body.replace(first, bytes([first[0] ^ 0x80]) + first[1:])
+    connection.execute("update journal set body = ? where rid = ?", (spoilt, rid(0)))
+    loaded = store.load()
+    assert [each.rid for each in loaded.stakes] == [rid(1)]
+    assert rid(0) in loaded.set_aside
+    assert problems_of(connection)
+
+
 def test_a_stake_of_another_request_is_not_believed(store: SiteStore) -> None:
     store.apply([fact(0), fact(1)], 1)
     store.file.connection.execute(
