@@ -66,7 +66,7 @@ class Server:
         self.configuration = configuration
         self.url = url
         self.environment = environment
-        self._inside = inside
+        self.inside = inside
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -84,7 +84,7 @@ class Server:
         with self._log_path.open("ab") as log:
             self._log_from = log.tell()
             self._process = await asyncio.create_subprocess_exec(
-                *self._inside, sys.executable, "-m", "kalends", "serve", str(self.configuration),
+                *self.inside, sys.executable, "-m", "kalends", "serve", str(self.configuration),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,

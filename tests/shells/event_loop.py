@@ -152,11 +152,14 @@ class Loop(asyncio.BaseEventLoop):
         assert not more.get("ssl"), "the simulated network knows no TLS"
         return self._world.network.connected(protocol_factory, more["sock"])
 
-    async def create_server(  # type: ignore[override]
-        self, protocol_factory: Any, host: str, port: int, **more: Any
+    async def sock_accept(self, sock: Any) -> Any:
+        return await sock.accept()
+
+    async def connect_accepted_socket(  # type: ignore[override]
+        self, protocol_factory: Any, sock: Any, **more: Any
     ) -> Any:
         assert not more.get("ssl"), "the simulated network knows no TLS"
-        return self._world.network.listen(protocol_factory, (host, port))
+        return self._world.network.accepted(protocol_factory, sock)
 
     def _write_to_self(self) -> None:
         pass

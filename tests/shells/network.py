@@ -104,6 +104,10 @@ class Transport(asyncio.Transport):
     def abort(self) -> None:
         self._end(Ending(_reset()))
 
+    def shutdown(self, how: int) -> None:
+        """As that of a socket that was accepted."""
+        self.abort()
+
     def _end(self, ending: Ending) -> None:
         if self._closing:
             return
@@ -153,27 +157,30 @@ class Transport(asyncio.Transport):
 
 
 class Listener:
-    """As `asyncio.Server`, and as its only socket."""
+    """A listening socket; who has connected waits until the process accepts it."""
 
     def __init__(self, network: Network, address: Address) -> None:
         self._network = network
         self._address = address
-        self.sockets = (self,)
+        self._arrived: asyncio.Queue[Transport] = asyncio.Queue()
+
+    def setblocking(self, flag: bool) -> None:
+        pass
 
     def getsockname(self) -> Address:
         return self._address
 
-    def is_serving(self) -> bool:
-        return self._address in self._network.listening
-
     def close(self) -> None:
         self._network.listening.pop(self._address, None)
 
-    def close_clients(self) -> None:
-        pass
+    def arrive(self, transport: Transport) -> None:
+        """Let `transport` be accepted."""
+        self._arrived.put_nowait(transport)
 
-    async def wait_closed(self) -> None:
-        pass
+    async def accept(self) -> tuple[Transport, Address]:
+        """As `socket.accept`; the transport stands for the socket, too."""
+        transport = await self._arrived.get()
+        return transport, transport.get_extra_info("peername")
 
 
 class Network:
@@ -182,7 +189,7 @@ class Network:
     def __init__(self, world: World) -> None:
         self.world = world
         self.loop = world.loop
-        self.listening: dict[Address, tuple[Callable[[], Protocol], Node]] = {}
+        self.listening: dict[Address, tuple[Listener, Node]] = {}
         self.delay_s = (0.0002, 0.002)
         self.slow = 0.0
         self._cut: set[tuple[str, str]] = set()
@@ -229,14 +236,15 @@ class Network:
 
     # For the event loop
 
-    def listen(self, factory: Callable[[], Protocol], address: Address) -> Listener:
+    def listen(self, address: Address) -> Listener:
         if address in self.listening:
             raise OSError(errno.EADDRINUSE, "address in use")
         node = NODE.get()
         assert node is not None
-        self.listening[address] = (factory, node)
+        listener = Listener(self, address)
+        self.listening[address] = (listener, node)
         node.listens_at.add(address)
-        return Listener(self, address)
+        return listener
 
     async def connect(self, sock: socket.socket, address: Address) -> None:
         """Return when `address` has accepted, as far as the kernels know."""
@@ -259,17 +267,28 @@ class Network:
         address = self._accepting.pop(sock)
         sock.close()
         me = NODE.get()
-        accept, node = self.listening.get(address, (None, None))
-        if me is None or accept is None or node is None:
+        listener, node = self.listening.get(address, (None, None))
+        if me is None or listener is None or node is None:
             raise _reset()
         self._last_port += 1
         caller = (me.address, self._last_port)
         mine, theirs = Transport(self, me, caller, address), Transport(self, node, address, caller)
         mine.peer, theirs.peer = theirs, mine
-        self.loop.call_soon(_accept, theirs, accept, context=theirs.context)
+        self.loop.call_soon(listener.arrive, theirs, context=theirs.context)
         mine.protocol = factory()
         mine.protocol.connection_made(mine)
         return mine, mine.protocol
+
+    def accepted(
+        self, factory: Callable[[], Protocol], transport: Transport
+    ) -> tuple[Transport, Protocol]:
+        """The end of whoever accepted `transport`, with a protocol of `factory`."""
+        if transport.lost:
+            raise _reset()
+        transport.protocol = factory()
+        transport.protocol.connection_made(transport)
+        transport.take_arrived()
+        return transport, transport.protocol
 
     # Deliveries
 
@@ -317,11 +336,3 @@ class Network:
 
 def _reset() -> ConnectionResetError:
     return ConnectionResetError(errno.ECONNRESET, "reset by peer")
-
-
-def _accept(transport: Transport, factory: Callable[[], Protocol]) -> None:
-    if transport.lost:
-        return
-    transport.protocol = factory()
-    transport.protocol.connection_made(transport)
-    transport.take_arrived()

@@ -10,6 +10,7 @@ import gc
 import os
 import queue
 import random
+import socket
 import sqlite3
 import threading
 import time
@@ -29,6 +30,7 @@ real_monotonic_s = time.monotonic
 
 _real_urandom = os.urandom
 _real_flock = fcntl.flock
+_real_create_server = socket.create_server
 _RealRandom = random.Random
 _unseeded: list[random.Random] = []
 
@@ -118,6 +120,12 @@ def _flock(descriptor: int, how: int) -> None:
     return _real_flock(descriptor, how)
 
 
+def _create_server(address: Any, **more: Any) -> Any:
+    if not playing():
+        return _real_create_server(address, **more)
+    return world().network.listen(address[:2])
+
+
 def _put_in_place() -> None:
     replaced: dict[Any, dict[str, Any]] = {
         time: {
@@ -132,6 +140,7 @@ def _put_in_place() -> None:
         random: {"Random": _Random, "_urandom": _urandom},
         os: {"urandom": _urandom, "open": _open, "close": _close},
         fcntl: {"flock": _flock},
+        socket: {"create_server": _create_server},
         sqlite3: {"connect": connections.connect},
         gc: {"freeze": lambda: None},
     }

@@ -121,6 +121,7 @@ def build_broker(configuration: BrokerConfiguration, *, version: str) -> web.App
         clock=clock,
         routes=[service.inquiries.route()],
         on_stop=service.events.stop,
+        crowded=service.crowded,
     )
     application.cleanup_ctx.append(running)
     return application

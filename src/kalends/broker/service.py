@@ -264,6 +264,13 @@ class BrokerService:
         else:
             self.logger.info("clock_agrees")
 
+    def crowded(self, reason: str) -> None:
+        """Tell an operator why connections are closed or refused, or with "" that this is over."""
+        if reason:
+            self.alarm(reason)
+        else:
+            self.logger.info("connections_have_room")
+
     def alarm(self, alarm: str) -> None:
         self.logger.error("alarm", detail=alarm)
         self.alarms = [*self.alarms[-ALARMS_MAX + 1 :], alarm]

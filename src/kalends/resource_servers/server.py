@@ -82,6 +82,7 @@ def build_site(
             web.post(VISITS_PATH, site.visits.respond),
         ],
         on_stop=site.begin_stop,
+        crowded=site.crowded,
     )
     application.on_startup.append(site.start)
     application.on_cleanup.append(site.stop)
@@ -344,6 +345,13 @@ class SiteServer:
             self._alarmed(doubt)
         else:
             self._logger.info("clock_agrees")
+
+    def crowded(self, reason: str) -> None:
+        """Tell an operator why connections are closed or refused, or with "" that this is over."""
+        if reason:
+            self._alarmed(reason)
+        else:
+            self._logger.info("connections_have_room")
 
     def _alarmed(self, alarm: str) -> None:
         self.alarms.append(alarm)

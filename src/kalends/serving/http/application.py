@@ -19,7 +19,9 @@ from kalends.core.conversion import convert
 from kalends.core.errors import LimitExceeded, NotFound, Problem
 from kalends.serving.auth.callers import ANYONE, Authenticator, Caller
 from kalends.serving.clocks import Clock, SystemClock
+from kalends.serving.descriptors import CONNECTIONS_MAX
 from kalends.serving.http import bodies, openapi
+from kalends.serving.http.connections import Connections
 from kalends.serving.http.dispatch import Dispatcher, Entry, Handler, Role
 from kalends.serving.http.problems import HttpRefusal
 from kalends.serving.http.rate_limits import ServingLimits
@@ -55,6 +57,7 @@ def build_application(
     clock: Clock | None = None,
     routes: Iterable[web.AbstractRouteDef] = (),
     on_stop: Callable[[], None] | None = None,
+    crowded: Callable[[str], None] = lambda _: None,
 ) -> web.Application:
     """Return the complete application of a site or a broker.
 
@@ -62,10 +65,12 @@ def build_application(
     are further ones, such as the protocol's session between brokers and sites: errors that they
     raise become problems too, and `caller_of` returns their caller. At shutdown `on_stop` is
     called first, for handlers that wait for something (a watch) to answer now; then calls in flight
-    get `drain_s_max` to end, and sessions are closed as going away.
+    get `drain_s_max` to end, and sessions are closed as going away. `crowded` hears why connections are
+    closed or refused for want of room, and "" once that is over.
     """
     dispatcher = Dispatcher(role, handlers, limits, clock or SystemClock(), metrics, logger)
-    server = _Server(dispatcher, authenticator, on_stop)
+    connections = Connections(CONNECTIONS_MAX, dispatcher.clock.monotonic_s, crowded, metrics)
+    server = _Server(dispatcher, authenticator, on_stop, connections)
     application = web.Application(
         middlewares=[_problems(server, version)],
         client_max_size=limits.body_bytes_max,
@@ -97,13 +102,18 @@ def caller_of(request: web.Request, scope: str) -> Caller:
     Raises `NotAuthenticated` or `NotAllowed`, which become problems.
     """
     server = request.app[_SERVER]
-    return server.caller(request.headers, scope)
+    return server.caller_of(request, scope)
 
 
 def caller_by(request: web.Request, token: str, scope: str) -> Caller:
     """Return the caller named by another `token` than the one of `request`."""
     server = request.app[_SERVER]
     return server.caller({"Authorization": f"Bearer {token}"}, scope)
+
+
+def connections_of(application: web.Application) -> Connections:
+    """Return the connections of an application of `build_application`, for whoever listens for it."""
+    return application[_SERVER].connections
 
 
 class _Server:
@@ -114,8 +124,10 @@ class _Server:
         dispatcher: Dispatcher,
         authenticator: Authenticator,
         on_stop: Callable[[], None] | None,
+        connections: Connections,
     ) -> None:
         self.dispatcher = dispatcher
+        self.connections = connections
         self.on_stop = on_stop
         self.stopped = False
         self.authenticator = authenticator
@@ -123,6 +135,13 @@ class _Server:
         dispatcher.metrics.gauge(
             "kalends_sessions", "Clients' sessions that are open.", value=lambda: len(self.sessions)
         )
+
+    def caller_of(self, request: web.Request, scope: str) -> Caller:
+        """Return the caller of `request`, whose connection is known from now on if that took a proof."""
+        caller = self.caller(request.headers, scope)
+        if scope:
+            self.connections.known(request.transport)
+        return caller
 
     def caller(self, headers: Mapping[str, str], scope: str) -> Caller:
         if not scope:
@@ -158,7 +177,7 @@ def _operation(server: _Server, entry: Entry) -> _Respond:
 
     async def respond(request: web.Request) -> web.Response:
         form = bodies.form_of_answer(request.headers.get("Accept", ""))
-        caller = server.caller(request.headers, operation.scope)
+        caller = server.caller_of(request, operation.scope)
         dispatcher.admit(caller, operation)
         fields = await read_fields(request, operation, dispatcher.limits)
         body = convert(fields, operation.body, strict=operation.method != "GET")
@@ -177,7 +196,7 @@ def _sessions(server: _Server) -> _Respond:
     limits = server.dispatcher.limits
 
     async def respond(request: web.Request) -> web.StreamResponse:
-        caller = server.caller(request.headers, "use")
+        caller = server.caller_of(request, "use")
         if len(server.sessions) >= limits.sessions_max:
             raise LimitExceeded(
                 f"{limits.sessions_max} sessions are open, the most that this server keeps",
@@ -227,7 +246,8 @@ def _problems(server: _Server, version: str) -> Any:
     async def middleware(request: web.Request, handler: _Respond) -> web.StreamResponse:
         started_s = dispatcher.clock.monotonic_s()
         try:
-            response = await handler(request)
+            with server.connections.at_work(request.transport):
+                response = await handler(request)
         except web.HTTPMethodNotAllowed as error:
             problem = HttpRefusal(
                 405,

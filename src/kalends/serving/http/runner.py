@@ -14,14 +14,16 @@ import ssl
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final, TextIO, cast
 
 import msgspec
 from aiohttp import web
 
 from kalends.core.errors import Conflict, InvalidInput, KalendsError
 from kalends.serving.auth.callers import split_listen
-from kalends.serving.http.application import drain
+from kalends.serving.descriptors import CONNECTIONS_MAX, for_connections, raise_descriptors
+from kalends.serving.http.application import connections_of, drain
+from kalends.serving.http.door import Door, listening_sockets
 
 KEEP_ALIVE_S: Final = 75.0
 """An idle connection is kept this long: longer than the pools of common clients and proxies do."""
@@ -42,8 +44,9 @@ class Service(msgspec.Struct, frozen=True):
 class Listener:
     """A service that accepts connections at `url`."""
 
-    def __init__(self, runner: web.AppRunner, url: str) -> None:
+    def __init__(self, runner: web.AppRunner, door: Door, url: str) -> None:
         self._runner = runner
+        self._door = door
         self.url = url
 
     async def stop(self) -> None:
@@ -52,8 +55,7 @@ class Listener:
         The application is drained while its connections still carry data: otherwise sessions could
         neither be told that new calls are refused nor agree to be closed.
         """
-        for site in self._runner.sites:
-            await site.stop()
+        await self._door.close()
         await drain(self._runner.app)
         await self._runner.cleanup()
 
@@ -84,9 +86,10 @@ async def serve(services: Sequence[Service], stop: asyncio.Event, out: TextIO) -
     Raises what `listen` raises, with nothing left running.
     """
     started: list[Listener] = []
+    connections_max = for_connections(raise_descriptors(), len(services))
     try:
         for service in services:
-            listening = await listen(service)
+            listening = await listen(service, connections_max)
             started.append(listening)
             print(f"listening {service.name} {listening.url}", file=out, flush=True)
         await stop.wait()
@@ -94,7 +97,7 @@ async def serve(services: Sequence[Service], stop: asyncio.Event, out: TextIO) -
         await asyncio.gather(*(listening.stop() for listening in started))
 
 
-async def listen(service: Service) -> Listener:
+async def listen(service: Service, connections_max: int = CONNECTIONS_MAX) -> Listener:
     """Start the application of `service`; `Listener.stop` ends it.
 
     Raises `InvalidInput` for an address that is not one of this machine, `Conflict` when the port is
@@ -108,17 +111,22 @@ async def listen(service: Service) -> Listener:
     )
     try:
         await runner.setup()
-        site = web.TCPSite(runner, host, port, ssl_context=service.tls)
-        await site.start()
+        sockets = await listening_sockets(host, port)
     except OSError as error:
         await runner.cleanup()
         raise _cannot_listen(service.listen, error) from error
     except BaseException:
         await runner.cleanup()
         raise
+    connections = connections_of(service.application)
+    connections.connections_max = connections_max
+    # aiohttp declares what makes its protocols as any object.
+    door = Door(
+        sockets, cast(Callable[[], asyncio.Protocol], runner.server), service.tls, connections
+    )
     shown = f"[{host}]" if ":" in host else host
     scheme = "https" if service.tls else "http"
-    return Listener(runner, f"{scheme}://{shown}:{runner.addresses[0][1]}")
+    return Listener(runner, door, f"{scheme}://{shown}:{sockets[0].getsockname()[1]}")
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
