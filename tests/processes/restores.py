@@ -114,7 +114,7 @@ class Restores:
                     return False
             for site in reconciled.sites:
                 self.lost.update(f"{lost.id} at {site.site}" for lost in site.lost)
-            return not (reconciled.unreached or reconciled.recovering)
+            return not (reconciled.unreached or reconciled.comparing or reconciled.recovering)
 
         await until(is_whole, f"the register of {broker.name} is whole", within_s=SETTLE_S_MAX)
         await broker.healthy()

@@ -118,9 +118,11 @@ class Broker:
         return self.do_health(user, calls.Nothing())
 
     def do_reconcile(self, user: str, body: calls.Reconcile) -> calls.Reconciled:
-        """Of a broker whose two sites it could not both reach."""
+        """Of a broker that compares with one of three sites, or does not reach it if nobody waits."""
         return calls.Reconciled(
-            sites=(calls.SiteReconciled(site="sdsc", relocked=1),), unreached=("caltech",)
+            sites=(calls.SiteReconciled(site="sdsc", relocked=1),),
+            comparing={"npaci": 1_200},
+            unreached=("caltech",) if body.wait_ms else (),
         )
 
     def do_reclaim(self, user: str, body: calls.Reclaim) -> calls.ReclaimView:

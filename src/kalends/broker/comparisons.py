@@ -197,12 +197,22 @@ class Comparisons:
                     await self._written(())
                     await self._until_compared(reached)
         reports = dict(self._reconciling.reports)
+        comparing = {
+            site: self._reconciling.compared(site)
+            for site in reached
+            if self._reconciling.running(site)
+        }
         life = self._lives.current
         if go_on and life is not None and life.recognition.put_back:
             self._go_on(await self._written((_made_good(life.recognition),)))
         return Reconciled(
             sites=tuple(reports[site] for site in reached if site in reports),
-            unreached=tuple(site for site in self._directory.sites if site not in reports),
+            comparing=comparing,
+            unreached=tuple(
+                site
+                for site in self._directory.sites
+                if site not in reports and site not in comparing
+            ),
             recovering=self._lives.current is not None and self._lives.current.recognition.put_back,
         )
 

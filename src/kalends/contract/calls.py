@@ -546,12 +546,14 @@ class SiteReconciled(Answer, frozen=True, kw_only=True):
 
 
 class Reconciled(Answer, frozen=True, kw_only=True):
-    """Of a broker: `sites`, and those that were `unreached`. Of a site: `at_risk`, the number of reservations
-    of each register that has not compared in this life of it. `recovering`: its store was put back to an
-    earlier state, and it takes nothing new yet.
+    """Of a broker: `sites` whose comparison has ended, those still `comparing` with the number of
+    reservations that the present pass has looked at, and those that were `unreached`. Of a site: `at_risk`,
+    the number of reservations of each register that has not compared in this life of it. `recovering`: its
+    store was put back to an earlier state, and it takes nothing new yet.
     """
 
     sites: tuple[SiteReconciled, ...] = ()
+    comparing: dict[str, int] = {}
     unreached: tuple[str, ...] = ()
     recovering: bool = False
     at_risk: dict[str, int] = {}

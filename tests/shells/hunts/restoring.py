@@ -82,7 +82,11 @@ async def ghosts(facility: Facility, chance: random.Random) -> None:
         await asyncio.sleep(chance.uniform(5, 20))
         for _ in range(2):
             reconciled = await client.reconcile(wait_s=60)
-        if reconciled.unreached or any(site.lost for site in reconciled.sites):
+        if (
+            reconciled.unreached
+            or reconciled.comparing
+            or any(site.lost for site in reconciled.sites)
+        ):
             raise Broken(f"not reconciled: {reconciled}")
         await asyncio.sleep(SETTLE_S)
         shown = {rid for rid in told if (await client.show(rid)).state == "reserved"}

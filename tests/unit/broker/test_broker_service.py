@@ -175,3 +175,25 @@ async def test_the_owner_may_go_on_with_a_register_that_was_put_back(tmp_path: P
         assert not (await client.reconcile(wait_s=0, go_on=True)).recovering
         with pytest.raises(NotFound):
             await book(client, "first-key")
+
+
+async def test_while_another_process_keeps_the_store_locked_reads_go_on_and_writes_say_why(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as client:
+        with pytest.raises(NotFound, match="no such resource"):
+            await book(client, "first-key")
+        first = await client.resolve("first-key")
+        with closing(
+            sqlite3.connect(tmp_path / "npaci.sqlite", isolation_level=None)
+        ) as standing_still:
+            standing_still.execute("begin immediate")
+            with pytest.raises(OutcomeUnknown, match="not taken a write"):
+                await book(client, "second-key")
+            with pytest.raises(Unavailable, match="not taken a write"):
+                await book(client, "third-key")
+            assert (await client.health()).status == "failing"
+            assert await client.show(first.id) == await client.resolve("first-key") == first
+            assert (await client.why(first.id)).request == first
+            assert await client.list() == (first,)
+            assert (await client.resources()).resources == ()

@@ -159,3 +159,15 @@ def test_a_store_is_accepted_and_a_server_goes_on_but_not_both_in_one_call(tmp_p
     result = run("admin", "reconcile", str(store), "--go-on")
     assert result.exit_code == 2
     assert "--go-on" in result.stderr
+
+
+def test_a_comparison_that_goes_on_is_told_as_such_and_ends_with_a_code_of_its_own(
+    broker: Broker,
+) -> None:
+    words = ["--broker", broker.url, "--user", "ada", "admin", "reconcile", "--wait"]
+    slow = run(*words, "0")
+    assert slow.exit_code == 75
+    assert "npaci: still comparing, 1200 compared so far; ask again for the result" in slow.stdout
+    gone = run(*words, "1")
+    assert gone.exit_code == 1
+    assert "caltech: not reached\n" in gone.stdout

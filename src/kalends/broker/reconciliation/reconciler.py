@@ -125,6 +125,10 @@ class Reconciling:
     def running(self, site: str) -> bool:
         return site in self._running
 
+    def compared(self, site: str) -> int:
+        """Return how many reservations the present pass through `site`, which is under way, has looked at."""
+        return self._running[site].compared
+
     def lost(self, site: str) -> None:
         """The session is over, and the comparison with it."""
         self._running.pop(site, None)

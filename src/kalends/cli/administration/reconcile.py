@@ -10,6 +10,7 @@ from kalends.cli import _output
 from kalends.cli._server_parts import server_parts
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 from kalends.contract.calls import LostReservation, Reconciled
+from kalends.core.errors import Unavailable
 
 
 @click.command(
@@ -39,6 +40,7 @@ def command(settings: Settings, store: Path | None, wait_s: float, go_on: bool) 
     At a broker (scope admin), compares its register with every site. Locks again what a site has lost
     if it is free, frees what was cancelled, and restores what the register has lost. Losses that
     cannot be repaired are listed with their users and the requests in the way; the exit code is then 1.
+    A comparison goes on after --wait: call again for its result; the exit code is then 75.
     A broker whose register was restored from a backup accepts no new requests until this is done, or
     until --go-on.
 
@@ -55,8 +57,11 @@ def command(settings: Settings, store: Path | None, wait_s: float, go_on: bool) 
     with settings.connect() as client:
         reconciled = client.reconcile(wait_s=wait_s, go_on=go_on)
     _output.answer(settings, "reconciled", reconciled, lambda: _lines(reconciled))
-    unfinished = any(site.lost for site in reconciled.sites) or reconciled.unreached
-    return 1 if unfinished or reconciled.recovering else 0
+    if any(site.lost for site in reconciled.sites) or reconciled.unreached:
+        return 1
+    if reconciled.comparing:
+        return Unavailable.exit_code
+    return 1 if reconciled.recovering else 0
 
 
 def _accept(settings: Settings, store: Path) -> int:
@@ -77,7 +82,11 @@ def _lines(reconciled: Reconciled) -> list[str]:
             f" {len(site.lost)} lost"
         )
         lines += map(_lost_line, site.lost)
-    lines += [f"{site}: not reached, or not finished yet" for site in reconciled.unreached]
+    lines += [
+        f"{site}: still comparing, {count} compared so far; ask again for the result"
+        for site, count in reconciled.comparing.items()
+    ]
+    lines += [f"{site}: not reached" for site in reconciled.unreached]
     lines += [
         f"register {register}: not compared, {count} reservations at risk"
         for register, count in sorted(reconciled.at_risk.items())

@@ -353,6 +353,7 @@ def test_passes_go_on_until_one_finds_nothing_and_what_has_no_room_is_named() ->
     assert isinstance(cancel, m.Cancel)
     reconciling.receive("here", m.Relocked(rid=RID, blockers=("another",)), 1)
     assert reconciling.running("here")
+    assert reconciling.compared("here") == 2
     reconciling.beat()
     assert reconciling.take() == ([("here", m.Compare())], [])
     reconciling.receive("here", m.Compared(), 1)
