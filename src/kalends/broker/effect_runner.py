@@ -251,7 +251,7 @@ class EffectRunner:
         for result in mine:
             if not isinstance(result.operation, Ask):
                 continue
-            if result.unreadable is not None:
+            if result.unreadable is not None and result.operation.proved:
                 self._inquiries.refuse(result.operation.reply_to, result.unreadable.error())
             else:
                 self._inquiries.settled(result.operation.reply_to)

@@ -11,16 +11,18 @@ from typing import Any
 
 import aiohttp
 import pytest
+from msgspec import structs
 
 import kalends
 from kalends.broker.server import build_broker
 from kalends.client.retry import Backoff
-from kalends.contract import codec
+from kalends.contract import codec, proofs
 from kalends.contract import messages as m
 from kalends.core.errors import StoreDamaged
 from kalends.resource_servers.server import build_site
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.runner import Listener, Service, listen
+from kalends.stores.sqlite import register
 from kalends.stores.sqlite.maintenance import doctor
 
 ONCE = Backoff(tries_max=1)
@@ -174,14 +176,22 @@ async def test_who_asks_for_it_is_told_and_the_list_shows_that_it_is_there(tmp_p
 
 
 async def test_an_inquiry_about_it_is_refused_and_nothing_begins_anew(tmp_path: Path) -> None:
-    """Absence of a record would mean abort: that is not to be said of one that is only unreadable."""
+    """Absence of a record would mean abort: that is not to be said of one that is only unreadable.
+
+    A stranger hears the same as about any request of others; a site that takes part hears what is wrong.
+    """
     async with facility(tmp_path) as here, here.client() as client:
-        bad = await book(client, 0)
+        good, bad = await book(client, 2), await book(client, 0)
         here.spoil(bad)
-        for secret in ("w" * 24, "v" * 24):
-            inquire = m.Inquire(rid=bad, att=1, site="sdsc", secret=secret)
-            status, problem = await here.inquire(inquire)
-            assert (status, problem["code"]) == (500, "store-damaged")
+        stranger = m.Inquire(rid=bad, att=1, site="sdsc", secret="w" * 24)
+        refused = await here.inquire(stranger)
+        assert refused == await here.inquire(structs.replace(stranger, rid=good))
+        assert refused[0] == 403
+        with closing(sqlite3.connect(here.store)) as connection:
+            key = proofs.site_key(register.secret(connection), "sdsc")
+        proof = proofs.of_request(key, bad)
+        status, problem = await here.inquire(structs.replace(stranger, secret=proof))
+        assert (status, problem["code"]) == (500, "store-damaged")
         await book(client, 1)
         with closing(sqlite3.connect(here.store)) as connection:
             owners = connection.execute("select owner from replica").fetchall()

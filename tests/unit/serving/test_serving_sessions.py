@@ -8,13 +8,14 @@ from typing import Any
 import aiohttp
 import msgpack
 import pytest
-from aiohttp import WSMsgType
+from aiohttp import WSMsgType, web
 from serving_support import REQUEST, RID, Deeds, ManualClock, call, frame, replies, serving
 
 from kalends.contract import calls
 from kalends.serving.auth.callers import Caller
 from kalends.serving.auth.keys import TrustedKey, generate_key, key_id
 from kalends.serving.auth.tokens import KeyRing, mint
+from kalends.serving.http.application import open_socket
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.sessions import _reason_bytes
 
@@ -335,3 +336,27 @@ def test_close_reasons_fit_and_stay_valid_text(text: str) -> None:
     assert len(reason) <= 123
     assert text.startswith(reason.decode())
     assert len(reason) > 119 or reason.decode() == text
+
+
+async def test_a_client_that_goes_away_during_the_handshake_leaves_nothing_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def goes_away(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.abort()
+        return await open_socket(request, ServingLimits())
+
+    async with serving(routes=[web.get("/v1/away", goes_away)]) as server:
+        with pytest.raises(aiohttp.ClientError):
+            await server.client.ws_connect(server.url + "/v1/away")
+        assert (await server.call("GET", "/healthz"))[0] == 200
+    assert caplog.text == server.log.getvalue() == ""
+
+
+async def test_a_connection_of_the_servers_own_that_breaks_is_a_problem_for_its_caller() -> None:
+    async def breaks(request: web.Request) -> web.StreamResponse:
+        raise ConnectionResetError("another server")
+
+    async with serving(routes=[web.get("/v1/breaks", breaks)]) as server:
+        status, _, problem = await server.call("GET", "/v1/breaks")
+    assert (status, problem["code"]) == (500, "internal")

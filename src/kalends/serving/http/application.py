@@ -260,10 +260,10 @@ def _problems(server: _Server, version: str) -> Any:
         except web.HTTPNotFound:
             missing = NotFound("no such path", remedy=f"the paths: {OPENAPI_PATH}")
             response = _problem(request, missing.to_problem())
-        except ConnectionError:
-            raise  # The client is gone: there is nobody to answer.
         except Exception as error:
             # The boundary: nothing that a request leads to may escape as anything but a problem.
+            if isinstance(error, ConnectionError) and _is_gone(request):
+                return web.Response()  # There is nobody to answer, and nobody's fault to log.
             response = _problem(request, dispatcher.problem(error))
         if not response.prepared:
             response.headers["Server"] = f"kalends/{version}"
@@ -272,6 +272,10 @@ def _problems(server: _Server, version: str) -> Any:
         return response
 
     return middleware
+
+
+def _is_gone(request: web.Request) -> bool:
+    return request.transport is None or request.transport.is_closing()
 
 
 def _problem(request: web.Request, problem: Problem) -> web.Response:
