@@ -24,13 +24,17 @@ WAIT_S_MAX = 60.0
 
 
 class JobRoom:
-    """One server's life after another over the same folder; `home` belongs to the jobs' user."""
+    """One server's life after another over the same folder.
+
+    `home` belongs to the jobs' user; `mark` is an argument for those of whom none may be left.
+    """
 
     def __init__(self, top: Path) -> None:
         top.chmod(0o711)
         self.top = top / "jobs"
         self.home = top / "home"
         self.home.mkdir()
+        self.mark = f"mark-{top.name}"
         if os.geteuid() == 0:
             shutil.chown(self.home, USER)
         self.heard: dict[str, list[Fact | Wanted]] = {}

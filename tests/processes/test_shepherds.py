@@ -172,7 +172,7 @@ async def test_a_kill_before_its_shepherd_is_asked_for_makes_it_void(room: JobRo
 
 
 async def test_strays_in_sessions_of_their_own_are_ended_with_it(room: JobRoom) -> None:
-    mark = f"stray-{room.top.parent.name}"
+    mark = room.mark
     text = (
         f"(setsid setsid sh -c 'trap \"\" TERM HUP; echo > s1; while :; do sleep 0.1; done' {mark} &);"
         f"(setsid sh -c 'echo > s2; sleep 1000; :' {mark} &);"
@@ -185,7 +185,7 @@ async def test_strays_in_sessions_of_their_own_are_ended_with_it(room: JobRoom) 
 
 
 async def test_a_fork_bomb_ends_at_its_limit_and_nothing_of_it_is_left(room: JobRoom) -> None:
-    mark = f"bomb-{room.top.parent.name}"
+    mark = room.mark
     bomb = "echo x >> forked; b() { b | b & }; while :; do b; done"
     # Root counts nobody's processes where others run as nobody, too.
     order = room.order(

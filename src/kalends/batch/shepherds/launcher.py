@@ -24,12 +24,13 @@ from kalends.batch.shepherds.order_check import check_name, check_order
 from kalends.batch.shepherds.record import create
 from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.batch.shepherds.watch import AttemptWatch, Heard
-from kalends.core.errors import InvalidInput, Unavailable
+from kalends.core.errors import Conflict, InvalidInput, Unavailable
 
 LOOK_S: Final = 0.02
 """How long to wait for a shepherd that is deciding right now."""
 
 ADOPTED_AT_ONCE: Final = 100
+REASON_CHARACTERS_MAX: Final = 500
 
 
 class Launcher:
@@ -151,13 +152,13 @@ class Launcher:
 
         Returns once that is under way, or if it is over. Raises `Unavailable`; `reason` is for its user.
         """
-        while True:
-            state = (await self.void(name)).state
+        what = {"do": "kill", "reason": reason[:REASON_CHARACTERS_MAX], "grace_s": grace_s}
+        while (state := (await self.void(name)).state) in (State.STARTING, State.RUNNING):
             if state is State.RUNNING:
-                what = {"do": "kill", "reason": reason[:500], "grace_s": grace_s}
-                await self._command(name, what)
-            if state is not State.STARTING:
-                return
+                # It may be ending at this moment.
+                with contextlib.suppress(Conflict):
+                    await self._command(name, what)
+                    return
             await asyncio.sleep(LOOK_S)
 
     async def warn(self, name: str, signal: str) -> None:

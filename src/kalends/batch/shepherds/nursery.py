@@ -56,20 +56,20 @@ class Nursery:
         self._gone = gone
         self._program = program
         self._waiting: deque[JobOrder] = deque()
-        self._ready: asyncio.Future[None] | None = None
+        self._ready = asyncio.Event()
         self._line: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
 
     async def start(self) -> None:
         """Start a zygote and wait until it is ready; raises `Unavailable`."""
-        self._ready = asyncio.get_running_loop().create_future()
         try:
             self._spawn()
-            async with asyncio.timeout(START_S_MAX):
-                await self._ready
         except OSError as error:
             raise Unavailable(f"Python did not start again: {error}", where="jobs") from None
+        try:
+            async with asyncio.timeout(START_S_MAX):
+                await self._ready.wait()
         except TimeoutError:
             await self.close()
             raise Unavailable(
@@ -133,8 +133,8 @@ class Nursery:
             while message := self._line.recv(NAME_BYTES_MAX):
                 if message != READY:
                     self._forked(message.decode(errors="replace"))
-                elif self._ready is not None and not self._ready.done():
-                    self._ready.set_result(None)
+                else:
+                    self._ready.set()
                     self._send()
         except BlockingIOError:
             return
@@ -145,6 +145,7 @@ class Nursery:
     def _lose(self) -> None:
         """The zygote has ended: begin with another, after a pause."""
         self._hang_up()
+        self._ready.clear()
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -156,7 +157,6 @@ class Nursery:
     def _again(self) -> None:
         if self._closed:
             return
-        self._ready = asyncio.get_running_loop().create_future()
         try:
             self._spawn()
         except OSError:
@@ -164,7 +164,7 @@ class Nursery:
 
     def _send(self) -> None:
         """Hand over what waits, as far as the zygote has room."""
-        if self._line is None or self._ready is None or not self._ready.done():
+        if self._line is None or not self._ready.is_set():
             return
         loop = asyncio.get_running_loop()
         loop.remove_writer(self._line.fileno())

@@ -18,6 +18,9 @@ from kalends.batch.shepherds.control_group import ControlGroup
 from kalends.batch.shepherds.facts import Main
 
 PAUSE_S: Final = 0.01
+SUSPECT_S: Final = 1.0
+"""How long one without an environment is looked at again: in the midst of an exec(2), it has none."""
+
 ENVIRONMENT_BYTES_MAX: Final = 4 * 1024 * 1024
 SESSION_FIELD: Final = 3
 TICKS_FIELD: Final = 19
@@ -31,31 +34,44 @@ def end_remains(folder: str, main: Main | None, group: ControlGroup) -> int:
     group.end()
     mark = b"KALENDS_JOB_DIRECTORY=" + os.fsencode(folder)
     ended: set[int] = set()
-    while found := {pid for pid in _processes() if _belongs(pid, mark, main)}:
+    suspected_until_s = time.monotonic() + SUSPECT_S
+    while True:
+        judged = {pid: _belongs(pid, mark, main) for pid in _processes()}
+        found = {pid for pid, belongs in judged.items() if belongs}
         for pid in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         ended |= found
+        suspects = None in judged.values() and time.monotonic() < suspected_until_s
+        if not found and not suspects:
+            return len(ended)
         time.sleep(PAUSE_S)
-    return len(ended)
 
 
 def _processes() -> list[int]:
     return [int(each) for each in os.listdir("/proc") if each.isdigit()]
 
 
-def _belongs(pid: int, mark: bytes, main: Main | None) -> bool:
+def _belongs(pid: int, mark: bytes, main: Main | None) -> bool | None:
+    """Return whether `pid` is of the attempt; None if it may be, and cannot be asked now."""
     fields = linux.stat_fields(pid)
     if fields is None or fields[0] in (b"Z", b"X"):
         return False
-    if main is not None and int(fields[SESSION_FIELD]) == main.pid:
-        # A session keeps its number as long as it has members: only a later one could be another's.
-        return _uid(pid) == main.uid and int(fields[TICKS_FIELD]) >= main.ticks
+    # Only its user's processes that began after the first one can be of it.
+    candidate = (
+        main is not None and _uid(pid) == main.uid and int(fields[TICKS_FIELD]) >= main.ticks
+    )
+    # A session keeps its number as long as it has members: only a later one could be another's.
+    if main is not None and candidate and int(fields[SESSION_FIELD]) == main.pid:
+        return True
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return mark in file.read(ENVIRONMENT_BYTES_MAX).split(b"\0")
+            environment = file.read(ENVIRONMENT_BYTES_MAX)
     except OSError:
         return False
+    if mark in environment.split(b"\0"):
+        return True
+    return None if candidate and not environment else False
 
 
 def _uid(pid: int) -> int | None:

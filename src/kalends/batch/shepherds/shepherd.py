@@ -186,6 +186,7 @@ class Shepherd:
         with contextlib.suppress(BrokenPipeError):
             os.write(self._leave, b"g")
         os.close(self._leave)
+        self._hint({"fact": "main"})
 
     def _signal(self, number: int) -> None:
         """Send a signal to the program's process group."""

@@ -88,6 +88,7 @@ class AttemptWatch:
         if self._hints is not None:
             asyncio.get_running_loop().remove_reader(self._hints.fileno())
             self._hints.close()
+            self._hints = None
 
     def add(self, name: str) -> None:
         """Watch an attempt that is about to be asked for."""

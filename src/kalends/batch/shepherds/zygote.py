@@ -36,6 +36,14 @@ def main(descriptor: int, top: str, groups: str) -> NoReturn:
     gc.collect()
     gc.disable()
     gc.freeze()
+    try:
+        _serve(requests, Folders(top), groups)
+    except ConnectionError:
+        # The server has been killed.
+        os._exit(0)
+
+
+def _serve(requests: socket.socket, folders: Folders, groups: str) -> NoReturn:
     requests.send(READY)
     while True:
         name, descriptors, _, _ = socket.recv_fds(
@@ -43,7 +51,7 @@ def main(descriptor: int, top: str, groups: str) -> NoReturn:
         )
         if not name:
             os._exit(0)
-        if _fork_shepherd(requests, descriptors, Folders(top), groups):
+        if _fork_shepherd(requests, descriptors, folders, groups):
             requests.send(name)
         for each in descriptors:
             os.close(each)
