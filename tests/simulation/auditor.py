@@ -333,7 +333,7 @@ class Auditor:
     def _has_not_waited_in_vain(self, rid: str, row: Row) -> None:
         """Whoever is in line gets it, or is told that it is locked; the time is never over before."""
         detail = (row.body.get("problem") or {}).get("detail", "")
-        if detail in ("still taken at the deadline", "no answer in time"):
+        if detail in ("still taken at the deadline", "the request ran out of time"):
             self._wrong(f"{rid} has waited in vain: {row.body['trail']}")
 
     def _is_what_was_asked(

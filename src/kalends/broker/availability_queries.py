@@ -24,7 +24,7 @@ from kalends.core.resources import ResourceInfo
 from kalends.serving.auth.callers import Caller
 from kalends.serving.clocks import Clock
 
-SILENT = "it did not answer in time"
+SILENT = "the site did not answer in time"
 
 
 class Finding:
@@ -82,9 +82,9 @@ class Finding:
         """Raises `NotFound` for a resource that the caller may not see, `Unavailable` without its site."""
         if not body.start < body.end <= body.start + limits.WINDOW_S_MAX:
             raise InvalidInput(
-                "that is no stretch of time to look at",
+                f"invalid window {body.start}..{body.end}",
                 where="end",
-                remedy="let `end` be after `start`, by ten years at most",
+                remedy="give an `end` after `start`, at most ten years later",
             )
         info = self._known(body.resource)
         site = split_resource(body.resource)[0]
@@ -125,9 +125,9 @@ class Finding:
         request.check()
         if request.agent:
             raise InvalidInput(
-                "`find` takes no agent",
+                "`find` runs no agents",
                 where="request.agent",
-                remedy="leave the agent out to see what is free, or hold with it and look at that",
+                remedy="leave the agent out, or hold with it to see what it chooses",
             )
         looking = Looking.of_request(request, self._directory, (), self._clock.wall_s())
         seen = await self._asking.ask(

@@ -30,16 +30,16 @@ def changed_wants(record: Record, change: Change) -> tuple[Want, ...]:
             raise InvalidInput(
                 f"{units} is not a number of units to keep",
                 where=f"units.{resource}",
-                remedy="keep at least one; to give a whole resource back, cancel and book anew",
+                remedy="keep at least one; to give up a whole resource, cancel and book again",
             )
     moved_s = change.start - _common_start(record) if change.start else 0
     wants = tuple(_changed(want, record.spec.request, change, moved_s) for want in record.wants)
     for want in wants:
         if not 0 <= want.start < want.end <= limits.TIME_S_MAX:
             raise InvalidInput(
-                f"{want.resource} would be taken outside of the times that can be booked",
+                f"{want.resource} would start or end outside the years 1970 to 3000",
                 where="start",
-                remedy="give the start in seconds UTC, below the year 3000",
+                remedy="give a start in seconds UTC, before the year 3000",
             )
     if wants == record.wants:
         raise InvalidInput(

@@ -176,7 +176,7 @@ class EffectRunner:
         for answer in effects.answers:
             self._tickets.end(answer.ticket, answer.view)
         for ticket in effects.unknown:
-            error = store_trouble.unknown("the broker has met a fault of its own")
+            error = store_trouble.unknown("internal fault of the broker")
             self._tickets.fail(ticket, error)
         if effects.events:
             self._events.publish(effects.events)

@@ -22,25 +22,27 @@ class Measures:
         self, metrics: Metrics, directory: Directory, cases: Callable[[], Mapping[str, Transaction]]
     ) -> None:
         self.happened = metrics.counter(
-            "kalends_happened", "What happened to requests, by kind of event.", ("kind",)
+            "kalends_happened", "Events of requests, by kind.", ("kind",)
         )
         self.booking_seconds = metrics.histogram(
             "kalends_booking_seconds", "Seconds from a call to its reservation, hold or refusal."
         )
         self.agent_runs = metrics.counter(
-            "kalends_agent_visits", "Sites that agents were sent to, by how it ended.", ("code",)
+            "kalends_agent_visits", "Visits of agents to sites, by outcome.", ("code",)
         )
         self.agent_checks = metrics.counter(
-            "kalends_agent_checks", "Scripts that were checked, by what came of it.", ("code",)
+            "kalends_agent_checks", "Checked scripts, by result.", ("code",)
         )
-        self.alarms = metrics.counter("kalends_alarms", "Events that the protocol forbids.")
+        self.alarms = metrics.counter(
+            "kalends_alarms", "Violations of the protocol that were noticed."
+        )
         self._batch = metrics.histogram(
             "kalends_register_batch", "Operations in one transaction.", buckets=BATCH_BUCKETS
         )
         self._commit = metrics.histogram(
             "kalends_register_commit_seconds", "Seconds that one transaction took."
         )
-        phases = metrics.gauge("kalends_cases", "Requests worked on, by phase.", ("phase",))
+        phases = metrics.gauge("kalends_cases", "Open requests, by phase.", ("phase",))
         for phase in get_args(Phase):
             phases.labels(phase).set_function(partial(_count, cases, phase))
         up = metrics.gauge("kalends_site_up", "1 while the site is connected.", ("site",))

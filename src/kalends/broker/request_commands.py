@@ -102,7 +102,7 @@ class Booking:
             old = await self._confirmed(self._records.of(caller, body.id), body.wait_ms / 1000)
             if old.state != "commit":
                 raise Conflict(
-                    f"it is {old.public_state}, and only what is reserved can be changed",
+                    f"it is {old.public_state}, but only a reservation can be changed",
                     request_id=old.reservation,
                 )
             wants = changed_wants(old, body)
@@ -130,7 +130,7 @@ class Booking:
         if record.public_state == "reserved":
             raise Conflict(
                 "it is reserved, not held",
-                remedy="cancel it to give it back",
+                remedy="cancel it to free its slots",
                 request_id=record.reservation,
             )
         return await self._finished(record, body, self._service.coordinator.calls.release)

@@ -56,9 +56,9 @@ class Scripts:
         (kept,) = await self._service.runner.stored((KeepScript(user, named, source, NAMES_MAX),))
         if not isinstance(kept, tuple) or not kept:
             raise LimitExceeded(
-                f"{NAMES_MAX} scripts of yours are kept already",
+                f"{NAMES_MAX} of your scripts are stored, the maximum",
                 where="name",
-                remedy="delete one that is not needed, or upload under the name of an old one",
+                remedy="delete one, or upload under an existing name",
             )
         return _view(kept[0])
 
@@ -124,7 +124,7 @@ class Scripts:
         )
         if near:
             return f"did you mean {' or '.join(near)}?"
-        return "upload it with `kalends agent upload`; `kalends agent list` shows what there is"
+        return "upload it with `kalends agent upload`; `kalends agent list` lists yours"
 
 
 def _size_bytes(source: str) -> int:
@@ -132,7 +132,7 @@ def _size_bytes(source: str) -> int:
         size_bytes = len(source.encode())
     except UnicodeEncodeError as error:
         raise InvalidInput(
-            "the source holds half a character (a lone surrogate)",
+            "the source contains a lone surrogate",
             where="source",
             remedy="write it in UTF-8",
         ) from error

@@ -9,7 +9,7 @@ LOST = "the broker lost its store, or stopped"
 
 def unknown(why: str) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"{why}, while this was being decided", remedy="ask again by the same key"
+        f"{why}, while this was being decided", remedy="repeat the call with the same key"
     )
 
 

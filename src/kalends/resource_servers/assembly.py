@@ -146,7 +146,7 @@ def _check_open(hours: tuple[Recurrence, ...], where: str) -> None:
         raise InvalidInput(
             f"{Windows(hours).describe()} is never open from 1970 to 3000",
             where=where,
-            remedy="name days that there are, or leave the hours out for all times",
+            remedy="name days that exist, or leave the hours out for all times",
         )
 
 

@@ -28,13 +28,17 @@ class SiteMeasures:
         in_doubt: Callable[[], bool],
     ) -> None:
         self._facts = metrics.counter("kalends_facts", "Facts stored.")
-        self._messages = metrics.counter("kalends_messages", "Messages of brokers taken.")
-        self._alarms = metrics.counter("kalends_alarms", "What the protocol forbids, seen.")
+        self._messages = metrics.counter("kalends_messages", "Messages received from brokers.")
+        self._alarms = metrics.counter(
+            "kalends_alarms", "Violations of the protocol that were noticed."
+        )
         self._batch_sizes = metrics.histogram(
             "kalends_commit_facts", "Facts in one transaction.", buckets=BATCH_BUCKETS
         )
-        self._seconds = metrics.histogram("kalends_commit_seconds", "Seconds to a commit.")
-        metrics.gauge("kalends_broker_sessions", "Brokers' sessions.", value=sessions)
+        self._seconds = metrics.histogram(
+            "kalends_commit_seconds", "Seconds that one transaction took."
+        )
+        metrics.gauge("kalends_broker_sessions", "Open sessions of brokers.", value=sessions)
         watch_clock(metrics, in_doubt)
         bookings = metrics.gauge("kalends_claims", "Bookings on the calendars.", ("state",))
         for state in STATES:
@@ -57,7 +61,7 @@ class RunMeasures:
 
     def __init__(self, metrics: Metrics) -> None:
         self._runs = metrics.counter(
-            "kalends_agent_runs", "Runs of agents by how they ended.", ("function", "code")
+            "kalends_agent_runs", "Runs of agents, by outcome.", ("function", "code")
         )
         self._seconds = metrics.histogram(
             "kalends_agent_run_seconds", "Seconds of a run, with its wait for a turn."

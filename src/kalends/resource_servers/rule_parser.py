@@ -104,9 +104,9 @@ def _blackout_of(blackout: BlackoutConfiguration, where: str, name: str, zone: s
         raise _at(error, where) from error
     if not is_ever_open(tuple(times)):
         raise InvalidInput(
-            "this blackout never comes, from 1970 to 3000",
+            "this blackout never occurs between 1970 and 3000",
             where=where,
-            remedy="name days that there are, or remove it",
+            remedy="name days that exist, or remove it",
         )
     return Blackout(name, tuple(times), blackout.reason)
 

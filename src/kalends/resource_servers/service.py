@@ -269,7 +269,7 @@ class SiteEngine:
 
 def unavailable() -> Unavailable:
     return Unavailable(
-        "the site's store does not take writes now",
+        "the site's store accepts no writes at present",
         remedy="try again in a moment; the operator of the site sees why in its log",
         retry_after_s=1.0,
     )

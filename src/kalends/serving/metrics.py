@@ -41,7 +41,9 @@ class Metrics:
     def __init__(self, *, role: str, name: str, version: str) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        info = Info("kalends_server", "What this server is.", registry=self.registry)
+        info = Info(
+            "kalends_server", "Role, name and version of this server.", registry=self.registry
+        )
         info.info({"role": role, "name": name, "version": version})
         self._calls = self.counter(
             "kalends_calls", "Calls by operation and HTTP status.", ("operation", "status")

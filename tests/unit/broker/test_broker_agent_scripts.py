@@ -243,7 +243,7 @@ async def test_a_repeated_call_finds_its_request_even_when_the_script_is_gone(
 
 async def test_finding_with_an_agent_is_refused_with_a_way_out(tmp_path: Path) -> None:
     async with serving(tmp_path) as url, connected(url) as client:
-        with pytest.raises(InvalidInput, match="takes no agent") as caught:
+        with pytest.raises(InvalidInput, match="runs no agents") as caught:
             await client.find(
                 client.request(
                     "sdsc/sp2", duration="1h", window=(WHEN, None), agent="ready:earliest"

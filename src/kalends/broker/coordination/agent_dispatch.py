@@ -86,14 +86,16 @@ class AgentDispatch:
         record = case.record
         spec = record.spec
         if spec.script and case.fixed and record.att == 1:
-            self._log.add(case, "agent", "the slots are given: there is nothing to choose", now)
+            self._log.add(
+                case, "agent", "the request names its slots: the agent has nothing to choose", now
+            )
         over = case.cancel_wanted or case.fixed or record.held_until_ms or record.tours >= TOURS_MAX
         if not spec.script or over:
             return False
         case.agent.source = case.agent.source or self._scripts(spec.script)
         if not case.agent.source:
             record.tours = TOURS_MAX
-            self._log.add(case, "agent", "its script is not kept any more; it does not go", now)
+            self._log.add(case, "agent", "its script is no longer stored; booking without it", now)
             return False
         tour = planned_tour(
             spec.request, self._directory, case.tries.shunned, record.only, now.wall_s
@@ -223,7 +225,7 @@ class AgentDispatch:
         case.agent.tour = None
         record = case.record
         silent = tuple(
-            site_down(site, "it did not answer in time")
+            site_down(site, "the site did not answer in time")
             for site in tour.asks
             if site not in tour.reports
         )
@@ -259,7 +261,7 @@ class AgentDispatch:
             self._prepare.give_up_attempt(case, detail, refusals, now)
         elif chosen:
             error = LostRace(
-                f"what the agent chose was taken by others {record.tours} times",
+                f"the agent lost the race {record.tours} times",
                 remedy="try again, or give a wider window",
                 refusals=refusals,
             )
@@ -333,9 +335,9 @@ class AgentDispatch:
             return
         if message and len(standing.inbox) >= AGENT_MESSAGES_MAX:
             raise LimitExceeded(
-                f"{AGENT_MESSAGES_MAX} messages wait for this agent already",
+                f"{AGENT_MESSAGES_MAX} unread messages wait for this agent",
                 where="message",
-                remedy="wait until its next round has taken them",
+                remedy="wait until its next round has read them",
                 request_id=standing.reservation,
             )
         if message:

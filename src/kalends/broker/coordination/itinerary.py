@@ -164,7 +164,7 @@ def left_out(reports: Iterable[SiteReport]) -> NoCommonTime:
         if report.code == "ok" and report.offered
     )
     return NoCommonTime(
-        "there are common times, but none that the agent has chosen",
+        "the agent chose none of the common starts",
         remedy="let the agent choose more, give a wider window, or ask without it",
         refusals=refusals,
     )
@@ -172,7 +172,7 @@ def left_out(reports: Iterable[SiteReport]) -> NoCommonTime:
 
 def _choice_told(report: SiteReport) -> str:
     if not report.wished:
-        return "the agent chose nothing of what is on offer here"
+        return "the agent chose none of the slots on offer here"
     count = len(report.wished)
     return f"the agent chose {count} start{'' if count == 1 else 's'} here, none of them everywhere"
 

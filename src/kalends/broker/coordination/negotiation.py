@@ -221,9 +221,7 @@ class Negotiation:
             tries.shunned |= permanent
             if refusals and not permanent and tries.planned is not None:
                 tries.excluded.add(tries.planned)
-            self._prepare.give_up_attempt(
-                case, "others were faster, or an owner refused", refusals, now
-            )
+            self._prepare.give_up_attempt(case, "lost the race, or an owner refused", refusals, now)
 
     def _may_wait(self, case: Transaction, refusals: tuple[Refusal, ...]) -> bool:
         """Whether just these slots are worth another attempt."""
@@ -256,7 +254,7 @@ def _given_up(case: Transaction, refusals: tuple[Refusal, ...]) -> KalendsError:
     if rules:
         return error_of(refusals)
     return LostRace(
-        f"others were faster {case.tries.rounds} times",
+        f"lost the race {case.tries.rounds} times",
         remedy="try again, or ask for a wider window",
         refusals=refusals,
     )

@@ -44,7 +44,7 @@ def _check(value: Any, where: str, depth_left: int) -> None:
 
 def _refused(detail: str, where: str) -> InvalidInput:
     return InvalidInput(
-        f"this is no message for an agent: {detail}",
+        f"invalid message for an agent: {detail}",
         where=where,
         remedy="send small plain data: texts, numbers, true, false, null, lists and objects of them",
     )

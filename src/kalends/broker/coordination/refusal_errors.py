@@ -40,19 +40,19 @@ _ERRORS: Final[tuple[tuple[str, type[KalendsError], str, str], ...]] = (
     (RefusalCode.OFF_GRAIN, InvalidInput, "the times do not fit the resource's grain",
      "start and end on the grain"),
     (RefusalCode.PAST, InvalidInput, "that time has passed", "give a later time"),
-    (RefusalCode.BEYOND_HORIZON, InvalidInput, "that is further ahead than the owner books",
+    (RefusalCode.BEYOND_HORIZON, InvalidInput, "further ahead than the owner accepts bookings",
      "give an earlier time"),
     (RefusalCode.TOO_MUCH, InvalidInput, "more units than the resource has", "ask for fewer units"),
     (RefusalCode.BEING_CHANGED, Conflict, "the reservation cannot be changed now",
      "look at it with `kalends show`, then try again"),
-    (RefusalCode.LEAD_TIME, NoCommonTime, "an owner wants to know longer before",
+    (RefusalCode.LEAD_TIME, NoCommonTime, "an owner requires longer notice",
      "choose a later time; `kalends resources` shows the owner's rules"),
-    (RefusalCode.SHARE, LimitExceeded, "a share of that week is used up",
+    (RefusalCode.SHARE, LimitExceeded, "the share of that week is used up",
      "choose another week, or cancel something in it"),
     (RefusalCode.LIMIT, LimitExceeded, "a limit of the owner is reached",
      "ask for less, or release or cancel something first"),
-    (RefusalCode.DRAINED, Unavailable, "a site takes no new bookings now", "try again later"),
-    (RefusalCode.BAD_ANSWER, Unavailable, "a site answers what cannot be; nothing was booked",
+    (RefusalCode.DRAINED, Unavailable, "a site accepts no new bookings at present", "try again later"),
+    (RefusalCode.BAD_ANSWER, Unavailable, "a site gave an invalid answer; nothing was booked",
      "choose other resources, and tell the owner of that site"),
     (RefusalCode.SITE_DOWN, Unavailable, "a site cannot be reached; nothing was booked",
      "try again later"),
@@ -98,4 +98,4 @@ def key_reused(key: str) -> KeyReused:
 
 
 def hold_ran_out() -> Expired:
-    return Expired("the hold has run out", remedy="hold or book it again")
+    return Expired("the hold has expired", remedy="hold or book it again")

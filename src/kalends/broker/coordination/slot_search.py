@@ -251,7 +251,7 @@ class SlotSearch:
         look = case.look
         if given_up:
             for site in sorted({asked.site for asked in look.queries.values()}):
-                case.tries.refusals.append(site_down(site, "it did not answer in time"))
+                case.tries.refusals.append(site_down(site, "the site did not answer in time"))
                 self._lists.unseen(case, site)
                 self.odds.note_delay(site, LOOK_MS_MAX)
             self.forget(case)

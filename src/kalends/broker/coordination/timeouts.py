@@ -137,14 +137,14 @@ class Timeouts:
             )
             self._prepare.close(case, error, "failed", now)
         else:
-            no_answer = error_of(silent) if silent else Expired("no answer in time")
+            no_answer = error_of(silent) if silent else Expired("the request ran out of time")
             self._prepare.close(case, no_answer, "failed", now)
 
 
 def _silent(case: Transaction) -> tuple[Refusal, ...]:
     """A refusal for each site that has not answered."""
     return tuple(
-        site_down(part.site, "it did not answer in time")
+        site_down(part.site, "the site did not answer in time")
         for part in case.parts.values()
         if not (part.voted or (case.phase == "holding" and (part.hold_ids or part.ahead >= 0)))
         and not (case.agent.tour is not None and part.site in case.agent.tour.reports)

@@ -79,11 +79,13 @@ class UserCalls:
             self.join(known.rid, ticket)
             return known.rid
         if self.draining:
-            raise Unavailable("this broker takes no new requests now", remedy="ask another replica")
+            raise Unavailable(
+                "this broker accepts no new requests at present", remedy="ask another replica"
+            )
         if self._table.open_of(principal.user) >= self._open_per_user_max:
             raise LimitExceeded(
-                f"{self._open_per_user_max} requests of yours are open",
-                remedy="wait for some of them",
+                f"{self._open_per_user_max} of your requests are open, the maximum",
+                remedy="wait until one of them is decided",
                 retry_after_s=1.0,
             )
         rid = self._new_rid(now)

@@ -28,7 +28,7 @@ class Work:
         self.left -= steps
         if self.left < 0:
             raise TooMuchWork(
-                "this request can be met in too many ways to weigh them all",
+                "too many combinations to search",
                 where="request",
-                remedy="ask for fewer alternatives, terms or preferences, or in a shorter window",
+                remedy="give fewer alternatives, terms or preferences, or a shorter window",
             )

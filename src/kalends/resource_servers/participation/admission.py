@@ -73,7 +73,9 @@ class Admission:
     def closed(self) -> Refusal | None:
         """Return why nothing new is taken at all, or None when it is."""
         if self.draining:
-            return self.here.refusal(RefusalCode.DRAINED, "the owner takes no new claims now")
+            return self.here.refusal(
+                RefusalCode.DRAINED, "the owner accepts no new claims at present"
+            )
         return self.recovery.refusal()
 
     def room_of(self, user: str) -> int:
@@ -94,7 +96,9 @@ class Admission:
     def why_not_slot(self, principal: Principal, want: m.Want, now: Moment) -> Refusal | None:
         """Return why one slot that an agent has chosen may not be held, or None."""
         if want.end <= self.retention.horizon_s:
-            return self.here.refusal(RefusalCode.PAST, "the records of that time are closed")
+            return self.here.refusal(
+                RefusalCode.PAST, "too late: the site has closed its records of that time"
+            )
         if closed := self.set_aside.refusal(want.start):
             return self.here.refusal(RefusalCode.DRAINED, closed)
         found = self.book.refusals(principal, [want], ("hold",), now.wall_s)
@@ -117,7 +121,11 @@ class Admission:
             detail = f"more than {count_max} claims of one user would be {state} at once"
             return (self.here.refusal(RefusalCode.LIMIT, detail),)
         if any(want.end <= self.retention.horizon_s for want in visit.wants):
-            return (self.here.refusal(RefusalCode.PAST, "the records of that time are closed"),)
+            return (
+                self.here.refusal(
+                    RefusalCode.PAST, "too late: the site has closed its records of that time"
+                ),
+            )
         if visit.replaces:
             refusal = self._refuse_change(source, visit)
             if refusal is not None:

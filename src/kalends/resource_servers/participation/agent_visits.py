@@ -189,7 +189,7 @@ class ScriptCache:
         Raises `ValueError` for a given one that has another hash; then nothing is remembered.
         """
         if source and script_hash(source) != script:
-            raise ValueError("the source that came along has another hash")
+            raise ValueError("the source sent along has another hash")
         known = source or self._sources.get(script)
         if known is None:
             return None

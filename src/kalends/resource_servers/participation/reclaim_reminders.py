@@ -97,9 +97,9 @@ class ReclaimReminders:
             return calls.ReclaimView(key=key, resource="", start=0, end=0)
         if reclaimed is None:
             raise NotFound(
-                "there is no such reclaim",
+                "no such reclaim",
                 where="key",
-                remedy="`kalends admin reclaims` lists those that stand",
+                remedy="`kalends admin reclaims` lists them",
             )
         view = self._view(reclaimed)
         self._drop_reclaim(reclaimed)
@@ -128,7 +128,7 @@ class ReclaimReminders:
             raise InvalidInput(
                 f"this site has no resource {body.resource}",
                 where="resource",
-                remedy="`kalends resources` lists those that there are",
+                remedy="`kalends resources` lists them",
             )
         if not max(now.wall_s, body.start) < body.end <= body.start + limits.DURATION_S_MAX:
             raise InvalidInput(
@@ -138,7 +138,7 @@ class ReclaimReminders:
             )
         if len(self._reclaims) >= RECLAIMS_MAX:
             raise LimitExceeded(
-                f"{RECLAIMS_MAX} reclaims stand already",
+                f"{RECLAIMS_MAX} reclaims stand, the maximum",
                 remedy="withdraw those that are over: kalends admin reclaim --end KEY",
             )
 

@@ -94,7 +94,7 @@ class Recovery:
             return self.here.refusal(RefusalCode.DRAINED, detail)
         if self._recovers_at_ms is not None and self.registers.missing():
             # One of them may be about to find that we have forgotten what we promised it.
-            detail = "the site has just begun, and waits some seconds for its brokers"
+            detail = "the site has just started and waits a few seconds for its brokers"
             return self.here.refusal(RefusalCode.DRAINED, detail)
         return None
 

@@ -348,5 +348,5 @@ class VisitHandler:
 
 def _why_nothing(visit: AgentVisit, choice: SlotChoice) -> str:
     if choice.slots:
-        return "all that was chosen has been taken meanwhile"
+        return "everything it chose has been taken meanwhile"
     return f"the agent chose none of {len(visit.offers)} slots on offer"

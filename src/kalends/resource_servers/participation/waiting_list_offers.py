@@ -171,7 +171,7 @@ class WaitingLists:
     def _too_many(self, wish: m.Await) -> Refusal | None:
         if self.listed.count(wish.principal.user) < LISTED_PER_PRINCIPAL_MAX:
             return None
-        detail = f"{LISTED_PER_PRINCIPAL_MAX} requests of one user wait for something here already"
+        detail = f"{LISTED_PER_PRINCIPAL_MAX} requests of this user are on waiting lists here, the maximum"
         return self.here.refusal(RefusalCode.LIMIT, detail)
 
     def _offer_next(self, freed: Stretch, behind: Order | None, now: Moment) -> None:

@@ -114,7 +114,7 @@ class OpenAccess:
         host = headers.get("Host", "")
         if not _is_loopback(_host_of(host)):
             raise NotAuthenticated(
-                "this server takes calls without tokens, and only at a loopback address",
+                "this server accepts calls without tokens, but only at a loopback address",
                 where="Host",
                 remedy="call http://127.0.0.1 and its port, or configure keys and use tokens",
             )

@@ -133,7 +133,7 @@ class _Server:
         self.authenticator = authenticator
         self.sessions: dict[Session, None] = {}
         dispatcher.metrics.gauge(
-            "kalends_sessions", "Clients' sessions that are open.", value=lambda: len(self.sessions)
+            "kalends_sessions", "Open sessions of clients.", value=lambda: len(self.sessions)
         )
 
     def caller_of(self, request: web.Request, scope: str) -> Caller:

@@ -70,7 +70,7 @@ class Dispatcher:
         self._stopping = False
         metrics.gauge(
             "kalends_calls_in_flight",
-            "Calls whose handlers have not ended.",
+            "Calls in progress.",
             value=lambda: len(self._running),
         )
 

@@ -45,7 +45,7 @@ def backup(store_path: Path, destination_path: Path) -> None:
         raise Conflict(
             "there is a file already",
             where=str(destination_path),
-            remedy="choose another name: a backup overwrites nothing",
+            remedy="choose another name: a backup never overwrites a file",
         )
     fresh = destination_path.with_name(f"{destination_path.name}.{os.getpid()}.new")
     try:

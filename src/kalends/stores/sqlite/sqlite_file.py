@@ -195,7 +195,7 @@ def read_header(path: Path) -> tuple[bytes, int]:
         raise StoreDamaged(
             f"it cannot be read: {error.strerror}",
             where=str(path),
-            remedy="let the user that serves it read and write it",
+            remedy="let the server's user read and write it",
         ) from error
 
 

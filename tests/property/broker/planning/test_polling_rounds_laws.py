@@ -247,5 +247,5 @@ def test_only_so_many_sites_are_remembered_those_heard_of_last() -> None:
 
 @pytest.mark.parametrize("broken", [{"one": 1}, {"one": {"share": {"seen": "x"}}}, {1: {}}])
 def test_what_is_no_snapshot_is_refused(broken: dict[str, object]) -> None:
-    with pytest.raises(InvalidInput, match="record of what sites are like"):
+    with pytest.raises(InvalidInput, match="record of site statistics"):
         Odds(broken)

@@ -386,7 +386,7 @@ def test_an_agent_that_chooses_nothing_says_no(broker: AgentBroker) -> None:
         broker.report(rid, says("here", offers=[offered("here/one", (0, 500))], wished=()), att=att)
     problem = broker.answers[1].problem
     assert problem is not None
-    assert "chose nothing" in problem.refusals[0].detail
+    assert "chose none" in problem.refusals[0].detail
 
 
 def test_what_it_chose_and_others_took_every_time_is_a_lost_race(broker: AgentBroker) -> None:
@@ -548,7 +548,7 @@ def test_no_agent_goes_where_there_is_nothing_to_choose(broker: AgentBroker) -> 
 def test_without_its_script_a_request_goes_on_without_its_agent(broker: AgentBroker) -> None:
     rid = broker.send_agent(script="0" * 64)
     assert {type(each).__name__ for _, each in broker.sent()} == {"Query"}
-    assert "not kept" in broker.case(rid).record.trail[0].detail
+    assert "no longer stored" in broker.case(rid).record.trail[0].detail
 
 
 # Ends

@@ -73,7 +73,7 @@ def test_a_search_is_given_up_when_it_has_done_all_that_one_may_do() -> None:
     (found,) = plan(request, infos, free, work=needed)
     steps = STEPS_MAX - needed.left
     assert plan(request, infos, free, work=Work(steps)) == [found]
-    with pytest.raises(TooMuchWork, match="too many ways"):
+    with pytest.raises(TooMuchWork, match="too many combinations"):
         plan(request, infos, free, work=Work(steps - 1))
 
 

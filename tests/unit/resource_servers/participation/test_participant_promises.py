@@ -704,7 +704,9 @@ def test_a_closed_time_stays_closed_when_the_clock_goes_back() -> None:
     late = site.answer(vote(1, ONE))
     assert isinstance(late, m.Visited)
     assert late.vote == "no"
-    assert [r.detail for r in late.refusals] == ["the records of that time are closed"]
+    assert [r.detail for r in late.refusals] == [
+        "too late: the site has closed its records of that time"
+    ]
 
 
 def test_a_commit_is_kept_until_its_broker_says_forget() -> None:

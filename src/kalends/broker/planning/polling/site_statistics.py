@@ -109,9 +109,9 @@ class Odds:
             self._sites = msgspec.convert(snapshot or {}, dict[str, SiteProfile], str_keys=True)
         except msgspec.ValidationError as error:
             raise InvalidInput(
-                f"that is no record of what sites are like: {error}",
+                f"invalid record of site statistics: {error}",
                 where="odds",
-                remedy="leave it out: they are learned anew",
+                remedy="leave it out; the statistics are learned again",
             ) from error
 
     def snapshot(self) -> dict[str, Any]:
