@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from kalends.core.errors import Conflict
@@ -45,6 +46,43 @@ class MakesThemNarrow(Fcfs):
     def schedule(self, now: int) -> None:
         for job in self.queue:
             job.nodes = 1
+        super().schedule(now)
+
+
+class ReadsRunTimes(Fcfs):
+    """The shortest first by what it cannot know."""
+
+    def schedule(self, now: int) -> None:
+        self.queue = deque(sorted(self.queue, key=lambda job: job.run_s))  # type: ignore[attr-defined]
+        super().schedule(now)
+
+
+class ShortensThem(Fcfs):
+    def submitted(self, job: Job, now: int) -> None:
+        job.run_s = 1  # type: ignore[attr-defined]
+        super().submitted(job, now)
+
+
+class MovesTheirEnds(Fcfs):
+    def schedule(self, now: int) -> None:
+        super().schedule(now)
+        for _, _, job in self.cluster.ends:
+            job.until_s = now + 1
+
+
+class TakesNodesAway(Fcfs):
+    def schedule(self, now: int) -> None:
+        super().schedule(now)
+        self.cluster.drain([0])
+
+
+class ClearsWhatRuns(Fcfs):
+    """It clears its own list, and nothing else."""
+
+    def schedule(self, now: int) -> None:
+        self.cluster.ends.clear()
+        self.cluster.touched.clear()
+        self.cluster.free = 1000
         super().schedule(now)
 
 

@@ -4,7 +4,7 @@ A policy of one's own needs no more than these names: see docs/policies.md.
 """
 
 from kalends.scheduling.cluster import Cluster
-from kalends.scheduling.job import Job
+from kalends.scheduling.job import Job, Request
 from kalends.scheduling.policies.ordered.queue import QueuePolicy
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.registry import policy_maker
@@ -16,6 +16,7 @@ __all__ = [
     "Job",
     "Policy",
     "QueuePolicy",
+    "Request",
     "Reservation",
     "Scheduler",
     "policy_maker",

@@ -14,7 +14,7 @@ from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.scheduling.job import Job
 from kalends.scheduling.node_numbers import NodeNumbers
 from kalends.scheduling.profile import Profile
-from kalends.scheduling.promise import Promise, ReservedPromise
+from kalends.scheduling.promise import Promise, ReservedPromise, promise_by_ends
 from kalends.scheduling.reservations import Reservation, Reservations, check_arrival, no_room
 
 NEVER: Final = 1 << 62
@@ -229,25 +229,6 @@ class Cluster:
         job.partition = None
         assert self.touched.pop() is job, f"job {job.id} was not the last to be started"
 
-    def stops_for(self, job: Job, now: int, candidates: Iterable[Job]) -> list[Job]:
-        """Return the running `candidates` that must stop so that `job` fits now; none if all are not enough.
-
-        They are taken in their order until the job fits; then those are spared, the last one first,
-        without whom it fits as well. Changes nothing.
-        """
-        stopped: list[Job] = []
-        for candidate in candidates:
-            stopped.append(candidate)
-            if self.fits_without(job, now, stopped):
-                break
-        else:
-            return []
-        for candidate in stopped[-2::-1]:
-            others = [each for each in stopped if each is not candidate]
-            if self.fits_without(job, now, others):
-                stopped = others
-        return stopped
-
     def fits_without(self, job: Job, now: int, gone: Collection[Job]) -> bool:
         """Return whether the job would fit now if the running jobs `gone` did not run. Changes nothing."""
         ends, free = self.ends, self.free
@@ -311,24 +292,12 @@ class Cluster:
             plan.take(job.nodes, shadow_s, shadow_s + job.requested_s)
             # A job that lasts longer needs nodes that the head leaves free.
             return ReservedPromise(shadow_s, plan.at(shadow_s), plan)
-        free, nodes, shadow_s = self.free, job.nodes, now
-        later = iter(self.ends)
-        if free < nodes:
-            for until_s, _, running in later:
-                free += running.granted
-                if free >= nodes:
-                    shadow_s = max(until_s, now)
-                    break
-        for until_s, _, running in later:
-            if until_s > shadow_s:
-                break
-            free += running.granted
-        return Promise(shadow_s, free - nodes)
+        return promise_by_ends(job.nodes, self.free, self.ends, now)
 
     def shadow_if(self, job: Job, running: Job, until_s: int, now: int) -> int:
         """Return the promised start of a job if a running one ended by `until_s`. Changes nothing."""
         ends = self.ends
-        others = [each for each in ends if each[2] is not running]
+        others = [each for each in ends if each[1] != running.order]
         self.ends = sorted([*others, (until_s, running.order, running)])
         shadow_s = self.promise(job, now).shadow_s
         self.ends = ends

@@ -41,12 +41,32 @@ class Components(msgspec.Struct, frozen=True):
     nodes: tuple[int, ...]
 
 
+class Request(msgspec.Struct, frozen=True):
+    """What a user asked for, as it is accounted: nothing that is done with the job changes it."""
+
+    id: int
+    submit_s: int
+    nodes: int
+    requested_s: int
+    priority: int = 0
+    user: int = -1
+    interactive: bool = False
+    shape: tuple[int, ...] = ()
+    molds: Moldability | None = None
+    components: Components | None = None
+
+    def job(self) -> Job:
+        """Return a job that asks for it, to be submitted."""
+        return Job(**msgspec.structs.asdict(self), request=self)
+
+
 class Job(msgspec.Struct, eq=False, gc=False):
-    """A batch job. Times are whole seconds (or whatever unit the workload counts in), nodes are counts.
+    """A batch job: what it asks for by now, and what it has. Times are whole seconds (or whatever unit the
+    workload counts in), nodes are counts.
 
     A policy reads it and asks the cluster to start it; only the cluster writes `granted`, `start_s`,
     `until_s`, `stretch`, `partition`, `placed`, `asked_s` and `target`. How long it will really run is
-    nowhere in here.
+    nowhere in here. A policy that is a user's own sees it as a `SeenJob`, which it cannot change.
     """
 
     id: int
@@ -81,6 +101,12 @@ class Job(msgspec.Struct, eq=False, gc=False):
     """The first requested time, if a preemption has left less of it; else 0."""
     target: int = 0
     """The number of nodes to which a running job is to change; 0: none."""
+    request: Request | None = None
+    """What its user asked for, with the last change that the user made; None in simulations."""
+
+    def as_requested(self) -> Request:
+        """Return what the job asks for by now, as a request."""
+        return Request(*[getattr(self, name) for name in Request.__struct_fields__])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # A frozen scheduler is copied for every prediction. All that a job holds is immutable.

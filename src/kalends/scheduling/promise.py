@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from kalends.scheduling.job import Job
@@ -38,3 +40,21 @@ class ReservedPromise(Promise):
 
     def started(self, job: Job, now: int) -> None:
         self.plan.take(job.nodes, now, now + job.requested_s)
+
+
+def promise_by_ends(
+    nodes: int, free: int, ends: Iterable[tuple[int, int, Job]], now: int
+) -> Promise:
+    """Return the promise to a job of `nodes`, where `free` are, and others by the expected `ends`, sorted."""
+    shadow_s, later = now, iter(ends)
+    if free < nodes:
+        for until_s, _, running in later:
+            free += running.granted
+            if free >= nodes:
+                shadow_s = max(until_s, now)
+                break
+    for until_s, _, running in later:
+        if until_s > shadow_s:
+            break
+        free += running.granted
+    return Promise(shadow_s, free - nodes)

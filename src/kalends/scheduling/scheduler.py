@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any, Final
 
+import msgspec
+
 from kalends.core.errors import Conflict, InvalidInput
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
@@ -72,6 +74,7 @@ class Scheduler:
         job.order = self._submissions
         self._submissions += 1
         if self._live:
+            job.request = job.request or job.as_requested()
             self.jobs[job.id] = job
             self._pass_to(now)
         self.policy.submitted(job, now)
@@ -174,6 +177,13 @@ class Scheduler:
             self._leave(job, now)
         job.nodes, job.requested_s = after
         job.priority = job.priority if priority is None else priority
+        if job.request is not None:
+            job.request = msgspec.structs.replace(
+                job.request,
+                nodes=nodes or job.request.nodes,
+                requested_s=requested_s or job.request.requested_s,
+                priority=job.priority,
+            )
         if waits:
             self._return(job, now)
         return self.wake(now)

@@ -1,7 +1,8 @@
 """A user's own policy, watched: what it may not do is an error that names it and the job.
 
-Nothing here stands in the way of the policies that come with kalends. It is no sandbox either: the class
-is trusted as any Python that one runs, only not believed to be right.
+It is given jobs and a cluster to look at, and changes them by its methods alone. Nothing here stands in
+the way of the policies that come with kalends. It is no sandbox either: the class is trusted as any Python
+that one runs, only not believed to be right.
 """
 
 from __future__ import annotations
@@ -12,21 +13,18 @@ from typing import Any, Final, NoReturn
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
+from kalends.scheduling.seen_job import SeenJob
+
+CALLERS_OWN: Final = frozenset(
+    {"drain", "end", "expect_as_before", "expect_overdue", "prolong", "reserve", "resized", "resume",
+     "unreserve"}
+)  # fmt: skip
+"""What only the caller of a scheduler may do to a cluster."""
 
 METHODS: Final = ("submitted", "ended", "withdrawn", "schedule", "waiting", "wake_at")
 
 IDLE_WAKES_MAX: Final = 10_000
 """Maximum number of successive wakes that a policy may ask for and start nothing."""
-
-
-_Wanted = tuple[object, ...]
-
-
-def _wanted(job: Job) -> _Wanted:
-    """Return what a policy may not change. A job with several sizes gets its nodes from the policy."""
-    if job.molds is not None:
-        return (job.molds, job.submit_s)
-    return (job.nodes, job.requested_s, job.submit_s, job.shape, job.components)
 
 
 class WatchedPolicy:
@@ -45,8 +43,8 @@ class WatchedPolicy:
         """True, because a user's class is asked each time."""
         self._waiting: dict[int, Job] = {}
         """Jobs by order of submission."""
-        self._wanted: dict[int, _Wanted] = {}
-        """The requests of each of them."""
+        self._seen: dict[int, SeenJob] = {}
+        """What the class sees of each job that waits or runs."""
         self._idle_wakes = 0
         self._proxy = _WatchedCluster(cluster, self)
         self._own = self._asked(make, self._proxy)
@@ -56,19 +54,21 @@ class WatchedPolicy:
                 self.refuse(f"has no method {method}")
 
     def submitted(self, job: Job, now: int) -> None:
-        self._enters(job)
+        self._waiting[job.order] = job
         self._told(self._own.submitted, job, now)
 
     def ended(self, job: Job, now: int) -> None:
         self._told(self._own.ended, job, now)
+        del self._seen[job.order]
 
     def withdrawn(self, job: Job, now: int) -> None:
-        self._leaves(job)
+        del self._waiting[job.order]
         self._told(self._own.withdrawn, job, now)
+        del self._seen[job.order]
 
     def returned(self, job: Job, now: int) -> None:
         """Give back a job that has waited before; a class without this method is told as of a new one."""
-        self._enters(job)
+        self._waiting[job.order] = job
         own = getattr(self._own, "returned", None)
         if own is not None:
             self._told(own, job, now)
@@ -94,48 +94,68 @@ class WatchedPolicy:
             self.refuse(f"was woken {IDLE_WAKES_MAX:,} times in a row and started nothing")
         return wake_s
 
-    def start(self, job: Job, now: int) -> bool:
+    def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
+        """Return what the class says, if it has such a method."""
+        ask = getattr(self._own, "keeps_promises", None)
+        return ask is None or bool(self._asked(ask, self.seen(job), until_s, now))
+
+    def seen(self, job: Job) -> SeenJob:
+        """Return what the class sees of a job, always the same object."""
+        found = self._seen.get(job.order)
+        if found is None:
+            found = self._seen[job.order] = SeenJob(job)
+        return found
+
+    def start(self, seen: SeenJob, now: int) -> bool:
         """Start a job for the policy, if it may be started and fits."""
-        if self._waiting.get(job.order) is not job:
-            self.refuse(f"starts job {job.id}, which does not wait")
+        job = self._waiting.get(seen.order)
+        if job is None or self._seen.get(seen.order) is not seen:
+            self.refuse(f"starts job {seen.id}, which does not wait")
         if now != self._proxy.now:
             self.refuse(f"starts job {job.id} at {now}, and it is {self._proxy.now} now")
-        if _wanted(job) != self._wanted[job.order]:
-            self.refuse(f"changes what job {job.id} asks for")
         if not self.cluster.start(job, now):
             return False
-        self._leaves(job)
+        del self._waiting[job.order]
         return True
 
-    def stop(self, job: Job, now: int) -> None:
+    def stop(self, seen: SeenJob, now: int) -> None:
         """Stop a job for the policy, if it runs."""
-        if not any(running is job for _, _, running in self.cluster.ends):
-            self.refuse(f"stops job {job.id}, which does not run")
+        job = self._running(seen)
+        if job is None:
+            self.refuse(f"stops job {seen.id}, which does not run")
         if now != self._proxy.now:
             self.refuse(f"stops job {job.id} at {now}, and it is {self._proxy.now} now")
         self.cluster.stop(job, now)
-        self._enters(job)
+        self._waiting[job.order] = job
 
-    def undo(self, job: Job) -> None:
+    def resize(self, seen: SeenJob, nodes: int, now: int) -> bool:
+        """Ask a job to change its size for the policy, if it runs."""
+        job = self._running(seen)
+        if job is None:
+            self.refuse(f"resizes job {seen.id}, which does not run")
+        return self.cluster.resize(job, nodes, now)
+
+    def undo(self, seen: SeenJob) -> None:
         """Take back the start of a job for the policy."""
+        job = self._running(seen)
+        if job is None:
+            self.refuse(f"takes back job {seen.id}, which does not run")
         self.cluster.undo(job)
-        self._enters(job)
+        self._waiting[job.order] = job
 
     def refuse(self, detail: str) -> NoReturn:
         """Raise `InvalidInput`: the policy is wrong."""
         raise InvalidInput(detail, where=f"policy {self.name}", remedy="follow docs/policies.md")
 
-    def _enters(self, job: Job) -> None:
-        self._waiting[job.order] = job
-        self._wanted[job.order] = _wanted(job)
-
-    def _leaves(self, job: Job) -> None:
-        del self._waiting[job.order], self._wanted[job.order]
+    def _running(self, seen: SeenJob) -> Job | None:
+        return next(
+            (job for _, _, job in self.cluster.ends if self._seen.get(job.order) is seen), None
+        )
 
     def _told(self, method: Callable[..., object], job: Job, now: int) -> None:
         self._idle_wakes = 0
         self._proxy.now = now
-        self._asked(method, job, now)
+        self._asked(method, self.seen(job), now)
 
     def _asked(self, call: Callable[..., Any], *arguments: object) -> Any:
         try:
@@ -150,7 +170,9 @@ class WatchedPolicy:
             from traceback import extract_tb
 
             at = extract_tb(error.__traceback__)[-1]
-            about = next((f" for job {each.id}" for each in arguments if isinstance(each, Job)), "")
+            about = next(
+                (f" for job {each.id}" for each in arguments if isinstance(each, SeenJob)), ""
+            )
             called = getattr(call, "__name__", "it")
             self.refuse(
                 f"{called} raised {type(error).__name__}{about}: {error} ({at.filename}:{at.lineno})"
@@ -158,27 +180,38 @@ class WatchedPolicy:
 
 
 class _WatchedCluster:
-    """A cluster that asks the watch before it starts or stops a job."""
+    """A cluster to look at, that asks the watch before it starts, stops or resizes a job."""
 
     def __init__(self, cluster: Cluster, watch: WatchedPolicy) -> None:
-        self._cluster = cluster
-        self._watch = watch
+        self.__cluster = cluster
+        self.__watch = watch
         self.now = -1
 
-    def start(self, job: Job, now: int) -> bool:
-        return self._watch.start(job, now)
+    @property
+    def ends(self) -> list[tuple[int, int, SeenJob]]:
+        seen = self.__watch.seen
+        return [(until_s, order, seen(job)) for until_s, order, job in self.__cluster.ends]
 
-    def stop(self, job: Job, now: int) -> None:
-        self._watch.stop(job, now)
+    @property
+    def touched(self) -> list[SeenJob]:
+        return [self.__watch.seen(job) for job in self.__cluster.touched]
 
-    def undo(self, job: Job) -> None:
-        self._watch.undo(job)
+    def start(self, job: SeenJob, now: int) -> bool:
+        return self.__watch.start(job, now)
 
-    def end(self, job: Job) -> NoReturn:
-        self._watch.refuse(f"ends job {job.id}, which only the caller may do")
+    def stop(self, job: SeenJob, now: int) -> None:
+        self.__watch.stop(job, now)
+
+    def resize(self, job: SeenJob, nodes: int, now: int) -> bool:
+        return self.__watch.resize(job, nodes, now)
+
+    def undo(self, job: SeenJob) -> None:
+        self.__watch.undo(job)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("_"):
             # A copy is asked for such names before it has a cluster.
             raise AttributeError(name)
-        return getattr(self._cluster, name)
+        if name in CALLERS_OWN:
+            self.__watch.refuse(f"calls {name}, which only the caller of the scheduler may do")
+        return getattr(self.__cluster, name)

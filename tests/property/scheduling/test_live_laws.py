@@ -6,6 +6,11 @@ import pytest
 from tests import effort
 from tests.live_worlds import ALL, CLUSTERS, LiveWorld
 
+from kalends.scheduling.registry import POLICIES
+
+OWN = ["easy", "conservative", "ffdh*", "preemptive", "reconfigurable"]
+"""Policies of every kind that also run as if they were a user's."""
+
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 @pytest.mark.parametrize("policy", ALL)
@@ -23,3 +28,11 @@ def test_the_same_events_give_the_same_starts_again(policy: str, cluster: str) -
         world = LiveWorld(policy, cluster, seed)
         world.run(30)
         assert world.replayed() == world.starts
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize("policy", OWN)
+def test_the_same_holds_under_a_policy_of_the_owners_own(policy: str, cluster: str) -> None:
+    where = next(info.where for info in POLICIES if info.name == policy)
+    for seed in range(effort.examples(5)):
+        LiveWorld(where, cluster, seed).run(40)

@@ -10,7 +10,16 @@ import pytest
 from tests.live_worlds import ALL, CLUSTERS
 
 from kalends.core.errors import Conflict, InvalidInput, NotFound
-from kalends.scheduling import Cluster, Job, Policy, Reservation, Scheduler, policy_maker
+from kalends.scheduling import (
+    Cluster,
+    Job,
+    Policy,
+    Request,
+    Reservation,
+    Scheduler,
+    policy_maker,
+)
+from kalends.scheduling.job import Moldability
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.policies.backfill.conservative import Conservative
 from kalends.scheduling.prediction.frozen import predicted_starts
@@ -277,6 +286,23 @@ def test_a_waiting_job_may_ask_for_less_and_start(policy: str) -> None:
         assert (job.start_s, job.granted) == (2, 2)
         with pytest.raises(Conflict, match="does not wait"):
             scheduler.alter(job, 3, nodes=1)
+
+
+def test_what_a_user_asked_for_stays_whatever_is_done_with_the_job() -> None:
+    molds = Moldability((1, 2, 4), (40, 25, 15), malleable=True, reconfiguration_s=1)
+    asked = Request(1, 0, 1, 40, user=3, molds=molds)
+    scheduler = live("lazy")
+    job = asked.job()
+    assert scheduler.submit(job, 0) == [job]
+    assert (job.granted, job.request) == (4, asked)
+    with pytest.raises(AttributeError):
+        asked.nodes = 2  # type: ignore[misc]  # what is tried
+    scheduler = live("preemptive")
+    stopped = submitted(scheduler, 1, 8, 10, 0)
+    scheduler.submit(Job(2, 4, 8, 5, priority=1), 4)
+    assert (stopped.granted, stopped.requested_s) == (0, 6)
+    scheduler.alter(stopped, 5, priority=2)
+    assert (stopped.granted, stopped.request) == (8, Request(1, 0, 8, 10, priority=2))
 
 
 def test_a_job_runs_longer_if_nothing_is_in_the_way() -> None:

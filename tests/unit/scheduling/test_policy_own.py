@@ -9,7 +9,8 @@ import pytest
 from tests.policy_logs import SmallLog, crowded_log, decided
 
 from kalends.core.errors import InvalidInput, KalendsError
-from kalends.scheduling import Cluster, QueuePolicy, Scheduler, policy_maker
+from kalends.scheduling import Cluster, Job, QueuePolicy, Scheduler, policy_maker
+from kalends.scheduling.job import Moldability
 from kalends.scheduling.registry import POLICIES, PolicyInfo
 from kalends.simulation.kernel import replay
 
@@ -23,13 +24,17 @@ WRONG = {
     "Raises": "ended raised ZeroDivisionError for job 100: a slip .*hostile_policies.py",
     "Leaves": "schedule raised SystemExit: 3",
     "MakesThemNarrow": "changes what job 100 asks for",
+    "ReadsRunTimes": "schedule raised AttributeError: 'SeenJob' object has no attribute 'run_s'",
+    "ShortensThem": "submitted raised AttributeError for job 100",
+    "MovesTheirEnds": "schedule raised AttributeError",
+    "TakesNodesAway": "calls drain, which only the caller of the scheduler may do",
     "StartsTwice": "starts job 100, which does not wait",
     "KeepsInLine": "starts job 100, which does not wait",
     "StartsStrangers": "starts job 99, which does not wait",
     "StartsTheFinished": "starts job 100, which does not wait",
     "StartsTomorrow": "starts job 100 at 86400, and it is 0 now",
     "StopsTheWaiting": "stops job 100, which does not run",
-    "EndsThem": "ends job 100",
+    "EndsThem": "calls end, which only the caller",
     "NeverStarts": "4 jobs were never started, the first is job 100",
     "ForgetsWideOnes": "1 jobs were never started, the first is job 102",
     "WakesNow": "was woken 10,000 times in a row and started nothing",
@@ -57,7 +62,39 @@ def test_every_hostile_class_is_tried() -> None:
         for name, found in vars(hostile_policies).items()
         if isinstance(found, type) and found.__module__ == hostile_policies.__name__
     }
-    assert classes == {*WRONG, "RaisesOurs", "AtFullHours"}
+    assert classes == {*WRONG, "RaisesOurs", "AtFullHours", "ClearsWhatRuns"}
+
+
+def test_what_a_policy_does_to_its_own_lists_changes_nothing() -> None:
+    for seed in range(40):
+        assert decided(crowded_log(seed), named("ClearsWhatRuns")) == decided(
+            crowded_log(seed), "fcfs"
+        )
+
+
+@pytest.mark.parametrize("policy", ["lazy", "adaptive", "reconfigurable"])
+def test_a_watched_policy_sizes_jobs_as_an_unwatched_one_does(policy: str) -> None:
+    where = next(info.where for info in POLICIES if info.name == policy)
+
+    def starts(name: str) -> list[tuple[int, int, int]]:
+        molds = Moldability((1, 2, 4), (40, 25, 15), malleable=True, reconfiguration_s=1)
+        scheduler = Scheduler(policy_maker(name)(Cluster(6, live=True)))
+        jobs = [Job(number, number, 1, 40, molds=molds) for number in range(6)]
+        told = [(now, job) for now, job in enumerate(jobs)]
+        found = []
+        for now, job in told:
+            found += [(now, each.id, each.granted) for each in scheduler.submit(job, now)]
+        for now in range(10, 90):
+            for job in jobs:
+                if job.target:
+                    found += [(now, each.id, each.granted) for each in
+                              scheduler.resized(job, now, now + 9)]  # fmt: skip
+                elif job.granted and job.until_s == now:
+                    found += [(now, each.id, each.granted) for each in scheduler.end(job, now)]
+        return found
+
+    assert starts(where) == starts(policy)
+    assert any(granted > 1 for _, _, granted in starts(policy))
 
 
 def test_an_error_of_kalends_raised_by_a_policy_stays_as_it_is() -> None:

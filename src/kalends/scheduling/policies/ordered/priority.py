@@ -51,7 +51,7 @@ class Preemptive(Priority):
         line, cluster = self.line, self.cluster
         while (head := line.head()) is not None:
             if not cluster.start(head, now):
-                stopped = cluster.stops_for(head, now, self._less_urgent(head, now))
+                stopped = self._stops_for(head, now)
                 if not stopped:
                     return
                 for job in stopped:
@@ -60,6 +60,21 @@ class Preemptive(Priority):
                 started = cluster.start(head, now)
                 assert started, f"there is room for job {head.id}"
             line.remove(head)
+
+    def _stops_for(self, head: Job, now: int) -> list[Job]:
+        """Return the running jobs that must stop so that `head` fits now; none if all are not enough."""
+        cluster, stopped = self.cluster, list[Job]()
+        for candidate in self._less_urgent(head, now):
+            stopped.append(candidate)
+            if cluster.fits_without(head, now, stopped):
+                break
+        else:
+            return []
+        for candidate in stopped[-2::-1]:
+            others = [each for each in stopped if each is not candidate]
+            if cluster.fits_without(head, now, others):
+                stopped = others
+        return stopped
 
     def _less_urgent(self, head: Job, now: int) -> list[Job]:
         """Return the running jobs that may be stopped for `head`, in order, except jobs about to end."""

@@ -1,0 +1,48 @@
+"""What a user's own policy sees of a job: all that `Job` tells, nothing else, and nothing to be changed."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Final
+
+from kalends.scheduling.job import Job
+from kalends.scheduling.molding import mold
+
+
+class SeenJob:
+    """A job to be read. How long it really runs, which a simulation knows, is not in here.
+
+    Only the size of a waiting job that has several is set by a policy, as `molding.mold` does it.
+    """
+
+    __slots__ = ("__job",)
+
+    id: int
+    order: int
+
+    def __init__(self, job: Job) -> None:
+        self.__job = job
+
+    def __eq__(self, other: object) -> bool:
+        # What the cluster compares are the jobs themselves.
+        return other is self or other is self.__job
+
+    def __hash__(self) -> int:
+        return hash(self.__job.order)
+
+    def _mold(self, nodes: int) -> None:
+        job = self.__job
+        if job.molds is None or job.start_s >= 0 or nodes not in job.molds.sizes:
+            raise AttributeError(f"changes what job {job.id} asks for")
+        mold(job, nodes)
+
+    def _request(self, requested_s: int) -> None:
+        # It comes with the size.
+        if requested_s != self.__job.requested_s:
+            raise AttributeError(f"changes what job {self.__job.id} asks for")
+
+
+_SETTERS: Final = {"nodes": SeenJob._mold, "requested_s": SeenJob._request}
+
+for _name in Job.__struct_fields__:
+    setattr(SeenJob, _name, property(attrgetter(f"_SeenJob__job.{_name}"), _SETTERS.get(_name)))
