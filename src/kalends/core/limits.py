@@ -111,3 +111,18 @@ MARKS_MAX: Final = 8
 
 COMPARED_MAX: Final = 200
 """Reservations in one page of a comparison between a register and a site."""
+
+RANKS_MAX: Final = 1_000_000
+"""Ranks of one program: as many as the greatest machines have cores."""
+
+SIZES_MAX: Final = 64
+"""Sizes that one stage of a program can run on: from 1 to any number by doubling, and some between."""
+
+STATE_BYTES_MAX: Final = 64 * 1024
+"""What all ranks of a program have alike: it goes in one message, and whatever is large is an array."""
+
+CONTROL_LINE_BYTES_MAX: Final = 64 * 1024
+"""A line to or from a program that changes its size: one with thousands of cores is below."""
+
+CORES_MAX: Final = 4_096
+"""Cores that a program is told to run on: more than any one host has."""

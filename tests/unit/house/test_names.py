@@ -28,6 +28,7 @@ SHARED: Final = {
     "Options": "of several groups of commands: to be renamed",
     "Outcome": "of a request, and of the run of a script: to be renamed",
     "Reclaim": "a message and a call, both public",
+    "Stage": "of a request, and of a program that changes its size, both public",
     "Send": "of either protocol machine: to be renamed",
 }
 """Names of classes that stand in several modules, and why."""

@@ -1,0 +1,190 @@
+"""Who may have a program change its size: a batch service over a socket, a timetable, or nobody.
+
+The lead of the program looks here at every SOP. Nothing here can end the program: a socket that breaks
+is opened again now and then, and until then nobody asks for anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+from kalends.core.errors import InvalidInput
+from kalends.core.limits import CONTROL_LINE_BYTES_MAX, RANKS_MAX
+from kalends.malleable.control_lines import (
+    LineBuffer,
+    SizeDemand,
+    SizeReply,
+    demand_in,
+    reply_line,
+    sizes_line,
+    want_line,
+)
+
+VARIABLE: Final = "KALENDS_CONTROL"
+"""The environment variable that names the socket of the one who may change the size."""
+
+AGAIN_S: Final = 5.0
+"""A socket that broke is tried again so much later."""
+
+CONNECT_S: Final = 2.0
+LINES_AT_ONCE_MAX: Final = 64
+"""Reads of one SOP: whoever says more is heard at the next one."""
+
+
+class SizeControl(Protocol):
+    """Who may have the size changed."""
+
+    def offer(self, sizes: Sequence[int]) -> None:
+        """Be told what the program can run on from now on."""
+
+    def demands(self, sop: int) -> list[SizeDemand]:
+        """Return what is asked for at the SOP of that number, without waiting."""
+
+    def reply(self, reply: SizeReply) -> None:
+        """Be told what became of a demand."""
+
+    def want(self, ranks: int) -> None:
+        """Be told that the program wants so many ranks."""
+
+    def close(self) -> None:
+        """Let go of files, and say nothing."""
+
+
+class NoControl:
+    """Nobody changes the size."""
+
+    def offer(self, sizes: Sequence[int]) -> None: ...
+
+    def demands(self, sop: int) -> list[SizeDemand]:
+        return []
+
+    def reply(self, reply: SizeReply) -> None: ...
+
+    def want(self, ranks: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Timetable:
+    """Sizes by the number of the SOP; what the program wants, it gets at the next SOP. For trials."""
+
+    def __init__(self, sizes: Mapping[int, int]) -> None:
+        self._sizes = dict(sizes)
+        self._want = 0
+        self.replies: list[SizeReply] = []
+
+    @classmethod
+    def of(cls, text: str) -> Timetable:
+        """Read ``2@10,4@20``: 2 ranks at SOP 10, 4 at SOP 20. Raises `InvalidInput`."""
+        sizes: dict[int, int] = {}
+        for each in text.split(","):
+            found = re.fullmatch(r"\s*([0-9]{1,7})@([0-9]{1,15})\s*", each)
+            if found is None or not 1 <= int(found[1]) <= RANKS_MAX or int(found[2]) < 1:
+                raise InvalidInput(
+                    f"{each.strip()!r} is no change of size", remedy="write 2@10: 2 ranks at SOP 10"
+                )
+            sizes[int(found[2])] = int(found[1])
+        return cls(sizes)
+
+    def offer(self, sizes: Sequence[int]) -> None: ...
+
+    def demands(self, sop: int) -> list[SizeDemand]:
+        to, self._want = self._sizes.pop(sop, self._want), 0
+        return [SizeDemand(sop, to)] if to else []
+
+    def reply(self, reply: SizeReply) -> None:
+        self.replies.append(reply)
+
+    def want(self, ranks: int) -> None:
+        self._want = ranks
+
+    def close(self) -> None: ...
+
+
+class ControlSocket:
+    """The Unix stream socket of a batch service, with lines as in `control_lines`."""
+
+    def __init__(self, path: str, clock_s: Callable[[], float]) -> None:
+        self._path, self._clock_s = path, clock_s
+        self._sizes: Sequence[int] = ()
+        self._last: SizeReply | None = None
+        self._buffer = LineBuffer()
+        self._socket: socket.socket | None = None
+        self._again_s = clock_s()
+
+    def offer(self, sizes: Sequence[int]) -> None:
+        self._sizes = sizes
+        if self._socket is not None:
+            self._say(sizes_line(sizes))
+        else:
+            self._open()
+
+    def demands(self, sop: int) -> list[SizeDemand]:
+        if self._socket is None:
+            self._open()
+        lines: list[bytes] = []
+        for _ in range(LINES_AT_ONCE_MAX):
+            if self._socket is None:
+                break
+            try:
+                data = self._socket.recv(CONTROL_LINE_BYTES_MAX)
+            except BlockingIOError:
+                break
+            except OSError:
+                data = b""
+            if not data:
+                self.close()
+            lines += self._buffer.take(data)
+        return [demand for line in lines if (demand := demand_in(line)) is not None]
+
+    def reply(self, reply: SizeReply) -> None:
+        self._last = reply
+        self._say(reply_line(reply))
+
+    def want(self, ranks: int) -> None:
+        self._say(want_line(ranks))
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+            self._buffer = LineBuffer()
+            self._again_s = self._clock_s() + AGAIN_S
+
+    def _open(self) -> None:
+        """Connect if it is time to; say what can be run on, and the last answer once more."""
+        if self._clock_s() < self._again_s:
+            return
+        self._again_s = self._clock_s() + AGAIN_S
+        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        line.settimeout(CONNECT_S)
+        try:
+            line.connect(self._path)
+            line.setblocking(False)
+        except OSError:
+            line.close()
+            return
+        self._socket = line
+        self._say(sizes_line(self._sizes))
+        if self._last is not None:
+            self._say(reply_line(self._last))
+
+    def _say(self, line: bytes) -> None:
+        """Send a line, or let the socket go: whoever does not read is not waited for."""
+        if self._socket is None:
+            return
+        sent = 0
+        with contextlib.suppress(OSError):
+            sent = self._socket.send(line, socket.MSG_NOSIGNAL)
+        if sent < len(line):
+            self.close()
+
+
+def control_named_by(environment: Mapping[str, str], clock_s: Callable[[], float]) -> SizeControl:
+    """Return the control that the environment names, or `NoControl`."""
+    path = environment.get(VARIABLE, "")
+    return ControlSocket(path, clock_s) if path else NoControl()

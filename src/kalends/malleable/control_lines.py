@@ -1,0 +1,102 @@
+"""What a program that changes its size and its control say to each other: JSON, a line each. Pure.
+
+| said by | line | means |
+| --- | --- | --- |
+| program | ``{"sizes": [1, 2, 4]}`` | what it can run on now; said first, and at each new stage |
+| program | ``{"want": 4}`` | it asks for so many ranks |
+| control | ``{"change": 3, "to": 2, "cores": [0, 1]}`` | run on 2 ranks, on these cores (left out: on any) |
+| program | ``{"changed": 3, "ranks": 2, "took_s": 0.01, "moving_s": 0.0}`` | done; moving is part of it |
+| program | ``{"refused": 3, "why": "..."}`` | not done, and the size is as it was |
+
+Numbers of changes rise. Each line may be repeated: an answer is given again. A change numbered 0 was
+asked for by nobody: a stage began that cannot run on the size of the one before it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kalends.core.limits import CONTROL_LINE_BYTES_MAX, CORES_MAX, RANKS_MAX
+
+WHY_CHARACTERS_MAX = 400
+"""Characters of a reason: a sentence or two."""
+
+
+class SizeDemand(NamedTuple):
+    """What the control asks for: change number `number`, to `to` ranks, on `cores` (none: on any)."""
+
+    number: int
+    to: int
+    cores: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class SizeReply:
+    """What became of a demand: the size is `ranks` now, or, with a reason `why`, as it was."""
+
+    number: int
+    ranks: int
+    took_s: float = 0.0
+    moving_s: float = 0.0
+    why: str = ""
+
+
+def demand_in(line: bytes) -> SizeDemand | None:
+    """Return the demand that a line makes; None where it makes none, whatever else it is."""
+    try:
+        said = json.loads(line)
+        number, to, cores = said["change"], said["to"], said.get("cores") or []
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    well_formed = (
+        _whole(number, 1, 2**53)
+        and _whole(to, 1, RANKS_MAX)
+        and isinstance(cores, list)
+        and len(cores) <= CORES_MAX
+        and all(_whole(core, 0, 2**20) for core in cores)
+    )
+    return SizeDemand(number, to, tuple(cores)) if well_formed else None
+
+
+def sizes_line(sizes: Sequence[int]) -> bytes:
+    return _line({"sizes": list(sizes)})
+
+
+def want_line(ranks: int) -> bytes:
+    return _line({"want": ranks})
+
+
+def reply_line(reply: SizeReply) -> bytes:
+    if reply.why:
+        return _line({"refused": reply.number, "why": reply.why[:WHY_CHARACTERS_MAX]})
+    costs = {"took_s": round(reply.took_s, 6), "moving_s": round(reply.moving_s, 6)}
+    return _line({"changed": reply.number, "ranks": reply.ranks, **costs})
+
+
+class LineBuffer:
+    """Whole lines out of what arrives in pieces; a line longer than allowed is left out, to its end."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._too_long = False
+
+    def take(self, data: bytes) -> list[bytes]:
+        """Return the lines that `data` completes."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if lines and self._too_long:
+            del lines[0]
+            self._too_long = False
+        if len(self._rest) > CONTROL_LINE_BYTES_MAX:
+            self._rest, self._too_long = b"", True
+        return [line for line in lines if len(line) <= CONTROL_LINE_BYTES_MAX]
+
+
+def _whole(value: Any, least: int, most: int) -> bool:
+    return type(value) is int and least <= value <= most
+
+
+def _line(said: dict[str, Any]) -> bytes:
+    return json.dumps(said).encode() + b"\n"

@@ -1,0 +1,97 @@
+"""What a run of a program is told, what it tells meanwhile, and what it comes to; for every backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from kalends.core.errors import KalendsError
+from kalends.malleable.checkpoints import CheckpointFile, Checkpoints
+from kalends.malleable.control import NoControl, SizeControl
+from kalends.malleable.control_lines import SizeReply
+from kalends.malleable.rank import Values
+
+
+class RankFailed(KalendsError):
+    """A rank raised an error, died, or did not do what the others did; all ranks have been ended.
+
+    The traceback of the rank, if there is one, is a note of this error.
+    """
+
+    code: ClassVar[str] = "rank-failed"
+    exit_code: ClassVar[int] = 1
+    title: ClassVar[str] = "A rank has failed"
+
+
+@dataclass(frozen=True)
+class SizeChange:
+    """A change of size that was carried out, and what it cost the program."""
+
+    number: int
+    """As it was asked for; 0 if nobody did."""
+    sop: int
+    before: int
+    after: int
+    took_s: float
+    """From the SOP until all ranks of the new set had entered the computation."""
+    moving_s: float
+    """Moving data between ranks, a part of it."""
+    saving_s: float = 0.0
+    """Writing the checkpoint, a part of it."""
+
+    def reply(self) -> SizeReply:
+        return SizeReply(self.number, self.after, self.took_s, self.moving_s)
+
+    def __str__(self) -> str:
+        moving = f", {1e3 * self.moving_s:.1f} of them moving" if self.moving_s else ""
+        return f"SOP {self.sop}: {self.before} -> {self.after} ranks in {1e3 * self.took_s:.1f} ms{moving}"
+
+
+@dataclass
+class ProgramResult:
+    """What a run on one host comes to."""
+
+    state: dict[str, Any]
+    arrays: Mapping[str, Values]
+    sops: int
+    changes: list[SizeChange]
+
+
+class Onlooker(Protocol):
+    """Who is told what a run does; called in the process that leads it."""
+
+    def step(self, name: str) -> None:
+        """A step of a change is done: asked, saved, grown, left, entered or told."""
+
+    def note(self, text: str) -> None:
+        """Something that the user may want to read."""
+
+
+class Nobody:
+    """Looks on at nothing."""
+
+    def step(self, name: str) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
+@dataclass
+class RunOptions:
+    """How a program is to be run."""
+
+    size: int | None = None
+    """Ranks at the beginning; None: the first size that the first stage names."""
+    cores: tuple[int, ...] = ()
+    """Cores to which the ranks are pinned; (): to none."""
+    control: SizeControl = field(default_factory=NoControl)
+    checkpoints: Checkpoints | None = None
+    restart: CheckpointFile | None = None
+    onlooker: Onlooker = field(default_factory=Nobody)
+
+
+def dealt_cores(cores: tuple[int, ...], ranks: int, rank: int) -> tuple[int, ...]:
+    """Return the cores of one rank: its share in order, or one in turn where there are fewer than ranks."""
+    if len(cores) < ranks:
+        return (cores[rank % len(cores)],) if cores else ()
+    return cores[len(cores) * rank // ranks : len(cores) * (rank + 1) // ranks]
