@@ -21,10 +21,11 @@ from kalends.batch.shepherds.folders import Folders
 from kalends.batch.shepherds.nursery import ZYGOTE, Nursery
 from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.order_check import check_name, check_order
+from kalends.batch.shepherds.output_file import OutputFile, open_output
 from kalends.batch.shepherds.record import create
 from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.batch.shepherds.watch import AttemptWatch, Heard
-from kalends.core.errors import Conflict, InvalidInput, Unavailable
+from kalends.core.errors import Conflict, InvalidInput, NotFound, Unavailable
 
 LOOK_S: Final = 0.02
 """How long to wait for a shepherd that is deciding right now."""
@@ -184,6 +185,16 @@ class Launcher:
         """Return a place at the terminal of an attempt; raises `Conflict` if it does not run."""
         check_name(name)
         return await shepherd_line.attach(self.folders.socket(name), name)
+
+    def open_output(self, name: str, path: str = "") -> OutputFile:
+        """Open what an attempt has written to its absolute `path`, or to the file that is kept for it.
+
+        Raises `NotFound`, `NotAllowed`; also before its program is about to start.
+        """
+        main = self.look(name).main
+        if main is None:
+            raise NotFound("nothing has been written yet", where=f"job {name}")
+        return open_output(path or self.folders.kept(name), main)
 
     async def forget(self, name: str) -> None:
         """Remove the record and the kept output of an attempt that is over."""

@@ -1,0 +1,184 @@
+"""Programs that change their size: asked through their shepherd, recorded, and never believed too much."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kalends.batch.shepherds.facts import ChangeAnswered, ChangeAsked, Main
+from kalends.batch.shepherds.order import JobOrder
+from kalends.batch.shepherds.watch import Wanted
+from kalends.core.errors import Conflict
+from tests.processes.job_room import JobRoom, job_room
+
+PROGRAM = """#!{python}
+import json, os, socket, sys
+def connect():
+    line = socket.socket(socket.AF_UNIX)
+    line.connect(os.environ["KALENDS_CONTROL"])
+    return line, line.makefile("r")
+def say(line, **what):
+    line.sendall(json.dumps(what).encode() + b"\\n")
+line, heard = connect()
+say(line, sizes=[1, 2, 4])
+{body}
+"""
+
+ANSWERING = """
+print("ready", flush=True)
+for each in heard:
+    asked = json.loads(each)
+    print(each, end="", flush=True)
+    if asked["to"] == 4:
+        say(line, refused=asked["change"], why="too many")
+    else:
+        say(line, changed=asked["change"], ranks=asked["to"], took_s=0.25)
+"""
+
+
+@pytest.fixture
+async def room() -> AsyncIterator[JobRoom]:
+    async with job_room() as opened:
+        yield opened
+
+
+def malleable(room: JobRoom, name: str, body: str) -> JobOrder:
+    return room.order(
+        name, script=PROGRAM.format(python="/usr/bin/env python3", body=body), output="said",
+        malleable=True, environment={"PATH": os.environ["PATH"]},
+    )  # fmt: skip
+
+
+async def ready(room: JobRoom, name: str) -> None:
+    await room.fact(name, Main)
+    await room.until(lambda: (room.home / "said").read_text().startswith("ready"))
+
+
+async def test_a_change_is_recorded_asked_and_its_answer_recorded(room: JobRoom) -> None:
+    await room.launch(malleable(room, "1.1", ANSWERING))
+    await ready(room, "1.1")
+    assert await room.launcher.change("1.1", 1, 2, (0,)) == (1, 2, 4)
+    asked = await room.fact("1.1", ChangeAsked)
+    assert (asked.number, asked.to, asked.cores) == (1, 2, (0,))
+    answered = await room.fact("1.1", ChangeAnswered)
+    assert answered._replace(at=0) == ChangeAnswered(1, 2, 0.25, "", 0)
+
+
+async def test_a_refusal_is_recorded_with_its_reason(room: JobRoom) -> None:
+    await room.launch(malleable(room, "1.1", ANSWERING))
+    await ready(room, "1.1")
+    await room.launcher.change("1.1", 1, 4, (0,))
+    answered = await room.fact("1.1", ChangeAnswered)
+    assert (answered.ranks, answered.refused) == (0, "too many")
+
+
+async def test_a_repeated_change_is_asked_once_and_a_size_that_it_cannot_have_never(
+    room: JobRoom,
+) -> None:
+    await room.launch(malleable(room, "1.1", ANSWERING))
+    await ready(room, "1.1")
+    for _ in range(3):
+        await room.launcher.change("1.1", 1, 2, (0,))
+    with pytest.raises(Conflict, match="it can run on 1, 2, 4 ranks, not on 3"):
+        await room.launcher.change("1.1", 2, 3, (0,))
+    await room.launcher.change("1.1", 3, 1, (0,))
+    await room.fact("1.1", ChangeAnswered, 1)
+    assert [each for each in room.kinds("1.1") if each.startswith("Change")] == [
+        "ChangeAsked", "ChangeAnswered", "ChangeAsked", "ChangeAnswered",
+    ]  # fmt: skip
+
+
+async def test_an_unanswered_change_is_said_again_to_a_lead_that_connects_anew(
+    room: JobRoom,
+) -> None:
+    body = """
+print("ready", flush=True)
+first = heard.readline()
+line.close(); heard.close()
+line, heard = connect()
+assert heard.readline() == first
+say(line, changed=1, ranks=2)
+heard.readline()
+"""
+    await room.launch(malleable(room, "1.1", body))
+    await ready(room, "1.1")
+    await room.launcher.change("1.1", 1, 2, ())
+    assert (await room.fact("1.1", ChangeAnswered)).ranks == 2
+
+
+async def test_a_change_from_before_a_restart_is_answered_after_it(room: JobRoom) -> None:
+    body = """
+print("ready", flush=True)
+heard.readline()
+while not os.path.exists("go"): pass
+say(line, changed=1, ranks=2)
+heard.readline()
+"""
+    await room.launch(malleable(room, "1.1", body))
+    await ready(room, "1.1")
+    await room.launcher.change("1.1", 1, 2, ())
+    await room.launcher.close()
+    room.heard.clear()
+    await room.open()
+    await room.launcher.adopt(["1.1"])
+    (room.home / "go").touch()
+    await room.fact("1.1", ChangeAnswered)
+    assert room.kinds("1.1")[:4] == ["Begun", "Main", "ChangeAsked", "ChangeAnswered"]
+
+
+async def test_a_program_may_ask_for_a_size_by_itself(room: JobRoom) -> None:
+    await room.launch(malleable(room, "1.1", "say(line, want=4); heard.readline()"))
+    assert await room.fact("1.1", Wanted) == Wanted(4)
+
+
+async def test_what_a_program_gives_back_none_of_its_processes_keeps(room: JobRoom) -> None:
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    body = ANSWERING.replace('print("ready"', f'os.sched_setaffinity(0, {cores})\nprint("ready"')
+    await room.launch(malleable(room, "1.1", body)._replace(cores=tuple(cores)))
+    await ready(room, "1.1")
+    main = await room.fact("1.1", Main)
+    assert os.sched_getaffinity(main.pid) == set(cores)
+    await room.launcher.change("1.1", 1, 1, (cores[0],))
+    await room.fact("1.1", ChangeAnswered)
+    assert os.sched_getaffinity(main.pid) == {cores[0]}
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        "line.sendall(b'x' * 100000)", "line.sendall(b'[]\\n')", "line.sendall(b'[' * 4000 + b'\\n')",
+        "say(line, sizes=['a'])", "say(line, want=-1)", "say(line, want=10**30)", "say(line, want=True)",
+        "say(line, changed=1, ranks=2, took_s=float('nan'))", "say(line, changed=1)",
+        "say(line, changed=1, ranks=2, took_s='x')", "say(line, sizes=7)",
+    ],
+)  # fmt: skip
+async def test_nonsense_of_a_lead_ends_its_line_and_nothing_else(
+    room: JobRoom, nonsense: str
+) -> None:
+    body = f"""
+print("ready", flush=True)
+heard.readline()
+try:
+    {nonsense}
+    while heard.readline(): pass
+except OSError: pass
+line, heard = connect()
+heard.readline()
+say(line, changed=1, ranks=2)
+heard.readline()
+"""
+    await room.launch(malleable(room, "1.1", body))
+    await ready(room, "1.1")
+    await room.launcher.change("1.1", 1, 2, ())
+    assert (await room.fact("1.1", ChangeAnswered))._replace(at=0) == ChangeAnswered(
+        1, 2, 0.0, "", 0
+    )
+
+
+async def test_others_than_malleable_programs_have_no_such_socket(room: JobRoom) -> None:
+    await room.launch(room.order("1.1", "sleep", "1000"))
+    await room.fact("1.1", Main)
+    with pytest.raises(Conflict, match="cannot change its size"):
+        await room.launcher.change("1.1", 1, 2, ())

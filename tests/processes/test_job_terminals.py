@@ -1,0 +1,245 @@
+"""Terminals of jobs: attached to, left and found again, by several at once; and the output of batch jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kalends.batch.shepherds.facts import Main
+from kalends.batch.shepherds.frames import KEYS, frame
+from kalends.batch.shepherds.order import JobOrder
+from kalends.batch.shepherds.shepherd_line import Attachment, History, Notice, Output
+from kalends.core.errors import Conflict, NotAllowed, NotFound
+from tests.processes.job_room import WAIT_S_MAX, JobRoom, job_room
+
+ECHO = 'stty -echo; echo ready; while read line; do echo "<$line>"; done'
+
+
+@pytest.fixture
+async def room() -> AsyncIterator[JobRoom]:
+    async with job_room() as opened:
+        yield opened
+
+
+class Seat:
+    """One who is attached, and all that they have seen."""
+
+    def __init__(self, place: Attachment) -> None:
+        self.place = place
+        self.seen = b""
+        self.notices: list[dict[str, object]] = []
+
+    async def sees(self, text: bytes) -> None:
+        """Wait until `text` has been on the screen."""
+        async with asyncio.timeout(WAIT_S_MAX):
+            while text not in self.seen:
+                await self._next()
+
+    async def told(self, **what: object) -> None:
+        """Wait for a notice with these fields."""
+        async with asyncio.timeout(WAIT_S_MAX):
+            while not any(what.items() <= each.items() for each in self.notices):
+                await self._next()
+
+    async def _next(self) -> None:
+        match await self.place.next():
+            case History(data) | Output(data):
+                self.seen += data
+            case Notice(what):
+                self.notices.append(what)
+            case None:
+                raise EOFError(self.seen[-200:])
+
+
+def interactive(room: JobRoom, name: str, text: str, **more: object) -> JobOrder:
+    return room.order(name, "/bin/bash", "-c", text, terminal=(24, 80))._replace(**more)
+
+
+async def sit(room: JobRoom, name: str, rows: int = 24, columns: int = 80) -> Seat:
+    """Attach, and take the keys."""
+    seat = Seat(await room.launcher.attach(name))
+    seat.place.ask_keys(rows, columns)
+    await seat.told(keys=True)
+    return seat
+
+
+async def test_what_is_typed_is_read_and_what_is_said_is_seen(room: JobRoom) -> None:
+    await room.launch(interactive(room, "1.1", ECHO))
+    await room.fact("1.1", Main)
+    ada = await sit(room, "1.1")
+    await ada.sees(b"ready\r\n")
+    await ada.place.type(b"one\n")
+    await ada.sees(b"<one>\r\n")
+    await ada.place.type(b"\x04")
+    await ada.told(ended="exit", status=0)
+    assert (await room.ended("1.1")).status == 0
+
+
+async def test_whoever_attaches_again_sees_what_was_said_meanwhile(room: JobRoom) -> None:
+    await room.launch(interactive(room, "1.1", ECHO))
+    await room.fact("1.1", Main)
+    ada = await sit(room, "1.1")
+    await ada.sees(b"ready")
+    await ada.place.type(b"one\n")
+    await ada.place.close()
+    await room.launcher.close()
+    await room.open()
+    await room.launcher.adopt(["1.1"])
+    again = await sit(room, "1.1")
+    await again.sees(b"<one>")
+    await again.place.type(b"two\n")
+    await again.sees(b"<two>")
+
+
+async def test_only_the_end_of_a_long_history_is_kept(room: JobRoom) -> None:
+    await room.launch(interactive(room, "1.1", "seq 100000; echo ready; read line"))
+    await room.fact("1.1", Main)
+    first = await sit(room, "1.1")
+    await first.sees(b"ready")
+    late = Seat(await room.launcher.attach("1.1"))
+    late.place.look_on()
+    await late.sees(b"100000\r\nready\r\n")
+    assert len(late.seen) == 64 * 1024
+
+
+async def test_the_newest_who_asks_has_the_keys_and_the_others_look_on(room: JobRoom) -> None:
+    await room.launch(interactive(room, "1.1", ECHO))
+    await room.fact("1.1", Main)
+    ada = await sit(room, "1.1")
+    grace = await sit(room, "1.1")
+    await ada.told(keys=False, attached=2)
+    onlooker = Seat(await room.launcher.attach("1.1"))
+    onlooker.place.look_on()
+    await onlooker.told(keys=False, attached=3)
+    await ada.place.type(b"not heard\n")
+    await onlooker.place.type(b"nor this\n")
+    await grace.place.type(b"heard\n")
+    for each in (ada, grace, onlooker):
+        await each.sees(b"<heard>")
+        assert b"not heard" not in each.seen
+        assert b"nor this" not in each.seen
+
+
+async def test_a_window_has_the_size_of_the_one_at_the_keys_and_is_drawn_anew(
+    room: JobRoom,
+) -> None:
+    text = (
+        "stty -echo; trap 'stty size' WINCH; echo ready;"
+        "while :; do read -t 0.05 line && echo $line $(stty size); done"
+    )
+    await room.launch(interactive(room, "1.1", text))
+    await room.fact("1.1", Main)
+    ada = await sit(room, "1.1")
+    await ada.sees(b"ready")
+    ada.place.resize(40, 100)
+    await ada.place.type(b"first\n")
+    await ada.sees(b"first 40 100")
+    grace = await sit(room, "1.1", 30, 90)
+    await grace.sees(b"30 90")
+    ada.notices.clear()
+    ada.place.resize(50, 100)
+    ada.place.look_on()
+    await ada.told(keys=False)
+    await grace.place.type(b"second\n")
+    await grace.sees(b"second 30 90")
+
+
+async def test_its_terminal_is_the_users_own(room: JobRoom) -> None:
+    await room.launch(
+        interactive(room, "1.1", "stat -c '%U %a' $(tty); ps -o tty= -p $$; echo x >$(tty); read x")
+    )
+    await room.fact("1.1", Main)
+    ada = await sit(room, "1.1")
+    await ada.sees(b" 600\r\npts/")
+    await ada.sees(b"x\r\n")
+
+
+async def test_one_who_does_not_keep_up_is_let_go_and_the_job_never_waits(room: JobRoom) -> None:
+    text = "until [ -e go ]; do sleep 0.02; done; yes | head -c 6000000; exit 3"
+    await room.launch(interactive(room, "1.1", text))
+    await room.fact("1.1", Main)
+    slow = Seat(await room.launcher.attach("1.1"))
+    slow.place.look_on()
+    await slow.told(attached=1)
+    (room.home / "go").touch()
+    assert (await room.ended("1.1")).status == 3
+    with pytest.raises(EOFError):
+        await slow.told(ended="exit")
+
+
+async def test_nonsense_ends_its_speaker_and_nobody_else(room: JobRoom) -> None:
+    await room.launch(interactive(room, "1.1", ECHO), room.order("2.1", "sleep", "1000"))
+    await room.fact("1.1", Main)
+    await room.fact("2.1", Main)
+    ada = await sit(room, "1.1")
+    for line in (b"c" + b"\xff" * 8, frame(b"c", b"[1]"), frame(b"t", b"{}}"), frame(b"s", b"[]")):
+        reader, writer = await asyncio.open_unix_connection(room.launcher.folders.socket("1.1"))
+        writer.write(line)
+        with contextlib.suppress(OSError):
+            async with asyncio.timeout(WAIT_S_MAX):
+                while await reader.read(1000):
+                    pass
+        writer.close()
+    reader, writer = await asyncio.open_unix_connection(room.launcher.folders.socket("2.1"))
+    writer.write(frame(KEYS, b"x"))
+    assert await reader.read(10) == b""
+    writer.close()
+    await ada.place.type(b"still here\n")
+    await ada.sees(b"<still here>")
+    await room.launcher.warn("2.1", "TERM")
+    assert (await room.ended("2.1")).status == -15
+
+
+async def test_a_terminal_without_end_ends_its_job(room: JobRoom) -> None:
+    ended = await room.run(interactive(room, "1.1", "exec yes", terminal_bytes_max=1_000_000))
+    assert (ended.kind, ended.detail) == (
+        "killed", "it wrote more than 1000000 bytes to its terminal",
+    )  # fmt: skip
+
+
+async def test_one_cannot_attach_to_what_does_not_run(room: JobRoom) -> None:
+    await room.run(room.order("1.1", "true"))
+    for name in ("1.1", "2.1"):
+        with pytest.raises(Conflict, match="it does not run"):
+            await room.launcher.attach(name)
+
+
+# Output of batch jobs
+
+
+async def test_output_can_be_followed_while_it_is_written(room: JobRoom) -> None:
+    text = "echo one; until [ -e go ]; do sleep 0.02; done; echo two"
+    await room.launch(room.order("1.1", "/bin/sh", "-c", text))
+    await room.fact("1.1", Main)
+    kept = room.launcher.open_output("1.1")
+    seen = b""
+    async for piece in kept.follow(lambda: "Ended" in room.kinds("1.1")):
+        seen += piece
+        if seen == b"one\n":
+            (room.home / "go").touch()
+    kept.close()
+    assert seen == b"one\ntwo\n"
+
+
+async def test_only_the_very_file_that_a_job_was_given_is_read_for_it(room: JobRoom) -> None:
+    await room.run(room.shell("1.1", "echo mine"))
+    path = room.home / "out-1.1"
+    assert room.launcher.open_output("1.1", str(path)).read(0) == b"mine\n"
+    path.rename(room.home / "moved")
+    with pytest.raises(NotFound):
+        room.launcher.open_output("1.1", str(path))
+    path.symlink_to(room.home / "moved")
+    with pytest.raises(NotAllowed):
+        room.launcher.open_output("1.1", str(path))
+    path.unlink()
+    path.write_text("another's")
+    with pytest.raises(NotAllowed):
+        room.launcher.open_output("1.1", str(path))
+    with pytest.raises(NotAllowed):
+        room.launcher.open_output("1.1", "/etc/shadow")
+    with pytest.raises(NotAllowed):
+        room.launcher.open_output("1.1", os.ttyname(0) if os.isatty(0) else "/dev/null")
