@@ -42,6 +42,7 @@ class Simulated(TypedDict):
     crossing: str
     components: str
     speedups: Path | None
+    treat: str
     reservations: Path | None
     estimates: Literal["user", "exact", "filled"]
     damaged: Literal["refuse", "skip"]
@@ -85,6 +86,11 @@ workload_options = _options(
     _workload(
         "--speedups", type=FILE, metavar="FILE",
         help="JSON of moldable and malleable jobs: run times by number of nodes.",
+    ),
+    _workload(
+        "--treat", default="", metavar="RULE[,RULE...]",
+        help="Priorities and interactive jobs by the log's queue, user or group, e.g. "
+        "queue:0=interactive,user:7=3.  [default: none]",
     ),
 )  # fmt: skip
 
@@ -200,7 +206,7 @@ def conditions(options: Simulated) -> str:
         said.append(f"{options['estimates']} estimates")
     said += [
         name
-        for name in ("crossing", "components", "reservations", "speedups")
+        for name in ("crossing", "components", "reservations", "speedups", "treat")
         if options[name] not in (None, "")
     ]
     if options["shake"] is not None:
@@ -217,7 +223,9 @@ def replay_options(log: Path | None, nodes: int, options: Simulated) -> dict[str
         "unsorted": "sort" if options["sort"] else "refuse",
     }
     given |= {
-        name: options[name] for name in ("machine", "crossing", "components") if options[name]
+        name: options[name]
+        for name in ("machine", "crossing", "components", "treat")
+        if options[name]
     }
     if options["speedups"] is not None:
         from kalends.simulation.workloads.speedups import read_speed_ups

@@ -28,6 +28,7 @@ from kalends.simulation.workloads.tally import LineTally
 if TYPE_CHECKING:
     from kalends.simulation.classes import Breakdown, ClassMetrics
     from kalends.simulation.prediction_accuracy import Accounts
+    from kalends.simulation.treatment import Treatment
     from kalends.simulation.workloads.speedups import SpeedUps
 
 Watcher = Callable[[SimulatedJob], object]
@@ -67,6 +68,7 @@ def simulate(
     components: str = "",
     speedups: SpeedUps | Path | str | None = None,
     reservations: Sequence[Reservation] = (),
+    treat: str = "",
     estimates: Estimates = "user",
     damaged: Damaged = "refuse",
     unsorted: Unsorted = "refuse",
@@ -92,7 +94,8 @@ def simulate(
     `machine` such as ``mesh2d:32x32:4x4`` decides itself which nodes go together; one such as
     ``grid:64+32`` is several clusters, with a penalty for `crossing` them (``once:0.2``), and jobs
     split into `components` (``unordered:16``: of 16 nodes, more where clusters are too few).
-    `reservations` are kept free of jobs; in a grid each must name its part.
+    `reservations` are kept free of jobs; in a grid each must name its part. `treat` says which jobs of a
+    log are interactive, or have a priority, by queue, user or group: ``queue:0=interactive,user:7=3``.
 
     `speedups`, or the path of a file of them (see `kalends.simulation.workloads.speedups`), say which jobs
     can run on several numbers of nodes; policies that know only one are given one by `molding`.
@@ -128,6 +131,8 @@ def simulate(
         breakdown = Breakdown(by)
         watchers = (*watchers, breakdown.add)
         keep_lines = keep_lines or breakdown.lined
+    treatment = _treatment(treat)
+    keep_lines = keep_lines or (treatment is not None and treatment.lined)
     cluster = None
     if machine:
         cluster = cluster_from(machine, nodes=nodes, crossing=crossing, reservations=reservations)
@@ -142,19 +147,15 @@ def simulate(
         change = _molded(speedups, components)
         made = molding(made)
     jobs = source.jobs(cluster, change)
+    if treatment is not None:
+        jobs = treatment.apply(jobs)
     if load != 1 or shake_s:
         # Imported here: chance takes longer to load than thousands of jobs to replay.
         from kalends.simulation.input_shaking import loaded, shaken
 
         jobs = shaken(loaded(jobs, load), shake_s, seed)
     metrics = ScheduleMetrics(source.nodes)
-    scheduler = Scheduler(made)
-    if accounts is not None:
-        # Imported here: few replays predict.
-        from kalends.simulation.prediction_accuracy import Predicted
-
-        scheduler = Predicted(scheduler.policy, accounts)
-    ended = replay(jobs, scheduler)
+    ended = replay(jobs, _scheduler(made, accounts))
     while chunk := list(islice(ended, _CHUNK)):
         metrics.extend(chunk)
         for watch in watchers:
@@ -176,6 +177,24 @@ def simulate(
         seconds=seconds,
         jobs_per_second=summary.jobs / seconds if seconds else 0.0,
     )
+
+
+def _scheduler(policy: Policy, accounts: Accounts | None) -> Scheduler:
+    if accounts is None:
+        return Scheduler(policy)
+    # Imported here: few replays predict.
+    from kalends.simulation.prediction_accuracy import Predicted
+
+    return Predicted(policy, accounts)
+
+
+def _treatment(text: str) -> Treatment | None:
+    if not text:
+        return None
+    # Imported here: few replays ask for it.
+    from kalends.simulation.treatment import Treatment
+
+    return Treatment.of(text)
 
 
 def _molded(speedups: SpeedUps | Path | str, components: str) -> Change:
