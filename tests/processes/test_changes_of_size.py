@@ -59,11 +59,12 @@ async def ready(room: JobRoom, name: str) -> None:
 async def test_a_change_is_recorded_asked_and_its_answer_recorded(room: JobRoom) -> None:
     await room.launch(malleable(room, "1.1", ANSWERING))
     await ready(room, "1.1")
-    assert await room.launcher.change("1.1", 1, 2, (0,)) == (1, 2, 4)
+    await room.launcher.change("1.1", 1, 2, (0,))
     asked = await room.fact("1.1", ChangeAsked)
     assert (asked.number, asked.to, asked.cores) == (1, 2, (0,))
     answered = await room.fact("1.1", ChangeAnswered)
     assert answered._replace(at=0) == ChangeAnswered(1, 2, 0.25, "", 0)
+    assert await room.launcher.change("1.1", 1, 2, (0,)) == (1, 2, 4)
 
 
 async def test_a_refusal_is_recorded_with_its_reason(room: JobRoom) -> None:
@@ -83,11 +84,30 @@ async def test_a_repeated_change_is_asked_once_and_a_size_that_it_cannot_have_ne
         await room.launcher.change("1.1", 1, 2, (0,))
     with pytest.raises(Conflict, match="it can run on 1, 2, 4 ranks, not on 3"):
         await room.launcher.change("1.1", 2, 3, (0,))
+    await room.fact("1.1", ChangeAnswered)
     await room.launcher.change("1.1", 3, 1, (0,))
     await room.fact("1.1", ChangeAnswered, 1)
     assert [each for each in room.kinds("1.1") if each.startswith("Change")] == [
         "ChangeAsked", "ChangeAnswered", "ChangeAsked", "ChangeAnswered",
     ]  # fmt: skip
+
+
+async def test_an_answer_to_a_change_that_another_has_followed_is_recorded_too(
+    room: JobRoom,
+) -> None:
+    body = """
+print("ready", flush=True)
+heard.readline(), heard.readline()
+say(line, changed=1, ranks=2)
+say(line, changed=2, ranks=1)
+heard.readline()
+"""
+    await room.launch(malleable(room, "1.1", body))
+    await ready(room, "1.1")
+    await room.launcher.change("1.1", 1, 2, ())
+    await room.launcher.change("1.1", 2, 1, ())
+    assert (await room.fact("1.1", ChangeAnswered, 0)).ranks == 2
+    assert (await room.fact("1.1", ChangeAnswered, 1)).ranks == 1
 
 
 async def test_an_unanswered_change_is_said_again_to_a_lead_that_connects_anew(

@@ -3,7 +3,7 @@
 The program's lead connects to the path in KALENDS_CONTROL. It says ``{"sizes": [1, 2, 4]}``, is told
 ``{"change": 3, "to": 2, "cores": [0, 1]}``, and answers ``{"changed": 3, "ranks": 2, "took_s": 0.01}`` or
 ``{"refused": 3, "why": "..."}``. With ``{"want": 4}`` it asks for a change itself. Any of it may be
-repeated. A change that has not been answered is said again to a lead that connects anew.
+repeated. The newest change that has not been answered is said again to a lead that connects anew.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Control:
         self,
         loop: PollLoop,
         path: str,
-        answered: Callable[[ChangeAnswered], None],
+        answered: Callable[[ChangeAsked, ChangeAnswered], None],
         wanted: Callable[[int], None],
     ) -> None:
         """Listen at `path`; raises `OSError`."""
@@ -44,7 +44,7 @@ class Control:
         self._answered = answered
         self._wanted = wanted
         self._loop = loop
-        self._open: ChangeAsked | None = None
+        self._open: dict[int, ChangeAsked] = {}
         self._lead: socket.socket | None = None
         self._rest = b""
         self._want: int | None = None
@@ -53,14 +53,16 @@ class Control:
         loop.watch(self._listener.fileno(), self._welcome)
 
     def ask(self, change: ChangeAsked) -> None:
-        """Ask the program for `change`, now and whenever its lead connects, until it has answered."""
-        self._open = change
+        """Ask the program for `change`, now or when its lead connects."""
+        self._open[change.number] = change
         self._forward()
 
     def _forward(self) -> None:
-        if self._open is None or self._lead is None:
+        """Say the newest change that has not been answered; it stands for those before it."""
+        if not self._open or self._lead is None:
             return
-        asked = {"change": self._open.number, "to": self._open.to, "cores": list(self._open.cores)}
+        change = self._open[max(self._open)]
+        asked = {"change": change.number, "to": change.to, "cores": list(change.cores)}
         line = json.dumps(asked).encode() + b"\n"
         try:
             if self._lead.send(line) < len(line):
@@ -110,15 +112,18 @@ class Control:
         elif "want" in said:
             self._want = _whole(said["want"])
             self._hand_on_want()
-        elif self._open is not None and self._open.number == said.get("changed"):
-            self._close(_whole(said["ranks"]), _seconds(said.get("took_s", 0.0)), "")
-        elif self._open is not None and self._open.number == said.get("refused"):
-            self._close(0, 0.0, str(said.get("why") or "it did not say why")[:WHY_CHARACTERS_MAX])
+        elif said.get("changed") in self._open:
+            ranks, took_s = _whole(said["ranks"]), _seconds(said.get("took_s", 0.0))
+            self._close(ChangeAnswered(said["changed"], ranks, took_s, "", 0.0))
+        elif said.get("refused") in self._open:
+            why = str(said.get("why") or "it did not say why")[:WHY_CHARACTERS_MAX]
+            self._close(ChangeAnswered(said["refused"], 0, 0.0, why, 0.0))
 
-    def _close(self, ranks: int, took_s: float, refused: str) -> None:
-        if self._open is not None:
-            number, self._open = self._open.number, None
-            self._answered(ChangeAnswered(number, ranks, took_s, refused, 0.0))
+    def _close(self, answer: ChangeAnswered) -> None:
+        """Take the answer; changes before that one are not waited for any more."""
+        change = self._open[answer.number]
+        self._open = {each: self._open[each] for each in self._open if each > answer.number}
+        self._answered(change, answer)
 
     def _hand_on_want(self) -> None:
         if self._want is not None and not self._resting:

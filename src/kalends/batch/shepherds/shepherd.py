@@ -334,12 +334,12 @@ class Shepherd:
             self._control.ask(change)
         return {"sizes": list(self._control.sizes)}
 
-    def _answered(self, changed: ChangeAnswered) -> None:
+    def _answered(self, change: ChangeAsked, answer: ChangeAnswered) -> None:
         """Record the program's answer; none of its processes keeps what it gave back."""
-        change = self._last_change
-        if change is not None and not changed.refused and change.cores:
-            self._keep_to(change.cores)
-        self._note(changed._replace(at=time.time()))
+        last = self._last_change
+        if last is not None and change.cores and not answer.refused:
+            self._keep_to(change.cores + last.cores)
+        self._note(answer._replace(at=time.time()))
         self._hint({"fact": "changed"})
 
     def _keep_to(self, cores: tuple[int, ...]) -> None:

@@ -16,8 +16,8 @@ from kalends.batch.shepherds.frames import FrameReader
 from kalends.batch.shepherds.poll_loop import READ, WRITE, PollLoop
 
 VISITORS_MAX: Final = 64
-PENDING_BYTES_MAX: Final = 256 * 1024
-"""What waits for one who is slow: some screens full, and the history."""
+PENDING_BYTES_MAX: Final = 1024 * 1024
+"""What waits for one who is slow: hundreds of screens. Whoever attaches again begins with the history."""
 
 _CREDENTIALS: Final = struct.Struct("3i")
 
