@@ -552,6 +552,10 @@ class Auditor:
 
     # The end
 
+    def decided(self) -> dict[str, tuple[str, int]]:
+        """Return what the register has decided of each request."""
+        return {rid: (row.state, row.att) for rid, row in self.rows.items()}
+
     def finish(self, sites: Sequence[SiteNode]) -> None:
         """All is quiet: all of it or nothing, everywhere; nothing is held or promised any more."""
         for site in sites:

@@ -86,10 +86,7 @@ def run(
         if not kernel.run(faults_ms + QUIET_MS_MAX, world.quiet):
             raise Violation(f"no end: {world.unquiet()}")
         if world.hostile:
-            kernel.run(kernel.now_ms + TOLD_MS)
-            # Meanwhile a hostile site may let a client go on, which then asks for the next thing.
-            if not kernel.run(kernel.now_ms + QUIET_MS_MAX, world.quiet):
-                raise Violation(f"no end: {world.unquiet()}")
+            _until_told(world)
         world.auditor.finish(world.honest_sites)
         for each in world.hostile:
             each.told.finish()
@@ -121,6 +118,22 @@ def run(
         waits=oracle.waits,
         trace=kernel.trace,
     )
+
+
+def _until_told(world: World) -> None:
+    """Let what was decided last be told to all the others.
+
+    A hostile site may let a client go on meanwhile, which then asks for the next thing; that is to be told,
+    too.
+    """
+    kernel, decided = world.kernel, world.auditor.decided
+    while True:
+        before = decided()
+        kernel.run(kernel.now_ms + TOLD_MS)
+        if not kernel.run(kernel.now_ms + QUIET_MS_MAX, world.quiet):
+            raise Violation(f"no end: {world.unquiet()}")
+        if decided() == before:
+            return
 
 
 def complaint(report: Report, climate: str = "") -> str:

@@ -29,6 +29,7 @@ SEEDS = [
     pytest.param(
         "hostile-near", 254829177172528, id="an-inquiry-that-proves-nothing-refuses-nothing"
     ),
+    pytest.param("hostile-near", 76339196200517, id="decided-late-and-still-being-told"),
     pytest.param("every-fault", 930319, id="a-promise-stored-by-a-sync-that-failed"),
 ]
 
