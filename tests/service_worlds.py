@@ -27,7 +27,7 @@ CLUSTERS: Final[dict[str, Make]] = {
 
 
 class ServiceWorld:
-    """Submissions, ends, withdrawn jobs, drained and restored nodes, all drawn from one seed."""
+    """Submissions, ends, withdrawn jobs, drained and resumed nodes, all drawn from one seed."""
 
     def __init__(self, policy: str, cluster: str, seed: int, *, reserved: bool = False) -> None:
         self.draw = random.Random(seed)
@@ -50,7 +50,7 @@ class ServiceWorld:
                 self.submit,
                 self.submit,
                 self.drain,
-                self.restore,
+                self.resume,
                 self.withdraw,
             )
             self.draw.choice(events)()
@@ -85,7 +85,7 @@ class ServiceWorld:
         self.out.update(nodes)
         self.passed(self.scheduler.wake(self.now))
 
-    def restore(self) -> None:
+    def resume(self) -> None:
         nodes = [node for node in sorted(self.out) if self.draw.random() < 0.7]
         self.cluster.resume(nodes)
         self.out.difference_update(nodes)
@@ -121,7 +121,7 @@ class ServiceWorld:
     def passed(self, touched: list[Job]) -> None:
         for job in touched:
             assert isinstance(job, SimulatedJob)
-            job.resume(self.now)
+            job.reckon(self.now)
             self.runs += 1
             job.run = self.runs
             if job.granted:

@@ -28,7 +28,7 @@ class SimulatedJob(Job, eq=False, gc=False):
         paused_s = sum(end_s - start_s for start_s, end_s in self.pauses)
         return self.nodes * (self.end_s - self.start_s - paused_s)
 
-    def resume(self, now: int) -> None:
+    def reckon(self, now: int) -> None:
         """Compute a new end, because its nodes changed now (to `granted`)."""
         if self.end_s >= 0:
             left_s = self.end_s - now

@@ -56,7 +56,7 @@ def replay(jobs: Iterable[SimulatedJob], scheduler: Scheduler) -> Iterator[Simul
             _all_started(scheduler)
             return
         for each in touched:
-            each.resume(now)
+            each.reckon(now)
             each.run = begun = begun + 1
             if each.end_s >= 0:
                 heappush(ends, (each.end_s, begun, each))

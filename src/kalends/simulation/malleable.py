@@ -136,7 +136,7 @@ class MalleableJob(SimulatedJob, eq=False):
     held: list[tuple[int, int]] = []
     """Nodes and the times from which it had them, ``(since_s, nodes)``; 0 while preempted."""
 
-    def resume(self, now: int) -> None:
+    def reckon(self, now: int) -> None:
         # Whole units, where only they are given, count as what was asked for: as with rigid jobs.
         held = self.granted if self.target else self.nodes
         self._hold(now, held if self.granted else 0)

@@ -105,13 +105,13 @@ class Life(RuleBasedStateMachine):
         return partition
 
     @rule(data=st.data())
-    def withdraw(self, data: st.DataObject) -> None:
+    def drain(self, data: st.DataObject) -> None:
         nodes = data.draw(st.sets(st.integers(0, self.twin.nodes - 1), max_size=2))
         self.machine.drain(nodes)
         self.out |= nodes
 
     @rule(data=st.data(), everything=st.booleans())
-    def restore(self, data: st.DataObject, everything: bool) -> None:
+    def resume(self, data: st.DataObject, everything: bool) -> None:
         nodes = self.out if everything else data.draw(
             st.sets(st.integers(0, self.twin.nodes - 1), max_size=5)
         )  # fmt: skip

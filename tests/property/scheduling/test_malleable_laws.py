@@ -174,7 +174,7 @@ def test_work_is_conserved_over_any_changes_as_iteration_after_iteration_shows(
     job.requested_s = job.molds.requested_on(size) if job.molds else 0
     job.order = 0
     assert cluster.start(job, start_s)
-    job.resume(start_s)
+    job.reckon(start_s)
     cluster.touched.clear()
     orders, now = [], start_s
     for gap_s, wanted in asked:
@@ -185,7 +185,7 @@ def test_work_is_conserved_over_any_changes_as_iteration_after_iteration_shows(
             break
         if cluster.resize(job, course.sizes[wanted % len(course.sizes)], now):
             orders.append((now, job.target))
-            job.resume(now)
+            job.reckon(now)
             cluster.touched.clear()
             assert max(job.change_s, 0) < job.until_s
     if job.target and job.change_s >= 0:

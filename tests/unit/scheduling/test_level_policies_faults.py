@@ -120,7 +120,7 @@ def test_nodes_come_and_go_and_every_job_starts_in_the_end_on_nodes_in_service(
         def note(touched: list[Job], now: int, running: list[SimulatedJob] = running) -> int:
             for job in touched:
                 assert isinstance(job, SimulatedJob)
-                job.resume(now)
+                job.reckon(now)
                 running.append(job)
             return len(touched)
 

@@ -110,30 +110,30 @@ def test_a_preempted_malleable_job_goes_on_where_it_was() -> None:
     able = job(1, 0)
     able.order, able.nodes, able.requested_s = 0, 8, 103
     assert cluster.start(able, 0)
-    able.resume(0)
+    able.reckon(0)
     cluster.stop(able, 50)
-    able.resume(50)
+    able.reckon(50)
     assert able.end_s == -1
     assert cluster.start(able, 80)
-    able.resume(80)
+    able.reckon(80)
     assert able.end_s == able.until_s == 103 + 30
     assert cluster.resize(able, 4, 90) is False, "started in this very pass"
     cluster.touched.clear()
     assert cluster.resize(able, 4, 90)
-    able.resume(90)
+    able.reckon(90)
     # At 90 it is in the 59th iteration; the 60th ends at 92.
     assert able.change_s == 92 + 4
     cluster.stop(able, 94)
-    able.resume(94)
+    able.reckon(94)
     assert cluster.start(able, 100)
-    able.resume(100)
+    able.reckon(100)
     assert able.end_s == 100 + 40 + 1
 
 
 def test_a_slow_place_stretches_every_phase() -> None:
     able = job(1, 0)
     able.nodes, able.granted, able.stretch = 8, 8, 1.5
-    able.resume(10)
+    able.reckon(10)
     assert able.end_s == 10 + 3 + 150 + 2
 
 
