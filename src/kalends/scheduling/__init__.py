@@ -4,7 +4,7 @@ A policy of one's own needs no more than these names: see docs/policies.md.
 """
 
 from kalends.scheduling.cluster import Cluster
-from kalends.scheduling.job import Job, Request
+from kalends.scheduling.job import Job, NodeRequest
 from kalends.scheduling.policies.ordered.queue import QueuePolicy
 from kalends.scheduling.policy import Policy
 from kalends.scheduling.registry import policy_maker
@@ -14,9 +14,9 @@ from kalends.scheduling.scheduler import Scheduler
 __all__ = [
     "Cluster",
     "Job",
+    "NodeRequest",
     "Policy",
     "QueuePolicy",
-    "Request",
     "Reservation",
     "Scheduler",
     "policy_maker",

@@ -41,7 +41,7 @@ class Components(msgspec.Struct, frozen=True):
     nodes: tuple[int, ...]
 
 
-class Request(msgspec.Struct, frozen=True):
+class NodeRequest(msgspec.Struct, frozen=True):
     """What a user asked for, as it is accounted: nothing that is done with the job changes it."""
 
     id: int
@@ -101,12 +101,12 @@ class Job(msgspec.Struct, eq=False, gc=False):
     """The first requested time, if a preemption has left less of it; else 0."""
     target: int = 0
     """The number of nodes to which a running job is to change; 0: none."""
-    request: Request | None = None
+    request: NodeRequest | None = None
     """What its user asked for, with the last change that the user made; None in simulations."""
 
-    def as_requested(self) -> Request:
+    def as_requested(self) -> NodeRequest:
         """Return what the job asks for by now, as a request."""
-        return Request(*[getattr(self, name) for name in Request.__struct_fields__])
+        return NodeRequest(*[getattr(self, name) for name in NodeRequest.__struct_fields__])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # A frozen scheduler is copied for every prediction. All that a job holds is immutable.

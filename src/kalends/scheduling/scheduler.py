@@ -228,6 +228,27 @@ class Scheduler:
             self.cluster.unreserve(name, now)
         return self.wake(now)
 
+    def rearrange(
+        self, gone: Collection[str], came: Collection[Reservation], now: int
+    ) -> tuple[list[Job], list[str]]:
+        """Remove and add reservations, all of them before anything starts. Only live.
+
+        Returns the jobs touched, and the names of those for which running jobs leave no room: these are not
+        kept. Whatever is over already is let go. Raises `InvalidInput` as `reserve` does.
+        """
+        refused = []
+        with self._asked(now):
+            present = {each.name for each in self.cluster.reservations if each.end_s > now}
+            for name in sorted(present.intersection(gone)):
+                self.cluster.unreserve(name, now)
+            for reservation in came:
+                try:
+                    if reservation.end_s > now:
+                        self.cluster.reserve(reservation, now)
+                except Conflict:
+                    refused.append(reservation.name)
+        return self.wake(now), refused
+
     def drain(self, nodes: Collection[int], now: int) -> list[Job]:
         """Put nodes out of service: idle ones at once, others when their jobs have ended.
 

@@ -13,8 +13,8 @@ from kalends.core.errors import Conflict, InvalidInput, NotFound
 from kalends.scheduling import (
     Cluster,
     Job,
+    NodeRequest,
     Policy,
-    Request,
     Reservation,
     Scheduler,
     policy_maker,
@@ -290,7 +290,7 @@ def test_a_waiting_job_may_ask_for_less_and_start(policy: str) -> None:
 
 def test_what_a_user_asked_for_stays_whatever_is_done_with_the_job() -> None:
     molds = Moldability((1, 2, 4), (40, 25, 15), malleable=True, reconfiguration_s=1)
-    asked = Request(1, 0, 1, 40, user=3, molds=molds)
+    asked = NodeRequest(1, 0, 1, 40, user=3, molds=molds)
     scheduler = live("lazy")
     job = asked.job()
     assert scheduler.submit(job, 0) == [job]
@@ -302,7 +302,7 @@ def test_what_a_user_asked_for_stays_whatever_is_done_with_the_job() -> None:
     scheduler.submit(Job(2, 4, 8, 5, priority=1), 4)
     assert (stopped.granted, stopped.requested_s) == (0, 6)
     scheduler.alter(stopped, 5, priority=2)
-    assert (stopped.granted, stopped.request) == (8, Request(1, 0, 8, 10, priority=2))
+    assert (stopped.granted, stopped.request) == (8, NodeRequest(1, 0, 8, 10, priority=2))
 
 
 def test_a_job_runs_longer_if_nothing_is_in_the_way() -> None:
