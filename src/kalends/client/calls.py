@@ -15,7 +15,8 @@ import msgspec
 from kalends.client.retry import Backoff, ConnectionFailed, asked_wait_s, is_passing
 from kalends.client.transport import Transport
 from kalends.contract import codec
-from kalends.contract.calls import OPERATION, Answer, Body, Operation
+from kalends.contract.bodies import Answer, Body
+from kalends.contract.calls import OPERATION, Operation
 from kalends.core.conversion import convert
 from kalends.core.errors import (
     InvalidInput,
@@ -31,7 +32,8 @@ A = TypeVar("A", bound=Answer)
 _CHANGING = frozenset(
     {
         "book", "lock", "release", "cancel", "change", "drain", "reconcile", "reclaim", "reclaim_end",
-        "agent_upload", "agent_delete", "agent_tell",
+        "agent_upload", "agent_delete", "agent_tell", "job_submit", "job_change", "machine_nodes",
+        "machine_policy",
     }
 )  # fmt: skip
 """Calls that change something: only for these does a lost answer leave a question."""

@@ -16,7 +16,8 @@ from kalends.client.transport import (
     retry_after_s,
 )
 from kalends.contract import codec
-from kalends.contract.calls import Body, Operation
+from kalends.contract.bodies import Body
+from kalends.contract.calls import Operation
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, KalendsError, Problem, error_from_problem
 

@@ -20,7 +20,8 @@ from kalends.client.transport import (
     retry_after_s,
 )
 from kalends.contract import codec
-from kalends.contract.calls import Body, Call, Operation, Reply
+from kalends.contract.bodies import Body
+from kalends.contract.calls import Call, Operation, Reply
 from kalends.core import limits
 from kalends.core.errors import InvalidInput, error_from_problem
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from kalends.contract.calls import Body, Operation
+from kalends.contract.bodies import Body
+from kalends.contract.calls import Operation
 from kalends.core.errors import (
     InvalidInput,
     KalendsError,

@@ -12,6 +12,23 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from kalends.contract.bodies import Answer, Body
+from kalends.contract.job_calls import (
+    ChangeJob,
+    JobOutput,
+    JobRef,
+    Jobs,
+    JobView,
+    ListJobs,
+    MachineLoad,
+    ReadOutput,
+    ServeNodes,
+    SetPolicy,
+    ShowUsage,
+    SubmitJob,
+    Submitted,
+    UsageView,
+)
 from kalends.contract.messages import RequestId, ResourceName, TimeS, Units, Want
 from kalends.core import identifiers as ids
 from kalends.core import limits
@@ -34,16 +51,6 @@ WaitMs = Annotated[int, Meta(ge=0, le=120_000)]
 Patience = Literal["none", "held", "taken"]
 """What a request waits for: nothing; what others hold and may give up; also what is taken, until it
 is cancelled (a waiting list)."""
-
-
-class Body(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
-):
-    """Base of call bodies: unknown fields are refused."""
-
-
-class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Base of answers: clients ignore fields that they do not know yet."""
 
 
 # Resources and calendars (sites answer for their own; a broker asks the sites that it knows).
@@ -650,6 +657,21 @@ OPERATIONS: tuple[Operation, ...] = (
               "Reclaim a period for the owner; its reservations are moved or cancelled"),
     Operation("reclaims", "GET", "/v1/reclaims", ListReclaims, Reclaims, "admin", _SITE,
               "List the reclaimed periods, and the reservations still in them"),
+    Operation("job_submit", "POST", "/v1/jobs", SubmitJob, Submitted, "use", _SITE,
+              "Submit a job, or an array of jobs, to a machine's queue"),
+    Operation("jobs", "POST", "/v1/jobs/list", ListJobs, Jobs, "use", _SITE,
+              "List jobs, with the predicted starts of those that wait"),
+    Operation("job", "POST", "/v1/jobs/show", JobRef, JobView, "use", _SITE, "Show one job"),
+    Operation("job_change", "POST", "/v1/jobs/change", ChangeJob, JobView, "use", _SITE,
+              "Hold, release or kill a job"),
+    Operation("job_output", "POST", "/v1/jobs/output", ReadOutput, JobOutput, "use", _SITE,
+              "Read what a job has written"),
+    Operation("job_usage", "POST", "/v1/jobs/usage", ShowUsage, UsageView, "use", _SITE,
+              "Sum up the node-seconds used, by user and project"),
+    Operation("machine_nodes", "POST", "/v1/machines/nodes", ServeNodes, MachineLoad, "admin", _SITE,
+              "Drain, fail or resume nodes of a machine"),
+    Operation("machine_policy", "POST", "/v1/machines/policy", SetPolicy, MachineLoad, "admin",
+              _SITE, "Switch the policy of a machine's queue"),
     Operation("reclaim_end", "POST", "/v1/reclaims/{key}/end", ReclaimRef, ReclaimView, "admin",
               _SITE, "Withdraw a reclaim; the period can be booked again"),
 )  # fmt: skip

@@ -126,3 +126,25 @@ CONTROL_LINE_BYTES_MAX: Final = 64 * 1024
 
 CORES_MAX: Final = 4_096
 """Cores that a program is told to run on: more than any one host has."""
+
+JOBS_MAX: Final = 100_000
+"""Jobs of one machine that have not ended; above the longest queue of any log in the archive."""
+
+JOBS_REMEMBERED_MAX: Final = 100_000
+"""Ended jobs whose keys and outcomes a queue remembers: for repeated calls, and jobs that wait for them."""
+
+JOB_INDICES_MAX: Final = 10_000
+"""Jobs of one array: one call makes them all."""
+
+JOB_SCRIPT_BYTES_MAX: Final = 64 * 1024
+"""A job's script: what is longer belongs into a file."""
+
+JOB_ARGUMENTS_MAX: Final = 256
+JOB_TEXT_MAX: Final = 4_096
+"""One argument of a command, one path, one value of the environment."""
+
+JOB_ENVIRONMENT_MAX: Final = 256
+JOB_DEPENDENCIES_MAX: Final = 64
+JOB_SIZES_MAX: Final = 64
+JOB_SHAPE_MAX: Final = 6
+"""Dimensions of a machine: a hypercube has the most, as one number each."""

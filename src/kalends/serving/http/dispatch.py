@@ -14,7 +14,8 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from kalends.contract.calls import OPERATIONS, Answer, Body, Operation
+from kalends.contract.bodies import Answer, Body
+from kalends.contract.calls import OPERATIONS, Operation
 from kalends.core.conversion import convert
 from kalends.core.errors import NotFound, OutcomeUnknown, Problem, Unavailable
 from kalends.serving.auth.callers import Caller

@@ -18,7 +18,8 @@ import msgpack
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from kalends.contract import codec
-from kalends.contract.calls import Answer, Call, CallFrame, Reply
+from kalends.contract.bodies import Answer
+from kalends.contract.calls import Call, CallFrame, Reply
 from kalends.core.errors import KalendsError, LimitExceeded, TooLarge
 from kalends.serving.auth.callers import Caller
 from kalends.serving.http.dispatch import Dispatcher, answer_overdue

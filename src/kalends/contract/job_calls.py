@@ -1,0 +1,208 @@
+"""The calls about jobs on a machine: what a site's queue is asked, and what it answers.
+
+A job is named by its machine and its number there. Its user may do with it what the calls say, an operator
+(scope ``admin``) with everybody's.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from kalends.contract.bodies import Answer, Body
+from kalends.core import identifiers as ids
+from kalends.core import limits
+from kalends.core.jobs import JobNumber, JobRequest
+
+MachineName = Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
+Key = Annotated[str, Meta(pattern=ids.whole(ids.KEY_PATTERN))]
+NodeNumbers = Annotated[
+    tuple[Annotated[int, Meta(ge=0, le=limits.UNITS_MAX)], ...],
+    Meta(min_length=1, max_length=limits.LISTING_MAX),
+]
+JobState = Literal["waiting", "running", "over"]
+OUTPUT_BYTES_MAX = 256 * 1024
+"""Bytes of a job's output in one answer: what is longer is read in pieces."""
+
+
+class SubmitJob(Body, frozen=True, kw_only=True):
+    """Let `job` wait in its machine's queue; answers once that is durable.
+
+    `key` makes the call repeatable: the same key and job give the same number, the same key with another
+    job is refused (`KeyReused`).
+    """
+
+    key: Key
+    job: JobRequest
+
+
+class PredictedStart(Answer, frozen=True, kw_only=True):
+    """When a waiting job is expected to start, in seconds UTC, as things stood at `made_at`.
+
+    `latest`: if all run as long as they asked for, and no job comes before it. `expected`: if all run as long
+    as similar jobs before. Half of such jobs started by `p50`, nine of ten by `p90`.
+    """
+
+    made_at: int
+    latest: int
+    expected: int
+    p50: int
+    p90: int
+
+
+class JobView(Answer, frozen=True, kw_only=True):
+    """A job as its user and operators see it; others see no command, paths or environment of it.
+
+    `phase` is that of the machine's table; `reasons` say what holds it, in words. `until` is the end of its
+    requested time while it has nodes. `node_seconds` are used up to now, or charged when it is over.
+    """
+
+    job: int
+    machine: str
+    user: str
+    phase: str
+    nodes: int
+    limit_s: int
+    submitted: int
+    name: str = ""
+    project: str = ""
+    priority: str = ""
+    index: int | None = None
+    array: int = 0
+    command: tuple[str, ...] = ()
+    terminal: bool = False
+    reasons: tuple[str, ...] = ()
+    ahead: int = 0
+    """Waiting jobs that were submitted before it."""
+    predicted: PredictedStart | None = None
+    started: int = 0
+    until: int = 0
+    over: int = 0
+    attempt: int = 0
+    node_numbers: tuple[int, ...] = ()
+    end: str = ""
+    """How it ended: exit, limit, killed, node-failed, not-started, lost, withdrawn; "" before."""
+    status: int = 0
+    detail: str = ""
+    ran_s: float = 0.0
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    node_seconds: int = 0
+
+
+class Submitted(Answer, frozen=True, kw_only=True):
+    """The jobs that were made: `count` of them, the first of which is `job`."""
+
+    job: JobView
+    count: int = 1
+
+
+class ListJobs(Body, frozen=True, kw_only=True):
+    """Jobs of `machine` ("": of all machines here): those that are not over in the order of the queue,
+    those that are over newest first. Without `everyone` the caller's own.
+    """
+
+    machine: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.RESOURCE_PATTERN)))] = ""
+    state: Literal["", "waiting", "running", "over"] = ""
+    """"": waiting and running."""
+    everyone: bool = False
+    count: Annotated[int, Meta(ge=1, le=limits.LISTING_MAX)] = 1_000
+    before: Annotated[int, Meta(ge=0)] = 0
+    """Of those that are over: only jobs with a lower number, for the next page; 0: all."""
+
+
+class MachineLoad(Answer, frozen=True, kw_only=True):
+    """A machine at a glance; `nodes` are all that it has, `out` those out of service."""
+
+    machine: str
+    description: str
+    nodes: int
+    free: int
+    out: int
+    reserved: int
+    policy: str
+    waiting: int
+    running: int
+
+
+class Jobs(Answer, frozen=True, kw_only=True):
+    jobs: tuple[JobView, ...]
+    machines: tuple[MachineLoad, ...] = ()
+    more: bool = False
+
+
+class JobRef(Body, frozen=True, kw_only=True):
+    machine: MachineName
+    job: JobNumber
+
+
+class ChangeJob(Body, frozen=True, kw_only=True):
+    """Hold or release a waiting job, or end it: one that waits is withdrawn, one that runs is killed.
+
+    Repeating is harmless.
+    """
+
+    machine: MachineName
+    job: JobNumber
+    what: Literal["hold", "release", "kill"]
+
+
+class ReadOutput(Body, frozen=True, kw_only=True):
+    """Bytes `offset` and on of what a job has written; waits up to `wait_ms` for more while it runs."""
+
+    machine: MachineName
+    job: JobNumber
+    stream: Literal["output", "error"] = "output"
+    offset: Annotated[int, Meta(ge=0, le=1 << 53)] = 0
+    wait_ms: Annotated[int, Meta(ge=0, le=120_000)] = 0
+
+
+class JobOutput(Answer, frozen=True, kw_only=True):
+    """`data` begins at `offset`. `ended`: there is no more, and will not be."""
+
+    data: bytes
+    offset: int
+    ended: bool = False
+
+
+class ServeNodes(Body, frozen=True, kw_only=True):
+    """Drain nodes (what runs goes on, nothing new begins), fail them (what runs there is ended, and may
+    run again elsewhere), or put them back into service.
+    """
+
+    machine: MachineName
+    what: Literal["drain", "fail", "resume"]
+    nodes: NodeNumbers
+    detail: Annotated[str, Meta(max_length=200)] = ""
+
+
+class SetPolicy(Body, frozen=True, kw_only=True):
+    """Let another policy decide from now on: the jobs stay, in their order."""
+
+    machine: MachineName
+    policy: Annotated[str, Meta(max_length=200)]
+
+
+class ShowUsage(Body, frozen=True, kw_only=True):
+    """Node-seconds used in ``[start, end)`` on `machine`, by user and project."""
+
+    machine: MachineName
+    start: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
+    end: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
+    everyone: bool = False
+
+
+class UsageRow(Answer, frozen=True, kw_only=True):
+    user: str
+    project: str
+    jobs: int
+    node_seconds: int
+    cpu_s: float
+
+
+class UsageView(Answer, frozen=True, kw_only=True):
+    machine: str
+    start: int
+    end: int
+    rows: tuple[UsageRow, ...]

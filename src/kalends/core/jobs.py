@@ -1,0 +1,181 @@
+"""Jobs: what a user asks of a machine that runs programs.
+
+A job asks for nodes and a time to have them, and names no start: the machine's queue finds it. Everything
+is a plain immutable value. `JobRequest.check` raises for what can never be right, whoever made it; whether
+the machine could ever run it, the queue says.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kalends.core import identifiers as ids
+from kalends.core import limits
+from kalends.core.conversion import convert
+from kalends.core.errors import InvalidInput
+
+JobNumber = Annotated[int, Meta(ge=1, le=1 << 53)]
+"""The number of a job, given by its machine; never used again."""
+
+JobText = Annotated[str, Meta(max_length=limits.JOB_TEXT_MAX)]
+Dependency = Literal["started", "ended", "succeeded", "failed"]
+
+WARNING_SIGNALS: Final = ("HUP", "INT", "TERM", "USR1", "USR2", "CONT")
+"""The signals that can warn a program; none that it cannot catch."""
+
+_ENVIRONMENT_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]{0,127}"
+
+
+class _JobPart(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """Base of the parts of a job request: immutable values, unknown fields refused."""
+
+
+class After(_JobPart, frozen=True, kw_only=True):
+    """The job waits for another one of the same machine: until it has `happened`."""
+
+    job: JobNumber
+    happened: Dependency = "succeeded"
+
+
+class LimitWarning(_JobPart, frozen=True, kw_only=True):
+    """The program gets `signal` so many seconds before its time is over."""
+
+    before_s: Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
+    signal: Literal["HUP", "INT", "TERM", "USR1", "USR2", "CONT"] = "TERM"
+
+
+class JobRequest(_JobPart, frozen=True, kw_only=True):
+    """One job, or with `indices` an array of jobs that differ in their index alone.
+
+    `nodes` are wanted for at most `limit_s` seconds. With `sizes` (ascending, `nodes` one of them) the
+    program can run on any of them, and changes while it runs if it is `malleable`. `shape` is the extent
+    asked of a machine with a topology. Either `command` (a program with its arguments, found on the
+    machine's PATH) or `script` (text that begins with ``#!``) is to run, in `directory` ("": the user's
+    home there), with `environment` besides what the machine sets.
+
+    `output` and `error` are paths for the standard streams, with ``%j`` for the job's number, ``%a`` for its
+    index and ``%u`` for its user; "" keeps them with the machine, to be read by ``kalends log``; `error` ""
+    goes where `output` goes. With `terminal` it has a terminal instead, to which its user attaches.
+
+    `rerun` says that starting it twice does no harm: after a failed node it is queued again. `key` makes
+    the submission repeatable: it is the caller's (see the call).
+    """
+
+    machine: Annotated[str, Meta(pattern=ids.whole(ids.RESOURCE_PATTERN))]
+    limit_s: Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
+    nodes: Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)] = 1
+    sizes: Annotated[
+        tuple[Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)], ...],
+        Meta(max_length=limits.JOB_SIZES_MAX),
+    ] = ()
+    malleable: bool = False
+    shape: Annotated[
+        tuple[Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)], ...],
+        Meta(max_length=limits.JOB_SHAPE_MAX),
+    ] = ()
+    command: Annotated[tuple[JobText, ...], Meta(max_length=limits.JOB_ARGUMENTS_MAX)] = ()
+    script: Annotated[str, Meta(max_length=limits.JOB_SCRIPT_BYTES_MAX)] = ""
+    name: Annotated[str, Meta(max_length=128)] = ""
+    project: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.NAME_PATTERN)))] = ""
+    priority: Annotated[str, Meta(pattern=ids.whole(ids.perhaps(ids.NAME_PATTERN)))] = ""
+    """The name of one of the owner's priority classes; "" for the default."""
+    directory: JobText = ""
+    environment: Annotated[
+        dict[Annotated[str, Meta(pattern=ids.whole(_ENVIRONMENT_NAME))], JobText],
+        Meta(max_length=limits.JOB_ENVIRONMENT_MAX),
+    ] = {}
+    input: JobText = ""
+    output: JobText = ""
+    error: JobText = ""
+    terminal: bool = False
+    indices: Annotated[
+        tuple[Annotated[int, Meta(ge=0, le=10**9)], ...], Meta(max_length=limits.JOB_INDICES_MAX)
+    ] = ()
+    after: Annotated[tuple[After, ...], Meta(max_length=limits.JOB_DEPENDENCIES_MAX)] = ()
+    not_before: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)] = 0
+    """The earliest start in seconds UTC; 0: as soon as it can."""
+    held: bool = False
+    """It is submitted held, and waits until its user releases it."""
+    rerun: bool = False
+    warning: LimitWarning | None = None
+
+    def check(self, *, from_wire: bool = False) -> None:
+        """Raise `InvalidInput` for a job that can never be right; `where` is the field."""
+        if not from_wire:
+            convert(msgspec.to_builtins(self), JobRequest)
+        _check_program(self)
+        _check_sizes(self)
+        if len(set(self.indices)) < len(self.indices):
+            raise InvalidInput(
+                "an index stands twice", where="indices", remedy="give each index once"
+            )
+        if self.warning is not None and self.warning.before_s >= self.limit_s:
+            raise InvalidInput(
+                f"a warning {self.warning.before_s} s before the end of {self.limit_s} s",
+                where="warning.before_s",
+                remedy="let the warning come after the start",
+            )
+        for where, text in _texts(self):
+            if "\0" in text:
+                raise InvalidInput("a null character", where=where, remedy="leave it out")
+
+
+def _check_program(request: JobRequest) -> None:
+    if bool(request.command) == bool(request.script):
+        raise InvalidInput(
+            "a command and a script" if request.command else "nothing to run",
+            where="command",
+            remedy="give either a command with its arguments, or a script",
+        )
+    if request.command and not request.command[0]:
+        raise InvalidInput("the command is empty", where="command[0]", remedy="name a program")
+    if request.script and not request.script.startswith("#!"):
+        raise InvalidInput(
+            "the script does not say what runs it",
+            where="script",
+            remedy="let its first line be #!/bin/sh, or another interpreter",
+        )
+    if len(request.script.encode()) > limits.JOB_SCRIPT_BYTES_MAX:
+        raise InvalidInput(
+            f"a script of more than {limits.JOB_SCRIPT_BYTES_MAX} bytes",
+            where="script",
+            remedy="keep it in a file on the machine, and run that",
+        )
+    if request.terminal and (request.input or request.output or request.error):
+        raise InvalidInput(
+            "a terminal and files for the standard streams",
+            where="terminal",
+            remedy="leave out input, output and error",
+        )
+
+
+def _check_sizes(request: JobRequest) -> None:
+    sizes = request.sizes
+    if any(before >= after for before, after in pairwise(sizes)):
+        raise InvalidInput("not ascending", where="sizes", remedy="write 1,2,4,8")
+    if sizes and request.nodes not in sizes:
+        raise InvalidInput(
+            f"{request.nodes} nodes are not among them",
+            where="sizes",
+            remedy="let nodes be one of the sizes",
+        )
+    if request.malleable and len(sizes) < 2:
+        raise InvalidInput(
+            "one size only, and malleable",
+            where="malleable",
+            remedy="give the sizes between which it can change",
+        )
+
+
+def _texts(request: JobRequest) -> list[tuple[str, str]]:
+    texts = [(f"command[{number}]", each) for number, each in enumerate(request.command)]
+    texts += [(f"environment.{name}", each) for name, each in request.environment.items()]
+    for name in ("script", "name", "directory", "input", "output", "error"):
+        texts.append((name, getattr(request, name)))
+    return texts
