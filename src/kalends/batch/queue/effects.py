@@ -1,0 +1,81 @@
+"""What a queue wants done: facts first, durably; then everything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kalends.batch.queue.facts import JournalEntry
+from kalends.batch.queue.job import BatchJob
+
+
+@dataclass(slots=True, frozen=True)
+class Start:
+    """Start attempt `attempt` of the job on `nodes`."""
+
+    job: BatchJob
+    attempt: int
+    nodes: tuple[int, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Kill:
+    """End an attempt: warn, wait, and end all of its processes."""
+
+    job: BatchJob
+    attempt: int
+    detail: str
+
+
+@dataclass(slots=True, frozen=True)
+class Resize:
+    """Ask a running program to go on with `nodes`."""
+
+    job: BatchJob
+    attempt: int
+    change: int
+    nodes: tuple[int, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class LookUp:
+    """Find out what has become of an attempt that was asked for in an earlier life of the server."""
+
+    job: BatchJob
+    attempt: int
+
+
+@dataclass(slots=True, frozen=True)
+class Occupied:
+    """The running job has `nodes` nodes until `until_s` at least, as the calendar is to show it; 0: none."""
+
+    number: int
+    nodes: int
+    start_s: int
+    until_s: int
+
+
+Action = Start | Kill | Resize | LookUp
+
+
+@dataclass(slots=True)
+class QueueEffects:
+    entries: list[JournalEntry] = field(default_factory=list)
+    """To be stored, in this order, before any of the rest is done."""
+    actions: list[Action] = field(default_factory=list)
+    occupied: list[Occupied] = field(default_factory=list)
+    over: list[BatchJob] = field(default_factory=list)
+    """Jobs that are over now, for the accounts."""
+    moved: set[int] = field(default_factory=set)
+    """Jobs that somebody who watches would want to look at again."""
+    unplaced: list[int] = field(default_factory=list)
+    """Claims of the calendar whose nodes jobs have that are beyond their time: to be claimed again."""
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.entries
+            or self.actions
+            or self.occupied
+            or self.over
+            or self.moved
+            or self.unplaced
+        )

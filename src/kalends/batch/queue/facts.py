@@ -1,0 +1,222 @@
+"""What has happened at a queue: the facts that its journal keeps, and from which it is made again.
+
+Decisions are not among them. Which job starts when follows from the facts and the time that stands with
+each, so a restart comes to the same plan, and nothing can be stored that contradicts it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from kalends.core.jobs import JobNumber, JobRequest
+from kalends.core.principals import Principal
+
+Reason = Literal["user", "operator", "dependency", "limit", "time"]
+"""Why a job is held. Any number of reasons may hold it; it is queued when none does."""
+
+EndKind = Literal["exit", "limit", "killed", "node-failed", "not-started", "lost"]
+"""How a job came to its end: it ended by itself, at its limit, was killed, lost its node, could not be
+started (no such command, say), or its shepherd died with it."""
+
+
+class JobEnding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How an attempt ended; `status` is the exit status, or a signal as a negative number."""
+
+    kind: EndKind
+    status: int = 0
+    detail: str = ""
+    """In words, where there is more to say: why it could not be started, who killed it."""
+    ran_s: float = 0.0
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    """The most that one of its processes had."""
+    strays: int = 0
+    """Processes that it left behind, and that were ended."""
+
+    @property
+    def succeeded(self) -> bool:
+        return self.kind == "exit" and self.status == 0
+
+
+class JobLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one user, or one project, may have at a time; 0: as much as they like."""
+
+    jobs: int = 0
+    """Jobs that have not ended."""
+    running: int = 0
+    nodes: int = 0
+    """Nodes of running jobs."""
+    longest_s: int = 0
+    """The limit of one job."""
+    node_seconds: int = 0
+    """Used and reserved in one period of `Terms.period_s`."""
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the owner says of the queue: a fact like others, for decisions depend on it."""
+
+    machine: str
+    """The machine as its text says: ``pool:64``, ``mesh2d:32x32:4x4``."""
+    policy: str = "easy"
+    classes: dict[str, int] = msgspec.field(
+        default_factory=lambda: {"low": 1, "normal": 2, "high": 3}
+    )
+    """Priority classes, and the number that stands for each in policies; larger is more urgent."""
+    default_class: str = "normal"
+    user: JobLimits = JobLimits()
+    project: JobLimits = JobLimits()
+    period_s: int = 30 * 86_400
+    """Node-seconds are counted anew after so long."""
+    attempts_max: int = 3
+    """A job that is lost or whose node fails is started so often, if it may run again."""
+
+
+class Fact(msgspec.Struct, frozen=True, tag=True, tag_field="fact", omit_defaults=True):
+    """Base of all facts."""
+
+
+class TermsSet(Fact, frozen=True):
+    terms: Terms
+
+
+class JobSubmitted(Fact, frozen=True):
+    """Jobs `first` and the following, one for each index, or one alone."""
+
+    first: JobNumber
+    key: str
+    principal: Principal
+    request: JobRequest
+
+
+class JobHeld(Fact, frozen=True):
+    job: JobNumber
+    reason: Reason
+
+
+class JobReleased(Fact, frozen=True):
+    job: JobNumber
+    reason: Reason
+
+
+class JobWithdrawn(Fact, frozen=True):
+    """It was waiting, and never ran."""
+
+    job: JobNumber
+    detail: str = ""
+
+
+class KillAsked(Fact, frozen=True):
+    job: JobNumber
+    detail: str = ""
+
+
+class JobBegun(Fact, frozen=True):
+    """The shepherd of this attempt has begun, and will start the program."""
+
+    job: JobNumber
+    attempt: int
+
+
+class AttemptVoid(Fact, frozen=True):
+    """This attempt has not begun, and never can: the next one is made, on the same nodes."""
+
+    job: JobNumber
+    attempt: int
+
+
+class JobEnded(Fact, frozen=True):
+    """All processes of this attempt are gone."""
+
+    job: JobNumber
+    attempt: int
+    ending: JobEnding
+
+
+class SizeChanged(Fact, frozen=True):
+    """A program has made the change of size that it was asked for, or has not (`nodes` as before)."""
+
+    job: JobNumber
+    change: int
+    nodes: int
+    took_s: float = 0.0
+
+
+class PolicyWoken(Fact, frozen=True):
+    """The policy looked again, for something was due."""
+
+
+class NodeClaim(msgspec.Struct, frozen=True):
+    """Nodes that the calendar keeps for somebody during ``[start, end)``: held, promised or locked."""
+
+    booking: int
+    start: int
+    end: int
+    nodes: Annotated[int, Meta(ge=1)]
+
+
+class ClaimsChanged(Fact, frozen=True):
+    """The calendar's claims have changed, all at once: the bookings `gone` are no more, and others `came`."""
+
+    gone: tuple[int, ...] = ()
+    came: tuple[NodeClaim, ...] = ()
+
+
+class NodesDrained(Fact, frozen=True):
+    """These nodes take no new jobs; what runs there goes on."""
+
+    nodes: tuple[int, ...]
+    detail: str = ""
+
+
+class NodesFailed(Fact, frozen=True):
+    """These nodes are gone, and what ran there."""
+
+    nodes: tuple[int, ...]
+    detail: str = ""
+
+
+class NodesResumed(Fact, frozen=True):
+    nodes: tuple[int, ...]
+
+
+AnyFact = (
+    TermsSet
+    | JobSubmitted
+    | JobHeld
+    | JobReleased
+    | JobWithdrawn
+    | KillAsked
+    | JobBegun
+    | AttemptVoid
+    | JobEnded
+    | SizeChanged
+    | PolicyWoken
+    | ClaimsChanged
+    | NodesDrained
+    | NodesFailed
+    | NodesResumed
+)
+
+
+class JournalEntry(msgspec.Struct, frozen=True):
+    """A fact with its number and its time, in whole seconds UTC that never go back."""
+
+    number: int
+    now: int
+    fact: AnyFact
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[AnyFact] = msgspec.msgpack.Decoder(AnyFact)
+
+
+def encode_fact(fact: AnyFact) -> bytes:
+    return _ENCODER.encode(fact)
+
+
+def decode_fact(body: bytes) -> AnyFact:
+    """Read a stored fact; raises `msgspec.DecodeError` or `msgspec.ValidationError`."""
+    return _DECODER.decode(body)

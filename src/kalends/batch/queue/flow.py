@@ -1,0 +1,301 @@
+"""What follows from each fact: jobs move, nodes are given and taken back, effects are noted.
+
+Nothing here asks whether something may happen: it has happened. `APPLY` says which method takes a fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from kalends.batch.queue import facts as f
+from kalends.batch.queue.accounts import JobAccounts
+from kalends.batch.queue.dependencies import Dependencies
+from kalends.batch.queue.effects import Kill, Occupied, QueueEffects, Resize, Start
+from kalends.batch.queue.job import BatchJob
+from kalends.batch.queue.job_table import JobTable
+from kalends.batch.queue.machine_room import Given, MachineRoom
+from kalends.scheduling.scheduler import Scheduler
+
+UNCHARGED: Final[frozenset[f.EndKind]] = frozenset({"not-started", "node-failed", "lost"})
+"""Ends of attempts that were not their user's doing: nobody is charged for them."""
+
+
+class JobFlow:
+    """The state that the facts have made, and the effects since they were last taken."""
+
+    def __init__(self, terms: f.Terms, scheduler_type: type[Scheduler] = Scheduler) -> None:
+        self.terms = terms
+        self.effects = QueueEffects()
+        self.table = JobTable()
+        self.dependencies = Dependencies(self.table)
+        self.accounts = JobAccounts(terms)
+        self.room = MachineRoom(terms, scheduler_type)
+        self._users: dict[str, int] = {}
+        """Numbers of users for policies, in order of appearance."""
+
+    def take_effects(self) -> QueueEffects:
+        """Return all effects since the last call."""
+        taken, self.effects = self.effects, QueueEffects()
+        return taken
+
+    def apply(self, fact: f.AnyFact, now: int) -> None:
+        """Let `fact` have happened at `now`."""
+        APPLY[type(fact)](self, fact, now)
+        for number in self.room.overdue():
+            self.effects.occupied.append(self.occupied(self.table.jobs[number]))
+
+    # Waiting
+
+    def submitted(self, fact: f.JobSubmitted, now: int) -> None:
+        for job in self.table.add(fact, now):
+            self.accounts.submitted(job)
+            if job.request.held:
+                job.reasons.add("user")
+            if job.request.not_before > now:
+                job.reasons.add("time")
+            if self.dependencies.add(job):
+                job.reasons.add("dependency")
+            self._queue_unless_held(job, now)
+
+    def held(self, fact: f.JobHeld, now: int) -> None:
+        job = self.table.jobs[fact.job]
+        if job.phase == "queued":
+            assert job.entry is not None
+            self.accounts.unqueued(job)
+            job.enter("hold")
+            self._give(self.room.hold(job.entry, now), now)
+        job.reasons.add(fact.reason)
+        self._queue_unless_held(job, now)
+        self._queue_what_limits_allow(now)
+
+    def released(self, fact: f.JobReleased, now: int) -> None:
+        job = self.table.jobs[fact.job]
+        if fact.reason == "dependency":
+            self.dependencies.drop(job)
+        job.reasons.discard(fact.reason)
+        self._queue_unless_held(job, now)
+
+    def withdrawn(self, fact: f.JobWithdrawn, now: int) -> None:
+        job = self.table.jobs[fact.job]
+        job.kill_detail = fact.detail
+        if job.phase == "queued":
+            self.accounts.unqueued(job)
+        job.enter("withdraw")
+        entry, job.entry = job.entry, None
+        if entry is not None:
+            self._give(self.room.withdraw(entry, now), now)
+        self._over(job, now)
+
+    def time_passed(self, fact: f.PolicyWoken, now: int) -> None:
+        due = [job for job in self.table if "time" in job.reasons and job.request.not_before <= now]
+        for job in due:
+            job.reasons.discard("time")
+            self._queue_unless_held(job, now)
+        self._queue_what_limits_allow(now)
+        self._give(self.room.pass_time(now), now)
+
+    # On nodes
+
+    def begun(self, fact: f.JobBegun, now: int) -> None:
+        job = self.table.jobs[fact.job]
+        job.enter("begun")
+        job.begun_attempt = fact.attempt
+        self._tell_dependents(job, now)
+
+    def void(self, fact: f.AttemptVoid, now: int) -> None:
+        """The next attempt is made on the same nodes: the policy has nothing to decide."""
+        job = self.table.jobs[fact.job]
+        ending = job.phase == "ending"
+        job.enter("void")
+        if ending:
+            self._vacate(job, now)
+            self._over(job, now)
+        else:
+            self._start(job)
+
+    def kill_asked(self, fact: f.KillAsked, now: int) -> None:
+        self._kill(self.table.jobs[fact.job], fact.detail)
+
+    def ended(self, fact: f.JobEnded, now: int) -> None:
+        job = self.table.jobs[fact.job]
+        job.ending = fact.ending
+        if job.failed_node and fact.ending.kind in ("killed", "lost"):
+            job.ending = msgspec.structs.replace(
+                fact.ending, kind="node-failed", detail=job.failed_node
+            )
+        job.enter("lost" if fact.ending.kind == "lost" else "ended")
+        self._vacate(job, now)
+        if self._runs_again(job):
+            job.enter("requeue")
+            job.failed_node = job.kill_detail = ""
+            self._queue_unless_held(job, now)
+        else:
+            self._over(job, now)
+
+    def size_changed(self, fact: f.SizeChanged, now: int) -> None:
+        job = self.table.jobs[fact.job]
+        assert job.entry is not None
+        job.enter("changed")
+        given = self.room.resized(job.entry, fact.nodes, job.entry.until_s, now)
+        job.take_nodes(self.room.nodes_of(job.entry), now)
+        self.effects.occupied.append(self.occupied(job))
+        self._give(given, now)
+
+    # The machine
+
+    def terms_set(self, fact: f.TermsSet, now: int) -> None:
+        self.terms = self.accounts.terms = fact.terms
+        self._give(self.room.switch(fact.terms, now), now)
+        self._queue_what_limits_allow(now)
+
+    def claims_changed(self, fact: f.ClaimsChanged, now: int) -> None:
+        given, unplaced = self.room.claims_changed(fact.gone, fact.came, now)
+        self.effects.unplaced += unplaced
+        self._give(given, now)
+
+    def drained(self, fact: f.NodesDrained, now: int) -> None:
+        self._give(self.room.drain(fact.nodes, now), now)
+
+    def failed(self, fact: f.NodesFailed, now: int) -> None:
+        """Nodes that have failed take nothing new; what ran there is ended, and may run again elsewhere."""
+        self._give(self.room.drain(fact.nodes, now), now)
+        gone = set(fact.nodes)
+        for job in [
+            each for each in self.table if each.on_nodes and not gone.isdisjoint(each.nodes)
+        ]:
+            job.failed_node = fact.detail or "a node has failed"
+            self._kill(job, job.failed_node)
+
+    def resumed(self, fact: f.NodesResumed, now: int) -> None:
+        self._give(self.room.resume(fact.nodes, now), now)
+
+    # What the steps above have in common
+
+    def _queue_unless_held(self, job: BatchJob, now: int) -> None:
+        """Queue a job that nothing holds any more; a limit may be the last to do so."""
+        if "limit" in job.reasons:
+            job.reasons.discard("limit")
+            self.accounts.unhold(job)
+        if job.reasons:
+            return
+        if self.accounts.may_queue(job, now):
+            self._queue(job, now)
+        else:
+            job.reasons.add("limit")
+            self.accounts.hold(job)
+
+    def _queue_what_limits_allow(self, now: int) -> None:
+        """Queue jobs that a limit has held, as far as there is room under it now."""
+        while free := [
+            job for job in self.accounts.first_held() if self.accounts.may_queue(job, now)
+        ]:
+            job = min(free, key=lambda each: each.number)
+            job.reasons.discard("limit")
+            self.accounts.unhold(job)
+            self._queue(job, now)
+
+    def _queue(self, job: BatchJob, now: int) -> None:
+        self.accounts.queued(job)
+        job.enter("release")
+        if job.entry is None:
+            user = self._users.setdefault(job.principal.user, len(self._users) + 1)
+            terms = self.terms
+            priority = terms.classes.get(job.request.priority or terms.default_class, 0)
+            job.entry = self.room.entry_of(job, priority, user, now)
+        self.effects.moved.add(job.number)
+        self._give(self.room.queue(job.entry, now), now)
+
+    def _give(self, given: Iterable[Given], now: int) -> None:
+        """Start what has got nodes, and ask what is to have others."""
+        for number, nodes, changes in given:
+            job = self.table.jobs[number]
+            if changes:
+                job.change += 1
+                job.enter("ask")
+                self.effects.actions.append(Resize(job, job.attempt, job.change, nodes))
+            else:
+                job.node_seconds = 0
+                job.started_s = now
+                job.take_nodes(nodes, now)
+                job.enter("start")
+                self._start(job)
+            self.effects.occupied.append(self.occupied(job))
+
+    def _start(self, job: BatchJob) -> None:
+        job.attempt += 1
+        self.effects.actions.append(Start(job, job.attempt, job.nodes))
+        self.effects.moved.add(job.number)
+
+    def _kill(self, job: BatchJob, detail: str) -> None:
+        job.enter("kill")
+        job.kill_detail = detail
+        self.effects.actions.append(Kill(job, job.attempt, detail))
+        self.effects.moved.add(job.number)
+
+    def _vacate(self, job: BatchJob, now: int) -> None:
+        """All processes of an attempt are gone: its nodes are free."""
+        assert job.entry is not None
+        job.take_nodes((), now)
+        if job.ending is None or job.ending.kind in UNCHARGED:
+            job.node_seconds = 0
+        self.accounts.ended(job, job.node_seconds, now)
+        entry, job.entry = job.entry, None
+        self.effects.occupied.append(Occupied(job.number, 0, 0, 0))
+        by_itself = job.ending is not None and job.ending.kind in ("exit", "limit")
+        self._give(self.room.end(entry, now, by_itself=by_itself), now)
+        self._queue_what_limits_allow(now)
+
+    def _runs_again(self, job: BatchJob) -> bool:
+        assert job.ending is not None
+        return (
+            job.ending.kind in ("lost", "node-failed")
+            and job.request.rerun
+            and job.attempt < self.terms.attempts_max
+        )
+
+    def _over(self, job: BatchJob, now: int) -> None:
+        """The job is done with, whatever has become of it."""
+        job.over_s = now
+        self.dependencies.drop(job)
+        self.accounts.over(job)
+        self.table.remember(job)
+        self.effects.over.append(job)
+        self.effects.moved.add(job.number)
+        self._tell_dependents(job, now)
+        self._queue_what_limits_allow(now)
+
+    def _tell_dependents(self, job: BatchJob, now: int) -> None:
+        self.effects.moved.add(job.number)
+        for free in self.dependencies.happened(job.number):
+            free.reasons.discard("dependency")
+            self._queue_unless_held(free, now)
+
+    def occupied(self, job: BatchJob) -> Occupied:
+        """Return what a job has of the calendar: the larger of two sizes while it changes."""
+        entry = job.entry
+        assert entry is not None
+        count = max(len(job.nodes), entry.granted)
+        return Occupied(job.number, count, job.since_s, entry.until_s)
+
+
+APPLY: Final[Mapping[type[f.Fact], Callable[[JobFlow, Any, int], None]]] = {
+    f.TermsSet: JobFlow.terms_set,
+    f.JobSubmitted: JobFlow.submitted,
+    f.JobHeld: JobFlow.held,
+    f.JobReleased: JobFlow.released,
+    f.JobWithdrawn: JobFlow.withdrawn,
+    f.KillAsked: JobFlow.kill_asked,
+    f.JobBegun: JobFlow.begun,
+    f.AttemptVoid: JobFlow.void,
+    f.JobEnded: JobFlow.ended,
+    f.SizeChanged: JobFlow.size_changed,
+    f.PolicyWoken: JobFlow.time_passed,
+    f.ClaimsChanged: JobFlow.claims_changed,
+    f.NodesDrained: JobFlow.drained,
+    f.NodesFailed: JobFlow.failed,
+    f.NodesResumed: JobFlow.resumed,
+}
+"""Which method takes a fact."""

@@ -1,0 +1,67 @@
+"""One job at its queue: the frozen request, and the record of what has become of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kalends.batch.queue.facts import JobEnding, Reason
+from kalends.batch.queue.phases import ON_NODES, OVER, JobEvent, JobPhase, next_phase
+from kalends.core.jobs import JobRequest
+from kalends.core.principals import Principal
+from kalends.scheduling.job import Job
+
+
+@dataclass(slots=True, eq=False)
+class BatchJob:
+    """A job and its state. `entry` is what the policy sees of it while it is queued or has nodes."""
+
+    number: int
+    principal: Principal
+    request: JobRequest
+    submitted_s: int
+    key: str
+    index: int | None = None
+    """Of an array, whose first job is `array`."""
+    array: int = 0
+    phase: JobPhase = "held"
+    reasons: set[Reason] = field(default_factory=set)
+    attempt: int = 0
+    """The number of its last start; each has a shepherd and a record of its own."""
+    entry: Job | None = None
+    nodes: tuple[int, ...] = ()
+    """The numbers of its nodes, in the order in which they were given."""
+    last_nodes: tuple[int, ...] = ()
+    """The nodes that it has, or had last."""
+    started_s: int = 0
+    """When the present attempt, or the last one, got its nodes."""
+    since_s: int = 0
+    """When it got just these nodes."""
+    node_seconds: int = 0
+    """Used by this attempt until `since_s`."""
+    begun_attempt: int = 0
+    """The last attempt that has begun: something of it may have run."""
+    failed_node: str = ""
+    """What was said of a node of its that has failed; it is ending for that."""
+    change: int = 0
+    """The number of the last change of size that it was asked for."""
+    kill_detail: str = ""
+    ending: JobEnding | None = None
+    over_s: int = 0
+
+    def enter(self, event: JobEvent) -> None:
+        """Take `event` by the table of phases: the only writer of the phase. Raises `IllegalEvent`."""
+        self.phase = next_phase(self.phase, event)
+
+    def take_nodes(self, nodes: tuple[int, ...], now: int) -> None:
+        """Have these nodes from now on, and account for those that it had."""
+        self.node_seconds += len(self.nodes) * (now - self.since_s)
+        self.nodes, self.since_s = nodes, now
+        self.last_nodes = nodes or self.last_nodes
+
+    @property
+    def over(self) -> bool:
+        return self.phase in OVER
+
+    @property
+    def on_nodes(self) -> bool:
+        return self.phase in ON_NODES

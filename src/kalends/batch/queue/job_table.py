@@ -1,0 +1,93 @@
+"""All jobs of a queue that matter: those that are not over, and what is remembered of those that are."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from kalends.batch.queue.facts import JobSubmitted
+from kalends.batch.queue.job import BatchJob
+from kalends.core import limits
+from kalends.core.errors import KeyReused
+from kalends.core.jobs import JobRequest
+
+
+class PastJob(NamedTuple):
+    """What others that wait for a job must know of it when it is over."""
+
+    started: bool
+    succeeded: bool
+
+
+class Submission(NamedTuple):
+    """Which jobs a call with a key has made, and the digest of what it asked for."""
+
+    first: int
+    number: int
+    digest: bytes
+
+
+@dataclass(slots=True)
+class JobTable:
+    next_number: int = 1
+    jobs: dict[int, BatchJob] = field(default_factory=dict)
+    """Those that are not over, by number, in order of submission."""
+    past: OrderedDict[int, PastJob] = field(default_factory=OrderedDict)
+    submissions: OrderedDict[tuple[str, str], Submission] = field(default_factory=OrderedDict)
+    """By user and key."""
+
+    def __iter__(self) -> Iterator[BatchJob]:
+        return iter(self.jobs.values())
+
+    def submitted_before(self, user: str, key: str, request: JobRequest) -> Submission | None:
+        """Return what a call with this key has made; raises `KeyReused` if it asked for something else."""
+        known = self.submissions.get((user, key))
+        if known is not None and known.digest != digest_of(request):
+            raise KeyReused(
+                "this key has submitted another job before",
+                where="key",
+                remedy="make a new key for a new job",
+            )
+        return known
+
+    def add(self, fact: JobSubmitted, now: int) -> list[BatchJob]:
+        """Make the jobs of a submission, one for each index."""
+        request = fact.request
+        indices = request.indices or (None,)
+        added = [
+            BatchJob(
+                number, fact.principal, request, now, fact.key,
+                index=index, array=fact.first if request.indices else 0,
+            )
+            for number, index in enumerate(indices, fact.first)
+        ]  # fmt: skip
+        self.next_number = fact.first + len(added)
+        self.jobs.update((job.number, job) for job in added)
+        self.submissions[fact.principal.user, fact.key] = Submission(
+            fact.first, len(added), digest_of(request)
+        )
+        self._forget_oldest()
+        return added
+
+    def remember(self, job: BatchJob) -> None:
+        """Keep of a job that is over what may still be asked for."""
+        del self.jobs[job.number]
+        succeeded = job.ending is not None and job.ending.succeeded
+        self.past[job.number] = PastJob(job.begun_attempt > 0, succeeded)
+        if len(self.past) > limits.JOBS_REMEMBERED_MAX:
+            self.past.popitem(last=False)
+
+    def _forget_oldest(self) -> None:
+        while len(self.submissions) > limits.JOBS_REMEMBERED_MAX + limits.JOBS_MAX:
+            self.submissions.popitem(last=False)
+
+
+def digest_of(request: JobRequest) -> bytes:
+    """Return what tells one request from another, whatever the order of its environment."""
+    encoded = msgspec.msgpack.encode(request, order="deterministic")
+    return hashlib.blake2b(encoded, digest_size=16).digest()

@@ -1,0 +1,169 @@
+"""The nodes of a machine, and the policy that gives them to jobs.
+
+The same `Scheduler` that replays workload logs decides here; what it decides is translated into jobs and
+numbers of nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from kalends.batch.queue.facts import NodeClaim, Terms
+from kalends.batch.queue.job import BatchJob
+from kalends.core.errors import InvalidInput
+from kalends.core.jobs import JobRequest
+from kalends.machines.spec import machine_from
+from kalends.scheduling.cluster import Cluster
+from kalends.scheduling.job import Job, Moldability
+from kalends.scheduling.mapped import MappedCluster
+from kalends.scheduling.registry import policy_maker
+from kalends.scheduling.reservations import Reservation
+from kalends.scheduling.scheduler import Scheduler
+
+
+class Given(NamedTuple):
+    """What the policy has decided of one job: `nodes` are all that it has now, or will have."""
+
+    number: int
+    nodes: tuple[int, ...]
+    changes: bool
+    """Whether it runs already, and is to change to these nodes."""
+
+
+class MachineRoom:
+    """One machine under one policy. Every call is one event, followed by one pass of the policy."""
+
+    def __init__(self, terms: Terms, scheduler_type: type[Scheduler] = Scheduler) -> None:
+        self._terms = terms
+        machine = machine_from(terms.machine)
+        cluster = (
+            Cluster(machine.nodes, live=True)
+            if machine.interchangeable
+            else MappedCluster(machine, live=True)
+        )
+        self.nodes = machine.nodes
+        self._empty = machine_from(terms.machine)
+        self.scheduler = scheduler_type(policy_maker(terms.policy)(cluster))
+
+    def entry_of(self, job: BatchJob, priority: int, user: int, now: int) -> Job:
+        """Return the job as policies see it."""
+        request = job.request
+        return Job(
+            job.number, now, request.nodes, request.limit_s,
+            priority=priority, user=user, interactive=request.terminal, shape=request.shape,
+            molds=_molds_of(request),
+        )  # fmt: skip
+
+    def could_ever_run(self, request: JobRequest) -> bool:
+        """Return whether the empty machine could be configured for a job, in each of its sizes."""
+        sizes = request.sizes or (request.nodes,)
+        return all(self._empty.could_ever_fit(nodes, request.shape) for nodes in sizes)
+
+    def check_switch(self, terms: Terms) -> None:
+        """Raise `InvalidInput` for terms that this machine cannot follow."""
+        policy_maker(terms.policy)
+        if terms.machine != self._terms.machine:
+            raise InvalidInput(
+                f"the queue is one of {self._terms.machine}, not of {terms.machine}",
+                where="machine",
+                remedy="let the jobs end, and begin a new queue for the other machine",
+            )
+
+    def switch(self, terms: Terms, now: int) -> list[Given]:
+        """Follow new terms, under another policy perhaps: the jobs stay, in their order."""
+        before, self._terms = self._terms, terms
+        if terms.policy == before.policy:
+            return []
+        return _given(self.scheduler.switch(policy_maker(terms.policy), now))
+
+    def queue(self, entry: Job, now: int) -> list[Given]:
+        """Let a job wait for nodes; one that was held gets its old place."""
+        if entry.id in self.scheduler.held:
+            return _given(self.scheduler.release(entry, now))
+        return _given(self.scheduler.submit(entry, now))
+
+    def hold(self, entry: Job, now: int) -> list[Given]:
+        """Let a waiting job stand aside."""
+        return _given(self.scheduler.hold(entry, now))
+
+    def withdraw(self, entry: Job, now: int) -> list[Given]:
+        """Take a job out of the queue for good, whether it waits or is held."""
+        return _given(self.scheduler.withdraw(entry, now))
+
+    def end(self, entry: Job, now: int, *, by_itself: bool) -> list[Given]:
+        """Take back the nodes of a job, all of whose processes are gone."""
+        end = self.scheduler.end if by_itself else self.scheduler.break_off
+        return _given(end(entry, now))
+
+    def resized(self, entry: Job, nodes: int, until_s: int, now: int) -> list[Given]:
+        """Take it that a program goes on with so many nodes: those that it was asked to have, or had."""
+        entry.target = nodes
+        return _given(self.scheduler.resized(entry, now, until_s))
+
+    def nodes_of(self, entry: Job) -> tuple[int, ...]:
+        """Return the numbers of the nodes that a job has."""
+        return entry.partition.nodes if entry.partition is not None else ()
+
+    def claims(self) -> set[int]:
+        """Return the bookings of the calendar that nodes are kept free for."""
+        return {int(each.name) for each in self.scheduler.cluster.reservations}
+
+    def claims_changed(
+        self, gone: Collection[int], came: Collection[NodeClaim], now: int
+    ) -> tuple[list[Given], list[int]]:
+        """Keep nodes free of jobs for the calendar's claims; one pass follows, whatever has changed.
+
+        Returns also the claims for which jobs beyond their time leave no room: they are not kept.
+        """
+        reservations = [
+            Reservation(each.start, each.end, each.nodes, str(each.booking)) for each in came
+        ]
+        names = [str(booking) for booking in gone]
+        touched, refused = self.scheduler.rearrange(names, reservations, now)
+        return _given(touched), list(map(int, refused))
+
+    def drain(self, nodes: Collection[int], now: int) -> list[Given]:
+        return _given(self.scheduler.drain(nodes, now))
+
+    def resume(self, nodes: Collection[int], now: int) -> list[Given]:
+        return _given(self.scheduler.resume(nodes, now))
+
+    def pass_time(self, now: int) -> list[Given]:
+        """Let the policy look, though nothing has happened."""
+        return _given(self.scheduler.wake(now))
+
+    def overdue(self) -> Collection[int]:
+        """Return the running jobs that are beyond their time."""
+        cluster = self.scheduler.cluster
+        if not cluster.overdue:
+            return ()
+        return [entry.id for _, order, entry in cluster.ends if order in cluster.overdue]
+
+    def wake_at(self, now: int) -> int | None:
+        """Return when `pass_time` is due without another event before; None: never.
+
+        Also at the expected end of each job: who is not over by then is expected to end later.
+        """
+        ends = self.scheduler.cluster.ends
+        times = [ends[0][0]] if ends else []
+        wake_s = self.scheduler.wake_at(now)
+        return min([*times, *([] if wake_s is None else [wake_s])], default=None)
+
+
+def _given(touched: Iterable[Job]) -> list[Given]:
+    given = []
+    for entry in touched:
+        assert entry.partition is not None, "no policy of a live queue stops jobs"
+        count = entry.target or entry.granted
+        given.append(Given(entry.id, entry.partition.nodes[:count], bool(entry.target)))
+    return given
+
+
+def _molds_of(request: JobRequest) -> Moldability | None:
+    """Return the sizes of a program that can choose; it is asked for the same time on each."""
+    if len(request.sizes) < 2:
+        return None
+    return Moldability(
+        request.sizes, (request.limit_s,) * len(request.sizes), malleable=request.malleable
+    )

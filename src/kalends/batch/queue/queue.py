@@ -1,0 +1,280 @@
+"""The queue of one machine: what is asked of it becomes facts, and facts become starts and kills.
+
+Calls check what is asked, and record facts. A fact is applied at once (`flow`), and stored before anything
+that follows from it is done (`QueueEffects`: entries first). Applying reads nothing but the fact, its time,
+and what the facts before have made. So after a crash the stored facts are replayed, and the queue is what it
+was: the same jobs on the same nodes, the same plan. What was decided and may or may not have happened, a
+start or a kill, is then looked up (`recover`), never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from msgspec import structs
+
+from kalends.batch.queue import facts as f
+from kalends.batch.queue.effects import LookUp, QueueEffects
+from kalends.batch.queue.flow import JobFlow
+from kalends.batch.queue.job import BatchJob
+from kalends.core import limits
+from kalends.core.errors import Conflict, InvalidInput, LimitExceeded, NotFound, StoreDamaged
+from kalends.core.jobs import JobRequest
+from kalends.core.principals import Principal
+from kalends.scheduling.scheduler import Scheduler
+
+OWN_REASONS: Final[frozenset[f.Reason]] = frozenset({"user", "dependency", "time"})
+"""What keeps a job back that its user may release: they said so themselves."""
+
+
+class BatchQueue:
+    """The queue of the machine `name`. Not thread-safe; every call takes effect at once in memory.
+
+    `entries` are those that were stored, all of them in order. `now` is in whole seconds UTC everywhere, and
+    counts as the last one where it lies before it: for a clock that was set back, time stands still until
+    it has caught up. Without `terms` it only follows. Raises `StoreDamaged` for entries that no queue can
+    have made.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        terms: f.Terms | None,
+        now: int,
+        entries: Iterable[f.JournalEntry] = (),
+        *,
+        scheduler_type: type[Scheduler] = Scheduler,
+    ) -> None:
+        self.name = name
+        self.number = 0
+        """Of the last entry."""
+        self.last_s = 0
+        stored = iter(entries)
+        first = next(stored, None)
+        if first is None:
+            assert terms is not None, "a queue that only follows has facts to follow"
+            self.flow = JobFlow(terms, scheduler_type)
+            self._record(f.TermsSet(terms), now)
+            return
+        if not isinstance(first.fact, f.TermsSet):
+            raise StoreDamaged("the journal does not begin with the owner's terms", where=name)
+        self.flow = JobFlow(first.fact.terms, scheduler_type)
+        self.follow((first, *stored))
+        if terms is not None and self.flow.terms != terms:
+            self._record(f.TermsSet(terms), now)
+
+    def follow(self, entries: Iterable[f.JournalEntry]) -> None:
+        """Take further facts as they were stored; what follows from them was done before, or elsewhere."""
+        for entry in entries:
+            self._replay(entry)
+        self.flow.take_effects()
+
+    # What users ask
+
+    def submit(
+        self, principal: Principal, request: JobRequest, key: str, now: int
+    ) -> tuple[int, int]:
+        """Take a job, or an array; return the number of the first, and how many. Repeating is harmless.
+
+        Raises `InvalidInput` for what can never run here, `NotAllowed` and `LimitExceeded` where the
+        owner's limits are in the way, `KeyReused` for a key that has asked for something else; then
+        nothing has happened.
+        """
+        table = self.flow.table
+        known = table.submitted_before(principal.user, key, request)
+        if known is not None:
+            return known.first, known.number
+        self._check_submission(principal, request)
+        first = table.next_number
+        self._record(f.JobSubmitted(first, key, principal, request), now)
+        return first, len(request.indices) or 1
+
+    def hold(self, number: int, reason: f.Reason, now: int) -> None:
+        """Keep a job back that waits; repeating is harmless.
+
+        Raises `NotFound`, and `Conflict` for a job that has nodes already.
+        """
+        job = self.job(number)
+        if job.on_nodes:
+            raise _not_waiting(job, "it can be killed")
+        if reason not in job.reasons:
+            self._record(f.JobHeld(number, reason), now)
+
+    def release(self, number: int, reasons: Collection[f.Reason], now: int) -> None:
+        """End such holds of a job; repeating is harmless. Raises `NotFound`."""
+        job = self.job(number)
+        for reason in sorted(job.reasons & set(reasons)):
+            self._record(f.JobReleased(number, reason), now)
+
+    def cancel(self, number: int, detail: str, now: int) -> None:
+        """Withdraw a job that waits, or end one that has nodes; repeating is harmless. Raises `NotFound`."""
+        job = self.job(number)
+        if not job.on_nodes:
+            self._record(f.JobWithdrawn(number, detail), now)
+        elif job.phase != "ending":
+            self._record(f.KillAsked(number, detail), now)
+
+    def job(self, number: int) -> BatchJob:
+        """Return a job that is not over; raises `NotFound`."""
+        job = self.flow.table.jobs.get(number)
+        if job is None:
+            raise NotFound(
+                f"{self.name} has no job {number}, or it is over",
+                where="job",
+                remedy="kalends queue lists those that wait or run",
+            )
+        return job
+
+    # What becomes of attempts
+
+    def begun(self, number: int, attempt: int, now: int) -> None:
+        """The shepherd of an attempt has begun. Told again, or too late, it changes nothing."""
+        job = self._at(number, attempt)
+        if job is not None and job.begun_attempt != attempt:
+            self._record(f.JobBegun(number, attempt), now)
+
+    def void(self, number: int, attempt: int, now: int) -> None:
+        """An attempt has not begun, and never can."""
+        job = self._at(number, attempt)
+        if job is not None and job.begun_attempt != attempt:
+            self._record(f.AttemptVoid(number, attempt), now)
+
+    def ended(self, number: int, attempt: int, ending: f.JobEnding, now: int) -> None:
+        """All processes of an attempt are gone."""
+        if self._at(number, attempt) is not None:
+            self._record(f.JobEnded(number, attempt, ending), now)
+
+    def size_changed(self, number: int, change: int, nodes: int, took_s: float, now: int) -> None:
+        """A program goes on with `nodes` nodes after it was asked to change, perhaps as many as before."""
+        job = self.flow.table.jobs.get(number)
+        if job is not None and job.phase == "changing" and job.change == change:
+            self._record(f.SizeChanged(number, change, nodes, took_s), now)
+
+    # What the calendar and the operator say
+
+    def claims_changed(
+        self, gone: Collection[int], came: Collection[f.NodeClaim], now: int
+    ) -> None:
+        """The calendar has other claims than before; see `QueueEffects.unplaced`."""
+        if gone or came:
+            self._record(f.ClaimsChanged(tuple(gone), tuple(came)), now)
+
+    def drain(self, nodes: Collection[int], detail: str, now: int) -> None:
+        """Let nodes take no new jobs. Raises `InvalidInput` for nodes that are not there."""
+        self._record(f.NodesDrained(self._checked(nodes), detail), now)
+
+    def fail(self, nodes: Collection[int], detail: str, now: int) -> None:
+        """Take nodes away from what runs there. Raises `InvalidInput` as `drain` does."""
+        self._record(f.NodesFailed(self._checked(nodes), detail), now)
+
+    def resume(self, nodes: Collection[int], now: int) -> None:
+        """Let nodes take jobs again. Raises `InvalidInput` as `drain` does."""
+        self._record(f.NodesResumed(self._checked(nodes)), now)
+
+    def set_terms(self, terms: f.Terms, now: int) -> None:
+        """Follow new terms of the owner, another policy among them. Raises `InvalidInput` if it cannot."""
+        self.flow.room.check_switch(terms)
+        self._record(f.TermsSet(terms), now)
+
+    def set_policy(self, policy: str, now: int) -> None:
+        """Let another policy decide from now on. Raises `InvalidInput` as `set_terms` does."""
+        self.set_terms(structs.replace(self.flow.terms, policy=policy), now)
+
+    # Time, effects, recovery
+
+    def advance(self, now: int) -> None:
+        """Let time pass: call it when `next_due_s` has come."""
+        due_s = self.next_due_s()
+        if due_s is not None and max(now, self.last_s) >= due_s:
+            self._record(f.PolicyWoken(), now)
+
+    def next_due_s(self) -> int | None:
+        """Return when `advance` is due without another event before; None: never."""
+        times = [job.request.not_before for job in self.flow.table if "time" in job.reasons]
+        wake_s = self.flow.room.wake_at(self.last_s)
+        return min([*times, *([] if wake_s is None else [wake_s])], default=None)
+
+    def take_effects(self) -> QueueEffects:
+        """Return all effects since the last call."""
+        return self.flow.take_effects()
+
+    def recover(self) -> None:
+        """After a restart: look up what may have been begun, and show the calendar what runs."""
+        effects = self.flow.effects
+        for job in self.flow.table:
+            if job.on_nodes:
+                effects.actions.append(LookUp(job, job.attempt))
+                effects.occupied.append(self.flow.occupied(job))
+
+    def _record(self, fact: f.AnyFact, now: int) -> None:
+        entry = f.JournalEntry(self.number + 1, max(now, self.last_s), fact)
+        self._replay(entry)
+        self.flow.effects.entries.append(entry)
+
+    def _replay(self, entry: f.JournalEntry) -> None:
+        if entry.number != self.number + 1 or entry.now < self.last_s:
+            raise StoreDamaged(
+                f"entry {entry.number} at {entry.now} follows entry {self.number} at {self.last_s}",
+                where=self.name,
+                remedy="restore the store from a backup",
+            )
+        self.flow.apply(entry.fact, entry.now)
+        self.number, self.last_s = entry.number, entry.now
+
+    def _at(self, number: int, attempt: int) -> BatchJob | None:
+        """Return the job if this is the attempt that it is at."""
+        job = self.flow.table.jobs.get(number)
+        return job if job is not None and job.on_nodes and job.attempt == attempt else None
+
+    def _check_submission(self, principal: Principal, request: JobRequest) -> None:
+        flow = self.flow
+        request.check(from_wire=True)
+        count = len(request.indices) or 1
+        if len(flow.table.jobs) + count > limits.JOBS_MAX:
+            raise LimitExceeded(
+                f"{len(flow.table.jobs)} jobs wait or run, and at most {limits.JOBS_MAX} can",
+                where=self.name,
+                remedy="submit them later",
+                retry_after_s=60.0,
+            )
+        if request.priority and request.priority not in flow.terms.classes:
+            raise InvalidInput(
+                f"no priority class {request.priority}",
+                where="priority",
+                remedy=f"this machine has {', '.join(flow.terms.classes)}",
+            )
+        for each in request.after:
+            if each.job >= flow.table.next_number:
+                raise InvalidInput(
+                    f"there is no job {each.job} to wait for",
+                    where="after",
+                    remedy="submit that one first",
+                )
+        if not flow.room.could_ever_run(request):
+            raise InvalidInput(
+                f"{request.nodes} nodes{_in_shape(request)} can never be had of {flow.terms.machine}",
+                where="shape" if request.shape else "nodes",
+                remedy="ask for fewer nodes, or another shape",
+            )
+        flow.accounts.check(count, principal.user, request)
+
+    def _checked(self, nodes: Collection[int]) -> tuple[int, ...]:
+        numbers = tuple(sorted(set(nodes)))
+        if not numbers or numbers[0] < 0 or numbers[-1] >= self.flow.room.nodes:
+            raise InvalidInput(
+                "no such nodes" if numbers else "no nodes are named",
+                where="nodes",
+                remedy=f"they are 0 to {self.flow.room.nodes - 1}",
+            )
+        return numbers
+
+
+def _in_shape(request: JobRequest) -> str:
+    return f" as {'x'.join(map(str, request.shape))}" if request.shape else ""
+
+
+def _not_waiting(job: BatchJob, instead: str) -> Conflict:
+    return Conflict(
+        f"job {job.number} is {job.phase}: it does not wait", where="job", remedy=instead
+    )

@@ -1,0 +1,214 @@
+"""A machine hall in memory: a queue, its store, and shepherds that keep the rule of their records.
+
+Everything may happen at any time: requests to start lie about, hints get lost, the server dies between
+any two of its effects and is made again from what was stored. The auditor looks after every step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kalends.batch.queue import facts as f
+from kalends.batch.queue.effects import Action, Kill, LookUp, Resize, Start
+from kalends.batch.queue.queue import BatchQueue
+
+Attempt = tuple[int, int]
+Record = Literal["empty", "begun", "ended", "void"]
+
+
+@dataclass
+class Run:
+    """The shepherd of one attempt, and its record, which outlive the server."""
+
+    nodes: tuple[int, ...]
+    record: Record = "empty"
+    alive: bool = False
+    """Processes of it are there."""
+    ending: f.JobEnding | None = None
+
+
+@dataclass
+class Hall:
+    terms: f.Terms
+    now: int = 1_000
+    store: list[f.JournalEntry] = field(default_factory=list)
+    runs: dict[Attempt, Run] = field(default_factory=dict)
+    asked: list[Attempt] = field(default_factory=list)
+    """Requests to start that no shepherd has taken yet."""
+    accepted: set[int] = field(default_factory=set)
+    """Jobs whose submission was answered."""
+    told_over: dict[int, str] = field(default_factory=dict)
+    claims: dict[int, f.NodeClaim] = field(default_factory=dict)
+    """What the calendar keeps for others, and the queue has taken."""
+
+    def __post_init__(self) -> None:
+        self.actions: list[Action] = []
+        self.answers: list[int] = []
+        self.queue = BatchQueue("lab/box", self.terms, self.now, self.store)
+        self.gather()
+
+    # The server
+
+    def gather(self) -> None:
+        """Take the effects of a step; nothing is stored or done yet."""
+        effects = self.queue.take_effects()
+        self.unstored = [*getattr(self, "unstored", ()), *effects.entries]
+        self.actions += effects.actions
+        self.over = [*getattr(self, "over", ()), *effects.over]
+        for booking in effects.unplaced:
+            # A job is beyond its time there: the site asks again when it has ended.
+            self.claims.pop(booking, None)
+
+    def flush(self, entries: int = 1 << 30, actions: int = 1 << 30) -> None:
+        """Store, and then do, perhaps only a part of what is to be: then the server dies."""
+        stored, self.unstored = self.unstored[:entries], self.unstored[entries:]
+        self.store += stored
+        if self.unstored:
+            return
+        self.accepted.update(self.answers)
+        self.answers.clear()
+        for job in self.over:
+            assert self.told_over.setdefault(job.number, job.phase) == job.phase
+        self.over = []
+        done, self.actions = self.actions[:actions], self.actions[actions:]
+        for action in done:
+            self.carry_out(action)
+
+    def carry_out(self, action: Action) -> None:
+        number, attempt = action.job.number, action.attempt
+        if isinstance(action, Start):
+            self.runs.setdefault((number, attempt), Run(action.nodes))
+            self.asked.append((number, attempt))
+        elif isinstance(action, Kill):
+            run = self.runs.get((number, attempt))
+            if run is not None and run.record == "begun" and run.alive:
+                self.program_ends((number, attempt), f.JobEnding(kind="killed", status=-9))
+        elif isinstance(action, LookUp):
+            self.look((number, attempt), recovering=True)
+        else:
+            assert isinstance(action, Resize)
+
+    def crash(self) -> None:
+        """Die, and begin anew from what was stored; what is asked of the zygote may still come."""
+        self.actions, self.unstored, self.answers, self.over = [], [], [], []
+        self.queue = BatchQueue("lab/box", self.terms, self.now, self.store)
+        self.queue.recover()
+        self.gather()
+        self.compare_claims()
+
+    def look(self, attempt: Attempt, *, recovering: bool = False) -> None:
+        """Read a record, as a server does that has had no hint; only a recovering one makes it void."""
+        job = self.queue.flow.table.jobs.get(attempt[0])
+        if job is None:
+            return
+        run = self.runs.setdefault(attempt, Run(job.nodes))
+        if run.record == "begun" and run.alive:
+            self.queue.begun(*attempt, self.now)
+        elif run.record in ("begun", "ended"):
+            self.queue.begun(*attempt, self.now)
+            self.queue.ended(*attempt, run.ending or f.JobEnding(kind="lost"), self.now)
+        elif run.record == "void" or recovering:
+            run.record = "void"
+            self.queue.void(*attempt, self.now)
+        self.gather()
+
+    def look_at_all(self) -> None:
+        for job in list(self.queue.flow.table):
+            if job.on_nodes:
+                stale = (job.number, job.attempt) not in self.asked
+                self.look((job.number, job.attempt), recovering=stale)
+
+    # The calendar
+
+    def claim(self, claim: f.NodeClaim) -> None:
+        """As the site does it: the calendar has seen that there is room beside what runs."""
+        self.claims[claim.booking] = claim
+        self.queue.claims_changed((), (claim,), self.now)
+        self.gather()
+
+    def unclaim(self, booking: int) -> None:
+        del self.claims[booking]
+        self.queue.claims_changed((booking,), (), self.now)
+        self.gather()
+
+    def compare_claims(self) -> None:
+        """After a restart: holds have gone that the queue had stored, and others have come."""
+        known = self.queue.flow.room.claims()
+        here = {number for number, claim in self.claims.items() if claim.end > self.queue.last_s}
+        came = [self.claims[number] for number in sorted(here - known)]
+        self.queue.claims_changed(sorted(known - here), came, self.now)
+        self.gather()
+
+    # Shepherds
+
+    def shepherd_begins(self, which: int) -> None:
+        if not self.asked:
+            return
+        attempt = self.asked.pop(which % len(self.asked))
+        run = self.runs[attempt]
+        if run.record == "empty":
+            busy = {node for other in self.runs.values() if other.alive for node in other.nodes}
+            assert busy.isdisjoint(run.nodes), f"{attempt} begins on nodes of another: {run.nodes}"
+            run.record, run.alive = "begun", True
+
+    def program_ends(self, attempt: Attempt, ending: f.JobEnding) -> None:
+        run = self.runs[attempt]
+        assert run.alive
+        run.record, run.alive, run.ending = "ended", False, ending
+
+    def shepherd_dies(self, attempt: Attempt) -> None:
+        """With everything that it has started, before it could say how that ended."""
+        self.runs[attempt].alive = False
+
+    def running(self) -> list[Attempt]:
+        return [attempt for attempt, run in self.runs.items() if run.alive]
+
+    # The auditor
+
+    def check(self) -> None:
+        begun: dict[int, list[int]] = {}
+        for (number, attempt), run in self.runs.items():
+            if run.record in ("begun", "ended"):
+                begun.setdefault(number, []).append(attempt)
+        jobs = {
+            number: fact.request
+            for entry in self.store
+            if isinstance(fact := entry.fact, f.JobSubmitted)
+            for number in range(fact.first, fact.first + (len(fact.request.indices) or 1))
+        }
+        for number, attempts in begun.items():
+            assert number in jobs, f"job {number} has begun, and was never stored"
+            assert len(attempts) == 1 or jobs[number].rerun, f"job {number} began twice: {attempts}"
+        table = self.queue.flow.table
+        has = [node for job in table for node in job.nodes]
+        assert len(has) == len(set(has)), "two jobs have one node"
+        for number in self.accepted:
+            assert number in table.jobs or number in table.past, f"job {number} is lost"
+        cluster = self.queue.flow.room.scheduler.cluster
+        assert cluster.free + cluster.out_of_service >= 0, cluster.free
+        self.check_claims()
+        again = BatchQueue("lab/box", self.terms, self.now, [*self.store, *self.unstored])
+        assert state_of(again) == state_of(self.queue), "replay makes another queue"
+
+    def check_claims(self) -> None:
+        """No job whose time is not over has nodes that were claimed before it began."""
+        now = self.queue.last_s
+        claimed = sum(each.nodes for each in self.claims.values() if each.start <= now < each.end)
+        cluster = self.queue.flow.room.scheduler.cluster
+        running = sum(job.granted for _, order, job in cluster.ends if order not in cluster.overdue)
+        assert running + claimed <= cluster.nodes, (running, claimed)
+
+
+def state_of(queue: BatchQueue) -> object:
+    flow = queue.flow
+    return (
+        queue.number,
+        queue.last_s,
+        [
+            (job.number, job.phase, sorted(job.reasons), job.attempt, job.nodes, job.ending)
+            for job in flow.table
+        ],
+        dict(flow.table.past),
+        dict(flow.accounts.uses),
+    )

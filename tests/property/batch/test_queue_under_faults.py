@@ -1,0 +1,192 @@
+"""Whatever dies when: no node is used twice, nothing begins twice, nothing accepted is lost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from kalends.batch.queue import facts as f
+from kalends.core.errors import KalendsError
+from kalends.core.jobs import After, JobRequest
+from kalends.core.principals import Principal
+
+from .machine_hall import Hall
+
+NODES = 6
+USERS = st.sampled_from([Principal("ann"), Principal("bob")])
+ENDINGS = st.sampled_from(
+    [
+        f.JobEnding(kind="exit"),
+        f.JobEnding(kind="exit", status=3),
+        f.JobEnding(kind="limit", status=-9),
+    ]
+)
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> JobRequest:
+    after = draw(st.lists(st.integers(1, 8), max_size=2, unique=True))
+    happened = st.sampled_from(["started", "ended", "succeeded", "failed"])
+    return JobRequest(
+        machine="lab/box",
+        nodes=draw(st.integers(1, NODES)),
+        limit_s=draw(st.integers(1, 40)),
+        command=("true",),
+        indices=draw(st.sampled_from([(), (), (), (3, 4)])),
+        after=tuple(After(job=number, happened=draw(happened)) for number in after),
+        held=draw(st.integers(0, 9)) == 0,
+        rerun=draw(st.booleans()),
+        project=draw(st.sampled_from(["", "", "dna"])),
+        not_before=draw(st.sampled_from([0, 0, 0, 1_030])),
+    )
+
+
+class QueueUnderFaults(RuleBasedStateMachine):
+    policy = "easy"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hall = Hall(
+            f.Terms(
+                machine=f"pool:{NODES}",
+                policy=self.policy,
+                user=f.JobLimits(running=3, jobs=12),
+                project=f.JobLimits(nodes=NODES),
+            )
+        )
+        self.keys = 0
+
+    @rule(who=USERS, request=requests(), again=st.booleans())
+    def submit(self, who: Principal, request: JobRequest, again: bool) -> None:
+        self.keys += 1
+        key = f"key-{self.keys:06}"
+        try:
+            first, count = self.hall.queue.submit(who, request, key, self.hall.now)
+        except KalendsError:
+            return
+        if again:
+            assert self.hall.queue.submit(who, request, key, self.hall.now) == (first, count)
+        self.hall.answers += range(first, first + count)
+        self.hall.gather()
+
+    @rule(number=st.integers(1, 12), what=st.sampled_from(["hold", "release", "cancel"]))
+    def say(self, number: int, what: str) -> None:
+        queue, now = self.hall.queue, self.hall.now
+        try:
+            if what == "hold":
+                queue.hold(number, "user", now)
+            elif what == "release":
+                queue.release(number, ["user", "dependency", "time"], now)
+            else:
+                queue.cancel(number, "ann said so", now)
+        except KalendsError:
+            pass
+        self.hall.gather()
+
+    @rule(node=st.integers(0, NODES - 1), what=st.sampled_from(["drain", "fail", "resume"]))
+    def operate(self, node: int, what: str) -> None:
+        queue, now = self.hall.queue, self.hall.now
+        if what == "drain":
+            queue.drain([node], "", now)
+        elif what == "fail":
+            queue.fail([node], "its fan", now)
+        else:
+            queue.resume([node], now)
+        self.hall.gather()
+
+    @rule(after_s=st.integers(0, 60), length_s=st.integers(5, 60), nodes=st.integers(1, NODES))
+    def somebody_reserves(self, after_s: int, length_s: int, nodes: int) -> None:
+        hall = self.hall
+        start = max(hall.queue.last_s, hall.now) + after_s
+        others = hall.claims.values()
+        taken = max(
+            sum(each.nodes for each in others if each.start <= at < each.end)
+            for at in range(start, start + length_s)
+        )
+        if taken + nodes <= NODES:
+            self.keys += 1
+            hall.claim(f.NodeClaim(self.keys, start, start + length_s, nodes))
+
+    @precondition(lambda self: self.hall.claims)
+    @rule(which=st.integers(0, 20))
+    def somebody_cancels(self, which: int) -> None:
+        claims = sorted(self.hall.claims)
+        self.hall.unclaim(claims[which % len(claims)])
+
+    @rule(by_s=st.integers(0, 30))
+    def time_passes(self, by_s: int) -> None:
+        self.hall.now += by_s
+        self.hall.queue.advance(self.hall.now)
+        self.hall.gather()
+
+    @rule()
+    def server_goes_on(self) -> None:
+        self.hall.flush()
+
+    @rule(entries=st.integers(0, 4), actions=st.integers(0, 4))
+    def server_dies(self, entries: int, actions: int) -> None:
+        self.hall.flush(entries, actions)
+        self.hall.crash()
+
+    @rule(which=st.integers(0, 20))
+    def shepherd_begins(self, which: int) -> None:
+        self.hall.shepherd_begins(which)
+
+    @precondition(lambda self: self.hall.running())
+    @rule(which=st.integers(0, 20), ending=ENDINGS)
+    def program_ends(self, which: int, ending: f.JobEnding) -> None:
+        running = self.hall.running()
+        self.hall.program_ends(running[which % len(running)], ending)
+
+    @precondition(lambda self: self.hall.running())
+    @rule(which=st.integers(0, 20))
+    def shepherd_dies(self, which: int) -> None:
+        running = self.hall.running()
+        self.hall.shepherd_dies(running[which % len(running)])
+
+    @rule()
+    def server_looks(self) -> None:
+        self.hall.look_at_all()
+
+    @invariant()
+    def promises_are_kept(self) -> None:
+        self.hall.check()
+
+    def teardown(self) -> None:
+        """Whatever has happened: with time, nodes and a server that lives, every job is over."""
+        hall = self.hall
+        hall.queue.resume(range(NODES), hall.now)
+        hall.gather()
+        for _ in range(400):
+            hall.flush()
+            for job in list(hall.queue.flow.table):
+                hall.queue.release(job.number, ["user", "dependency", "time"], hall.now)
+            hall.gather()
+            hall.flush()
+            hall.shepherd_begins(0)
+            for attempt in hall.running()[:1]:
+                hall.program_ends(attempt, f.JobEnding(kind="exit"))
+            hall.look_at_all()
+            hall.check()
+            hall.now += 60
+            hall.queue.advance(hall.now)
+            hall.gather()
+            if not hall.queue.flow.table.jobs and not hall.unstored:
+                break
+        assert not hall.queue.flow.table.jobs, list(hall.queue.flow.table)
+
+
+def machine_under(policy: str) -> type[QueueUnderFaults]:
+    return type(f"Under_{policy}", (QueueUnderFaults,), {"policy": policy})
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "sjf-scan"])
+def test_a_queue_keeps_its_promises_whatever_dies(policy: str) -> None:
+    from hypothesis.stateful import run_state_machine_as_test
+
+    run_state_machine_as_test(
+        machine_under(policy),
+        settings=settings(max_examples=60, stateful_step_count=40, deadline=None),
+    )

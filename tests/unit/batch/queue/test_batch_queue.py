@@ -1,0 +1,375 @@
+"""The queue of a machine: what it takes, refuses, holds, starts and forgets, fact by fact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kalends.batch.queue import facts as f
+from kalends.batch.queue.effects import Action, Kill, LookUp, Start
+from kalends.batch.queue.phases import NEXT_PHASE, JobPhase, next_phase
+from kalends.batch.queue.queue import BatchQueue
+from kalends.core.errors import (
+    Conflict,
+    IllegalEvent,
+    InvalidInput,
+    KeyReused,
+    LimitExceeded,
+    NotAllowed,
+    NotFound,
+    StoreDamaged,
+)
+from kalends.core.jobs import After, JobRequest
+from kalends.core.principals import Principal
+
+ANN, BOB = Principal("ann"), Principal("bob")
+DONE = f.JobEnding(kind="exit")
+FAILED = f.JobEnding(kind="exit", status=2)
+
+
+class Room:
+    """A queue of four nodes, the time there, and keys that nobody has used."""
+
+    def __init__(self, **terms: Any) -> None:
+        self.terms = f.Terms(machine="pool:4", **terms)
+        self.queue = BatchQueue("lab/box", self.terms, 1_000)
+        self.now = 1_000
+        self.keys = 0
+        self.stored: list[f.JournalEntry] = []
+        self.done: list[Action] = []
+
+    def submit(self, who: Principal = ANN, **fields: Any) -> int:
+        self.keys += 1
+        job = JobRequest(**{"machine": "lab/box", "limit_s": 60, "command": ("true",), **fields})
+        number, _ = self.queue.submit(who, job, f"the-key-{self.keys}", self.now)
+        return number
+
+    def settle(self) -> list[Action]:
+        """What follows from the steps since the last call."""
+        effects = self.queue.take_effects()
+        self.stored += effects.entries
+        return effects.actions
+
+    def starts(self) -> list[int]:
+        return [each.job.number for each in self.settle() if isinstance(each, Start)]
+
+    def end(self, number: int, ending: f.JobEnding = DONE) -> None:
+        attempt = self.queue.job(number).attempt
+        self.queue.begun(number, attempt, self.now)
+        self.queue.ended(number, attempt, ending, self.now)
+
+    def phase(self, number: int) -> JobPhase:
+        return self.queue.job(number).phase
+
+    def reasons(self, number: int) -> set[f.Reason]:
+        return self.queue.job(number).reasons
+
+
+def test_jobs_start_on_nodes_of_their_own_in_the_order_of_the_policy() -> None:
+    room = Room()
+    first, second, third = room.submit(nodes=3), room.submit(nodes=2), room.submit(nodes=1)
+    assert room.starts() == [first, third], "the third delays nobody"
+    assert room.queue.job(first).nodes == (0, 1, 2)
+    assert room.queue.job(third).nodes == (3,)
+    room.end(first)
+    assert room.starts() == [second]
+    assert room.queue.job(second).nodes == (0, 1)
+
+
+def test_a_key_gives_the_same_job_again_and_no_other() -> None:
+    room = Room()
+    job = JobRequest(machine="lab/box", limit_s=60, command=("true",), indices=(1, 2, 3))
+    assert room.queue.submit(ANN, job, "the-key", 1_000) == (1, 3)
+    assert room.queue.submit(ANN, job, "the-key", 1_001) == (1, 3)
+    assert room.queue.submit(BOB, job, "the-key", 1_001) == (4, 3), "keys are their user's own"
+    with pytest.raises(KeyReused):
+        room.queue.submit(
+            ANN, JobRequest(machine="lab/box", limit_s=9, command=("x",)), "the-key", 1
+        )
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"nodes": 5}, "can never be had"),
+        ({"nodes": 2, "shape": (2, 2)}, "can never be had"),
+        ({"priority": "royal"}, "no priority class royal"),
+        ({"after": (After(job=7),)}, "no job 7"),
+        ({"command": ()}, "nothing to run"),
+        ({"indices": (1, 1)}, "stands twice"),
+    ],
+)
+def test_what_can_never_be_right_is_refused_and_nothing_has_happened(
+    fields: dict[str, Any], said: str
+) -> None:
+    room = Room()
+    room.settle()
+    with pytest.raises(InvalidInput, match=said):
+        room.submit(**fields)
+    assert not room.queue.take_effects()
+    assert room.submit() == 1
+
+
+def test_a_held_job_waits_for_its_release_and_keeps_its_place() -> None:
+    room = Room()
+    running, held, behind = room.submit(nodes=4), room.submit(nodes=4), room.submit(nodes=4)
+    room.queue.hold(held, "user", room.now)
+    assert (room.phase(held), room.reasons(held)) == ("held", {"user"})
+    room.queue.release(held, ["user"], room.now)
+    room.settle()
+    room.end(running)
+    assert room.starts() == [held]
+    room.end(held)
+    assert room.starts() == [behind]
+    with pytest.raises(Conflict, match="does not wait"):
+        room.queue.hold(behind, "user", room.now)
+
+
+def test_only_when_nothing_holds_it_any_more_is_a_job_queued() -> None:
+    room = Room()
+    number = room.submit(held=True, not_before=1_500)
+    room.queue.hold(number, "operator", room.now)
+    assert room.reasons(number) == {"user", "time", "operator"}
+    room.queue.release(number, ["user", "operator"], room.now)
+    assert room.queue.next_due_s() == 1_500
+    room.queue.advance(1_499)
+    assert room.starts() == []
+    room.queue.advance(1_500)
+    assert room.starts() == [number]
+
+
+@pytest.mark.parametrize(
+    ("happened", "ending", "starts"),
+    [
+        ("succeeded", DONE, True),
+        ("succeeded", FAILED, False),
+        ("failed", DONE, False),
+        ("failed", FAILED, True),
+        ("ended", FAILED, True),
+    ],
+)
+def test_a_job_waits_for_what_becomes_of_another(
+    happened: Any, ending: f.JobEnding, starts: bool
+) -> None:
+    room = Room()
+    first = room.submit()
+    second = room.submit(after=(After(job=first, happened=happened),))
+    assert room.reasons(second) == {"dependency"}
+    room.settle()
+    room.end(first, ending)
+    assert room.starts() == ([second] if starts else [])
+    if not starts:
+        ((_, met),) = room.queue.flow.dependencies.unmet(room.queue.job(second))
+        assert met == "never"
+        room.queue.release(second, ["dependency"], room.now)
+        assert room.starts() == [second], "its user may start it all the same"
+
+
+def test_a_job_that_waits_for_a_start_is_queued_when_the_shepherd_has_begun() -> None:
+    room = Room()
+    first = room.submit()
+    second = room.submit(after=(After(job=first, happened="started"),))
+    room.settle()
+    assert room.phase(second) == "held"
+    room.queue.begun(first, 1, room.now)
+    assert room.starts() == [second]
+
+
+def test_jobs_over_a_limit_are_held_and_queued_in_order_when_there_is_room_under_it() -> None:
+    room = Room(user=f.JobLimits(running=2, jobs=4))
+    first, second, third, fourth = (room.submit() for _ in range(4))
+    assert room.starts() == [first, second]
+    assert room.reasons(third) == room.reasons(fourth) == {"limit"}
+    assert room.submit(BOB) == 5
+    with pytest.raises(LimitExceeded, match="has 4 jobs, and may have 4"):
+        room.submit()
+    room.settle()
+    room.end(second)
+    assert room.starts() == [third]
+
+
+def test_node_seconds_of_a_period_are_reserved_before_and_counted_after() -> None:
+    room = Room(user=f.JobLimits(node_seconds=100), period_s=1_000)
+    first, second = room.submit(limit_s=80), room.submit(limit_s=80)
+    assert room.starts() == [first]
+    room.now += 10
+    room.end(first)
+    assert room.starts() == [second], "only 10 of 80 were used"
+    room.now += 70
+    room.end(second)
+    third = room.submit(limit_s=30)
+    assert room.reasons(third) == {"limit"}
+    with pytest.raises(NotAllowed, match="101 node-seconds"):
+        room.submit(limit_s=101)
+    room.queue.advance(2_000)
+    room.now = 2_000
+    room.end(room.submit(BOB, limit_s=5))
+    assert third in room.starts(), "a new period"
+
+
+def test_nobody_is_charged_for_what_was_not_their_doing() -> None:
+    room = Room()
+    number = room.submit()
+    room.settle()
+    room.now += 50
+    room.end(number, f.JobEnding(kind="not-started", detail="no such command"))
+    (over,) = room.queue.take_effects().over
+    assert (over.node_seconds, over.ending and over.ending.detail) == (0, "no such command")
+
+
+def test_an_attempt_that_never_began_is_made_again_on_the_same_nodes() -> None:
+    room = Room()
+    number = room.submit(nodes=2)
+    room.settle()
+    room.queue.void(number, 1, room.now)
+    (start,) = room.settle()
+    assert isinstance(start, Start)
+    assert (start.attempt, start.nodes) == (2, (0, 1))
+    room.queue.void(number, 1, room.now)
+    room.queue.begun(number, 1, room.now)
+    assert room.settle() == [], "what is said of an earlier attempt is let go"
+
+
+def test_a_job_that_is_killed_before_it_begins_is_withdrawn_once_that_is_certain() -> None:
+    room = Room()
+    number = room.submit(nodes=4)
+    room.settle()
+    room.queue.cancel(number, "by ann", room.now)
+    (kill,) = room.settle()
+    assert isinstance(kill, Kill)
+    assert room.phase(number) == "ending"
+    waiting = room.submit()
+    assert room.starts() == [], "its nodes are its own until then"
+    room.queue.void(number, 1, room.now)
+    assert room.starts() == [waiting]
+    with pytest.raises(NotFound):
+        room.queue.job(number)
+
+
+@pytest.mark.parametrize("rerun", [True, False])
+def test_only_a_job_that_may_run_twice_runs_again_when_it_was_lost(rerun: bool) -> None:
+    room = Room(attempts_max=2)
+    number = room.submit(rerun=rerun)
+    room.settle()
+    room.end(number, f.JobEnding(kind="lost"))
+    assert room.starts() == ([number] if rerun else [])
+    if rerun:
+        room.end(number, f.JobEnding(kind="lost"))
+    with pytest.raises(NotFound):
+        room.queue.job(number)
+
+
+def test_a_failed_node_ends_its_jobs_and_gets_no_others() -> None:
+    room = Room()
+    first, second = room.submit(nodes=2, rerun=True), room.submit(nodes=2)
+    room.settle()
+    room.queue.fail([1], "its fan", room.now)
+    (kill,) = room.settle()
+    assert (kill.job.number, isinstance(kill, Kill)) == (first, True)
+    room.end(first, f.JobEnding(kind="killed", status=-9))
+    assert room.starts() == []
+    room.end(second)
+    assert room.starts() == [first]
+    assert 1 not in room.queue.job(first).nodes
+    with pytest.raises(InvalidInput, match="no such nodes"):
+        room.queue.drain([4], "", room.now)
+
+
+def test_claims_of_the_calendar_are_left_free_and_their_end_lets_jobs_start() -> None:
+    room = Room()
+    room.queue.claims_changed((), (f.NodeClaim(7, 1_030, 1_100, 4),), room.now)
+    long, short = room.submit(limit_s=60), room.submit(limit_s=20)
+    assert room.starts() == [short]
+    room.queue.claims_changed((7,), (f.NodeClaim(8, 1_030, 1_040, 1),), room.now)
+    assert room.starts() == [long], "three nodes are free all the time"
+
+
+def test_a_claim_where_a_job_is_beyond_its_time_is_told() -> None:
+    room = Room()
+    room.submit(nodes=4, limit_s=10)
+    room.settle()
+    room.now += 30
+    room.queue.claims_changed((), (f.NodeClaim(7, 1_030, 1_100, 1),), room.now)
+    assert room.queue.take_effects().unplaced == [7]
+
+
+def test_a_job_beyond_its_time_keeps_its_nodes_until_it_is_told_to_have_ended() -> None:
+    room = Room()
+    number = room.submit(nodes=4, limit_s=10)
+    waiting = room.submit(nodes=1)
+    room.settle()
+    room.queue.begun(number, 1, room.now)
+    for at in (1_010, 1_011, 1_050):
+        room.now = at
+        room.queue.advance(at)
+        assert room.starts() == []
+    room.end(number, f.JobEnding(kind="limit", status=-15))
+    assert room.starts() == [waiting]
+
+
+def test_the_policy_is_switched_and_no_job_loses_its_place_or_its_nodes() -> None:
+    room = Room(policy="fcfs")
+    first, second, third = room.submit(nodes=3), room.submit(nodes=2), room.submit(nodes=1)
+    assert room.starts() == [first]
+    room.queue.set_policy("easy", room.now)
+    assert room.starts() == [third]
+    with pytest.raises(InvalidInput, match="unknown policy"):
+        room.queue.set_policy("magic", room.now)
+    room.end(first)
+    assert room.starts() == [second]
+
+
+def test_the_stored_facts_make_the_same_queue_and_what_may_run_is_looked_up() -> None:
+    room = Room()
+    first, second = room.submit(nodes=3), room.submit(nodes=2)
+    room.settle()
+    room.queue.begun(first, 1, room.now)
+    room.settle()
+    again = BatchQueue("lab/box", room.terms, 500, room.stored)
+    assert again.last_s == 1_000, "time never goes back behind what was stored"
+    assert [(job.number, job.phase, job.nodes) for job in again.flow.table] == [
+        (first, "running", (0, 1, 2)),
+        (second, "queued", ()),
+    ]
+    assert not again.take_effects()
+    again.recover()
+    effects = again.take_effects()
+    assert effects.actions == [LookUp(again.job(first), 1)]
+    assert [each.number for each in effects.occupied] == [first]
+
+
+@pytest.mark.parametrize("broken", ["gap", "back", "headless"])
+def test_a_journal_that_no_queue_has_written_is_refused(broken: str) -> None:
+    room = Room()
+    room.submit()
+    room.submit()
+    room.settle()
+    entries = room.stored
+    if broken == "gap":
+        del entries[1]
+    elif broken == "headless":
+        del entries[0]
+    else:
+        entries[2] = f.JournalEntry(3, 10, entries[2].fact)
+    with pytest.raises(StoreDamaged):
+        BatchQueue("lab/box", room.terms, 1_000, entries)
+
+
+def test_facts_are_read_as_they_were_stored() -> None:
+    room = Room()
+    room.submit(after=(), environment={"A": "b"}, indices=(3, 4))
+    room.settle()
+    for entry in room.stored:
+        assert f.decode_fact(f.encode_fact(entry.fact)) == entry.fact
+
+
+def test_every_phase_is_left_only_by_the_events_of_its_table() -> None:
+    events = {event for row in NEXT_PHASE.values() for event in row}
+    for phase, row in NEXT_PHASE.items():
+        for event in events:
+            if event in row:
+                assert next_phase(phase, event) == row[event]
+            else:
+                with pytest.raises(IllegalEvent):
+                    next_phase(phase, event)
