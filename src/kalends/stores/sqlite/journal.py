@@ -56,6 +56,8 @@ from kalends.resource_servers.participation.unreadable import (
     UnreadableReclaim,
     UnreadableStake,
 )
+from kalends.stores.sqlite import job_journal
+from kalends.stores.sqlite.job_journal import JobEntries, JobOver
 from kalends.stores.sqlite.maintenance import RECOVERING
 from kalends.stores.sqlite.sqlite_file import (
     StoreFile,
@@ -82,7 +84,7 @@ REGISTERS: Final = "create table register (id text primary key, body blob not nu
 KIND: Final = StoreKind(
     name="site",
     application_id=0x6B6C7331,  # "kls1"
-    version=3,
+    version=4,
     schema="""
 create table journal (
     seq   integer primary key,
@@ -101,11 +103,13 @@ create table meta (name text primary key, value not null) without rowid;
 """
     + RECLAIMS
     + REGISTERS
-    + LIVES,
+    + LIVES
+    + job_journal.SCHEMA,
     upgrades={
         1: RECLAIMS,  # To version 2: owners can take slots back.
         # To version 3; stakes know their register, but those from before have none; registers are known.
         2: FORGETTING + REGISTERS + LIVES,
+        3: job_journal.SCHEMA,  # To version 4: machines run jobs.
     },
 )
 
@@ -326,7 +330,7 @@ class SiteStore:
     def carry_out(
         self,
         connection: sqlite3.Connection,
-        operations: Sequence[Fact | Setting | Prune],
+        operations: Sequence[Fact | Setting | Prune | JobEntries | JobOver],
         at_ms: int,
     ) -> list[int | None]:
         """Everything that a running site asks of its store, within a transaction; for group commit.
@@ -338,6 +342,10 @@ class SiteStore:
         for number, operation in enumerate(operations):
             if isinstance(operation, Setting):
                 write_meta(connection, operation.name, operation.value)
+            elif isinstance(operation, JobEntries):
+                job_journal.store_entries(connection, operation)
+            elif isinstance(operation, JobOver):
+                job_journal.store_over(connection, operation)
             elif isinstance(operation, Prune):
                 results[number] = self.prune_step(connection, operation.before_ms)
             else:

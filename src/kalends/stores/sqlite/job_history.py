@@ -1,0 +1,55 @@
+"""Jobs that are over, read from a site's store by a reader of its own, off the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from kalends.core.errors import Unavailable
+from kalends.stores.sqlite import job_journal
+from kalends.stores.sqlite.job_journal import JobOver, UserUse
+
+T = TypeVar("T")
+
+
+class StoredHistory:
+    """One question at a time; each is answered from what is durable."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._one = asyncio.Lock()
+
+    async def one(self, machine: str, number: int) -> JobOver | None:
+        return await self._read(lambda reader: job_journal.over_one(reader, machine, number))
+
+    async def newest(self, machine: str, user: str, before: int, count: int) -> Sequence[JobOver]:
+        return await self._read(
+            lambda reader: job_journal.over_newest(reader, machine, user, before, count)
+        )
+
+    async def use(self, machine: str, user: str, start: int, end: int) -> Sequence[UserUse]:
+        return await self._read(
+            lambda reader: job_journal.use_between(reader, machine, user, start, end)
+        )
+
+    async def _read(self, function: Callable[[sqlite3.Connection], T]) -> T:
+        async with self._one:
+            return await asyncio.to_thread(self._read_now, function)
+
+    def _read_now(self, function: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            reader = sqlite3.connect(f"file:{self._path}?mode=ro", uri=True)
+            try:
+                return function(reader)
+            finally:
+                reader.close()
+        except sqlite3.Error as error:
+            raise Unavailable(
+                f"the site's store cannot be read now: {error}",
+                where="store",
+                remedy="try again in a moment",
+                retry_after_s=1.0,
+            ) from error

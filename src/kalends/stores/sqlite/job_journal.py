@@ -1,0 +1,167 @@
+"""The journals of a site's queues, and what is kept of jobs that are over; in the site's own store.
+
+Facts of queues and of the calendar go into one file in the order in which they were made. So a job that
+was started where a reservation had ended is never stored without that end.
+
+========= ==================================================================================
+table     rows
+========= ==================================================================================
+job_entry every fact of every queue in order: machine, number, when, the fact
+job       each job that is over: whose it was, when, how it ended, what it used
+========= ==================================================================================
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from kalends.batch.queue.facts import JobEnding, JournalEntry, decode_fact, encode_fact
+from kalends.core.errors import StoreDamaged
+from kalends.core.jobs import JobRequest
+
+SCHEMA: Final = """
+create table job_entry (
+    machine text not null,
+    number  integer not null,
+    now     integer not null,
+    fact    blob not null,
+    primary key (machine, number)
+) without rowid;
+create table job (
+    machine      text not null,
+    number       integer not null,
+    user         text not null,
+    project      text not null,
+    submitted    integer not null,
+    started      integer not null,
+    over         integer not null,
+    phase        text not null,
+    node_seconds integer not null,
+    cpu_s        real not null,
+    body         blob not null,
+    primary key (machine, number)
+) without rowid;
+create index job_of_user on job (machine, user, number);
+create index job_over on job (machine, over);
+"""
+
+
+class JobEntries(NamedTuple):
+    """To be stored: facts of the queue of `machine`."""
+
+    machine: str
+    entries: tuple[JournalEntry, ...]
+
+
+class JobOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """To be stored: a job that is over, as it is told to its user ever after."""
+
+    machine: str
+    number: int
+    user: str
+    request: JobRequest
+    submitted: int
+    over: int
+    phase: str
+    started: int = 0
+    index: int | None = None
+    array: int = 0
+    attempt: int = 0
+    node_numbers: tuple[int, ...] = ()
+    node_seconds: int = 0
+    detail: str = ""
+    ending: JobEnding | None = None
+
+
+class UserUse(NamedTuple):
+    """What a user has used for a project in a time."""
+
+    user: str
+    project: str
+    jobs: int
+    node_seconds: int
+    cpu_s: float
+
+
+def store_entries(connection: sqlite3.Connection, stored: JobEntries) -> None:
+    """Within the caller's transaction."""
+    connection.executemany(
+        "insert into job_entry values (?, ?, ?, ?)",
+        [
+            (stored.machine, each.number, each.now, encode_fact(each.fact))
+            for each in stored.entries
+        ],
+    )
+
+
+def store_over(connection: sqlite3.Connection, job: JobOver) -> None:
+    """Within the caller's transaction."""
+    cpu_s = job.ending.cpu_s if job.ending else 0.0
+    connection.execute(
+        "insert or replace into job values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            job.machine, job.number, job.user, job.request.project, job.submitted, job.started,
+            job.over, job.phase, job.node_seconds, cpu_s, msgspec.msgpack.encode(job),
+        ),
+    )  # fmt: skip
+
+
+def entries_after(
+    connection: sqlite3.Connection, machine: str, number: int
+) -> Iterator[JournalEntry]:
+    """Read the journal of a queue behind fact `number`; raises `StoreDamaged` at one that cannot be read."""
+    rows = connection.execute(
+        "select number, now, fact from job_entry where machine = ? and number > ? order by number",
+        (machine, number),
+    )
+    for number, now, fact in rows:
+        try:
+            yield JournalEntry(number, now, decode_fact(fact))
+        except msgspec.DecodeError as error:
+            raise StoreDamaged(
+                f"entry {number} of the queue cannot be read: {error}",
+                where=machine,
+                remedy="bring back a backup of the site's store",
+            ) from error
+
+
+def over_one(connection: sqlite3.Connection, machine: str, number: int) -> JobOver | None:
+    row = connection.execute(
+        "select cast(body as blob) from job where machine = ? and number = ?", (machine, number)
+    ).fetchone()
+    return _over(row[0]) if row else None
+
+
+def over_newest(
+    connection: sqlite3.Connection, machine: str, user: str, before: int, count: int
+) -> list[JobOver]:
+    """Return the newest jobs that are over, of one user or ("") of all, with numbers below `before`."""
+    where, arguments = ("", [machine]) if not user else (" and user = ?", [machine, user])
+    rows: Iterable[tuple[bytes]] = connection.execute(
+        f"select cast(body as blob) from job where machine = ?{where} and number < ?"
+        " order by number desc limit ?",
+        [*arguments, before or 1 << 62, count],
+    )
+    return [_over(body) for (body,) in rows]
+
+
+def use_between(
+    connection: sqlite3.Connection, machine: str, user: str, start: int, end: int
+) -> list[UserUse]:
+    """Return what was used by jobs that were over in ``[start, end)``, of one user or ("") of all."""
+    where, arguments = ("", []) if not user else (" and user = ?", [user])
+    rows = connection.execute(
+        "select user, project, count(*), sum(node_seconds), sum(cpu_s) from job"
+        f" where machine = ? and over >= ? and over < ?{where}"
+        " group by user, project order by 4 desc, user, project",
+        [machine, start, end, *arguments],
+    )
+    return [UserUse(*row) for row in rows]
+
+
+def _over(body: bytes) -> JobOver:
+    return msgspec.msgpack.decode(body, type=JobOver)
