@@ -16,12 +16,14 @@ from typing import Final, Literal
 
 from aiohttp import WSCloseCode, web
 
+from kalends.batch.operations import JobOperations
 from kalends.contract import calls
 from kalends.contract import messages as m
 from kalends.core.errors import KalendsError, StoreDamaged, Unavailable
 from kalends.core.intervals import Moment
 from kalends.resource_servers.assembly import agent_limits_of, calendars_of, limits_of
 from kalends.resource_servers.broker_sessions import SESSION_PATH, BrokerSessions
+from kalends.resource_servers.machines import SiteMachines
 from kalends.resource_servers.metrics import RunMeasures, SiteMeasures, State
 from kalends.resource_servers.near_visits import SOURCE as VISIT_SOURCE
 from kalends.resource_servers.near_visits import VISITS_PATH, NearVisits
@@ -71,7 +73,10 @@ def build_site(
         role="site",
         name=configuration.name,
         version=version,
-        handlers=SiteOperations(site, moment).handlers(),
+        handlers={
+            **SiteOperations(site, moment).handlers(),
+            **JobOperations(site.machines).handlers(),
+        },
         authenticator=authenticator,
         metrics=metrics,
         logger=logger,
@@ -133,6 +138,7 @@ class SiteServer:
         self._measures = SiteMeasures(
             metrics, self.sessions.__len__, self._total, lambda: bool(self._watch.doubt)
         )
+        self.machines = SiteMachines(configuration, self.engine, moment, logger, self._alarmed)
         self._tasks: set[asyncio.Task[None]] = set()
 
     # Life
@@ -142,6 +148,7 @@ class SiteServer:
         try:
             await self._relays.start()
             await self._running.start()
+            await self.machines.start()
             self._engine = await self._begin()
         except BaseException:
             await self._close_calls()
@@ -158,6 +165,7 @@ class SiteServer:
         """Store everything and close the store; nothing that was promised is lost without it."""
         self._stopping = True
         await self._close_calls()
+        await self.machines.close()
         if self._engine is not None:
             await self._engine.close()
             self._engine = None
@@ -188,11 +196,12 @@ class SiteServer:
         store = await asyncio.to_thread(SiteStore.open, configuration.store, configuration.name)
         try:
             participant = await asyncio.to_thread(self._restore, store)
+            queues = await asyncio.to_thread(self.machines.replayed, store, self._moment())
         except BaseException:
             store.close()
             raise
         self._logger.info("store_opened", epoch=store.epoch, requests=len(participant.book.stakes))
-        return SiteEngine(
+        engine = SiteEngine(
             store,
             participant,
             moment=self._moment,
@@ -202,6 +211,8 @@ class SiteServer:
             failed=self._failed,
             observe=self._measures.committed,
         )
+        self.machines.begin_life(engine, queues)
+        return engine
 
     def _restore(self, store: SiteStore) -> Participant:
         with not_collecting():
@@ -270,6 +281,7 @@ class SiteServer:
 
     def _failed(self, failure: StoreFailed) -> None:
         engine, self._engine = self._engine, None
+        self.machines.end_life()
         self._state, self._detail = "failing", failure.detail
         self._logger.error("store_failed", detail=failure.detail, exc_info=failure.__cause__)
         self.questions.fail(unavailable())

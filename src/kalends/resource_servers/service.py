@@ -18,12 +18,16 @@ from kalends.core.errors import Unavailable
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.claim_sets import Fact
 from kalends.resource_servers.participation.effects import Relay, RunTask, Send
+from kalends.resource_servers.participation.occupancy import Placed
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.registers import Badge
 from kalends.stores.sqlite.group_commit import Committed, GroupCommit, StoreFailed
+from kalends.stores.sqlite.job_journal import JobEntries, JobOver
 from kalends.stores.sqlite.journal import Prune, Setting, SiteStore
 
 T = TypeVar("T")
+
+SiteOperation = Fact | Setting | Prune | JobEntries | JobOver
 
 JOURNAL_KEEP_MS: Final = 7 * 86_400_000
 """What is true no more stays in the journal for a week, for people who ask what happened."""
@@ -63,7 +67,7 @@ class SiteEngine:
         self._on_failed = failed
         self._failure: StoreFailed | None = None
         self._loop = asyncio.get_running_loop()
-        self._committer: GroupCommit[Fact | Setting | Prune, int | None] = GroupCommit(
+        self._committer: GroupCommit[SiteOperation, int | None] = GroupCommit(
             store.file.connection,
             lambda connection, operations: store.carry_out(connection, operations, self._wall_ms),
             observe=observe,
@@ -71,6 +75,8 @@ class SiteEngine:
         self.position = participant.position
         """How many facts about stakes are durable."""
         self._marks: dict[str, m.Mark] = {}
+        self.follow: Callable[[set[Placed]], None] = lambda moved: None
+        """Hears of bookings of claims that have come or gone where jobs run."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
         self._pruning = asyncio.create_task(self._prune_regularly())
@@ -158,6 +164,24 @@ class SiteEngine:
         await self.settle()
         return result
 
+    def apply(self, step: Callable[[Participant, Moment], T]) -> T:
+        """The result of a step of the site's own queues, which has taken effect in memory.
+
+        Raises `Unavailable` when the store has failed, or the step breaks: then this life is over.
+        """
+        if self._failure is not None:
+            raise unavailable()
+        try:
+            result = step(self.participant, self._now())
+        except Exception as error:
+            raise self._give_up(error) from error
+        self._carry_out()
+        return result
+
+    def persist(self, operations: Sequence[SiteOperation], durable: Callable[[], None]) -> None:
+        """Store `operations`, after everything before them, and call `durable` then."""
+        self._committer.submit(operations, lambda _: durable(), self._fail)
+
     def heard_clock(self, source: str, wall_ms: int) -> None:
         """A broker has said what its wall clock shows."""
         self.participant.retention.heard_clock(source, wall_ms, self._now())
@@ -198,6 +222,9 @@ class SiteEngine:
             self._deliver(effects.sends)
         if effects.errands or effects.relays:
             self._set_out(effects.errands, effects.relays)
+        if moved := self.participant.book.take_moved():
+            # After this step's facts: what a queue makes of them is stored behind them.
+            self.follow(moved)
         self._keep_time()
         return effects.sends
 

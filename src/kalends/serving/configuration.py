@@ -253,6 +253,49 @@ class AgentsConfiguration(_Section, frozen=True, kw_only=True):
     """Records of runs that are kept for `kalends agent replay`; the oldest go first."""
 
 
+class JobLimitsConfiguration(_Section, frozen=True, kw_only=True):
+    """What one user, or one project, may have on a machine; 0: as much as they like.
+
+    `jobs` are those that have not ended, `running` those that may run at once, on `nodes` nodes, each for
+    at most `longest_s`; `node_hours` are used in one period.
+    """
+
+    jobs: Annotated[int, Meta(ge=0, le=limits.JOBS_MAX)] = 0
+    running: Annotated[int, Meta(ge=0, le=limits.JOBS_MAX)] = 0
+    nodes: Annotated[int, Meta(ge=0, le=limits.UNITS_MAX)] = 0
+    longest_s: DurationS = field(name="longest", default=DurationS(0))
+    node_hours: Annotated[float, Meta(ge=0, le=1e12)] = 0.0
+
+
+class MachineConfiguration(_Section, frozen=True, kw_only=True):
+    """Jobs run on this host, as its own processes, on the units of `resource`.
+
+    `shape` is the machine as `kalends.machines` knows it ("": any nodes will do). A node is `cores_each` of
+    this host's cores, or a mere slot if that is 0. `directory` keeps records and output of jobs. Where the
+    site runs as root, a job runs as the Unix user that `users` names for its user, else the one of the same
+    name; elsewhere all run as the site's own user.
+    """
+
+    resource: Name
+    shape: Annotated[str, Meta(max_length=200)] = ""
+    policy: Annotated[str, Meta(max_length=200)] = "easy"
+    cores_each: Annotated[int, Meta(ge=0, le=4096)] = 0
+    directory: Path | None = None
+    classes: Annotated[dict[Name, int], Meta(max_length=32)] = msgspec.field(
+        default_factory=lambda: {"low": 1, "normal": 2, "high": 3}
+    )
+    default_class: Name = "normal"
+    user: JobLimitsConfiguration = JobLimitsConfiguration()
+    project: JobLimitsConfiguration = JobLimitsConfiguration()
+    period_s: DurationS = field(name="period", default=DurationS(30 * 86_400))
+    grace_s: DurationS = field(name="grace", default=DurationS(10))
+    """Between asking a job to end and killing it."""
+    users: Annotated[dict[str, str], Meta(max_length=100_000)] = {}
+    memory_mb_max: Annotated[int, Meta(ge=0)] = 0
+    processes_max: Annotated[int, Meta(ge=0)] = 0
+    output_mb_max: Annotated[int, Meta(ge=0)] = 1_024
+
+
 class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     listen: str = "127.0.0.1:7101"
     resources: Annotated[
@@ -261,6 +304,7 @@ class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):
     defaults: RulesConfiguration = RulesConfiguration()
     limits: SiteLimits = SiteLimits()
     agents: AgentsConfiguration = AgentsConfiguration()
+    machines: Annotated[tuple[MachineConfiguration, ...], Meta(max_length=64)] = ()
     near: Annotated[tuple[NearConfiguration, ...], Meta(max_length=64)] = ()
 
 
@@ -314,6 +358,7 @@ def load_configuration(text: str, base: Path) -> Configuration:
     if configuration.site is not None:
         _check_server(configuration.site, "site")
         _check_resources(configuration.site)
+        _check_machines(configuration.site)
         _check_unique([site.name for site in configuration.site.near], "site.near")
     if configuration.broker is not None:
         _check_server(configuration.broker, "broker")
@@ -366,6 +411,24 @@ def _check_resources(site: SiteConfiguration) -> None:
                     where=f"{where}.access[{number}].units_max",
                     remedy="give at most the capacity, or leave it out for all of it",
                 )
+
+
+def _check_machines(site: SiteConfiguration) -> None:
+    _check_unique([machine.resource for machine in site.machines], "site.machines")
+    known = {resource.name for resource in site.resources}
+    for index, machine in enumerate(site.machines):
+        if machine.resource not in known:
+            raise InvalidInput(
+                f"there is no resource {machine.resource}",
+                where=f"site.machines[{index}].resource",
+                remedy="name one of site.resources",
+            )
+        if machine.default_class not in machine.classes:
+            raise InvalidInput(
+                f"there is no class {machine.default_class}",
+                where=f"site.machines[{index}].default_class",
+                remedy=f"name one of {', '.join(machine.classes)}",
+            )
 
 
 def _check_blackouts(blackouts: tuple[BlackoutConfiguration, ...], where: str) -> None:

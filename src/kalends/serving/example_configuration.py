@@ -118,6 +118,33 @@ head_start = "10m"
 name = "microscope"
 description = "High-voltage electron microscope"
 
+# Jobs: this host runs programs on the units of a resource, around its reservations.
+[[site.resources]]
+name = "box"
+capacity = 8
+
+[[site.machines]]
+resource = "box"
+policy = "easy"           # kalends policies lists them
+cores_each = 4            # a node is so many cores of this host; 0: a mere slot
+directory = "box.jobs"    # records and output of jobs
+users = { ann = "alice" } # Unix users that are not named like their users; only where the site is root
+grace = "10s"             # between asking a job to end and killing it
+processes_max = 500       # of one job, where the host has control groups
+memory_mb_max = 16000
+output_mb_max = 1024      # of each of its files
+
+[site.machines.classes]   # for `kalends submit --priority`
+low = 1
+normal = 2
+high = 3
+
+[site.machines.user]      # what each user may have; `project` likewise
+running = 20
+nodes = 6
+longest = "2d"
+node_hours = 2000.0       # in each period
+
 # The same three for all resources, after what each says itself.
 [[site.defaults.blackouts]]
 name = "new year"

@@ -37,7 +37,7 @@ TERMS: Final = {
     "checking", "planning", "scheduling", "serving",
     "molding", "packing", "polling", "shaking", "voting", "Molding", "Packing",
     "Booking", "Finding", "Waiting",
-    "drawing", "ring", "Nothing", "Ring", "Setting",
+    "drawing", "ring", "Ending", "Nothing", "Ring", "Setting", "Warning",
 }  # fmt: skip
 """Nouns that end in -ing: our rooms, terms of the field, what users are told of, plain English."""
 

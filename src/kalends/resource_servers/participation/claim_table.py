@@ -60,6 +60,11 @@ class ClaimTable:
         """``(expires_ms, rid)`` of every stake that runs out."""
         self._freed: list[Stretch] = []
         self._locked: list[Stretch] = []
+        self.watched: frozenset[str] = frozenset()
+        """Resources of which `take_moved` tells."""
+        self._moved: set[Placed] = set()
+        self.others: Counter[str] = Counter()
+        """Bookings on each calendar that are of no stake."""
 
     def restore(self, stakes: Iterable[Stake]) -> None:
         """Take over `stakes` as they were stored; replacements last, for they build on the old.
@@ -206,6 +211,11 @@ class ClaimTable:
         freed, self._freed = self._freed, []
         return freed
 
+    def take_moved(self) -> set[Placed]:
+        """Return the bookings on `watched` resources that have come or gone since the last call."""
+        moved, self._moved = self._moved, set()
+        return moved
+
     def note_freed(self, pieces: Iterable[Piece]) -> None:
         """What was kept for somebody is not any more."""
         self._freed += [(resource, start, end) for resource, start, end, _ in pieces]
@@ -277,6 +287,8 @@ class ClaimTable:
     def vacate(self, stake: Stake) -> None:
         """Take everything of `stake` off the calendars."""
         for resource, booking_id in self._placed.pop(stake.rid, ()):
+            if resource in self.watched:
+                self._moved.add((resource, booking_id))
             booking = self.calendars[resource].release(booking_id)
             self._freed.append((resource, booking.start, booking.end))
         self._uncount(stake)
@@ -334,7 +346,7 @@ class ClaimTable:
         assert list(self._expiries) == sorted((ms, rid) for rid, ms in self._expires_ms.items())
         for name, calendar in self.calendars.items():
             calendar.check()
-            assert len(calendar.calendar) == booked[name]
+            assert len(calendar.calendar) == booked[name] + self.others[name]
         for stake in self.stakes.every():
             rid = stake.rid
             if any(claim.state in ("held", "prepared", "locked") for claim in stake.claims):
@@ -399,6 +411,7 @@ class ClaimTable:
         self._placed[stake.rid] = [
             (resource, booking.id) for resource, booking in zip(resources, bookings, strict=True)
         ]
+        self._moved.update(each for each in self._placed[stake.rid] if each[0] in self.watched)
         self._count(stake, state)
         self._set_expiry(stake, expires_ms)
 

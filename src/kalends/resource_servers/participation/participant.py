@@ -44,6 +44,7 @@ from kalends.resource_servers.participation.consequences import Consequences
 from kalends.resource_servers.participation.earmarks import Earmarks
 from kalends.resource_servers.participation.effects import ParticipantEffects
 from kalends.resource_servers.participation.in_doubt import InDoubtResolver
+from kalends.resource_servers.participation.job_bookings import JobBookings, RunningJob
 from kalends.resource_servers.participation.outbox import ParticipantOutbox
 from kalends.resource_servers.participation.outcome_handler import OutcomeHandler
 from kalends.resource_servers.participation.ownership import Ownership
@@ -146,6 +147,8 @@ class Participant:
             book, claims, self.outcomes, self.in_doubt, self.retention, known, outbox, numbers
         )
         self.reminders = ReclaimReminders(book, outbox, self.retention, self.set_aside, jitter)
+
+        self.jobs = JobBookings(book, numbers.new)
 
         line, offers = WaitQueue(), Earmarks()
         room = self.room = self.room_type(book.calendars, (line.earmarks, offers))
@@ -333,6 +336,17 @@ class Participant:
     def leave_alone(self, rids: set[str]) -> None:
         """Ignore messages about these requests; the caller may add to them."""
         self.left_alone = rids
+
+    def job_runs(self, job: RunningJob, now: Moment) -> bool:
+        """A job of this site has nodes, as `JobBookings.occupy`; what it had and has no more finds takers."""
+        room = self.jobs.occupy(job)
+        self._settle(now)
+        return room
+
+    def job_over(self, resource: str, number: int, now: Moment) -> None:
+        """A job has given its nodes back."""
+        self.jobs.vacate(resource, number)
+        self._settle(now)
 
     # Calls of the owner
 

@@ -194,7 +194,7 @@ class ReclaimReminders:
         rids = dict.fromkeys(
             booking.reservation
             for booking in calendar.listing(reclaimed.start, reclaimed.end, limits.LISTING_MAX)
-            if booking.state == "locked"
+            if booking.state == "locked" and booking.reservation in self.book.stakes
         )
         return (self.book.stakes[rid] for rid in rids)
 

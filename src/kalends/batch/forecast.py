@@ -1,0 +1,116 @@
+"""When waiting jobs will start: worked out beside the queue, in a process that follows its journal.
+
+A prediction runs a frozen copy of the scheduler on until all waiting jobs have begun, which takes long
+where thousands wait. So a `follower` does it when somebody wants to know. It may use a fifth of a core;
+meanwhile what it said last is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kalends.batch.follower import Foreseen
+from kalends.contract.job_calls import PredictedStart
+from kalends.serving.logs import Logger
+
+REST: Final = 4.0
+"""After each answer the follower rests so many times as long as that took."""
+
+ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of the most jobs that may wait, at twice the length of the longest prediction."""
+
+Predictions = Mapping[int, PredictedStart]
+"""By the number of the job."""
+
+
+@dataclass
+class _Asked:
+    """What the follower has said of one queue."""
+
+    said: Foreseen = field(default_factory=Foreseen)
+    rests_until_s: float = 0.0
+    asking: asyncio.Task[None] | None = None
+
+
+class Forecaster:
+    """Predictions for all queues of a site, whose facts are in the store at `path`."""
+
+    def __init__(self, path: Path, machines: Iterable[str], logger: Logger) -> None:
+        self._path = path
+        self._logger = logger
+        self._asked = {machine: _Asked() for machine in machines}
+        self._process: asyncio.subprocess.Process | None = None
+        self._turn = asyncio.Lock()
+
+    async def close(self) -> None:
+        """End the follower; who asks is told what was known."""
+        for asked in self._asked.values():
+            if asked.asking is not None:
+                asked.asking.cancel()
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    async def predictions(self, machine: str, number: int, wait_s: float) -> Predictions:
+        """Return the starts of the jobs that wait; those after fact `number` if they come in time."""
+        asked = self._asked[machine]
+        if asked.said.known >= number:
+            return asked.said.starts
+        if asked.asking is None and _now_s() >= asked.rests_until_s:
+            asked.asking = asyncio.create_task(self._ask(machine, asked))
+        if asked.asking is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(asked.asking), wait_s)
+        return asked.said.starts
+
+    async def _ask(self, machine: str, asked: _Asked) -> None:
+        began_s = _now_s()
+        try:
+            async with self._turn:
+                said = await self._answer(machine)
+            if said.error:
+                self._logger.warning("no_predictions", machine=machine, detail=said.error)
+            else:
+                asked.said = said
+        except (OSError, EOFError, ValueError, msgspec.DecodeError) as error:
+            # It has ended. The next who asks has another one started.
+            self._process = None
+            self._logger.warning("follower_lost", machine=machine, detail=repr(error))
+        finally:
+            asked.asking = None
+            now_s = _now_s()
+            asked.rests_until_s = now_s + REST * (now_s - began_s)
+
+    async def _answer(self, machine: str) -> Foreseen:
+        if self._process is None:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "kalends.batch.follower", str(self._path),
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+                limit=ANSWER_BYTES_MAX,
+            )  # fmt: skip
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(machine.encode() + b"\n")
+        await process.stdin.drain()
+        line = await process.stdout.readline()
+        if not line:
+            raise EOFError("it gave no answer")
+        return _DECODER.decode(line)
+
+
+_DECODER: Final = msgspec.json.Decoder(Foreseen)
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

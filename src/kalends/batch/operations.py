@@ -1,0 +1,271 @@
+"""The calls that people make about jobs: submit, list, show, change, read output, sum up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
+
+from kalends.batch.queue.facts import Reason
+from kalends.batch.queue.job import BatchJob
+from kalends.batch.queue.queue import OWN_REASONS, BatchQueue
+from kalends.batch.terms import check_policy
+from kalends.batch.views import load_of, view_of, view_over
+from kalends.contract import job_calls as c
+from kalends.core.errors import NotAllowed, NotFound
+from kalends.serving.auth.callers import Caller
+from kalends.serving.http.dispatch import Handler
+from kalends.stores.sqlite.job_journal import JobOver, UserUse
+
+T = TypeVar("T")
+
+PREDICTED_S: Final = 1.0
+"""So long a call waits for fresh predictions; after that it tells those that there are."""
+
+
+class JobHistory(Protocol):
+    """Jobs that are over, read from the store."""
+
+    async def one(self, machine: str, number: int) -> JobOver | None: ...
+    async def newest(
+        self, machine: str, user: str, before: int, count: int
+    ) -> Sequence[JobOver]: ...
+    async def use(self, machine: str, user: str, start: int, end: int) -> Sequence[UserUse]: ...
+
+
+class Machines(Protocol):
+    """What the operations need of the running site."""
+
+    @property
+    def queues(self) -> Mapping[str, BatchQueue]:
+        """All queues by machine; raises `Unavailable` when the store does not work."""
+
+    @property
+    def history(self) -> JobHistory: ...
+
+    def visible(self, caller: Caller, machine: str) -> bool:
+        """Return whether the owner lets the caller see the machine."""
+
+    def may_submit(self, caller: Caller, machine: str, nodes: int) -> None:
+        """Raise `NotAllowed` where the owner's rules do not let the caller have so many nodes."""
+
+    async def called(self, machine: str, step: Callable[[BatchQueue, int], T]) -> T:
+        """Return the result of a step, once all that it has changed is durable."""
+
+    async def predictions(self, machine: str, wait_s: float) -> Mapping[int, c.PredictedStart]:
+        """Return when the jobs that wait are expected to start; what is known after `wait_s`."""
+
+    async def output(
+        self, machine: str, number: int, stream: str, offset: int, wait_s: float
+    ) -> c.JobOutput: ...
+
+
+class JobOperations:
+    """One handler for each operation about jobs."""
+
+    def __init__(self, machines: Machines) -> None:
+        self._machines = machines
+
+    def handlers(self) -> dict[str, Handler]:
+        return {
+            "job_submit": self.submit,
+            "jobs": self.list_jobs,
+            "job": self.show,
+            "job_change": self.change,
+            "job_output": self.output,
+            "job_usage": self.usage,
+            "machine_nodes": self.serve_nodes,
+            "machine_policy": self.set_policy,
+        }
+
+    async def submit(self, caller: Caller, body: c.SubmitJob) -> c.Submitted:
+        """Answers once the job is durable."""
+        machine, job = body.job.machine, body.job
+        queue = self._queue(caller, machine)
+        self._machines.may_submit(caller, machine, max(job.nodes, *job.sizes, 1))
+        number, count = await self._machines.called(
+            machine, lambda queue, now: queue.submit(caller.principal, job, body.key, now)
+        )
+        return c.Submitted(job=await self._view(caller, queue, number), count=count)
+
+    async def list_jobs(self, caller: Caller, body: c.ListJobs) -> c.Jobs:
+        names = [body.machine] if body.machine else list(self._machines.queues)
+        queues = [
+            self._queue(caller, name)
+            for name in names
+            if body.machine or self._machines.visible(caller, name)
+        ]
+        loads = tuple(map(load_of, queues))
+        if body.state == "over":
+            views = await self._over(caller, queues, body)
+        else:
+            views = [
+                view
+                for queue in queues
+                for view in _present(
+                    caller,
+                    queue,
+                    body.state,
+                    await self._machines.predictions(queue.name, PREDICTED_S),
+                    everyone=body.everyone,
+                )
+            ]
+        more = len(views) > body.count
+        return c.Jobs(jobs=tuple(views[: body.count]), machines=loads, more=more)
+
+    async def show(self, caller: Caller, body: c.JobRef) -> c.JobView:
+        return await self._view(caller, self._queue(caller, body.machine), body.job)
+
+    async def change(self, caller: Caller, body: c.ChangeJob) -> c.JobView:
+        queue = self._queue(caller, body.machine)
+        job = queue.flow.table.jobs.get(body.job)
+        if job is None:
+            view = await self._view(caller, queue, body.job)
+            if body.what == "kill":
+                return view
+            raise NotFound(
+                f"job {body.job} is over", where="job", remedy="submit it again to run it again"
+            )
+        operates = _operates(caller)
+        if not _is_own(caller, job) and not operates:
+            raise _not_yours(body.job)
+        said = f"by {caller.principal.user}"
+
+        def step(queue: BatchQueue, now: int) -> None:
+            own = _is_own(caller, job)
+            if body.what == "kill":
+                queue.cancel(body.job, said, now)
+            elif body.what == "hold":
+                queue.hold(body.job, "user" if own else "operator", now)
+            else:
+                reasons: set[Reason] = set(OWN_REASONS) if own else set()
+                queue.release(body.job, reasons | ({"operator"} if operates else set()), now)
+
+        await self._machines.called(body.machine, step)
+        return await self._view(caller, queue, body.job)
+
+    async def output(self, caller: Caller, body: c.ReadOutput) -> c.JobOutput:
+        queue = self._queue(caller, body.machine)
+        view = await self._view(caller, queue, body.job)
+        if view.user != caller.principal.user and not _operates(caller):
+            raise _not_yours(body.job)
+        return await self._machines.output(
+            body.machine, body.job, body.stream, body.offset, body.wait_ms / 1000
+        )
+
+    async def usage(self, caller: Caller, body: c.ShowUsage) -> c.UsageView:
+        self._queue(caller, body.machine)
+        if body.everyone and not (_operates(caller) or "audit" in caller.scopes):
+            raise NotAllowed(
+                "the use of everyone is for operators and auditors",
+                where="everyone",
+                remedy="ask for your own, or use a token with the scope audit",
+            )
+        user = "" if body.everyone else caller.principal.user
+        rows = await self._machines.history.use(body.machine, user, body.start, body.end)
+        return c.UsageView(
+            machine=body.machine,
+            start=body.start,
+            end=body.end,
+            rows=tuple(c.UsageRow(**row._asdict()) for row in rows),
+        )
+
+    async def serve_nodes(self, caller: Caller, body: c.ServeNodes) -> c.MachineLoad:
+        queue = self._queue(caller, body.machine)
+
+        def step(queue: BatchQueue, now: int) -> None:
+            if body.what == "drain":
+                queue.drain(body.nodes, body.detail, now)
+            elif body.what == "fail":
+                queue.fail(body.nodes, body.detail, now)
+            else:
+                queue.resume(body.nodes, now)
+
+        await self._machines.called(body.machine, step)
+        return load_of(queue)
+
+    async def set_policy(self, caller: Caller, body: c.SetPolicy) -> c.MachineLoad:
+        """Only policies of ours: a class of the owner's own comes from the configuration."""
+        queue = self._queue(caller, body.machine)
+        check_policy(body.policy)
+        await self._machines.called(
+            body.machine, lambda queue, now: queue.set_policy(body.policy, now)
+        )
+        return load_of(queue)
+
+    def _queue(self, caller: Caller, machine: str) -> BatchQueue:
+        queue = self._machines.queues.get(machine)
+        if queue is None or not self._machines.visible(caller, machine):
+            raise NotFound(
+                f"no machine {machine} runs jobs here, or you may not see it",
+                where="machine",
+                remedy="kalends resources lists what there is",
+            )
+        return queue
+
+    async def _view(self, caller: Caller, queue: BatchQueue, number: int) -> c.JobView:
+        job = queue.flow.table.jobs.get(number)
+        if job is not None:
+            waits = job.phase == "queued"
+            predictions = await self._machines.predictions(queue.name, PREDICTED_S) if waits else {}
+            whole = _is_own(caller, job) or _operates(caller)
+            return view_of(queue, job, predictions, whole=whole)
+        over = await self._machines.history.one(queue.name, number)
+        if over is None:
+            raise NotFound(
+                f"{queue.name} has no job {number}",
+                where="job",
+                remedy="kalends queue lists those that wait or run",
+            )
+        return view_over(over, whole=over.user == caller.principal.user or _operates(caller))
+
+    async def _over(
+        self, caller: Caller, queues: Sequence[BatchQueue], body: c.ListJobs
+    ) -> list[c.JobView]:
+        user = "" if body.everyone else caller.principal.user
+        found: list[c.JobView] = []
+        for queue in queues:
+            for job in await self._machines.history.newest(
+                queue.name, user, body.before, body.count + 1
+            ):
+                whole = job.user == caller.principal.user or _operates(caller)
+                found.append(view_over(job, whole=whole))
+        return found
+
+
+def _present(
+    caller: Caller,
+    queue: BatchQueue,
+    state: str,
+    predictions: Mapping[int, c.PredictedStart],
+    *,
+    everyone: bool,
+) -> list[c.JobView]:
+    """Return running jobs by their ends, then those that wait in the order of the queue."""
+    jobs = [
+        job
+        for job in queue.flow.table
+        if (everyone or _is_own(caller, job))
+        and (not state or (state == "running") == job.on_nodes)
+    ]
+    running = [job for job in jobs if job.on_nodes]
+    waiting = [job for job in jobs if not job.on_nodes]
+    return [
+        view_of(queue, job, predictions, whole=_is_own(caller, job) or _operates(caller))
+        for job in (*running, *waiting)
+    ]
+
+
+def _is_own(caller: Caller, job: BatchJob) -> bool:
+    return job.principal.user == caller.principal.user
+
+
+def _operates(caller: Caller) -> bool:
+    return "admin" in caller.scopes
+
+
+def _not_yours(number: int) -> NotAllowed:
+    return NotAllowed(
+        f"job {number} is somebody else's",
+        where="job",
+        remedy="ask its user, or an operator of the machine",
+    )

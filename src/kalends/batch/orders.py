@@ -1,0 +1,89 @@
+"""From a job that gets nodes to the order for its shepherd: user, cores, environment, limits."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from kalends.batch.queue.effects import Start
+from kalends.batch.shepherds.order import JobOrder
+from kalends.serving.configuration import MachineConfiguration
+
+MEGABYTE = 1_000_000
+FIRST_WINDOW = (24, 80)
+"""Rows and columns of a terminal until somebody attaches."""
+
+
+@dataclass(frozen=True)
+class OrderMaker:
+    """The owner's rules for running programs. `cores` are those of the host that jobs may use."""
+
+    machine: str
+    rules: MachineConfiguration
+    cores: tuple[int, ...]
+    as_root: bool
+
+    def order(self, start: Start, name: str) -> JobOrder:
+        """Return the order of one attempt."""
+        job, request, rules = start.job, start.job.request, self.rules
+        warning = request.warning
+        return JobOrder(
+            name=name,
+            argv=request.command,
+            script=request.script,
+            environment=self._environment(start),
+            user=self._unix_user(job.principal.user),
+            directory=request.directory,
+            input=request.input,
+            output=self._path(request.output, start),
+            error=self._path(request.error, start),
+            cores=self.cores_of(start.nodes),
+            resources={"FSIZE": rules.output_mb_max * MEGABYTE} if rules.output_mb_max else {},
+            limit_s=float(request.limit_s),
+            warn_s=float(warning.before_s) if warning is not None else 0.0,
+            warning=warning.signal if warning is not None else "TERM",
+            grace_s=float(rules.grace_s),
+            terminal=FIRST_WINDOW if request.terminal else (0, 0),
+            malleable=request.malleable,
+            processes_max=rules.processes_max,
+            memory_bytes_max=rules.memory_mb_max * MEGABYTE,
+        )
+
+    def cores_of(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the host's cores that these nodes stand for; () where a node is a mere slot."""
+        each = self.rules.cores_each
+        found = [
+            self.cores[(node * each + number) % len(self.cores)]
+            for node in nodes
+            for number in range(each)
+        ]
+        return tuple(sorted(set(found)))
+
+    def _unix_user(self, user: str) -> str:
+        return self.rules.users.get(user, user) if self.as_root else ""
+
+    def _environment(self, start: Start) -> dict[str, str]:
+        job = start.job
+        said = {
+            "KALENDS_JOB": str(job.number),
+            "KALENDS_MACHINE": self.machine,
+            "KALENDS_NODES": ",".join(map(str, start.nodes)),
+            "KALENDS_USER": job.principal.user,
+        }
+        if job.request.project:
+            said["KALENDS_PROJECT"] = job.request.project
+        if job.index is not None:
+            said["KALENDS_ARRAY"] = str(job.array)
+            said["KALENDS_INDEX"] = str(job.index)
+        return {**job.request.environment, **said}
+
+    def _path(self, path: str, start: Start) -> str:
+        job = start.job
+        index = "" if job.index is None else str(job.index)
+        for sign, text in (("%j", str(job.number)), ("%a", index), ("%u", job.principal.user)):
+            path = path.replace(sign, text)
+        return path
+
+
+def cores_of_this_host() -> tuple[int, ...]:
+    return tuple(sorted(os.sched_getaffinity(0)))

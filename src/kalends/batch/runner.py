@@ -1,0 +1,174 @@
+"""From what a queue wants done to shepherds, and from their records to facts for the queue."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, Protocol, cast
+
+from kalends.batch.orders import OrderMaker
+from kalends.batch.queue import facts as f
+from kalends.batch.queue.effects import Action, Kill, LookUp, Resize, Start
+from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.shepherds.facts import Begun, ChangeAnswered, Ended, Fact, Void
+from kalends.batch.shepherds.launcher import Launcher
+from kalends.batch.shepherds.watch import Wanted
+from kalends.core.errors import Conflict, InvalidInput, KalendsError, Unavailable
+from kalends.serving.logs import Logger
+
+AGAIN_S: Final = 1.0
+"""After so long what could not be done for want of something, disk space say, is tried again."""
+
+Report = Callable[[Callable[[BatchQueue, int], None]], None]
+"""Does a step with the queue; nothing happens while there is none."""
+
+
+class Runner(Protocol):
+    """Runs the attempts of one machine; the same through all lives of the site."""
+
+    def carry_out(self, actions: Sequence[Action]) -> None:
+        """Begin what a queue has decided, all of which is durable."""
+
+
+class ShepherdRunner:
+    """Attempts run as processes of this host."""
+
+    def __init__(
+        self,
+        machine: str,
+        directory: str,
+        orders: OrderMaker,
+        report: Report,
+        logger: Logger,
+    ) -> None:
+        self.launcher = Launcher(directory, self._heard)
+        self._machine = machine
+        self._orders = orders
+        self._report = report
+        self._logger = logger
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Raises `InvalidInput` and `Unavailable` as `Launcher.start` does."""
+        await self.launcher.start()
+
+    async def close(self) -> None:
+        """Stop watching; everything that runs goes on."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.launcher.close()
+
+    def carry_out(self, actions: Sequence[Action]) -> None:
+        starts = [action for action in actions if isinstance(action, Start)]
+        if starts:
+            self._spawn(self._start(starts))
+        looks = [_name(action) for action in actions if isinstance(action, LookUp)]
+        if looks:
+            self._spawn(self._adopt(looks))
+        for action in actions:
+            if isinstance(action, Kill):
+                self._spawn(self._kill(action))
+            elif isinstance(action, Resize):
+                self._spawn(self._resize(action))
+
+    async def _start(self, starts: Sequence[Start]) -> None:
+        """Make the records, then ask for the shepherds; what can never run ends as not started."""
+        while True:
+            try:
+                await self.launcher.prepare(map(_name, starts))
+                break
+            except Unavailable as error:
+                self._logger.error("jobs_not_started", machine=self._machine, detail=error.detail)
+                await asyncio.sleep(AGAIN_S)
+        for start in starts:
+            try:
+                self.launcher.launch((self._orders.order(start, _name(start)),))
+            except InvalidInput as error:
+                self._end(start, f.JobEnding(kind="not-started", detail=str(error)[:500]))
+                await self._try(self.launcher.void(_name(start)))
+
+    async def _adopt(self, names: Sequence[str]) -> None:
+        while True:
+            try:
+                await self.launcher.adopt(names)
+                return
+            except Unavailable as error:
+                self._logger.error("jobs_not_adopted", machine=self._machine, detail=error.detail)
+                await asyncio.sleep(AGAIN_S)
+
+    async def _kill(self, kill: Kill) -> None:
+        if not await self._try(self.launcher.kill(_name(kill), kill.detail)):
+            await asyncio.sleep(AGAIN_S)
+            self._spawn(self._kill(kill))
+
+    async def _resize(self, resize: Resize) -> None:
+        """A program that cannot be asked keeps its size."""
+        cores = self._orders.cores_of(resize.nodes)
+        try:
+            await self.launcher.change(_name(resize), resize.change, len(resize.nodes), cores)
+        except KalendsError as error:
+            self._logger.info("size_not_changed", job=resize.job.number, detail=error.detail)
+            number, change, before = resize.job.number, resize.change, len(resize.job.nodes)
+            self._report(lambda queue, now: queue.size_changed(number, change, before, 0.0, now))
+
+    async def _try(self, doing: Coroutine[Any, Any, object]) -> bool:
+        """Whether it needs no second try."""
+        try:
+            await doing
+        except Unavailable as error:
+            self._logger.warning("shepherd_not_reached", machine=self._machine, detail=error.detail)
+            return False
+        except Conflict:
+            pass  # It has ended meanwhile: its record says so.
+        return True
+
+    def _end(self, action: Action, ending: f.JobEnding) -> None:
+        number, attempt = action.job.number, action.attempt
+        self._report(lambda queue, now: queue.ended(number, attempt, ending, now))
+
+    def _heard(self, name: str, fact: Fact | Wanted) -> None:
+        """Take a fact of a record; each is told in order, and perhaps again after a restart."""
+        number, _, attempt = name.partition(".")
+        job, att = int(number), int(attempt)
+        if isinstance(fact, Begun):
+            self._report(lambda queue, now: queue.begun(job, att, now))
+        elif isinstance(fact, Void):
+            self._report(lambda queue, now: queue.void(job, att, now))
+        elif isinstance(fact, Ended):
+            ending = f.JobEnding(
+                kind=cast(f.EndKind, fact.kind), status=fact.status, detail=fact.detail,
+                ran_s=fact.ran_s, cpu_s=fact.cpu_s, memory_bytes=fact.memory_bytes,
+                strays=fact.strays,
+            )  # fmt: skip
+            self._report(lambda queue, now: queue.ended(job, att, ending, now))
+        elif isinstance(fact, ChangeAnswered):
+            changed = fact
+            self._report(
+                lambda queue, now: queue.size_changed(
+                    job, changed.number, changed.ranks, changed.took_s, now
+                )
+            )
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def kept_output(launcher: Launcher, number: int, attempt: int, offset: int, count: int) -> bytes:
+    """Return bytes of the output that the machine keeps of an attempt; none of one that has written none."""
+    path = launcher.folders.kept(f"{number}.{attempt}")
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    try:
+        return os.pread(file, count, offset)
+    finally:
+        os.close(file)
+
+
+def _name(action: Action) -> str:
+    return f"{action.job.number}.{action.attempt}"

@@ -1,0 +1,196 @@
+"""The queues of a site that run: their facts are stored first, then jobs are started and ended.
+
+What a step has decided is carried out when the facts of this step, and of all steps before, are durable. So
+after a crash the stored facts tell everything that may have been begun, and the records of the attempts
+tell what has become of it.
+
+There is one ledger with the calendar: before anything else happens, what a queue has given to jobs is booked
+there, and what was claimed there is kept free of jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+from kalends.batch.queue import facts as f
+from kalends.batch.queue.effects import Action, Occupied
+from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.steady_clock import SteadyClock
+from kalends.batch.views import over_of
+from kalends.core.intervals import Moment
+from kalends.stores.sqlite.job_journal import JobEntries, JobOver
+
+T = TypeVar("T")
+
+LOOK_EVERY_S: Final = 15.0
+"""A timer that was set by a clock that has jumped since is mended within this time."""
+
+Operation = JobEntries | JobOver
+
+
+class Booked(Protocol):
+    """A claim in the calendar that is not a job's."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def units(self) -> int: ...
+
+
+class SiteLedger(Protocol):
+    """The calendar of the site, and its store."""
+
+    def store_jobs(self, operations: Sequence[Operation], durable: Callable[[], None]) -> None:
+        """Store, and call `durable` when it is done; if that fails, this life of the site is over."""
+
+    def job_runs(self, machine: str, job: Occupied, user: str) -> bool:
+        """Book what a job has now; return whether there was room."""
+
+    def job_over(self, machine: str, number: int) -> None:
+        """Free what a job had."""
+
+    def claims(self, machine: str) -> Iterable[Booked]:
+        """Return all claims of others on a machine."""
+
+    def claim(self, machine: str, booking: int) -> Booked | None:
+        """Return one of them, or None if it is no more."""
+
+
+class QueueService:
+    """One life of the queues of a site, from the opening of its store to its failure or its end."""
+
+    def __init__(
+        self,
+        queues: Mapping[str, BatchQueue],
+        ledger: SiteLedger,
+        *,
+        moment: Callable[[], Moment],
+        carry_out: Callable[[str, Sequence[Action]], None],
+        moved: Callable[[str, set[int]], None],
+        alarmed: Callable[[str], None],
+    ) -> None:
+        self.queues = queues
+        self._ledger = ledger
+        self._moment = moment
+        self._clock = SteadyClock(moment())
+        self._perform = carry_out
+        self._tell = moved
+        self._alarmed = alarmed
+        self._claims: dict[str, set[int]] = {name: set() for name in queues}
+        """The claims that each queue knows of."""
+        self._unplaced: dict[str, set[int]] = {name: set() for name in queues}
+        """Claims where a job beyond its time still has the nodes."""
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def begin(self) -> None:
+        """Book what runs, take the claims of the calendar, and look after everything that was begun."""
+        for name, queue in self.queues.items():
+            self._claims[name] = queue.flow.room.claims()
+            queue.recover()
+            self._carry_out(queue)
+            known, here = self._claims[name], {each.id for each in self._ledger.claims(name)}
+            self._claims_moved(name, known ^ here)
+        self._keep_time()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def now_s(self) -> int:
+        """Return the time by the clock of the queues."""
+        return self._clock.now_s(self._moment())
+
+    def step(self, machine: str, step: Callable[[BatchQueue, int], T]) -> T:
+        """Do something with a queue; what follows is carried out once it is durable.
+
+        Raises what `step` raises: then nothing has happened.
+        """
+        queue = self.queues[machine]
+        result = step(queue, self.now_s())
+        self._carry_out(queue)
+        return result
+
+    def claims_moved(self, placed: Iterable[tuple[str, int]]) -> None:
+        """These bookings of the calendar have come or gone."""
+        by_machine: dict[str, set[int]] = {}
+        for machine, booking in placed:
+            by_machine.setdefault(machine, set()).add(booking)
+        for machine, bookings in by_machine.items():
+            self._claims_moved(machine, bookings)
+
+    def _claims_moved(self, machine: str, bookings: set[int]) -> None:
+        queue, known, now = self.queues[machine], self._claims[machine], self.now_s()
+        gone: list[int] = []
+        came: list[f.NodeClaim] = []
+        for booking in sorted(bookings):
+            claim = self._ledger.claim(machine, booking)
+            if claim is None and booking in known:
+                gone.append(booking)
+            elif claim is not None and booking not in known and claim.end > now:
+                came.append(f.NodeClaim(booking, claim.start, claim.end, claim.units))
+        known.difference_update(gone)
+        known.update(each.booking for each in came)
+        queue.claims_changed(gone, came, now)
+        self._carry_out(queue)
+
+    def _carry_out(self, queue: BatchQueue) -> None:
+        effects = queue.take_effects()
+        if not effects:
+            return
+        for booking in effects.unplaced:
+            self._claims[queue.name].discard(booking)
+            self._unplaced[queue.name].add(booking)
+            self._alarmed(f"{queue.name}: a job beyond its time has nodes that are reserved")
+        operations: list[Operation] = [over_of(queue.name, job) for job in effects.over]
+        if effects.entries:
+            operations.append(JobEntries(queue.name, tuple(effects.entries)))
+        if operations or effects.actions:
+            actions = tuple(effects.actions)
+            self._ledger.store_jobs(operations, partial(self._durable, queue.name, actions))
+        for occupied in effects.occupied:
+            self._book(queue, occupied)
+        if effects.moved:
+            self._tell(queue.name, effects.moved)
+        if effects.over and self._unplaced[queue.name]:
+            again, self._unplaced[queue.name] = self._unplaced[queue.name], set()
+            self._claims_moved(queue.name, again)
+        self._keep_time()
+
+    def _durable(self, machine: str, actions: Sequence[Action]) -> None:
+        if actions and not self._closed:
+            self._perform(machine, actions)
+
+    def _book(self, queue: BatchQueue, occupied: Occupied) -> None:
+        if not occupied.nodes:
+            self._ledger.job_over(queue.name, occupied.number)
+            return
+        user = queue.flow.table.jobs[occupied.number].principal.user
+        if not self._ledger.job_runs(queue.name, occupied, user):
+            self._alarmed(
+                f"{queue.name}: job {occupied.number} has nodes that are reserved for somebody else"
+            )
+
+    def _keep_time(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._closed:
+            return
+        due = [due_s for queue in self.queues.values() if (due_s := queue.next_due_s()) is not None]
+        in_s = min([max(each - self.now_s(), 0) for each in due], default=LOOK_EVERY_S)
+        self._timer = self._loop.call_later(min(in_s, LOOK_EVERY_S), self._advance)
+
+    def _advance(self) -> None:
+        for queue in self.queues.values():
+            queue.advance(self.now_s())
+            self._carry_out(queue)
+        self._keep_time()

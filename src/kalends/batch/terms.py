@@ -1,0 +1,55 @@
+"""From the owner's configuration of a machine to the terms of its queue."""
+
+from __future__ import annotations
+
+from kalends.batch.queue.facts import JobLimits, Terms
+from kalends.core.errors import InvalidInput
+from kalends.machines.spec import machine_from
+from kalends.scheduling.registry import policy_maker
+from kalends.serving.configuration import JobLimitsConfiguration, MachineConfiguration
+
+NOT_LIVE = ("preemptive",)
+"""Policies that stop jobs, and let them go on later: programs cannot."""
+
+
+def terms_of(machine: MachineConfiguration, capacity: int) -> Terms:
+    """Return the terms of a queue; raises `InvalidInput` for a machine or a policy that cannot be."""
+    shape = machine.shape or f"pool:{capacity}"
+    nodes = machine_from(shape).nodes
+    if nodes != capacity:
+        raise InvalidInput(
+            f"{shape} has {nodes} nodes, and the resource {capacity} units",
+            where="shape",
+            remedy="let a unit of the resource be a node",
+        )
+    check_policy(machine.policy)
+    return Terms(
+        machine=shape,
+        policy=machine.policy,
+        classes=machine.classes,
+        default_class=machine.default_class,
+        user=_limits(machine.user),
+        project=_limits(machine.project),
+        period_s=int(machine.period_s),
+    )
+
+
+def check_policy(policy: str) -> None:
+    """Raise `InvalidInput` for a policy that there is not, or that cannot decide about real programs."""
+    policy_maker(policy)
+    if policy.partition(":")[0] in NOT_LIVE:
+        raise InvalidInput(
+            f"{policy} stops programs and lets them go on later, which they cannot",
+            where="policy",
+            remedy="name another one; kalends policies lists them",
+        )
+
+
+def _limits(limits: JobLimitsConfiguration) -> JobLimits:
+    return JobLimits(
+        jobs=limits.jobs,
+        running=limits.running,
+        nodes=limits.nodes,
+        longest_s=int(limits.longest_s),
+        node_seconds=int(limits.node_hours * 3600),
+    )

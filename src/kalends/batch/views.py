@@ -1,0 +1,111 @@
+"""Jobs as their users see them, while they are in the queue and ever after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import structs
+
+from kalends.batch.queue.facts import Reason
+from kalends.batch.queue.job import BatchJob
+from kalends.batch.queue.queue import BatchQueue
+from kalends.contract.job_calls import JobView, MachineLoad, PredictedStart
+from kalends.core.jobs import JobRequest
+from kalends.core.times import format_time
+from kalends.stores.sqlite.job_journal import JobOver
+
+IN_WORDS: Final[dict[Reason, str]] = {
+    "user": "held by its user",
+    "operator": "held by an operator",
+    "limit": "its user's or project's limit is reached",
+}
+
+
+def over_of(machine: str, job: BatchJob) -> JobOver:
+    """Return what is kept of a job that is over."""
+    return JobOver(
+        machine=machine, number=job.number, user=job.principal.user, request=job.request,
+        submitted=job.submitted_s, over=job.over_s, phase=job.phase, started=job.started_s,
+        index=job.index, array=job.array, attempt=job.attempt, node_numbers=job.last_nodes,
+        node_seconds=job.node_seconds, detail=job.kill_detail, ending=job.ending,
+    )  # fmt: skip
+
+
+def view_of(
+    queue: BatchQueue, job: BatchJob, predictions: Mapping[int, PredictedStart], *, whole: bool
+) -> JobView:
+    """Return a job that is not over; `whole`: with what only its user and operators may see."""
+    view = structs.replace(
+        _asked(queue.name, job.number, job.principal.user, job.request, whole),
+        phase=job.phase, submitted=job.submitted_s, index=job.index, array=job.array,
+        reasons=tuple(_reasons(queue, job)), attempt=job.attempt, node_numbers=job.nodes,
+        detail=job.kill_detail,
+    )  # fmt: skip
+    if job.entry is None or not job.on_nodes:
+        return structs.replace(view, predicted=predictions.get(job.number))
+    return structs.replace(view, started=job.started_s, until=job.entry.until_s)
+
+
+def view_over(job: JobOver, *, whole: bool) -> JobView:
+    """Return a job that is over."""
+    view = structs.replace(
+        _asked(job.machine, job.number, job.user, job.request, whole),
+        phase=job.phase, submitted=job.submitted, index=job.index, array=job.array,
+        started=job.started, over=job.over, attempt=job.attempt, node_numbers=job.node_numbers,
+        node_seconds=job.node_seconds, end="withdrawn", detail=job.detail,
+    )  # fmt: skip
+    ending = job.ending
+    if ending is None:
+        return view
+    return structs.replace(
+        view, end=ending.kind, status=ending.status, ran_s=ending.ran_s, cpu_s=ending.cpu_s,
+        memory_bytes=ending.memory_bytes, detail=ending.detail or job.detail,
+    )  # fmt: skip
+
+
+def load_of(queue: BatchQueue) -> MachineLoad:
+    """Return a machine at a glance."""
+    cluster = queue.flow.room.scheduler.cluster
+    jobs = list(queue.flow.table)
+    running = sum(job.on_nodes for job in jobs)
+    return MachineLoad(
+        machine=queue.name,
+        description=queue.flow.terms.machine,
+        nodes=cluster.nodes,
+        free=max(cluster.room(queue.last_s), 0),
+        out=cluster.out_of_service,
+        reserved=cluster.reservations.nodes_at(queue.last_s),
+        policy=queue.flow.terms.policy,
+        waiting=len(jobs) - running,
+        running=running,
+    )
+
+
+def _asked(machine: str, number: int, user: str, request: JobRequest, whole: bool) -> JobView:
+    view = JobView(
+        job=number, machine=machine, user=user, phase="", submitted=0, nodes=request.nodes,
+        limit_s=request.limit_s, project=request.project, priority=request.priority,
+        terminal=request.terminal,
+    )  # fmt: skip
+    if not whole:
+        return view
+    command = request.command or (request.script.split("\n", 1)[0],)
+    return structs.replace(view, name=request.name, command=command)
+
+
+def _reasons(queue: BatchQueue, job: BatchJob) -> list[str]:
+    if job.phase != "held":
+        return []
+    said = []
+    for reason in sorted(job.reasons):
+        if reason == "dependency":
+            for after, met in queue.flow.dependencies.unmet(job):
+                never = ", which never comes" if met == "never" else ""
+                said.append(f"waits until job {after.job} has {after.happened}{never}")
+        elif reason == "time":
+            earliest = format_time(job.request.not_before, "UTC")
+            said.append(f"begins at {earliest} at the earliest")
+        else:
+            said.append(IN_WORDS[reason])
+    return said

@@ -1,0 +1,187 @@
+"""The machines of a site: their queues, the processes that run their jobs, and who may do what with them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, TypeVar
+
+from kalends.batch.forecast import Forecaster, Predictions
+from kalends.batch.orders import OrderMaker, cores_of_this_host
+from kalends.batch.queue.facts import Terms
+from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.runner import ShepherdRunner, kept_output
+from kalends.batch.service import QueueService
+from kalends.batch.terms import terms_of
+from kalends.contract import job_calls
+from kalends.core.errors import InvalidInput, NotAllowed, Unavailable
+from kalends.core.intervals import Moment
+from kalends.core.jobs import JobRequest
+from kalends.resource_servers.job_ledger import JobLedger
+from kalends.resource_servers.service import SiteEngine, unavailable
+from kalends.serving.auth.callers import Caller
+from kalends.serving.configuration import SiteConfiguration
+from kalends.serving.logs import Logger
+from kalends.stores.sqlite.job_history import StoredHistory
+from kalends.stores.sqlite.job_journal import entries_after
+from kalends.stores.sqlite.journal import SiteStore
+
+T = TypeVar("T")
+
+LOOK_EVERY_S: Final = 0.2
+"""How often a job's output is looked at for somebody who waits for more."""
+
+
+class SiteMachines:
+    """All machines of a site. The processes live on through the lives of the site, and through its end."""
+
+    def __init__(
+        self,
+        configuration: SiteConfiguration,
+        engine: Callable[[], SiteEngine],
+        moment: Callable[[], Moment],
+        logger: Logger,
+        alarmed: Callable[[str], None],
+    ) -> None:
+        """Raises `InvalidInput` for a machine that cannot be."""
+        self.terms = terms_of_all(configuration)
+        self.history = StoredHistory(configuration.store)
+        self._engine = engine
+        self._moment = moment
+        self._alarmed = alarmed
+        self._service: QueueService | None = None
+        self._forecaster = Forecaster(configuration.store, self.terms, logger)
+        cores = cores_of_this_host()
+        self._runners = {
+            name: ShepherdRunner(
+                name,
+                str(rules.directory or configuration.store.with_name(f"{rules.resource}.jobs")),
+                OrderMaker(name, rules, cores, os.geteuid() == 0),
+                partial(self._heard, name),
+                logger,
+            )
+            for name, rules in zip(self.terms, configuration.machines, strict=True)
+        }
+
+    # Life
+
+    async def start(self) -> None:
+        """Raises `InvalidInput` and `Unavailable` where jobs cannot be run."""
+        for runner in self._runners.values():
+            await runner.start()
+
+    async def close(self) -> None:
+        """What runs goes on."""
+        self.end_life()
+        await self._forecaster.close()
+        for runner in self._runners.values():
+            await runner.close()
+
+    def replayed(self, store: SiteStore, now: Moment) -> dict[str, BatchQueue]:
+        """Make the queues again from what is stored. Raises `StoreDamaged`."""
+        return {
+            name: BatchQueue(name, terms, now.wall_s, entries_after(store.file.connection, name, 0))
+            for name, terms in self.terms.items()
+        }
+
+    def begin_life(self, engine: SiteEngine, queues: Mapping[str, BatchQueue]) -> None:
+        """The store was opened: jobs and calendar are brought together, and everything goes on."""
+        if not queues:
+            return
+        engine.participant.book.watched = frozenset(queues)
+        self._service = QueueService(
+            queues,
+            JobLedger(engine),
+            moment=self._moment,
+            carry_out=lambda machine, actions: self._runners[machine].carry_out(actions),
+            moved=lambda machine, numbers: None,
+            alarmed=self._alarmed,
+        )
+        engine.follow = self._service.claims_moved
+        self._service.begin()
+
+    def end_life(self) -> None:
+        """The store has failed, or is about to be closed: what shepherds say is heard again later."""
+        service, self._service = self._service, None
+        if service is not None:
+            service.close()
+
+    # For the operations
+
+    @property
+    def queues(self) -> Mapping[str, BatchQueue]:
+        return self._service.queues if self._service is not None else {}
+
+    def visible(self, caller: Caller, machine: str) -> bool:
+        calendar = self._engine().participant.book.calendars[machine]
+        return calendar.visible_to(caller.principal) or "audit" in caller.scopes
+
+    def may_submit(self, caller: Caller, machine: str, nodes: int) -> None:
+        access = self._engine().participant.book.calendars[machine].access
+        if access.may_ever(caller.principal, "lock"):
+            return
+        raise NotAllowed(
+            f"no rule of the owner lets you run jobs on {machine}",
+            where="machine",
+            remedy="ask its owner for access",
+        )
+
+    async def called(self, machine: str, step: Callable[[BatchQueue, int], T]) -> T:
+        if self._service is None:
+            raise unavailable()
+        result = self._service.step(machine, step)
+        await self._engine().settle()
+        return result
+
+    async def predictions(self, machine: str, wait_s: float) -> Predictions:
+        return await self._forecaster.predictions(machine, self.queues[machine].number, wait_s)
+
+    async def output(
+        self, machine: str, number: int, stream: str, offset: int, wait_s: float
+    ) -> job_calls.JobOutput:
+        """Read what the machine keeps; a file that the job's user named is theirs to read."""
+        deadline_s = asyncio.get_running_loop().time() + wait_s
+        while True:
+            request, attempt, over = await self._stage(machine, number)
+            if request.output or stream == "error":
+                raise InvalidInput(
+                    f"its output is in {request.error or request.output or 'the output'}",
+                    where="stream",
+                    remedy="read that file on the machine",
+                )
+            data = await asyncio.to_thread(
+                kept_output, self._runners[machine].launcher, number, attempt, offset,
+                job_calls.OUTPUT_BYTES_MAX,
+            )  # fmt: skip
+            if data or over or asyncio.get_running_loop().time() >= deadline_s:
+                return job_calls.JobOutput(data=data, offset=offset, ended=over and not data)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _stage(self, machine: str, number: int) -> tuple[JobRequest, int, bool]:
+        job = self.queues[machine].flow.table.jobs.get(number)
+        if job is not None:
+            return job.request, job.attempt, False
+        over = await self.history.one(machine, number)
+        if over is None:
+            raise Unavailable("it has just ended", remedy="ask again", retry_after_s=0.1)
+        return over.request, over.attempt, True
+
+    def _heard(self, machine: str, step: Callable[[BatchQueue, int], None]) -> None:
+        if self._service is not None:
+            self._service.step(machine, step)
+
+
+def terms_of_all(configuration: SiteConfiguration) -> dict[str, Terms]:
+    """Return the terms of each machine by its full name; raises `InvalidInput` with the path."""
+    capacities = {resource.name: resource.capacity for resource in configuration.resources}
+    found = {}
+    for number, machine in enumerate(configuration.machines):
+        try:
+            terms = terms_of(machine, capacities[machine.resource])
+        except InvalidInput as error:
+            where = f"site.machines[{number}].{error.where}"
+            raise InvalidInput(error.detail, where=where, remedy=error.remedy) from error
+        found[f"{configuration.name}/{machine.resource}"] = terms
+    return found

@@ -1,0 +1,275 @@
+"""Jobs on a real site: started once, never lost, beside reservations, whatever is killed when."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kalends
+from kalends.contract.job_calls import JobView
+from kalends.core.errors import Conflict, InvalidInput, KalendsError, NotAllowed
+from kalends.core.jobs import JobRequest
+from kalends.serving.auth.keys import load_private_key, write_key_pair
+from kalends.serving.auth.tokens import mint
+
+from .facility import broker_text, write
+from .servers import Server, free_urls, until
+
+MACHINE = "lab/box"
+USER = "ann"
+UNIX_USER = "nobody" if os.geteuid() == 0 else ""
+
+
+class Laboratory:
+    """A site with a machine of four nodes, and a folder in which its jobs leave marks."""
+
+    def __init__(self, directory: Path, *, keyed: bool = False) -> None:
+        self._signer = directory / "people" if keyed else None
+        keys = ""
+        if self._signer is not None:
+            write_key_pair(self._signer)
+            keys = f'[[site.keys]]\nfile = "{self._signer}.pub"\nscopes = ["use", "admin"]'
+        directory.chmod(0o711)
+        self.marks = directory / "marks"
+        self.marks.mkdir()
+        if UNIX_USER:
+            shutil.chown(self.marks, UNIX_USER)
+        (url,) = free_urls(1)
+        users = f'users = {{ {USER} = "{UNIX_USER}" }}' if UNIX_USER else ""
+        text = f"""
+[log]
+form = "json"
+[site]
+name = "lab"
+listen = "{url.removeprefix("http://")}"
+url = "{url}"
+store = "lab.sqlite"
+{keys}
+[[site.resources]]
+name = "box"
+capacity = 4
+grain = "1s"
+[[site.machines]]
+resource = "box"
+directory = "{directory}/jobs"
+grace = "1s"
+{users}
+"""
+        self.site = Server("lab", write(directory / "lab.toml", text), url)
+
+    @contextlib.asynccontextmanager
+    async def client(self, user: str = USER) -> AsyncIterator[kalends.Client]:
+        token = self._token(user) if self._signer is not None else ""
+        named = "" if token else user
+        async with kalends.connect(self.site.url, user=named, token=token, zone="UTC") as client:
+            yield client
+
+    def _token(self, user: str) -> str:
+        assert self._signer is not None
+        return mint(
+            load_private_key(self._signer), user=user, groups=(), audience=("lab",), scopes=("use",),
+            issuer="", lifetime_s=3_600, now_s=int(time.time()),
+        )  # fmt: skip
+
+    def job(self, text: str, **more: Any) -> JobRequest:
+        fields = {"limit_s": 60, "command": ("/bin/sh", "-c", text), **more}
+        return JobRequest(machine=MACHINE, directory=str(self.marks), **fields)
+
+    def marking(self, seconds: float, **more: Any) -> JobRequest:
+        """A job that notes when it begins and when it ends."""
+        text = f"echo begin $KALENDS_JOB >> marks; sleep {seconds}; echo end $KALENDS_JOB >> marks"
+        return self.job(text, **more)
+
+    def marked(self) -> Counter[str]:
+        path = self.marks / "marks"
+        return Counter(path.read_text().splitlines()) if path.exists() else Counter()
+
+    async def over(self, client: kalends.Client, number: int) -> JobView:
+        async def ended() -> JobView | None:
+            try:
+                view = await client.job(MACHINE, number)
+            except KalendsError:
+                return None
+            return view if view.end else None
+
+        return await until(ended, f"job {number} is over", within_s=60)
+
+
+@pytest.fixture
+async def laboratory() -> AsyncIterator[Laboratory]:
+    # Not in pytest's own folder, which only root could enter.
+    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
+        async for laboratory in _opened(Path(directory)):
+            yield laboratory
+
+
+@pytest.fixture
+async def guarded() -> AsyncIterator[Laboratory]:
+    """A site that asks for tokens: whoever has none of an operator is one."""
+    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
+        async for laboratory in _opened(Path(directory), keyed=True):
+            yield laboratory
+
+
+async def _opened(directory: Path, *, keyed: bool = False) -> AsyncIterator[Laboratory]:
+    laboratory = Laboratory(directory, keyed=keyed)
+    await laboratory.site.start()
+    yield laboratory
+    async with laboratory.client() as client:
+        for view in (await client.jobs(MACHINE, everyone=True)).jobs:
+            await client.kill_job(MACHINE, view.job)
+        for view in (await client.jobs(MACHINE, everyone=True)).jobs:
+            await laboratory.over(client, view.job)
+    await laboratory.site.stop()
+
+
+async def test_a_job_runs_on_its_nodes_and_how_it_ended_is_told(laboratory: Laboratory) -> None:
+    async with laboratory.client() as client:
+        request = laboratory.job("echo on $KALENDS_NODES; exit 3", nodes=2, name="three")
+        made = await client.submit(request, key="the-first")
+        assert (made.job.job, made.count) == (1, 1)
+        assert (await client.submit(request, key="the-first")).job.job == 1
+        view = await laboratory.over(client, 1)
+        assert (view.end, view.status, view.name) == ("exit", 3, "three")
+        assert len(view.node_numbers) == 2
+        output = await client.job_output(MACHINE, 1)
+        assert output.data == b"on 0,1\n"
+        usage = await client.job_usage(MACHINE, start=0, end=view.over + 1)
+        assert [(row.user, row.jobs) for row in usage.rows] == [(USER, 1)]
+
+
+async def test_what_can_never_run_is_refused_or_ends_with_the_reason(
+    laboratory: Laboratory,
+) -> None:
+    async with laboratory.client() as client:
+        with pytest.raises(InvalidInput, match="5 nodes can never be had"):
+            await client.submit(laboratory.job("true", nodes=5))
+        absent = laboratory.job("", command=("no-such-program",))
+        number = (await client.submit(absent)).job.job
+        view = await laboratory.over(client, number)
+        assert (view.end, view.node_seconds) == ("not-started", 0)
+        assert "there is no command no-such-program" in view.detail
+
+
+async def test_others_see_that_a_job_is_there_and_can_do_nothing_with_it(
+    guarded: Laboratory,
+) -> None:
+    async with guarded.client() as client, guarded.client("eve") as stranger:
+        number = (await client.submit(guarded.job("sleep 60", name="secret"))).job.job
+        (view,) = (await stranger.jobs(MACHINE, everyone=True)).jobs
+        assert (view.job, view.user, view.command, view.name) == (number, USER, (), "")
+        with pytest.raises(NotAllowed):
+            await stranger.job_output(MACHINE, number)
+        with pytest.raises(NotAllowed):
+            await stranger.kill_job(MACHINE, number)
+        await client.kill_job(MACHINE, number)
+        assert (await guarded.over(client, number)).end == "killed"
+
+
+async def test_waiting_jobs_are_held_released_and_withdrawn(laboratory: Laboratory) -> None:
+    async with laboratory.client() as client:
+        await client.submit(laboratory.job("sleep 60", nodes=4))
+        number = (await client.submit(laboratory.marking(0))).job.job
+        held = await client.hold_job(MACHINE, number)
+        assert (held.phase, held.reasons) == ("held", ("held by its user",))
+        with pytest.raises(Conflict):
+            await client.hold_job(MACHINE, 1)
+        await client.kill_job(MACHINE, 1)
+        assert (await client.job(MACHINE, number)).phase == "held"
+        assert (await client.release_job(MACHINE, number)).reasons == ()
+        assert (await laboratory.over(client, number)).end == "exit"
+        waiting = laboratory.marking(0, held=True)
+        number = (await client.submit(waiting)).job.job
+        assert (await client.kill_job(MACHINE, number)).phase == "withdrawn"
+
+
+async def test_jobs_outlive_the_site_and_are_taken_over_by_the_next_one(
+    laboratory: Laboratory,
+) -> None:
+    async with laboratory.client() as client:
+        long = (await client.submit(laboratory.marking(4))).job.job
+        short = (await client.submit(laboratory.marking(0.2))).job.job
+        queued = (await client.submit(laboratory.marking(0, nodes=4))).job.job
+        await until(
+            lambda: _is(laboratory.marked()[f"begin {short}"] and laboratory.marked()[f"begin {long}"]),
+            "both have begun", within_s=30,
+        )  # fmt: skip
+    await laboratory.site.kill()
+    await laboratory.site.start()
+    async with laboratory.client() as client:
+        for number in (short, long, queued):
+            assert (await laboratory.over(client, number)).end == "exit"
+    assert set(laboratory.marked().values()) == {1}
+
+
+async def test_no_job_is_lost_or_started_twice_however_often_the_site_is_killed(
+    laboratory: Laboratory,
+) -> None:
+    chance = random.Random(14)
+    accepted: dict[int, str] = {}
+    for round_number in range(8):
+        async with laboratory.client() as client:
+            for number in range(6):
+                key = f"the-job-{round_number}-{number}"
+                request = laboratory.marking(
+                    chance.choice([0, 0.1, 1.5]), nodes=chance.randint(1, 4)
+                )
+                made = await client.submit(request, key=key)
+                accepted[made.job.job] = key
+            await asyncio.sleep(chance.uniform(0, 1.0))
+        await laboratory.site.kill()
+        await laboratory.site.start()
+    async with laboratory.client() as client:
+        for number in accepted:
+            assert (await laboratory.over(client, number)).end == "exit"
+    marked = laboratory.marked()
+    assert len(accepted) == 48
+    assert all(marked[f"begin {number}"] == marked[f"end {number}"] == 1 for number in accepted)
+
+
+async def test_a_reservation_and_jobs_never_have_the_same_nodes(
+    laboratory: Laboratory, tmp_path: Path
+) -> None:
+    """What runs, no broker is offered; what is reserved, no job is given."""
+    (url,) = free_urls(1)
+    text = broker_text(url, {"lab": laboratory.site.url})
+    broker = Server("broker", write(tmp_path / "broker.toml", text), url)
+    await broker.start()
+    try:
+        async with laboratory.client() as client, kalends.connect(url, user="bob") as booker:
+            await client.submit(laboratory.job("sleep 60", nodes=2, limit_s=30))
+            await until(lambda: _offered(booker), "the site is known", within_s=30)
+            found = await booker.find(f"{MACHINE}:3", duration="10s")
+            busy = await client.job(MACHINE, 1)
+            assert found.candidates[0].start >= busy.until
+            booked = await booker.book(f"{MACHINE}:4", duration="40s", at=busy.until + 5)
+            assert booked.state == "reserved"
+            # It would still run when the reservation begins: so it waits for the end of that.
+            number = (await client.submit(laboratory.job("true", nodes=1, limit_s=300))).job.job
+            view = await client.job(MACHINE, number)
+            assert view.phase == "queued"
+            short = (await client.submit(laboratory.job("true", nodes=1, limit_s=5))).job.job
+            assert (await laboratory.over(client, short)).end == "exit"
+            await booker.cancel(booked.id)
+            assert (await laboratory.over(client, number)).end == "exit"
+    finally:
+        await broker.stop()
+
+
+async def _is(true: object) -> bool:
+    return bool(true)
+
+
+async def _offered(booker: kalends.Client) -> bool:
+    return bool((await booker.resources()).resources)
