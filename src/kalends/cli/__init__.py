@@ -34,6 +34,15 @@ COMMANDS = {
         "shrink": "Make a reservation shorter or smaller.",
         "cancel": "Cancel a reservation at all its sites.",
     },
+    "Running jobs": {
+        "submit": "Submit a job to a machine's queue.",
+        "queue": "List the jobs that wait or run on a machine.",
+        "job": "Show one job, also after its end.",
+        "log": "Print what a job has written, byte by byte as it wrote it.",
+        "kill": "End jobs: withdraw those that wait, end those that run.",
+        "machine": "Show a machine: its nodes, its policy, and which job has which nodes.",
+        "usage": "Sum up the node-seconds that your jobs used, by project.",
+    },
     "Research": {
         "simulate": "Replay a workload under scheduling policies.",
         "policies": "List the scheduling policies.",

@@ -18,6 +18,10 @@ COMMANDS = {
         "reclaim": "Reclaim a period; move or cancel reservations.",
         "reclaims": "List the reclaimed periods.",
     },
+    "Machines": {
+        "nodes": "Take nodes out of service, or put them back.",
+        "policy": "Let another policy decide from now on; jobs keep their order.",
+    },
     "Stores": {
         "backup": "Copy a store while its server runs.",
         "doctor": "Check a store file.",

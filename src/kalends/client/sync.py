@@ -8,11 +8,12 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
 
 from kalends.client.client import Client
 from kalends.client.connection import connect
 from kalends.client.follower import Progress
+from kalends.client.job_calls import FOLLOW_WAIT_MS
 from kalends.client.request_calls import WATCH_WAIT_S
 from kalends.contract.calls import Event, RequestView
 
@@ -115,6 +116,16 @@ class SyncClient:
     book_copies = _reporting(Client.book_copies)
     wait = _reporting(Client.wait)
     waiting_list = _waiting(Client.waiting_list)
+    submit = _waiting(Client.submit)
+    jobs = _waiting(Client.jobs)
+    job = _waiting(Client.job)
+    hold_job = _waiting(Client.hold_job)
+    release_job = _waiting(Client.release_job)
+    kill_job = _waiting(Client.kill_job)
+    job_output = _waiting(Client.job_output)
+    job_usage = _waiting(Client.job_usage)
+    serve_nodes = _waiting(Client.serve_nodes)
+    set_policy = _waiting(Client.set_policy)
     lock = _waiting(Client.lock)
     release = _waiting(Client.release)
     cancel = _waiting(Client.cancel)
@@ -148,6 +159,21 @@ class SyncClient:
             seen = self.events(after, id=id, wait_s=wait_s)
             yield from seen.events
             after, wait_s = seen.next, WATCH_WAIT_S
+
+    def follow_output(
+        self, machine: str, number: int, *, stream: Literal["output", "error"] = "output"
+    ) -> Iterator[bytes]:
+        """Yield what a job writes, see `Client.follow_output`."""
+        offset = 0
+        while True:
+            piece = self.job_output(
+                machine, number, stream=stream, offset=offset, wait_s=FOLLOW_WAIT_MS / 1000
+            )
+            if piece.data:
+                yield piece.data
+                offset = piece.offset + len(piece.data)
+            elif piece.ended:
+                return
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:

@@ -3,7 +3,6 @@
     python -m kalends.malleable heat.py
     python -m kalends.malleable heat.py --size 2 --changes 4@10,1@20 -- --rows 128
     python -m kalends.malleable heat.py --checkpoint heat.npz --checkpoint-every 60 --restart
-    mpiexec -n 2 python -m kalends.malleable --mpi heat.py --changes 4@10
 
 The file defines `program(arguments)`, which returns a `Program`; docs/malleable.md shows one. As a job of
 a batch service the program is told of changes by the socket in KALENDS_CONTROL, starts on as many ranks
@@ -16,7 +15,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kalends.core.errors import InvalidInput, KalendsError
@@ -38,16 +37,10 @@ class _OnStandardError:
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run the command; return its exit status."""
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    given = _parser().parse_intermixed_args(arguments[:end])
-    given.arguments += arguments[end + 1 :]
+    given = _parser().parse_args(arguments)
     try:
         program = program_in(given.program, given.arguments)
-        options = _options(given, program, environment)
-        if given.mpi:
-            _mpi()(program, options, [sys.executable, "-m", "kalends.malleable", *arguments])
-        else:
-            run_shared(program, options)
+        run_shared(program, _options(given, program, environment))
     except KalendsError as error:
         for note in getattr(error, "__notes__", ()):
             print(note, end="", file=sys.stderr)
@@ -83,22 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--restart", action="store_true", help="go on from the checkpoint, if there is one"
     )
-    parser.add_argument(
-        "--mpi", action="store_true", help="the ranks are those of mpiexec, as many as it starts"
-    )
     return parser
-
-
-def _mpi() -> Callable[[Program, RunOptions, Sequence[str]], None]:
-    """Return what runs a program over MPI; raises `InvalidInput` if that cannot be loaded."""
-    try:
-        from kalends.malleable.mpi.ranks import run_mpi
-    except (ImportError, RuntimeError) as error:
-        raise InvalidInput(
-            f"MPI cannot be loaded: {error}",
-            remedy="pip install 'kalends[mpi]', and an MPI such as MPICH (pip install mpich)",
-        ) from None
-    return run_mpi
 
 
 def _options(

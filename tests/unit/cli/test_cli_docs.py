@@ -105,6 +105,8 @@ def test_the_examples_parse(
     for word in words:
         if word == "people" or Path(word).suffix in (".toml", ".sqlite"):
             Path(word).touch()
+        if Path(word).suffix == ".sh":
+            Path(word).write_text("#!/bin/sh\n#KALENDS --for 1h\n")
     assert program == "kalends"
     assert cli.run(Settings(), words) == 0
     assert parsed[-1].startswith(path)

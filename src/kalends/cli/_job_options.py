@@ -1,0 +1,212 @@
+"""Options of a job on the command line, and in the ``#KALENDS`` lines of a script."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import click
+
+from kalends.cli._jobs import job_named
+from kalends.cli._settings import ServerCommand
+from kalends.core.durations import parse_duration
+from kalends.core.errors import InvalidInput
+from kalends.core.jobs import After, Dependency, JobRequest, LimitWarning
+from kalends.core.limits import JOB_INDICES_MAX, JOB_SCRIPT_BYTES_MAX
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+MARK = "#KALENDS"
+
+
+class JobCommand(ServerCommand):
+    """A command whose ``--script`` may bring options along; those on the command line win."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--script" in args[:-1] and "--" not in args[: args.index("--script")]:
+            text = read_script(args[args.index("--script") + 1])
+            args = [args[0], *directives(text), *args[1:]] if args[0][:1] != "-" else [
+                *directives(text), *args
+            ]  # fmt: skip
+        return super().parse_args(ctx, args)
+
+
+def job_options(function: F) -> F:
+    """Add the options that every job has."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+_OPTIONS = (
+    click.option("-n", "--nodes", type=click.IntRange(1), default=1, show_default=True,
+                 metavar="N", help="Number of nodes."),
+    click.option("--for", "limit", metavar="DURATION",
+                 help="Longest time that it may run, e.g. 1h30m."),
+    click.option("--name", default="", metavar="TEXT", help="Name to find it by."),
+    click.option("--project", default="", metavar="NAME", help="Project that it is charged to."),
+    click.option("--priority", default="", metavar="CLASS",
+                 help="Priority class of the machine, e.g. high."),
+    click.option("--shape", default="", metavar="AxB",
+                 help="Extent on a machine with a topology, e.g. 4x8."),
+    click.option("--sizes", default="", metavar="N,N,...",
+                 help="Numbers of nodes that it can run on, e.g. 2,4,8."),
+    click.option("--malleable", is_flag=True, help="It can change its size while it runs."),
+    click.option("--directory", default="", metavar="PATH",
+                 help="Working directory on the machine.  [default: your home there]"),
+    click.option("--env", "environment", multiple=True, metavar="NAME=VALUE",
+                 help="Variable of its environment; may be repeated."),
+    click.option("--begin", default="", metavar="TIME", help="Earliest start, e.g. 'today 18:00'."),
+    click.option("--after", multiple=True, metavar="JOB[:WHEN]",
+                 help="Wait until JOB has succeeded, or started, ended, failed; may be repeated."),
+    click.option("--held", is_flag=True, help="Submit it held; kalends job JOB --release starts it."),
+    click.option("--rerun", is_flag=True, help="Run it again if a node fails: twice does no harm."),
+    click.option("--warn", default="", metavar="SIGNAL@DURATION",
+                 help="Send a signal before its time is over, e.g. USR1@60s."),
+)  # fmt: skip
+
+
+def job_from(
+    machine: str, command: Sequence[str], *, terminal: bool, not_before: int, script: str,
+    limit: str | None, options: dict[str, Any],
+) -> JobRequest:  # fmt: skip
+    """Return the job that the options describe; raises `InvalidInput`."""
+    if limit is None:
+        raise InvalidInput(
+            "no time is given", where="--for", remedy="say how long it may run, e.g. --for 1h"
+        )
+    job = JobRequest(
+        machine=machine,
+        limit_s=parse_duration(limit, where="--for"),
+        nodes=options["nodes"],
+        sizes=_numbers(options["sizes"], ",", "--sizes"),
+        malleable=options["malleable"],
+        shape=_numbers(options["shape"], "x", "--shape"),
+        command=tuple(command),
+        script=script,
+        name=options["name"],
+        project=options["project"],
+        priority=options["priority"],
+        directory=options["directory"],
+        environment=dict(_variable(each) for each in options["environment"]),
+        input=options.get("input", ""),
+        output=options.get("output", ""),
+        error=options.get("error", ""),
+        terminal=terminal,
+        indices=_indices(options.get("array", "")),
+        after=tuple(_after(each, machine) for each in options["after"]),
+        not_before=not_before,
+        held=options["held"],
+        rerun=options["rerun"],
+        warning=_warning(options["warn"]),
+    )
+    job.check()
+    return job
+
+
+def read_script(path: str) -> str:
+    """Return the text of a job script; raises `InvalidInput`."""
+    try:
+        with Path(path).open("rb") as file:
+            found = file.read(JOB_SCRIPT_BYTES_MAX + 1)
+        if len(found) > JOB_SCRIPT_BYTES_MAX:
+            raise InvalidInput(
+                f"{path} has more than {JOB_SCRIPT_BYTES_MAX} bytes",
+                where="--script",
+                remedy="keep it on the machine, and run it as a command",
+            )
+        return found.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(
+            f"{path} cannot be read: {getattr(error, 'strerror', '') or 'it is not a text'}",
+            where="--script",
+            remedy="name the file of a script",
+        ) from error
+
+
+def directives(script: str) -> list[str]:
+    """Return the options in the ``#KALENDS`` lines of a script, as they would stand on the command line.
+
+    They stand before the first line that is neither empty nor a comment. Raises `InvalidInput` for a line
+    whose quotes do not match.
+    """
+    found: list[str] = []
+    for number, line in enumerate(script.splitlines(), 1):
+        if line.startswith(f"{MARK} "):
+            try:
+                found += shlex.split(line.removeprefix(MARK), comments=True)
+            except ValueError as error:
+                raise InvalidInput(
+                    f"line {number} cannot be read: {error}", where=MARK, remedy="close the quotes"
+                ) from error
+        elif line.strip() and not line.startswith("#"):
+            break
+    return found
+
+
+def _numbers(text: str, separator: str, where: str) -> tuple[int, ...]:
+    parts = text.split(separator) if text else []
+    if not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
+        raise InvalidInput(
+            f"{text!r} is not numbers with {separator} between them",
+            where=where,
+            remedy=f"write 2{separator}4{separator}8" if separator == "," else "write 4x8",
+        )
+    return tuple(map(int, parts))
+
+
+def _indices(text: str) -> tuple[int, ...]:
+    found: list[int] = []
+    for part in text.split(",") if text else []:
+        first, _, last = part.partition("-")
+        first, last = first.strip(), last.strip() or first.strip()
+        if not all(
+            each.isascii() and each.isdecimal() and len(each) < 10 for each in (first, last)
+        ):
+            raise InvalidInput(f"{text!r} is not indices", where="--array", remedy="write 1-10,20")
+        if int(last) - int(first) >= JOB_INDICES_MAX:
+            raise InvalidInput(
+                f"more than {JOB_INDICES_MAX} jobs", where="--array", remedy="submit several arrays"
+            )
+        found += range(int(first), int(last) + 1)
+    return tuple(found)
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise InvalidInput(f"{text!r} is no variable", where="--env", remedy="write NAME=VALUE")
+    return name, value
+
+
+def _after(text: str, machine: str) -> After:
+    name, colon, happened = text.partition(":")
+    job = job_named(name if "/" in name else f"{machine}/{name}")
+    if job.machine != machine:
+        raise InvalidInput(
+            f"{name} is a job of another machine",
+            where="--after",
+            remedy=f"wait for jobs of {machine}",
+        )
+    known = get_args(Dependency)
+    if colon and happened not in known:
+        raise InvalidInput(
+            f"{happened!r} is nothing to wait for",
+            where="--after",
+            remedy=f"write {', '.join(known)}",
+        )
+    return After(job=job.number, happened=happened or "succeeded")  # type: ignore[arg-type]  # checked
+
+
+def _warning(text: str) -> LimitWarning | None:
+    if not text:
+        return None
+    signal, at, before = text.partition("@")
+    if not at:
+        raise InvalidInput(f"{text!r} has no time", where="--warn", remedy="write USR1@60s")
+    return LimitWarning(
+        before_s=parse_duration(before, where="--warn"),
+        signal=signal.upper().removeprefix("SIG"),  # type: ignore[arg-type]  # checked with the job
+    )

@@ -1,0 +1,157 @@
+"""Jobs as they are named and shown on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from kalends.cli import _output, _words
+from kalends.cli._settings import Settings
+from kalends.cli._sites import site_settings
+from kalends.contract.job_calls import JobView, MachineLoad
+from kalends.core.durations import format_duration
+from kalends.core.errors import InvalidInput
+from kalends.core.identifiers import split_resource
+
+JOB_HELP = "sdsc/sp2/17"
+
+
+class JobName(NamedTuple):
+    """A job: its machine and its number there."""
+
+    machine: str
+    number: int
+
+
+def job_named(text: str) -> JobName:
+    """Read ``sdsc/sp2/17``; raises `InvalidInput` for anything else."""
+    machine, _, number = text.rpartition("/")
+    if not (machine and number.isascii() and number.isdecimal() and 0 < int(number[:17]) < 1 << 53):
+        raise InvalidInput(
+            f"{text!r} is not a job",
+            where="JOB",
+            remedy="write its machine and number, as sdsc/sp2/17; kalends queue lists jobs",
+        )
+    split_resource(machine)
+    return JobName(machine, int(number))
+
+
+def settings_at(settings: Settings, machine: str) -> Settings:
+    """Return `settings` for calls to the site of `machine`: the server itself, or a site that it knows."""
+    site, _ = split_resource(machine)
+    with settings.connect() as client:
+        health = client.health()
+    if health.role == "site":
+        return settings
+    return replace(site_settings(settings, site), json=settings.json)
+
+
+def listing(jobs: tuple[JobView, ...], zone: ZoneInfo) -> list[str]:
+    """Return a row for each job: where it stands, and when it starts or ends."""
+    return _output.rows(
+        ("JOB", "NAME", "USER", "STATE", "NODES", "LIMIT", f"START ({zone.key})", "REASON"),
+        [
+            (
+                f"{job.machine}/{job.job}",
+                job.name or _short(job) or "-",
+                job.user,
+                job.phase,
+                job.nodes,
+                format_duration(job.limit_s),
+                _start(job, zone),
+                "; ".join(job.reasons) or _end(job) or "-",
+            )
+            for job in jobs
+        ],
+        right=("NODES", "LIMIT"),
+    )
+
+
+def machine_lines(machines: tuple[MachineLoad, ...]) -> list[str]:
+    return _output.rows(
+        ("MACHINE", "NODES", "FREE", "OUT", "RESERVED", "RUNNING", "WAITING", "POLICY", "KIND"),
+        [
+            (
+                load.machine, load.nodes, load.free, load.out, load.reserved, load.running,
+                load.waiting, load.policy, load.description,
+            )
+            for load in machines
+        ],
+        right=("NODES", "FREE", "OUT", "RESERVED", "RUNNING", "WAITING"),
+    )  # fmt: skip
+
+
+def details(job: JobView, zone: ZoneInfo) -> list[str]:
+    """Return everything about one job, a line each."""
+    lines = [
+        f"job        {job.machine}/{job.job}" + (f" ({job.name})" if job.name else ""),
+        f"user       {job.user}" + (f", project {job.project}" if job.project else ""),
+        f"state      {job.phase}" + (f": {'; '.join(job.reasons)}" if job.reasons else ""),
+        f"asks for   {job.nodes} node{'' if job.nodes == 1 else 's'} for {format_duration(job.limit_s)}",
+        f"submitted  {_words.short_time(job.submitted, zone)}",
+    ]
+    if job.command:
+        lines.append(f"runs       {' '.join(job.command)}")
+    if job.predicted is not None:
+        lines.append(f"starts     {_start(job, zone)} expected")
+        lines.append(
+            f"           by {_words.short_time(job.predicted.p90, zone)} nine times of ten"
+        )
+        lines.append(f"           at the latest {_words.short_time(job.predicted.latest, zone)}")
+    if job.started:
+        lines.append(f"started    {_words.short_time(job.started, zone)}, attempt {job.attempt}")
+    if job.node_numbers:
+        lines.append(f"nodes      {numbers_text(job.node_numbers)}")
+    if job.until:
+        lines.append(f"until      {_words.short_time(job.until, zone)} at the latest")
+    if job.over:
+        lines.append(f"over       {_words.short_time(job.over, zone)}: {_end(job)}")
+        used = f"{job.node_seconds} node-seconds"
+        if job.ran_s:
+            used += f", ran {job.ran_s:.1f} s, CPU {job.cpu_s:.1f} s"
+            used += f", {job.memory_bytes / 1e6:.0f} MB"
+        lines.append(f"used       {used}")
+    return lines
+
+
+def numbers_text(numbers: tuple[int, ...]) -> str:
+    """Write ``0-3,7`` for 0, 1, 2, 3 and 7."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def numbers_in(text: str, where: str) -> list[int]:
+    """Read ``0-3,7``; raises `InvalidInput` for anything else."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        ends = (first, last) if dash else (first, first)
+        if not all(end.isascii() and end.isdecimal() and len(end) <= 7 for end in ends):
+            raise InvalidInput(f"{text!r} does not name nodes", where=where, remedy="write 0-3,7")
+        found += range(int(ends[0]), int(ends[1]) + 1)
+    return found
+
+
+def _start(job: JobView, zone: ZoneInfo) -> str:
+    if job.started:
+        return _words.short_time(job.started, zone)
+    if job.predicted is None:
+        return "-"
+    return f"~{_words.short_time(job.predicted.expected, zone)}"
+
+
+def _end(job: JobView) -> str:
+    if not job.end:
+        return ""
+    how = job.end if job.end != "exit" or job.status == 0 else f"exit {job.status}"
+    return f"{how}: {job.detail}" if job.detail else how
+
+
+def _short(job: JobView) -> str:
+    return job.command[0].rpartition("/")[2][:20] if job.command else ""

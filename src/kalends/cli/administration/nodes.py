@@ -1,0 +1,41 @@
+"""``kalends admin nodes``: drain, fail or resume nodes of a machine."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import click
+
+from kalends.cli import _jobs, _output
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+
+
+@click.command(
+    "nodes",
+    cls=ServerCommand,
+    examples=(
+        "kalends admin nodes sdsc/sp2 drain 0-3 --reason 'new fans'",
+        "kalends admin nodes sdsc/sp2 resume 0-3",
+    ),
+)
+@click.argument("machine")
+@click.argument("what", type=click.Choice(["drain", "fail", "resume"]))
+@click.argument("nodes", metavar="NODES")
+@click.option("--reason", default="", metavar="TEXT", help="Reason, as users are told.")
+@pass_settings
+def command(
+    settings: Settings,
+    machine: str,
+    what: Literal["drain", "fail", "resume"],
+    nodes: str,
+    reason: str,
+) -> None:
+    """Take nodes out of service, or put them back.
+
+    Drained nodes finish what they run. Jobs on failed nodes are ended, and run again elsewhere if their
+    users allow it.
+    """
+    numbers = _jobs.numbers_in(nodes, "NODES")
+    with _jobs.settings_at(settings, machine).connect() as client:
+        load = client.serve_nodes(machine, what, numbers, detail=reason)
+    _output.answer(settings, "machine", load, lambda: _jobs.machine_lines((load,)))

@@ -1,0 +1,23 @@
+"""``kalends admin policy``: switch the policy of a machine's queue."""
+
+from __future__ import annotations
+
+import click
+
+from kalends.cli import _jobs, _output
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+
+
+@click.command(
+    "policy",
+    cls=ServerCommand,
+    examples=("kalends admin policy sdsc/sp2 conservative", "kalends admin policy sdsc/sp2 easy"),
+)
+@click.argument("machine")
+@click.argument("policy")
+@pass_settings
+def command(settings: Settings, machine: str, policy: str) -> None:
+    """Let another policy decide from now on; jobs keep their order."""
+    with _jobs.settings_at(settings, machine).connect() as client:
+        load = client.set_policy(machine, policy)
+    _output.answer(settings, "machine", load, lambda: _jobs.machine_lines((load,)))

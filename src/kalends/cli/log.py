@@ -1,0 +1,37 @@
+"""``kalends log``: print what a job has written."""
+
+from __future__ import annotations
+
+import sys
+from typing import Literal
+
+import click
+
+from kalends.cli import _jobs
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.client.job_calls import FOLLOW_WAIT_MS
+
+
+@click.command(
+    "log",
+    cls=ServerCommand,
+    examples=("kalends log sdsc/sp2/17", "kalends log -f sdsc/sp2/17"),
+)
+@click.argument("job")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job is over.")
+@click.option("--error", is_flag=True, help="Print standard error, where it is kept apart.")
+@pass_settings
+def command(settings: Settings, job: str, follow: bool, error: bool) -> None:
+    """Print what a job has written, byte by byte as it wrote it."""
+    name = _jobs.job_named(job)
+    stream: Literal["output", "error"] = "error" if error else "output"
+    offset = 0
+    with _jobs.settings_at(settings, name.machine).connect() as client:
+        while True:
+            wait_s = FOLLOW_WAIT_MS / 1000 if follow else 0.0
+            piece = client.job_output(*name, stream=stream, offset=offset, wait_s=wait_s)
+            sys.stdout.buffer.write(piece.data)
+            sys.stdout.buffer.flush()
+            offset = piece.offset + len(piece.data)
+            if not piece.data and (piece.ended or not follow):
+                return

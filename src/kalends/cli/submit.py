@@ -1,0 +1,67 @@
+"""``kalends submit``: let a job wait in a machine's queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kalends.cli import _job_options, _jobs, _output
+from kalends.cli._settings import Settings, pass_settings
+
+
+@click.command(
+    "submit",
+    cls=_job_options.JobCommand,
+    examples=(
+        "kalends submit sdsc/sp2 -n 8 --for 1h -- ./solve --grid 64",
+        "kalends submit sdsc/sp2 --script job.sh",
+    ),
+)
+@click.argument("machine")
+@click.argument("program", nargs=-1, metavar="[-- COMMAND...]")
+@click.option(
+    "--script", metavar="FILE", help="Run this script; its #KALENDS lines are options, too."
+)
+@_job_options.job_options
+@click.option("--input", default="", metavar="PATH", help="File that it reads on standard input.")
+@click.option("--output", default="", metavar="PATH",
+              help="File for its output; %j is its number.  [default: kept for kalends log]")  # fmt: skip
+@click.option("--error", default="", metavar="PATH",
+              help="File for its standard error.  [default: with the output]")  # fmt: skip
+@click.option(
+    "--array", default="", metavar="LIST", help="Submit one job for each index, e.g. 1-10."
+)
+@click.option("--key", default="", metavar="KEY", help="Key that makes this call repeatable.")
+@pass_settings
+def command(
+    settings: Settings,
+    /,
+    machine: str,
+    program: tuple[str, ...],
+    script: str | None,
+    limit: str | None,
+    begin: str,
+    key: str,
+    **options: Any,
+) -> None:
+    """Submit a job to a machine's queue.
+
+    It runs when nodes are free for it. The answer has its number, and when it is expected to start.
+    """
+    text = _job_options.read_script(script) if script else ""
+    zone = settings.time_zone()
+    with _jobs.settings_at(settings, machine).connect() as client:
+        job = _job_options.job_from(
+            machine, program, terminal=False, script=text, limit=limit, options=options,
+            not_before=client.time_s(begin) if begin else 0,
+        )  # fmt: skip
+        made = client.submit(job, key=key)
+    first = made.job
+    count = f", and {made.count - 1} more" if made.count > 1 else ""
+    _output.answer(
+        settings,
+        "submitted",
+        made,
+        lambda: [f"{machine}/{first.job}{count}", "", *_jobs.details(first, zone)],
+    )

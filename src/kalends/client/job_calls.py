@@ -1,0 +1,126 @@
+"""The client's calls about jobs on a machine: to be asked of the machine's site, not of a broker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from typing import Final, Literal
+
+from kalends.client.agent_calls import AgentCalls
+from kalends.contract import job_calls
+from kalends.core.jobs import JobRequest
+
+FOLLOW_WAIT_MS: Final = 25_000
+"""Duration of one call that waits for output, below the time after which proxies cut silent calls."""
+
+
+class JobCalls(AgentCalls):
+    """The part of `kalends.Client` about jobs."""
+
+    async def submit(self, job: JobRequest, *, key: str = "") -> job_calls.Submitted:
+        """Let `job` wait in its machine's queue; return it with its number. Durable when it answers.
+
+        With `key` the call can be repeated over crashes of the caller: the same key gives the same job.
+        Raises `InvalidInput` for a job that can never run there, `NotAllowed` and `LimitExceeded` where
+        the owner's limits are in the way; then nothing was submitted.
+        """
+        job.check()
+        body = job_calls.SubmitJob(key=key or self.new_key(), job=job)
+        return await self._caller.call(body, "job_submit", job_calls.Submitted)
+
+    async def jobs(
+        self,
+        machine: str = "",
+        *,
+        state: Literal["", "waiting", "running", "over"] = "",
+        everyone: bool = False,
+        count: int = 1_000,
+        before: int = 0,
+    ) -> job_calls.Jobs:
+        """Return jobs of `machine` ("": of all machines of the site), and the load of its machines.
+
+        "" is what waits or runs, in the order of the queue; ``over`` newest first, with numbers below
+        `before`. `everyone` adds the jobs of others, as far as the caller may see them.
+        """
+        body = job_calls.ListJobs(
+            machine=machine, state=state, everyone=everyone, count=count, before=before
+        )
+        return await self._caller.call(body, "jobs", job_calls.Jobs)
+
+    async def job(self, machine: str, number: int) -> job_calls.JobView:
+        """Return one job, also long after its end. Raises `NotFound`."""
+        body = job_calls.JobRef(machine=machine, job=number)
+        return await self._caller.call(body, "job", job_calls.JobView)
+
+    async def hold_job(self, machine: str, number: int) -> job_calls.JobView:
+        """Keep a waiting job back until it is released. Raises `Conflict` for one that has nodes."""
+        return await self._change_job(machine, number, "hold")
+
+    async def release_job(self, machine: str, number: int) -> job_calls.JobView:
+        """Let a held job wait for nodes, whatever its user has held it for."""
+        return await self._change_job(machine, number, "release")
+
+    async def kill_job(self, machine: str, number: int) -> job_calls.JobView:
+        """Withdraw a job that waits; end one that runs, with all of its processes."""
+        return await self._change_job(machine, number, "kill")
+
+    async def job_output(
+        self,
+        machine: str,
+        number: int,
+        *,
+        stream: Literal["output", "error"] = "output",
+        offset: int = 0,
+        wait_s: float = 0.0,
+    ) -> job_calls.JobOutput:
+        """Return a piece of what a job has written, from byte `offset` on; waits for more while it runs."""
+        body = job_calls.ReadOutput(
+            machine=machine, job=number, stream=stream, offset=offset, wait_ms=int(wait_s * 1000)
+        )
+        return await self._caller.call(body, "job_output", job_calls.JobOutput)
+
+    async def follow_output(
+        self, machine: str, number: int, *, stream: Literal["output", "error"] = "output"
+    ) -> AsyncIterator[bytes]:
+        """Yield what a job writes, as it writes it, from the beginning to its end."""
+        offset = 0
+        while True:
+            piece = await self.job_output(
+                machine, number, stream=stream, offset=offset, wait_s=FOLLOW_WAIT_MS / 1000
+            )
+            if piece.data:
+                yield piece.data
+                offset = piece.offset + len(piece.data)
+            elif piece.ended:
+                return
+
+    async def job_usage(
+        self, machine: str, *, start: int, end: int, everyone: bool = False
+    ) -> job_calls.UsageView:
+        """Return the node-seconds that jobs used which were over in ``[start, end)``, by user and project."""
+        body = job_calls.ShowUsage(machine=machine, start=start, end=end, everyone=everyone)
+        return await self._caller.call(body, "job_usage", job_calls.UsageView)
+
+    async def serve_nodes(
+        self,
+        machine: str,
+        what: Literal["drain", "fail", "resume"],
+        nodes: Collection[int],
+        *,
+        detail: str = "",
+    ) -> job_calls.MachineLoad:
+        """Drain, fail or resume nodes of a machine; needs the scope ``admin``."""
+        body = job_calls.ServeNodes(
+            machine=machine, what=what, nodes=tuple(sorted(set(nodes))), detail=detail
+        )
+        return await self._caller.call(body, "machine_nodes", job_calls.MachineLoad)
+
+    async def set_policy(self, machine: str, policy: str) -> job_calls.MachineLoad:
+        """Let another policy decide on a machine from now on; needs the scope ``admin``."""
+        body = job_calls.SetPolicy(machine=machine, policy=policy)
+        return await self._caller.call(body, "machine_policy", job_calls.MachineLoad)
+
+    async def _change_job(
+        self, machine: str, number: int, what: Literal["hold", "release", "kill"]
+    ) -> job_calls.JobView:
+        body = job_calls.ChangeJob(machine=machine, job=number, what=what)
+        return await self._caller.call(body, "job_change", job_calls.JobView)
