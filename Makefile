@@ -18,7 +18,7 @@ ARGS :=
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-server setup-test demo test lint types layers unit simulation processes attacks \
 	soak soak-faults soak-shells soak-calendars bench bench-calendar bench-agents \
-	bench-contention bench-n-of-k bench-planner bench-placement bench-startup bench-simulate published papers clean
+	bench-contention bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds published papers clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -110,6 +110,9 @@ bench-startup: setup-test ## A site with a million claims: its start, its memory
 
 bench-simulate: setup-test ## What replays cost: CPU, memory, layers, long queues, beside AccaSim
 	@$(IN_VENV)/python benchmarks/simulate.py $(ARGS)
+
+bench-shepherds: setup-test ## Running jobs: starts a second, memory of a shepherd, 1,000 adopted after a restart
+	@$(IN_VENV)/python benchmarks/shepherds.py $(ARGS)
 
 papers: setup-test ## The papers' figures at full length: hours
 	$(IN_VENV)/python examples/papers/ccs_packing.py

@@ -18,6 +18,17 @@ from tests.processes.job_room import WAIT_S_MAX, JobRoom, job_room
 
 ECHO = 'stty -echo; echo ready; while read line; do echo "<$line>"; done'
 
+WINDOW = """
+import os, signal, sys
+def say_size(before):
+    size = os.get_terminal_size()
+    os.write(1, f"{before} {size.lines} {size.columns}\\n".encode())
+signal.signal(signal.SIGWINCH, lambda *_: say_size("drawn"))
+print("ready", flush=True)
+for line in sys.stdin:
+    say_size(line.strip())
+"""
+
 
 @pytest.fixture
 async def room() -> AsyncIterator[JobRoom]:
@@ -127,11 +138,10 @@ async def test_the_newest_who_asks_has_the_keys_and_the_others_look_on(room: Job
 async def test_a_window_has_the_size_of_the_one_at_the_keys_and_is_drawn_anew(
     room: JobRoom,
 ) -> None:
-    text = (
-        "stty -echo; trap 'stty size' WINCH; echo ready;"
-        "while :; do read -t 0.05 line && echo $line $(stty size); done"
+    order = room.order(
+        "1.1", "python3", "-c", WINDOW, terminal=(24, 80), environment={"PATH": os.environ["PATH"]}
     )
-    await room.launch(interactive(room, "1.1", text))
+    await room.launch(order)
     await room.fact("1.1", Main)
     ada = await sit(room, "1.1")
     await ada.sees(b"ready")
@@ -139,7 +149,7 @@ async def test_a_window_has_the_size_of_the_one_at_the_keys_and_is_drawn_anew(
     await ada.place.type(b"first\n")
     await ada.sees(b"first 40 100")
     grace = await sit(room, "1.1", 30, 90)
-    await grace.sees(b"30 90")
+    await grace.sees(b"drawn 30 90")
     ada.notices.clear()
     ada.place.resize(50, 100)
     ada.place.look_on()

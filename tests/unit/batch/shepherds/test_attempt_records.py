@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 from pathlib import Path
 
 import pytest
@@ -136,6 +138,23 @@ def test_a_damaged_record_counts_as_begun_so_that_nothing_runs_twice(path: str) 
     Path(path).write_bytes(b"\0" * 30 + b"\n")
     assert conclusion.look(path).state is State.LOST
     assert conclusion.make_void(path, 5.0).state is State.LOST
+
+
+def test_a_line_that_finds_no_room_leaves_nothing_and_can_be_written_again(path: str) -> None:
+    holder = written(path, BEGUN)
+    size = os.path.getsize(path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            holder.append(ENDED)
+        assert os.path.getsize(path) == size
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
+    holder.append(ENDED)
+    assert record.read(path).facts == (BEGUN, ENDED)
 
 
 def test_a_link_in_the_place_of_a_record_is_not_followed(tmp_path: Path) -> None:
