@@ -6,11 +6,25 @@ KALENDS_RECORD=1 pytest tests/examples
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
-from transcripts import EXAMPLES, OUTPUT, check, comparable, run_script, run_session
+from machine_room import machine_room, without_times
+from transcripts import (
+    EXAMPLES,
+    OUTPUT,
+    ROOT,
+    check,
+    comparable,
+    environment,
+    run_script,
+    run_session,
+)
 
 from kalends.demo.facility import Facility
 
@@ -90,10 +104,47 @@ def test_the_tour_of_agents_prints_what_is_stored(own_facility: Facility) -> Non
     check("agents-tour", comparable(printed, str(own_facility.directory)))
 
 
+def test_a_program_that_changes_its_size_prints_what_is_stored() -> None:
+    changes = ("--changes", "2@20,4@40,1@60", "--", "--rows", "128")
+    run = subprocess.run(
+        [sys.executable, "-m", "kalends.malleable", "examples/malleable_heat.py", *changes],
+        cwd=ROOT, env=environment({}), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        check=True,
+    )  # fmt: skip
+    # How long a change takes, and with which instructions sums are made, is the host's.
+    printed = re.sub(r"[0-9.]+ ms", "N ms", run.stdout)
+    check("malleable_heat", re.sub(r"(?<=sha256 )[0-9a-f]{64}", "HASH", printed))
+
+
+def test_the_day_in_the_machine_room_prints_what_is_stored() -> None:
+    # Not in pytest's own folder, which only root could enter.
+    with (
+        tempfile.TemporaryDirectory(prefix="kalends-day-") as directory,
+        machine_room(Path(directory)) as variables,
+    ):
+        printed = run_session(EXAMPLES / "jobs-session.sh", variables)
+    check("jobs-session", without_times(comparable(printed, directory)))
+
+
 def test_no_example_is_left_out() -> None:
     present = {path.stem for path in _programs(EXAMPLES) if path.stem != "my_policy"}
-    sessions = {"cli-session", "mistakes", "reclaim", "simulate-session", "waiting-session"}
-    alone = {"calendars", "grid", "machines", "own_policy", "predictions", "simulate"}
+    sessions = {
+        "cli-session",
+        "jobs-session",
+        "mistakes",
+        "reclaim",
+        "simulate-session",
+        "waiting-session",
+    }
+    alone = {
+        "calendars",
+        "grid",
+        "machines",
+        "malleable_heat",
+        "own_policy",
+        "predictions",
+        "simulate",
+    }
     assert present == {*SCRIPTS, *alone, *sessions}
     of_agents = {f"agents-{path.stem}" for path in _programs(AGENTS)}
     assert of_agents == {"agents-prefer_mornings", "agents-tour"}

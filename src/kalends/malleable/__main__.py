@@ -37,9 +37,11 @@ class _OnStandardError:
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run the command; return its exit status."""
-    given = _parser().parse_args(arguments)
+    # argparse hands a list of positional arguments what stands after -- only where no option precedes it.
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    given = _parser().parse_args(arguments[:end])
     try:
-        program = program_in(given.program, given.arguments)
+        program = program_in(given.program, arguments[end + 1 :])
         run_shared(program, _options(given, program, environment))
     except KalendsError as error:
         for note in getattr(error, "__notes__", ()):
@@ -55,11 +57,11 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m kalends.malleable",
+        usage="%(prog)s [options] FILE [-- arguments of the program]",
         description="Run a program that can change its size.",
         epilog="Example: python -m kalends.malleable heat.py --changes 2@10,4@20 -- --rows 128",
     )
     parser.add_argument("program", type=Path, metavar="FILE", help="file with a function program")
-    parser.add_argument("arguments", nargs="*", help="what program(arguments) is given, after --")
     parser.add_argument("--size", type=int, metavar="N", help="ranks at the beginning")
     parser.add_argument(
         "--changes", metavar="N@SOP,...", help="sizes by the number of the SOP, such as 2@10,4@20"

@@ -1,0 +1,46 @@
+# A day in the machine room: a site whose machine `lab/box` has four nodes, and a broker. docs/jobs.md shows
+# how to configure such a site.
+export KALENDS_ZONE=UTC KALENDS_USER=ann IN='--directory /tmp'
+
+# Ann submits a job for two nodes, and Bob one for the other two.
+kalends submit lab/box $IN -n 2 --for 10m --name model -- sh -c 'echo on nodes $KALENDS_NODES; sleep 3; echo done' | head -1
+kalends submit lab/box $IN -n 2 --for 10m --name scan --user bob -- sleep 600 | head -1
+until kalends job lab/box/1 | grep -q 'running' && kalends job lab/box/2 | grep -q 'running'; do sleep 0.1; done
+
+# The next one needs all nodes: it waits, and is told when it will start at the latest.
+kalends submit lab/box $IN -n 4 --for 5m --name whole -- echo all four | head -1
+kalends queue lab/box
+kalends log -f lab/box/1
+until kalends job lab/box/1 | grep -q 'over'; do sleep 0.1; done
+
+# Somebody reserves the whole machine by the broker, for 15 minutes from now. What runs stays out of its way.
+kalends book lab/box:4 --for 10m --at now+15m --user eve | tail -2
+kalends submit lab/box $IN --for 30m --name long -- true | head -1
+kalends submit lab/box $IN --for 1m --name short -- true | head -1
+until kalends job lab/box/5 | grep -q 'over'; do sleep 0.1; done
+kalends queue lab/box
+
+# Bob changes his mind, and Ann's job for the whole machine runs.
+kalends kill lab/box/2 --user bob | cut -d ' ' -f 1
+until kalends job lab/box/3 | grep -q 'over'; do sleep 0.1; done
+kalends log lab/box/3
+
+# An operator drains two nodes: what asks for more than the others waits.
+kalends admin nodes lab/box drain 2-3 --reason 'new fans'
+kalends submit lab/box $IN -n 3 --for 1m --name three -- true | head -1
+kalends job lab/box/6 | grep state
+kalends admin nodes lab/box resume 2-3
+until kalends job lab/box/6 | grep -q 'over'; do sleep 0.1; done
+
+# Another policy decides from now on.
+kalends admin policy lab/box sjf
+kalends kill lab/box/4
+
+# What everybody did, and what Ann has used. Mistakes are told at once.
+kalends queue lab/box --over
+kalends usage lab/box --everyone | wc -l
+kalends submit lab/box $IN -n 5 --for 1h -- ./solve
+kalends submit lab/box $IN -n 1 -- ./solve
+kalends submit lab/box $IN --for 1m -- no-such-program | head -1
+until kalends job lab/box/7 | grep -q 'over'; do sleep 0.1; done
+kalends job lab/box/7 | grep over
