@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pwd
+import signal
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -26,7 +28,7 @@ async def test_a_program_runs_where_and_as_it_was_told_and_its_end_is_told(room:
     order = room.shell("7.2", "id -un; pwd; umask; echo $A; exit 3", environment={"A": "one"})
     ended = await room.run(order)
     assert (ended.kind, ended.status, ended.strays) == ("exit", 3, 0)
-    user = USER or os.environ.get("USER", "")
+    user = USER or pwd.getpwuid(os.getuid()).pw_name
     assert room.said("7.2").split() == [user, str(room.home), "0077", "one"]
     assert room.kinds("7.2") == ["Begun", "Main", "Ended"]
 
@@ -162,6 +164,18 @@ async def test_whoever_kills_it_is_named(room: JobRoom) -> None:
     await room.launcher.kill("1.1", "so did grace")
     ended = await room.ended("1.1")
     assert (ended.kind, ended.status, ended.detail) == ("killed", -15, "ada asked for it")
+
+
+async def test_a_host_that_goes_down_lets_programs_end_properly(room: JobRoom) -> None:
+    await room.launch(
+        room.shell("1.1", "trap 'echo saved; exit 6' TERM; while :; do sleep 0.02; done")
+    )
+    begun = await room.fact("1.1", Begun)
+    await room.fact("1.1", Main)
+    await room.until((room.home / "out-1.1").exists)
+    os.kill(begun.shepherd, signal.SIGTERM)
+    ended = await room.ended("1.1")
+    assert (ended.kind, ended.detail) == ("killed", "the machine was shut down")
 
 
 async def test_a_kill_before_its_shepherd_is_asked_for_makes_it_void(room: JobRoom) -> None:

@@ -117,6 +117,7 @@ class Shepherd:
             # What is done for this job is done on its own processors.
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(0, self._order.cores)
+        self._expect_shutdown()
         pidfd = self._start()
         if pidfd is None:
             self._finish(program.STATUS_NOT_STARTED)
@@ -135,6 +136,18 @@ class Shepherd:
         """End everything after a fault of our own."""
         self._countdown.ask(self._ran_s, facts.LOST, "its shepherd failed; the site's log says how")
         self._finish(-signal.SIGKILL)
+
+    def _expect_shutdown(self) -> None:
+        """End the program properly when the host ends all processes, and says so by SIGTERM."""
+        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGTERM, lambda number, frame: None)
+        signal.set_wakeup_fd(writer)
+
+        def shut_down(ready: int) -> None:
+            os.read(reader, 64)
+            self._countdown.ask(self._ran_s, facts.KILLED, "the machine was shut down")
+
+        self._loop.watch(reader, shut_down)
 
     @property
     def _ran_s(self) -> float:
