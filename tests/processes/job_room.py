@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from kalends.batch.shepherds import linux
+from kalends.batch.shepherds.conclusion import State
 from kalends.batch.shepherds.facts import Begun, Ended, Fact, Main, Void
 from kalends.batch.shepherds.launcher import Launcher
 from kalends.batch.shepherds.nursery import ZYGOTE
 from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.watch import Wanted
+from kalends.core.errors import KalendsError
 
 USER = "nobody" if os.geteuid() == 0 else ""
 WAIT_S_MAX = 60.0
@@ -104,6 +106,16 @@ class JobRoom:
                     found.append(int(each))
         return found
 
+    async def end_running(self) -> None:
+        """End what still runs by its shepherds, which leave nothing of it."""
+        for name in list(self.heard):
+            with contextlib.suppress(KalendsError, TimeoutError):
+                await self.launcher.kill(name, "the test is over", 0)
+                await self.until(lambda name=name: self._over(name))  # type: ignore[misc]
+
+    def _over(self, name: str) -> bool:
+        return self.launcher.look(name).state in (State.ENDED, State.VOID, State.ABSENT)
+
     def end_all(self) -> None:
         """Kill every shepherd and program that may be left."""
         for facts in self.heard.values():
@@ -130,6 +142,7 @@ async def job_room(**options: Any) -> AsyncIterator[JobRoom]:
         await room.open(program=options.pop("program", ZYGOTE), **options)
         yield room
     finally:
+        await room.end_running()
         await room.launcher.close()
         room.end_all()
         shutil.rmtree(room.top.parent, ignore_errors=True)

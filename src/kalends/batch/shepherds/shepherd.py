@@ -117,11 +117,12 @@ class Shepherd:
             # What is done for this job is done on its own processors.
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(0, self._order.cores)
-        self._expect_shutdown()
         pidfd = self._start()
         if pidfd is None:
             self._finish(program.STATUS_NOT_STARTED)
             return
+        # Not before: the fork would inherit it, and not hear a request to end.
+        self._expect_shutdown()
         ended: list[int] = []
         self._loop.watch(pidfd, ended.append)
         while not ended:
