@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from kalends.contract import messages as m
 from tests.simulation.listening import milliseconds
@@ -106,13 +107,21 @@ class SiteBooks:
     """Not answered yet: it may be taken."""
 
     def firmly_taken(self, *, but: str) -> list[Span]:
-        """What surely is promised or locked by others than `but`: it does not come free for those before."""
-        return [
-            span
+        """What surely is promised or locked by others than `but`: it does not come free for those before.
+
+        A change and the reservation that it is to replace take the larger of the two.
+        """
+        firmly = {
+            rid: list(taken.spans.values())
             for rid, taken in self.taken.items()
             if rid != but and taken.sure and taken.state != "held"
-            for span in taken.spans.values()
-        ]
+        }
+        found: list[Span] = []
+        for rid, spans in firmly.items():
+            visit = self.taken[rid].visit
+            old = firmly.get(visit.replaces, []) if visit is not None else []
+            found += (more for span in spans for more in _beyond(span, old))
+        return found
 
     def perhaps_taken(self, now_ms: int) -> list[Span]:
         """All that may be taken."""
@@ -202,6 +211,17 @@ class SiteBooks:
 
 def spans_of(wants: Iterable[m.Want]) -> list[Span]:
     return [(want.resource, want.start, want.end, want.units) for want in wants]
+
+
+def _beyond(span: Span, old: Sequence[Span]) -> Iterator[Span]:
+    """What `span` takes where `old` does not take as much already."""
+    resource, start, end, units = span
+    mine = [each for each in old if each[0] == resource]
+    cuts = {at for _, first, last, _ in mine for at in (first, last) if start < at < end}
+    for since, until in pairwise(sorted({start, end} | cuts)):
+        more = units - sum(each[3] for each in mine if each[1] <= since < each[2])
+        if more > 0:
+            yield resource, since, until, more
 
 
 def _all_of(dispatch: m.Dispatch) -> Iterator[Span]:

@@ -278,6 +278,19 @@ def a_change_takes_the_room_of_what_it_replaces(story: Story) -> None:
     story.held("young")
 
 
+def a_change_and_what_it_is_to_replace_take_the_larger_of_the_two(story: Story) -> None:
+    story.visit("reservation", 5, units=1, mode="vote")
+    story.decide("reservation", story.held("reservation", "yes"))
+    story.visit("change", 8, units=1, hours=2, mode="vote", replaces="reservation")
+    story.held("change", "yes")
+    story.visit("holder", 9, units=2)
+    story.held("holder")
+    story.visit("old", 10, units=2)
+    story.waits("old")
+    story.visit("young", 20, units=1)
+    story.held("young")
+
+
 def an_abort_is_lost_in_a_crash(story: Story) -> None:
     story.oracle.healed()
     story.visit("holder", 5)
@@ -338,6 +351,7 @@ RIGHT = [
     a_silent_place_is_lost,
     a_late_duplicate_enters_the_line_again,
     a_change_takes_the_room_of_what_it_replaces,
+    a_change_and_what_it_is_to_replace_take_the_larger_of_the_two,
     an_abort_is_lost_in_a_crash,
     an_older_one_comes_while_a_younger_one_is_answered,
     who_waits_for_what_is_locked_waits_as_long_as_it_likes,
@@ -409,6 +423,20 @@ def small_ones_starve_a_big_one(story: Story) -> str:
     story.visit("old", 10, units=3)
     story.waits("old")
     story.visit("young", 20, units=2)
+    story.held("young")
+    return "gives young room"
+
+
+def a_larger_change_leaves_no_room_for_a_younger_one(story: Story) -> str:
+    story.visit("reservation", 5, units=1, mode="vote")
+    story.decide("reservation", story.held("reservation", "yes"))
+    story.visit("change", 8, units=2, mode="vote", replaces="reservation")
+    story.held("change", "yes")
+    story.visit("holder", 9, units=1)
+    story.held("holder")
+    story.visit("old", 10, units=2)
+    story.waits("old")
+    story.visit("young", 20, units=1)
     story.held("young")
     return "gives young room"
 
@@ -545,6 +573,7 @@ WRONG = [
     a_younger_one_is_granted_first,
     an_agent_is_held_room_that_an_older_one_needs,
     small_ones_starve_a_big_one,
+    a_larger_change_leaves_no_room_for_a_younger_one,
     room_freed_is_granted_to_nobody,
     a_request_waits_for_ever,
     a_request_ends_too_late,

@@ -31,6 +31,8 @@ SEEDS = [
     ),
     pytest.param("hostile-near", 76339196200517, id="decided-late-and-still-being-told"),
     pytest.param("every-fault", 930319, id="a-promise-stored-by-a-sync-that-failed"),
+    pytest.param("every-fault", 78292438823029, id="a-change-and-its-old-lock-take-the-larger"),
+    pytest.param("every-fault", 214300803024913, id="an-order-that-takes-long-to-find"),
 ]
 
 
