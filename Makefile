@@ -18,7 +18,7 @@ ARGS :=
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-server setup-test demo test lint types layers unit simulation processes attacks \
 	soak soak-faults soak-shells soak-calendars bench bench-calendar bench-agents \
-	bench-contention bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds published papers clean
+	bench-contention bench-malleable bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds published papers clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -107,6 +107,9 @@ bench-placement: setup-test ## Best fit and first fit of partitions, on random s
 
 bench-startup: setup-test ## A site with a million claims: its start, its memory, the pauses of its bookings
 	@$(IN_VENV)/python benchmarks/startup.py $(ARGS)
+
+bench-malleable: setup-test ## What a change of size costs a program, on one host and over MPI
+	@$(IN_VENV)/python benchmarks/malleable.py $(ARGS)
 
 bench-simulate: setup-test ## What replays cost: CPU, memory, layers, long queues, beside AccaSim
 	@$(IN_VENV)/python benchmarks/simulate.py $(ARGS)

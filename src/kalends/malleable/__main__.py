@@ -3,6 +3,7 @@
     python -m kalends.malleable heat.py
     python -m kalends.malleable heat.py --size 2 --changes 4@10,1@20 -- --rows 128
     python -m kalends.malleable heat.py --checkpoint heat.npz --checkpoint-every 60 --restart
+    mpiexec -n 2 python -m kalends.malleable --mpi heat.py --changes 4@10
 
 The file defines `program(arguments)`, which returns a `Program`; docs/malleable.md shows one. As a job of
 a batch service the program is told of changes by the socket in KALENDS_CONTROL, starts on as many ranks
@@ -15,7 +16,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from kalends.core.errors import InvalidInput, KalendsError
@@ -37,12 +38,16 @@ class _OnStandardError:
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run the command; return its exit status."""
-    # argparse hands a list of positional arguments what stands after -- only where no option precedes it.
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    given = _parser().parse_args(arguments[:end])
+    given = _parser().parse_intermixed_args(arguments[:end])
+    given.arguments += arguments[end + 1 :]
     try:
-        program = program_in(given.program, arguments[end + 1 :])
-        run_shared(program, _options(given, program, environment))
+        program = program_in(given.program, given.arguments)
+        options = _options(given, program, environment)
+        if given.mpi:
+            _mpi()(program, options, [sys.executable, "-m", "kalends.malleable", *arguments])
+        else:
+            run_shared(program, options)
     except KalendsError as error:
         for note in getattr(error, "__notes__", ()):
             print(note, end="", file=sys.stderr)
@@ -62,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Example: python -m kalends.malleable heat.py --changes 2@10,4@20 -- --rows 128",
     )
     parser.add_argument("program", type=Path, metavar="FILE", help="file with a function program")
+    parser.add_argument("arguments", nargs="*", help="what program(arguments) is given, after --")
     parser.add_argument("--size", type=int, metavar="N", help="ranks at the beginning")
     parser.add_argument(
         "--changes", metavar="N@SOP,...", help="sizes by the number of the SOP, such as 2@10,4@20"
@@ -78,7 +84,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--restart", action="store_true", help="go on from the checkpoint, if there is one"
     )
+    parser.add_argument(
+        "--mpi", action="store_true", help="the ranks are those of mpiexec, as many as it starts"
+    )
     return parser
+
+
+def _mpi() -> Callable[[Program, RunOptions, Sequence[str]], None]:
+    """Return what runs a program over MPI; raises `InvalidInput` if that cannot be loaded."""
+    try:
+        from kalends.malleable.mpi.ranks import run_mpi
+    except (ImportError, RuntimeError) as error:
+        raise InvalidInput(
+            f"MPI cannot be loaded: {error}",
+            remedy="pip install 'kalends[mpi]', and an MPI such as MPICH (pip install mpich)",
+        ) from None
+    return run_mpi
 
 
 def _options(

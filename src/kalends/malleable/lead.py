@@ -11,7 +11,7 @@ import mmap
 import os
 import socket
 import time
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 import numpy as np
@@ -33,10 +33,7 @@ from kalends.malleable.rank_process import (
     be_rank,
 )
 from kalends.malleable.rank_set import RankSet
-from kalends.malleable.run import ProgramResult, RunOptions, SizeChange, dealt_cores
-
-OWN_CHANGE: Final = 0
-"""The number of a change that nobody has asked for."""
+from kalends.malleable.run import OWN_CHANGE, ProgramResult, RunOptions, SizeChange, dealt_cores
 
 
 def run_shared(program: Program, options: RunOptions) -> ProgramResult:

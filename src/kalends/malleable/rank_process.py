@@ -45,6 +45,7 @@ ERROR_CHARACTERS_MAX: Final = 2_000
 FAILED_STATUS: Final = 1
 
 _PR_SET_PDEATHSIG: Final = 1
+_LIBC: Final = ctypes.CDLL(None)
 
 
 class StageEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -185,7 +186,6 @@ def _failure(error: BaseException) -> Failure:
 
 def _end_with(lead: int) -> None:
     """Have the kernel end this process when its lead ends, however that ends; see prctl(2)."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != lead:
         os._exit(FAILED_STATUS)

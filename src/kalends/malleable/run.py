@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from kalends.core.errors import KalendsError
 from kalends.malleable.checkpoints import CheckpointFile, Checkpoints
 from kalends.malleable.control import NoControl, SizeControl
 from kalends.malleable.control_lines import SizeReply
 from kalends.malleable.rank import Values
+
+OWN_CHANGE: Final = 0
+"""The number of a change that nobody has asked for."""
 
 
 class RankFailed(KalendsError):
