@@ -16,7 +16,6 @@ from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core.errors import Conflict, InvalidInput, Unavailable
 from kalends.serving.auth.callers import Caller
-from kalends.serving.clocks import moment
 
 TRIES_MAX: Final = 8
 """A request is between two attempts for one write of the register: a few of them are enough."""
@@ -91,7 +90,7 @@ class Instructing:
             )
         self._service.runner.asked(
             lambda coordinator: coordinator.calls.tell_agent(
-                record, body.key, digest, body.message, spec, source, moment()
+                record, body.key, digest, body.message, spec, source, self._service.moment()
             )
         )
 

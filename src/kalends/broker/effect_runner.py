@@ -34,7 +34,6 @@ from kalends.broker.site_link import SiteLink
 from kalends.broker.tickets import Tickets
 from kalends.contract import messages as m
 from kalends.core.errors import KalendsError
-from kalends.serving.clocks import moment
 from kalends.stores.sqlite.register_file import Result, Write
 
 T = TypeVar("T")
@@ -241,7 +240,7 @@ class EffectRunner:
         if life is None:
             return
         self._durable = position
-        now = moment()
+        now = self._lives.moment()
         mine = [result for result in results if isinstance(result, Registered)]
         for result in mine:
             self.step(partial(life.coordinator.registered, result, now))
@@ -296,7 +295,7 @@ class EffectRunner:
                 return
             self._timer.cancel()
         self._timer_due_ms = due_ms
-        in_s = max((due_ms - moment().monotonic_ms) / 1000, TIMER_S_MIN)
+        in_s = max((due_ms - self._lives.moment().monotonic_ms) / 1000, TIMER_S_MIN)
         self._timer = asyncio.get_running_loop().call_later(in_s, self._advance)
 
     def _advance(self) -> None:
@@ -304,7 +303,7 @@ class EffectRunner:
         life = self._lives.current
         if life is not None:
             coordinator = life.coordinator
-            self.step(lambda: coordinator.advance(moment()), goes_on=True)
+            self.step(lambda: coordinator.advance(self._lives.moment()), goes_on=True)
 
     def _is_quiet(self) -> bool:
         return all(case.phase in ("held", "waiting") for case in self._lives.cases.values())

@@ -15,7 +15,6 @@ from kalends.broker.reconciliation.site_memory import Memories
 from kalends.broker.replica import BEAT_EVERY_S, Leases
 from kalends.core.errors import KalendsError, Unavailable
 from kalends.core.intervals import Moment
-from kalends.serving.clocks import moment
 from kalends.serving.logs import Logger
 from kalends.stores.sqlite import register
 from kalends.stores.sqlite.register_file import LeaseRenewal, Write
@@ -130,7 +129,7 @@ class Heart:
         taken over sooner would find no site that it can ask, and fail; or it was decided, and the register
         has forgotten it.
         """
-        now = moment()
+        now = self._lives.moment()
         self._look_at_clock()
         orphans: list[register.Row] = []
         try:
@@ -172,7 +171,7 @@ class Heart:
     def _take_over(self, record: Record) -> None:
         if self._lives.current is not None:
             coordinator = self._lives.current.coordinator
-            self._step(lambda: coordinator.attempts.take_over(record, moment()))
+            self._step(lambda: coordinator.attempts.take_over(record, self._lives.moment()))
 
     async def _begin_anew(self) -> None:
         await self._lives.close_failed()

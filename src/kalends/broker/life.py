@@ -13,7 +13,7 @@ from kalends.broker import store_trouble
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.transaction import Transaction
 from kalends.broker.reconciliation.recognition import Recognition
-from kalends.serving.clocks import moment
+from kalends.core.intervals import Moment
 from kalends.serving.logs import Logger
 from kalends.stores.sqlite.register_file import BrokerStore
 
@@ -31,11 +31,14 @@ class Life(NamedTuple):
 
 
 class Lives:
-    """The present life, if the store can be used; `failed` hears of its end."""
+    """The present life, if the store can be used; `failed` hears of its end, `moment` reads the clocks."""
 
-    def __init__(self, logger: Logger, failed: Callable[[], None]) -> None:
+    def __init__(
+        self, logger: Logger, failed: Callable[[], None], moment: Callable[[], Moment]
+    ) -> None:
         self.current: Life | None = None
         self.failure = ""
+        self.moment = moment
         self._logger = logger
         self._failed = failed
         self._failed_store: BrokerStore | None = None
@@ -97,7 +100,7 @@ class Lives:
     def check_whole(self) -> None:
         """Raises `Unavailable` while what is not in the register may be what it has forgotten."""
         life = self.current
-        if life is None or life.recognition.is_certain(moment().monotonic_ms):
+        if life is None or life.recognition.is_certain(self.moment().monotonic_ms):
             return
         raise store_trouble.put_back() if life.recognition.put_back else store_trouble.not_certain()
 

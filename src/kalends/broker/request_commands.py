@@ -34,7 +34,6 @@ from kalends.core.errors import (
 from kalends.core.intervals import Moment
 from kalends.core.language import format_alternatives
 from kalends.serving.auth.callers import Caller
-from kalends.serving.clocks import moment
 from kalends.stores.sqlite import register
 
 POLL_S_MIN: Final = 0.01
@@ -77,7 +76,7 @@ class Booking:
 
         async def asked() -> tuple[Spec, None]:
             """A key that is known already finds its request, whatever became of the script since."""
-            if body.give_up_at and body.give_up_at <= moment().wall_s:
+            if body.give_up_at and body.give_up_at <= self._service.moment().wall_s:
                 raise InvalidInput(
                     "the deadline has passed",
                     where="give_up_at",
@@ -181,7 +180,13 @@ class Booking:
         with service.tickets.new() as ticket:
             service.runner.asked(
                 lambda coordinator: coordinator.calls.submit(
-                    caller.principal, key, digest, spec, ticket.number, moment(), replaces=replaces
+                    caller.principal,
+                    key,
+                    digest,
+                    spec,
+                    ticket.number,
+                    service.moment(),
+                    replaces=replaces,
                 )
             )
             view = await ticket.answer(wait_ms / 1000)
@@ -257,7 +262,7 @@ class Booking:
         """The answer to `finish`, or the request as it is when the time to wait is over."""
         service = self._service
         with service.tickets.new() as ticket:
-            service.runner.asked(lambda _: finish(record, ticket.number, moment()))
+            service.runner.asked(lambda _: finish(record, ticket.number, service.moment()))
             view = await ticket.answer(body.wait_ms / 1000)
         if view is not None:
             return view

@@ -14,7 +14,7 @@ from kalends.contract import calls
 from kalends.core.errors import NotFound
 from kalends.core.identifiers import minted_ms
 from kalends.serving.auth.callers import Caller
-from kalends.serving.clocks import Clock, moment
+from kalends.serving.clocks import Clock
 from kalends.stores.sqlite import register
 
 AUDIT_PAGE: Final = 1_000
@@ -66,7 +66,9 @@ class Records:
         view = view_of(record, confirmed=confirmed, changing=changing)
         if case is None or record.state != "open":
             return view
-        waiting = self._service.coordinator.negotiation.waiting_of(record.rid, moment())
+        waiting = self._service.coordinator.negotiation.waiting_of(
+            record.rid, self._service.moment()
+        )
         return structs.replace(view, waiting=waiting)
 
     def show(self, caller: Caller, body: calls.ById) -> calls.RequestView:

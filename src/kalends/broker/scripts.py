@@ -17,7 +17,6 @@ from kalends.core import limits
 from kalends.core.errors import InvalidInput, LimitExceeded, NotFound
 from kalends.core.scripts import script_hash
 from kalends.serving.auth.callers import Caller
-from kalends.serving.clocks import moment
 from kalends.stores.sqlite import script_table
 from kalends.stores.sqlite.register_file import ForgetScript, KeepScript
 from kalends.stores.sqlite.script_table import Named
@@ -52,7 +51,9 @@ class Scripts:
         checked = await self._checking.check(source, user)
         self._service.measures.agent_checks.labels(checked.code).inc()
         functions = accepted(checked).functions
-        named = Named(body.name, script_hash(source), size_bytes, functions, moment().wall_ms)
+        named = Named(
+            body.name, script_hash(source), size_bytes, functions, self._service.moment().wall_ms
+        )
         (kept,) = await self._service.runner.stored((KeepScript(user, named, source, NAMES_MAX),))
         if not isinstance(kept, tuple) or not kept:
             raise LimitExceeded(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from typing import Final
 
 import aiohttp
@@ -24,12 +24,13 @@ from kalends.broker.scripts import Scripts
 from kalends.broker.service import BrokerService
 from kalends.broker.site_link import SiteLink
 from kalends.contract import calls
+from kalends.core.intervals import Moment
 from kalends.core.requests import Request
 from kalends.serving.auth.authenticator import authenticator_of
 from kalends.serving.auth.callers import Caller, split_listen
 from kalends.serving.auth.peer_auth import server_proofs, trust_in
 from kalends.serving.clock_watch import watch_clock
-from kalends.serving.clocks import SystemClock
+from kalends.serving.clocks import Clock, ClockReading, moment
 from kalends.serving.configuration import BrokerConfiguration
 from kalends.serving.http.application import build_application
 from kalends.serving.http.dispatch import Handler
@@ -42,13 +43,15 @@ QUIET_S_MAX: Final = 3.0
 """At a stop, open requests get so long to end; the rest goes on at the next start, or elsewhere."""
 
 
-def build_broker(configuration: BrokerConfiguration, *, version: str) -> web.Application:
+def build_broker(
+    configuration: BrokerConfiguration, *, version: str, moment: Callable[[], Moment] = moment
+) -> web.Application:
     """The application of one broker replica; it opens its store and links when it starts.
 
     Raises `InvalidInput` for keys and certificates that cannot be used. Its start raises `Conflict`
     when the replica is served already, and what opening the store raises.
     """
-    clock = SystemClock()
+    clock = ClockReading(moment)
     logger = get_logger(role="broker", name=configuration.name)
     replica = replica_name(configuration)
     directory = Directory({site.name: site.url for site in configuration.sites})
@@ -66,6 +69,7 @@ def build_broker(configuration: BrokerConfiguration, *, version: str) -> web.App
         open_per_user_max=configuration.limits.open_per_principal_max,
         logger=logger,
         measures=measures,
+        moment=moment,
     )
     proofs = server_proofs(
         configuration.key, user=replica, issuer=configuration.name, now_s=clock.wall_s
@@ -136,7 +140,7 @@ def _handlers(
     configuration: BrokerConfiguration,
     version: str,
     service: BrokerService,
-    clock: SystemClock,
+    clock: Clock,
     checking: Checking,
 ) -> dict[str, Handler]:
     records = Records(service, clock)

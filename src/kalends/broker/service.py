@@ -66,7 +66,7 @@ class BrokerService:
     """One replica of a broker. Made, used and stopped on one event loop.
 
     `open_store` opens the store; `replica` is this replica's name on it; `coords` are where sites
-    may inquire.
+    may inquire; `moment` reads the clocks.
     """
 
     def __init__(
@@ -79,7 +79,9 @@ class BrokerService:
         open_per_user_max: int,
         logger: Logger,
         measures: Measures,
+        moment: Callable[[], Moment] = moment,
     ) -> None:
+        self.moment = moment
         self.directory = directory
         self.logger = logger
         self.links: Mapping[str, SiteLink] = {}
@@ -93,7 +95,7 @@ class BrokerService:
         self.memories = Memories()
         self.alarms: list[str] = []
         self.draining = False
-        self.lives = Lives(logger, self._life_failed)
+        self.lives = Lives(logger, self._life_failed, moment)
         self._coords = coords
         self._replica = replica
         self._open_store = open_store
@@ -150,7 +152,7 @@ class BrokerService:
         name = secrets.token_hex(16)
         try:
             bound = store.read(register.clock_bound)
-            now = moment()
+            now = self.moment()
             bound = max(bound, self.logical_clock.value)
             self.logical_clock = LogicalClock.resumed(bound, now.wall_ms)
             begins = (Retire(self._replica, owner), self._lease(owner, now), Live(name, 0))
@@ -182,7 +184,7 @@ class BrokerService:
             scripts=lambda script: (
                 self._sources.get(script) or store.read(script_table.source_of, script)
             ),
-            certain=lambda: recognition.is_certain(moment().monotonic_ms),
+            certain=lambda: recognition.is_certain(self.moment().monotonic_ms),
         )
         coordinator.calls.draining = self.draining
         self.lives.begin(Life(name, store, coordinator, recognition))
@@ -280,7 +282,7 @@ class BrokerService:
 
     def site_said(self, site: str, messages: Sequence[m.Message]) -> None:
         """Messages of a site; what belongs to nobody any more is let go."""
-        now = moment()
+        now = self.moment()
         for message in messages:
             if isinstance(message, m.Hello) and message.site != site:
                 self._complain(site, "says that it is another site", now)
@@ -328,7 +330,7 @@ class BrokerService:
         self.comparisons.lost(site)
 
     def heard_clocks(self, site: str, logical: int, wall_ms: int) -> None:
-        self.logical_clock.merge(logical, moment().wall_ms)
+        self.logical_clock.merge(logical, self.moment().wall_ms)
         if wall_ms:
             self.clock_watch.heard(site, wall_ms)
 
@@ -336,8 +338,8 @@ class BrokerService:
         return self.runner.mark(site)
 
     def clocks(self) -> tuple[int, int]:
-        return self.logical_clock.value, moment().wall_ms
+        return self.logical_clock.value, self.moment().wall_ms
 
     def _inquire(self, reply_to: str, inquire: m.Inquire) -> None:
         coordinator = self.coordinator
-        self.step(lambda: coordinator.receive(reply_to, inquire, moment()))
+        self.step(lambda: coordinator.receive(reply_to, inquire, self.moment()))

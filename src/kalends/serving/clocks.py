@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from kalends.core.intervals import Moment
@@ -24,6 +25,19 @@ class SystemClock:
 
     def wall_s(self) -> int:
         return int(time.time())
+
+
+class ClockReading:
+    """The clocks that `moment` reads."""
+
+    def __init__(self, moment: Callable[[], Moment]) -> None:
+        self._moment = moment
+
+    def monotonic_s(self) -> float:
+        return self._moment().monotonic_ms / 1000
+
+    def wall_s(self) -> int:
+        return self._moment().wall_s
 
 
 def moment() -> Moment:
