@@ -347,6 +347,11 @@ def load_configuration(text: str, base: Path) -> Configuration:
     except (ValueError, RecursionError) as error:  # Numbers of 5,000 digits are a bare ValueError.
         raise InvalidInput(f"not TOML: {error}", where="configuration") from error
     normalize(raw)
+    return configuration_of(raw, base)
+
+
+def configuration_of(raw: dict[str, Any], base: Path) -> Configuration:
+    """Return the configuration with the fields `raw`; as `load_configuration`, without the text."""
     _check_fields(raw, Configuration, "")
     configuration = _convert(raw, base)
     if configuration.site is None and configuration.broker is None:

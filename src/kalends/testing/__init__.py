@@ -1,0 +1,20 @@
+"""Sites and a broker for users' own tests: the real servers, in this process, with a clock to move.
+
+    with Facility({"sdsc": {"sp2": 64}, "caltech": {"onyx": 1}}, now="2027-03-01T09:00Z") as servers:
+        with servers.sync_client("ann") as broker:
+            held = broker.hold("sdsc/sp2:8 + caltech/onyx", duration="2h", keep="10m")
+            servers.clock.advance(minutes=11)
+            assert broker.show(held.id).state == "failed"
+
+Needs the extra ``server``. `docs/testing.md` tells the rest.
+"""
+
+from __future__ import annotations
+
+from kalends.cli._server_parts import server_parts
+
+with server_parts():
+    from kalends.testing.clock import MovableClock as MovableClock
+    from kalends.testing.facility import Facility as Facility
+
+__all__ = ["Facility", "MovableClock"]

@@ -1,0 +1,63 @@
+"""A clock that tests move forward."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from kalends.core.errors import InvalidInput
+from kalends.core.intervals import Moment
+
+
+class MovableClock:
+    """Shows `begin_s` (UTC) at first and goes on at the pace of this machine.
+
+    `settle` waits until the servers have heard each other, so that no message is under way in a leap.
+    """
+
+    def __init__(self, begin_s: float, settle: Callable[[], object]) -> None:
+        self._ahead_s = 0.0
+        self._behind_wall_s = begin_s - time.monotonic()
+        self._settle = settle
+
+    def advance(
+        self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
+    ) -> None:
+        """Let so much time pass at once, for all servers and for the clients' reading of ``now``.
+
+        Wall clocks, monotonic clocks and the servers' timers leap together, as on a machine that was
+        suspended: nothing happens in between, and what came due meanwhile is due now. When this returns,
+        the servers have looked at every such deadline, and the broker has heard its sites again. A write or
+        a message that follows from a deadline may still be under way: a client's call waits for it.
+
+        Timeouts of the network and of the protocol pass as well. A connection may be lost, and is made
+        anew. A request that is open, such as one that waits, may find its sites silent and fail: while
+        there is one, advance in steps of a few seconds.
+
+        Raises `InvalidInput` for a time that is not after the present.
+        """
+        ahead_s = timedelta(days, seconds, minutes=minutes, hours=hours).total_seconds()
+        if ahead_s <= 0:
+            raise InvalidInput(
+                "time goes forward only", where="clock", remedy="advance by more than 0"
+            )
+        self._settle()
+        self._ahead_s += ahead_s
+        self._settle()
+
+    def monotonic_s(self) -> float:
+        return time.monotonic() + self._ahead_s
+
+    def wall_s(self) -> float:
+        """Seconds UTC."""
+        return self.monotonic_s() + self._behind_wall_s
+
+    def now(self) -> datetime:
+        """The time shown, as a `datetime` in UTC."""
+        return datetime.fromtimestamp(self.wall_s(), UTC)
+
+    def moment(self) -> Moment:
+        """What servers read: both clocks at once."""
+        monotonic_s = self.monotonic_s()
+        return Moment(int(monotonic_s * 1000), int((monotonic_s + self._behind_wall_s) * 1000))

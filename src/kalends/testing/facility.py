@@ -1,0 +1,205 @@
+"""Sites and a broker on loopback, in a thread of this process, for as long as a ``with`` lasts."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+import structlog
+
+from kalends import __version__
+from kalends.broker.server import build_broker
+from kalends.client.client import Client
+from kalends.client.connection import connect
+from kalends.client.sync import SyncClient
+from kalends.core.errors import NotFound
+from kalends.core.times import parse_time
+from kalends.demo.together import until
+from kalends.resource_servers.server import build_site
+from kalends.serving.configuration import Configuration, configuration_of
+from kalends.serving.http.runner import Listener, Service, listen
+from kalends.serving.logs import hide_secrets
+from kalends.testing.clock import MovableClock
+from kalends.testing.server_thread import ServerThread
+
+ANY_PORT: Final = "127.0.0.1:0"
+OPERATOR: Final = "operator"
+
+Resources = Mapping[str, int | Mapping[str, Any]]
+"""The capacity of each resource, or its fields as in ``[[site.resources]]`` of a configuration file."""
+
+
+class Facility:
+    """The shipped servers on free loopback ports, from entering ``with`` (or ``async with``) to leaving it.
+
+    `sites` are the owners with their resources; `broker` names the broker. `now` is the first time on
+    `clock` (``2027-03-01T09:00Z``, in UTC where it has no offset), by default the present. Access is open:
+    everyone is who they say they are. Stores lie in a temporary directory, removed at the end.
+
+    Entering raises `InvalidInput` for what cannot be configured.
+    """
+
+    def __init__(
+        self, sites: Mapping[str, Resources], *, now: str = "now", broker: str = "broker"
+    ) -> None:
+        self.clock = MovableClock(parse_time(now, int(time.time()), "UTC"), self._settle)
+        self.broker = broker
+        self._sites = sites
+        self._configured: dict[str, Configuration] = {}
+        self._running: dict[str, Listener] = {}
+        self._thread: ServerThread
+        self._ending = ExitStack()
+
+    def __enter__(self) -> Self:
+        _log_by_logging()
+        with ExitStack() as ending:
+            directory = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="kalends-")))
+            self._thread = ServerThread(self.clock.monotonic_s)
+            ending.callback(self._thread.stop)
+            ending.callback(lambda: self._thread.run(self._stop_all()))
+            for name, resources in self._sites.items():
+                self._configured[name] = configuration_of(_site(name, resources), directory)
+                self._thread.run(self._serve(name))
+            urls = {name: self.url(name) for name in self._sites}
+            self._configured[self.broker] = configuration_of(_broker(self.broker, urls), directory)
+            self.start(self.broker)
+            self._ending = ending.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._ending.close()
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        await asyncio.to_thread(self._ending.close)
+
+    def client(self, user: str, *, at: str = "", **options: Any) -> Client:
+        """A client of the broker, or of the site `at`, as `user`; times are read by `clock`, in UTC.
+
+        `options` are those of `kalends.connect`.
+        """
+        given = {"zone": "UTC", "wall_clock": self.clock.wall_s, **options}
+        return connect(self.url(at or self.broker), user=user, **given)
+
+    def sync_client(self, user: str, *, at: str = "", **options: Any) -> SyncClient:
+        """As `client`, for use without async."""
+        return SyncClient(self.client(user, at=at, **options))
+
+    def url(self, name: str) -> str:
+        """Where the site or broker `name` listens, also while it is stopped."""
+        if name not in self._configured:
+            raise NotFound("there is no such server here", where=name)
+        return f"http://{_server(self._configured[name]).listen}"
+
+    def stop(self, name: str) -> None:
+        """Stop the site or broker `name` as a signal would; the broker has noticed when this returns.
+
+        Its store stays. In a test with a running event loop, use ``await asyncio.to_thread(servers.stop,
+        name)``, so that clients can take leave.
+        """
+        self.url(name)
+        if listener := self._running.pop(name, None):
+            self._thread.run(listener.stop())
+        self._settle()
+
+    def start(self, name: str) -> None:
+        """Start the site or broker `name` again, where it was; it is in use when this returns."""
+        self.url(name)
+        if name not in self._running:
+            self._thread.run(self._serve(name))
+        self._settle()
+
+    async def _serve(self, name: str) -> None:
+        configuration = self._configured[name]
+        moment = self.clock.moment
+        if configuration.site is not None:
+            application = build_site(configuration.site, version=__version__, moment=moment)
+        else:
+            assert configuration.broker is not None
+            application = build_broker(configuration.broker, version=__version__, moment=moment)
+        listener = await listen(Service(name, application, _server(configuration).listen))
+        self._running[name] = listener
+        self._configured[name] = _at(configuration, listener.url.removeprefix("http://"))
+
+    async def _stop_all(self) -> None:
+        """The broker first: it has been started last."""
+        while self._running:
+            await self._running.popitem()[1].stop()
+
+    def _settle(self) -> None:
+        """Return once the broker, if it runs, knows which sites run, and has an answer of each."""
+        self._thread.run(self._settled())
+
+    async def _settled(self) -> None:
+        if self.broker not in self._running:
+            return
+        async with self.client(OPERATOR) as client:
+            await until(
+                client.resources,
+                lambda answer: all(
+                    (site.state == "up") == (site.site in self._running) for site in answer.sites
+                ),
+                "the broker does not notice which of its sites run",
+            )
+
+
+def _server(configuration: Configuration) -> Any:
+    return configuration.site or configuration.broker
+
+
+def _at(configuration: Configuration, listen: str) -> Configuration:
+    """`configuration` with the address `listen`."""
+    role = "site" if configuration.site else "broker"
+    server = msgspec.structs.replace(_server(configuration), listen=listen)
+    return msgspec.structs.replace(configuration, **{role: server})
+
+
+def _site(name: str, resources: Resources) -> dict[str, Any]:
+    listed = [
+        {"name": each, **({"capacity": fields} if isinstance(fields, int) else fields)}
+        for each, fields in resources.items()
+    ]
+    return {"site": {**_common(name), "resources": listed}}
+
+
+def _broker(name: str, urls: Mapping[str, str]) -> dict[str, Any]:
+    sites = [{"name": site, "url": url} for site, url in urls.items()]
+    return {"broker": {**_common(name), "sites": sites}}
+
+
+def _common(name: str) -> dict[str, Any]:
+    return {"name": name, "listen": ANY_PORT, "store": f"{name}.sqlite"}
+
+
+def _log_by_logging() -> None:
+    """Unless this process uses structlog in its own way, let servers log by `logging`: pytest shows that."""
+    if not structlog.is_configured():
+        structlog.configure(
+            processors=[
+                structlog.stdlib.filter_by_level,
+                structlog.processors.format_exc_info,
+                hide_secrets,
+                structlog.processors.JSONRenderer(default=str, ensure_ascii=False),
+            ],
+            wrapper_class=structlog.stdlib.BoundLogger,
+            logger_factory=structlog.stdlib.LoggerFactory(),
+        )
