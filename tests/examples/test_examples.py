@@ -63,6 +63,10 @@ def test_machines_and_mappers_print_what_is_stored() -> None:
     check("machines", run_script(EXAMPLES / "machines.py", {}))
 
 
+def test_servers_of_ones_own_print_what_is_stored() -> None:
+    check("own_servers", run_script(EXAMPLES / "own_servers.py", {}))
+
+
 def test_the_grid_of_clusters_prints_what_is_stored() -> None:
     check("grid", run_script(EXAMPLES / "grid.py", {}))
 
@@ -128,6 +132,7 @@ def test_the_day_in_the_machine_room_prints_what_is_stored() -> None:
 
 def test_no_example_is_left_out() -> None:
     present = {path.stem for path in _programs(EXAMPLES) if path.stem != "my_policy"}
+<<<<<<< .merge_file_cI9oYG
     sessions = {
         "cli-session",
         "jobs-session",
@@ -145,6 +150,21 @@ def test_no_example_is_left_out() -> None:
         "predictions",
         "simulate",
     }
+||||||| .merge_file_9aNotP
+    sessions = {"cli-session", "mistakes", "reclaim", "simulate-session", "waiting-session"}
+    alone = {"calendars", "grid", "machines", "own_policy", "predictions", "simulate"}
+=======
+    sessions = {"cli-session", "mistakes", "reclaim", "simulate-session", "waiting-session"}
+    alone = {
+        "calendars",
+        "grid",
+        "machines",
+        "own_policy",
+        "own_servers",
+        "predictions",
+        "simulate",
+    }
+>>>>>>> .merge_file_01Gcau
     assert present == {*SCRIPTS, *alone, *sessions}
     of_agents = {f"agents-{path.stem}" for path in _programs(AGENTS)}
     assert of_agents == {"agents-prefer_mornings", "agents-tour"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import subprocess
 import sys
@@ -170,3 +171,11 @@ def test_without_the_servers_it_says_what_to_install() -> None:
     )
     assert run.returncode == 1
     assert "pip install 'kalends[server]'" in run.stderr
+
+
+def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "testing.md").read_text("utf-8")
+    (tmp_path / "test_page.py").write_text(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_page.py"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "2 passed" in run.stdout, run.stdout

@@ -28,8 +28,9 @@ class MovableClock:
 
         Wall clocks, monotonic clocks and the servers' timers leap together, as on a machine that was
         suspended: nothing happens in between, and what came due meanwhile is due now. When this returns,
-        the servers have looked at every such deadline, and the broker has heard its sites again. A write or
-        a message that follows from a deadline may still be under way: a client's call waits for it.
+        the servers have looked at every such deadline, the broker has stored what follows for its requests,
+        and it has heard its sites again. What others get by it may take another moment: wait for that by a
+        call, such as `wait`.
 
         Timeouts of the network and of the protocol pass as well. A connection may be lost, and is made
         anew. A request that is open, such as one that waits, may find its sites silent and fail: while

@@ -6,7 +6,7 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -146,7 +146,7 @@ class Facility:
             await self._running.popitem()[1].stop()
 
     def _settle(self) -> None:
-        """Return once the broker, if it runs, knows which sites run, and has an answer of each."""
+        """Return once the broker, if it runs, has heard the sites that run, and stored what it wrote."""
         self._thread.run(self._settled())
 
     async def _settled(self) -> None:
@@ -160,6 +160,9 @@ class Facility:
                 ),
                 "the broker does not notice which of its sites run",
             )
+            # Writes are stored in their order, so this one is the last of all that were due before it.
+            with suppress(NotFound):
+                await client.delete_agent(OPERATOR)
 
 
 def _server(configuration: Configuration) -> Any:
