@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kalends.testing import Facility
+from kalends.testing import LocalFacility
 
 SITES = {"sdsc": {"sp2": 64}, "caltech": {"onyx": 1}}
 BOTH = "sdsc/sp2:64 + caltech/onyx"
@@ -11,7 +11,7 @@ NOON = ("2027-03-01 12:00", "2027-03-01 14:00")
 
 def main() -> None:
     with (
-        Facility(SITES, now="2027-03-01T09:00Z") as servers,
+        LocalFacility(SITES, now="2027-03-01T09:00Z") as servers,
         servers.sync_client("ann") as ann,
         servers.sync_client("bob") as bob,
     ):

@@ -30,7 +30,7 @@ from kalends.serving.auth.authenticator import authenticator_of
 from kalends.serving.auth.callers import Caller, split_listen
 from kalends.serving.auth.peer_auth import server_proofs, trust_in
 from kalends.serving.clock_watch import watch_clock
-from kalends.serving.clocks import Clock, ClockReading, moment
+from kalends.serving.clocks import Clock, MomentClock, moment
 from kalends.serving.configuration import BrokerConfiguration
 from kalends.serving.http.application import build_application
 from kalends.serving.http.dispatch import Handler
@@ -51,7 +51,7 @@ def build_broker(
     Raises `InvalidInput` for keys and certificates that cannot be used. Its start raises `Conflict`
     when the replica is served already, and what opening the store raises.
     """
-    clock = ClockReading(moment)
+    clock = MomentClock(moment)
     logger = get_logger(role="broker", name=configuration.name)
     replica = replica_name(configuration)
     directory = Directory({site.name: site.url for site in configuration.sites})

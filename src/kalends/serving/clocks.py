@@ -27,7 +27,7 @@ class SystemClock:
         return int(time.time())
 
 
-class ClockReading:
+class MomentClock:
     """The clocks that `moment` reads."""
 
     def __init__(self, moment: Callable[[], Moment]) -> None:

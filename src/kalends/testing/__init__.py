@@ -1,6 +1,6 @@
 """Sites and a broker for users' own tests: the real servers, in this process, with a clock to move.
 
-    with Facility({"sdsc": {"sp2": 64}, "caltech": {"onyx": 1}}, now="2027-03-01T09:00Z") as servers:
+    with LocalFacility({"sdsc": {"sp2": 64}, "caltech": {"onyx": 1}}, now="2027-03-01T09:00Z") as servers:
         with servers.sync_client("ann") as broker:
             held = broker.hold("sdsc/sp2:8 + caltech/onyx", duration="2h", keep="10m")
             servers.clock.advance(minutes=11)
@@ -15,6 +15,6 @@ from kalends.cli._server_parts import server_parts
 
 with server_parts():
     from kalends.testing.clock import MovableClock as MovableClock
-    from kalends.testing.facility import Facility as Facility
+    from kalends.testing.facility import LocalFacility as LocalFacility
 
-__all__ = ["Facility", "MovableClock"]
+__all__ = ["LocalFacility", "MovableClock"]

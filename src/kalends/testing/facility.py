@@ -36,7 +36,7 @@ Resources = Mapping[str, int | Mapping[str, Any]]
 """The capacity of each resource, or its fields as in ``[[site.resources]]`` of a configuration file."""
 
 
-class Facility:
+class LocalFacility:
     """The shipped servers on free loopback ports, from entering ``with`` (or ``async with``) to leaving it.
 
     `sites` are the owners with their resources; `broker` names the broker. `now` is the first time on

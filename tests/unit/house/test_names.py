@@ -34,7 +34,7 @@ SHARED: Final = {
 """Names of classes that stand in several modules, and why."""
 
 TERMS: Final = {
-    "checking", "planning", "scheduling", "serving",
+    "checking", "planning", "scheduling", "serving", "testing",
     "molding", "packing", "polling", "shaking", "voting", "Molding", "Packing",
     "Booking", "Finding", "Waiting",
     "drawing", "ring", "Ending", "Nothing", "Ring", "Setting", "Warning",

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import kalends
-from kalends.testing import Facility
+from kalends.testing import LocalFacility
 
 NOW = "2027-03-01T09:00Z"
 SITES = {"sdsc": {"sp2": 64}, "caltech": {"onyx": 1}}
@@ -26,13 +26,13 @@ BOTH = "sdsc/sp2:64 + caltech/onyx"
 
 
 @pytest.fixture
-def servers() -> Iterator[Facility]:
-    with Facility(SITES, now=NOW) as servers:
+def servers() -> Iterator[LocalFacility]:
+    with LocalFacility(SITES, now=NOW) as servers:
         yield servers
 
 
 async def test_servers_for_a_test_with_an_event_loop() -> None:
-    async with Facility(SITES, now=NOW) as servers, servers.client("ann") as broker:
+    async with LocalFacility(SITES, now=NOW) as servers, servers.client("ann") as broker:
         booked = await broker.book(BOTH, duration="2h", window=("now", "now+3d"))
         assert {claim.resource for claim in booked.claims} == {"sdsc/sp2", "caltech/onyx"}
         assert kalends.as_datetime(booked.start, "UTC").date().isoformat() == "2027-03-01"
@@ -41,7 +41,7 @@ async def test_servers_for_a_test_with_an_event_loop() -> None:
         assert again.start >= booked.end
 
 
-def test_servers_for_a_test_without_one(servers: Facility) -> None:
+def test_servers_for_a_test_without_one(servers: LocalFacility) -> None:
     with servers.sync_client("ann") as ann, servers.sync_client("bob") as bob:
         booked = ann.book("caltech/onyx", duration="2h", window=NOON)
         with pytest.raises(kalends.NoCommonTime) as refused:
@@ -51,7 +51,7 @@ def test_servers_for_a_test_without_one(servers: Facility) -> None:
         assert bob.book("caltech/onyx", duration="2h", window=NOON).state == "reserved"
 
 
-def test_a_hold_expires_when_its_time_is_made_to_pass(servers: Facility) -> None:
+def test_a_hold_expires_when_its_time_is_made_to_pass(servers: LocalFacility) -> None:
     with servers.sync_client("ann") as ann, servers.sync_client("bob") as bob:
         held = ann.hold(BOTH, duration="2h", window=NOON, keep="10m")
         servers.clock.advance(minutes=9)
@@ -65,7 +65,7 @@ def test_a_hold_expires_when_its_time_is_made_to_pass(servers: Facility) -> None
         assert taken.state == "reserved"
 
 
-def test_what_waits_gets_what_expires(servers: Facility) -> None:
+def test_what_waits_gets_what_expires(servers: LocalFacility) -> None:
     with servers.sync_client("ann") as ann, servers.sync_client("bob") as bob:
         held = ann.hold("caltech/onyx", duration="2h", window=NOON, keep="30s")
         waits = bob.book("caltech/onyx", duration="2h", window=NOON, wait_s=0)
@@ -76,19 +76,19 @@ def test_what_waits_gets_what_expires(servers: Facility) -> None:
 
 
 def test_of_many_who_want_one_instrument_each_gets_a_time_of_its_own() -> None:
-    async def book(servers: Facility, user: str) -> kalends.RequestView:
+    async def book(servers: LocalFacility, user: str) -> kalends.RequestView:
         async with servers.client(user) as broker:
             return await broker.book("caltech/onyx", duration="1h", window=("now", "now+2d"))
 
     async def story() -> list[kalends.RequestView]:
-        async with Facility(SITES, now=NOW) as servers:
+        async with LocalFacility(SITES, now=NOW) as servers:
             return await asyncio.gather(*(book(servers, f"user{n}") for n in range(8)))
 
     views = asyncio.run(story())
     assert len({view.start for view in views}) == len(views)
 
 
-def test_a_site_that_is_stopped_keeps_what_it_promised(servers: Facility) -> None:
+def test_a_site_that_is_stopped_keeps_what_it_promised(servers: LocalFacility) -> None:
     with servers.sync_client("ann") as ann:
         booked = ann.book(BOTH, duration="2h", window=NOON)
         url = servers.url("caltech")
@@ -102,7 +102,7 @@ def test_a_site_that_is_stopped_keeps_what_it_promised(servers: Facility) -> Non
             ann.book("caltech/onyx", duration="2h", window=NOON, patience="none")
 
 
-def test_a_broker_that_is_stopped_knows_its_requests_again(servers: Facility) -> None:
+def test_a_broker_that_is_stopped_knows_its_requests_again(servers: LocalFacility) -> None:
     with servers.sync_client("ann") as ann:
         booked = ann.book(BOTH, duration="2h", window=NOON)
         servers.stop(servers.broker)
@@ -111,7 +111,7 @@ def test_a_broker_that_is_stopped_knows_its_requests_again(servers: Facility) ->
         assert ann.show(booked.id).state == "reserved"
 
 
-def test_the_clock_goes_forward_and_no_server_doubts_it(servers: Facility) -> None:
+def test_the_clock_goes_forward_and_no_server_doubts_it(servers: LocalFacility) -> None:
     began = datetime(2027, 3, 1, 9, tzinfo=UTC)
     for _ in range(3):
         servers.clock.advance(days=30)
@@ -127,19 +127,22 @@ def test_the_clock_goes_forward_and_no_server_doubts_it(servers: Facility) -> No
 
 def test_a_resource_may_have_all_fields_of_a_configuration() -> None:
     onyx = {"capacity": 2, "grain": "30m", "attributes": {"kind": "onyx"}}
-    with Facility({"caltech": {"onyx": onyx}}) as servers, servers.sync_client("ann") as broker:
+    with (
+        LocalFacility({"caltech": {"onyx": onyx}}) as servers,
+        servers.sync_client("ann") as broker,
+    ):
         (resource,) = broker.resources().resources
     assert (resource.capacity, resource.grain_s) == (2, 1_800)
     with (
         pytest.raises(kalends.InvalidInput, match="graim"),
-        Facility({"a": {"b": {"graim": "1h"}}}),
+        LocalFacility({"a": {"b": {"graim": "1h"}}}),
     ):
         pass
 
 
 def test_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with Facility(SITES) as servers:
+    with LocalFacility(SITES) as servers:
         assert any(tmp_path.iterdir())
         listening = urlsplit(servers.url("sdsc"))
     assert not any(tmp_path.iterdir())
@@ -152,14 +155,14 @@ def test_what_cannot_be_configured_leaves_nothing_either(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    bad = Facility({"sdsc": {"sp2": 64}, "caltech": {"onyx": {"graim": "1h"}}})
+    bad = LocalFacility({"sdsc": {"sp2": 64}, "caltech": {"onyx": {"graim": "1h"}}})
     with pytest.raises(kalends.InvalidInput, match="graim"):
         bad.__enter__()
     assert not any(tmp_path.iterdir())
     assert "kalends-testing" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_a_server_that_does_not_exist_is_named(servers: Facility) -> None:
+def test_a_server_that_does_not_exist_is_named(servers: LocalFacility) -> None:
     with pytest.raises(kalends.NotFound, match="ncsa"):
         servers.stop("ncsa")
 
@@ -174,7 +177,7 @@ def test_without_the_servers_it_says_what_to_install() -> None:
 
 
 def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "testing.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "testing.md").read_text("utf-8")
     (tmp_path / "test_page.py").write_text(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0])
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_page.py"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
