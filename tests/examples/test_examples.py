@@ -132,7 +132,6 @@ def test_the_day_in_the_machine_room_prints_what_is_stored() -> None:
 
 def test_no_example_is_left_out() -> None:
     present = {path.stem for path in _programs(EXAMPLES) if path.stem != "my_policy"}
-<<<<<<< .merge_file_cI9oYG
     sessions = {
         "cli-session",
         "jobs-session",
@@ -147,24 +146,10 @@ def test_no_example_is_left_out() -> None:
         "machines",
         "malleable_heat",
         "own_policy",
-        "predictions",
-        "simulate",
-    }
-||||||| .merge_file_9aNotP
-    sessions = {"cli-session", "mistakes", "reclaim", "simulate-session", "waiting-session"}
-    alone = {"calendars", "grid", "machines", "own_policy", "predictions", "simulate"}
-=======
-    sessions = {"cli-session", "mistakes", "reclaim", "simulate-session", "waiting-session"}
-    alone = {
-        "calendars",
-        "grid",
-        "machines",
-        "own_policy",
         "own_servers",
         "predictions",
         "simulate",
     }
->>>>>>> .merge_file_01Gcau
     assert present == {*SCRIPTS, *alone, *sessions}
     of_agents = {f"agents-{path.stem}" for path in _programs(AGENTS)}
     assert of_agents == {"agents-prefer_mornings", "agents-tour"}
