@@ -10,6 +10,7 @@ from kalends.broker.comparisons import Comparisons
 from kalends.broker.life import Lives
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
+from kalends.serving.clocks import moment
 
 
 async def written(writes: object) -> tuple[()]:
@@ -21,7 +22,7 @@ async def test_a_comparison_under_way_is_not_told_as_a_site_that_was_not_reached
     directory.greet(m.Hello(site="near", epoch=1, resources=()))
     logger: Any = structlog.get_logger()
     comparisons = Comparisons(
-        directory, (), Lives(logger, lambda: None), logger,
+        directory, (), Lives(logger, lambda: None, moment), logger,
         alarm=lambda _: None, step=lambda call: call() and None, stir=lambda: None, written=written,
         certain=lambda: None, wake=lambda: None,
     )  # fmt: skip
