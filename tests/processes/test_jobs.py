@@ -18,7 +18,7 @@ import pytest
 
 import kalends
 from kalends.contract.job_calls import JobView
-from kalends.core.errors import Conflict, InvalidInput, KalendsError, NotAllowed
+from kalends.core.errors import Conflict, InvalidInput, KalendsError, NotAllowed, NotFound
 from kalends.core.jobs import JobRequest
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint
@@ -147,6 +147,24 @@ async def test_a_job_runs_on_its_nodes_and_how_it_ended_is_told(laboratory: Labo
         assert output.data == b"on 0,1\n"
         usage = await client.job_usage(MACHINE, start=0, end=view.over + 1)
         assert [(row.user, row.jobs) for row in usage.rows] == [(USER, 1)]
+
+
+async def test_output_is_read_from_the_file_that_its_user_has_named(laboratory: Laboratory) -> None:
+    async with laboratory.client() as client:
+        text = "echo said; echo cried >&2; sleep 0.5; echo more"
+        request = laboratory.job(text, output="out-%j", error="err-%j")
+        number = (await client.submit(request)).job.job
+        assert (
+            b"".join([each async for each in client.follow_output(MACHINE, number)])
+            == b"said\nmore\n"
+        )
+        cried = await client.job_output(MACHINE, number, stream="error")
+        assert cried.data == b"cried\n"
+        named = laboratory.marks / f"out-{number}"
+        named.unlink()
+        named.symlink_to("/etc/passwd")
+        with pytest.raises((NotAllowed, NotFound)):
+            await client.job_output(MACHINE, number)
 
 
 async def test_what_can_never_run_is_refused_or_ends_with_the_reason(

@@ -35,8 +35,8 @@ class OrderMaker:
             user=self._unix_user(job.principal.user),
             directory=request.directory,
             input=request.input,
-            output=self._path(request.output, start),
-            error=self._path(request.error, start),
+            output=named_path(request.output, job.number, job.index, job.principal.user),
+            error=named_path(request.error, job.number, job.index, job.principal.user),
             cores=self.cores_of(start.nodes),
             resources={"FSIZE": rules.output_mb_max * MEGABYTE} if rules.output_mb_max else {},
             limit_s=float(request.limit_s),
@@ -77,12 +77,13 @@ class OrderMaker:
             said["KALENDS_INDEX"] = str(job.index)
         return {**job.request.environment, **said}
 
-    def _path(self, path: str, start: Start) -> str:
-        job = start.job
-        index = "" if job.index is None else str(job.index)
-        for sign, text in (("%j", str(job.number)), ("%a", index), ("%u", job.principal.user)):
-            path = path.replace(sign, text)
-        return path
+
+def named_path(path: str, number: int, index: int | None, user: str) -> str:
+    """Return a path of a job with its number, index and user in the place of their signs."""
+    signs = (("%j", str(number)), ("%a", "" if index is None else str(index)), ("%u", user))
+    for sign, text in signs:
+        path = path.replace(sign, text)
+    return path
 
 
 def cores_of_this_host() -> tuple[int, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Protocol, cast
 
@@ -14,7 +13,7 @@ from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.facts import Begun, ChangeAnswered, Ended, Fact, Void
 from kalends.batch.shepherds.launcher import Launcher
 from kalends.batch.shepherds.watch import Wanted
-from kalends.core.errors import Conflict, InvalidInput, KalendsError, Unavailable
+from kalends.core.errors import Conflict, InvalidInput, KalendsError, NotFound, Unavailable
 from kalends.serving.logs import Logger
 
 AGAIN_S: Final = 1.0
@@ -157,17 +156,19 @@ class ShepherdRunner:
         task.add_done_callback(self._tasks.discard)
 
 
-def kept_output(launcher: Launcher, number: int, attempt: int, offset: int, count: int) -> bytes:
-    """Return bytes of the output that the machine keeps of an attempt; none of one that has written none."""
-    path = launcher.folders.kept(f"{number}.{attempt}")
+def output_piece(launcher: Launcher, name: str, path: str, offset: int, count: int) -> bytes:
+    """Return bytes of what an attempt has written to `path`, or ("") to the file that is kept for it.
+
+    None of one that has not begun to write. Raises `NotAllowed` where `path` leads to another file by now.
+    """
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
+        file = launcher.open_output(name, path)
+    except NotFound:
         return b""
     try:
-        return os.pread(file, count, offset)
+        return file.read(offset, count)
     finally:
-        os.close(file)
+        file.close()
 
 
 def _name(action: Action) -> str:

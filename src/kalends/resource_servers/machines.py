@@ -9,10 +9,10 @@ from functools import partial
 from typing import Final, TypeVar
 
 from kalends.batch.forecast import Forecaster, Predictions
-from kalends.batch.orders import OrderMaker, cores_of_this_host
+from kalends.batch.orders import OrderMaker, cores_of_this_host, named_path
 from kalends.batch.queue.facts import Terms
 from kalends.batch.queue.queue import BatchQueue
-from kalends.batch.runner import ShepherdRunner, kept_output
+from kalends.batch.runner import ShepherdRunner, output_piece
 from kalends.batch.service import QueueService
 from kalends.batch.terms import terms_of
 from kalends.contract import job_calls
@@ -141,32 +141,28 @@ class SiteMachines:
     async def output(
         self, machine: str, number: int, stream: str, offset: int, wait_s: float
     ) -> job_calls.JobOutput:
-        """Read what the machine keeps; a file that the job's user named is theirs to read."""
-        deadline_s = asyncio.get_running_loop().time() + wait_s
+        """Read what a job has written, from the very file that it was given."""
+        clock = asyncio.get_running_loop().time
+        deadline_s = clock() + wait_s
         while True:
-            request, attempt, over = await self._stage(machine, number)
-            if request.output or stream == "error":
-                raise InvalidInput(
-                    f"its output is in {request.error or request.output or 'the output'}",
-                    where="stream",
-                    remedy="read that file on the machine",
-                )
+            job = self.queues[machine].flow.table.jobs.get(number)
+            if job is not None:
+                user, request, index, attempt = (
+                    job.principal.user, job.request, job.index, job.attempt,
+                )  # fmt: skip
+            else:
+                past = await self.history.one(machine, number)
+                if past is None:
+                    raise Unavailable("it has just ended", remedy="ask again", retry_after_s=0.1)
+                user, request, index, attempt = past.user, past.request, past.index, past.attempt
+            path = named_path(_stream_path(request, stream), number, index, user)
             data = await asyncio.to_thread(
-                kept_output, self._runners[machine].launcher, number, attempt, offset,
+                output_piece, self._runners[machine].launcher, f"{number}.{attempt}", path, offset,
                 job_calls.OUTPUT_BYTES_MAX,
             )  # fmt: skip
-            if data or over or asyncio.get_running_loop().time() >= deadline_s:
-                return job_calls.JobOutput(data=data, offset=offset, ended=over and not data)
+            if data or job is None or clock() >= deadline_s:
+                return job_calls.JobOutput(data=data, offset=offset, ended=job is None and not data)
             await asyncio.sleep(LOOK_EVERY_S)
-
-    async def _stage(self, machine: str, number: int) -> tuple[JobRequest, int, bool]:
-        job = self.queues[machine].flow.table.jobs.get(number)
-        if job is not None:
-            return job.request, job.attempt, False
-        over = await self.history.one(machine, number)
-        if over is None:
-            raise Unavailable("it has just ended", remedy="ask again", retry_after_s=0.1)
-        return over.request, over.attempt, True
 
     def _heard(self, machine: str, step: Callable[[BatchQueue, int], None]) -> None:
         if self._service is not None:
@@ -185,3 +181,15 @@ def terms_of_all(configuration: SiteConfiguration) -> dict[str, Terms]:
             raise InvalidInput(error.detail, where=where, remedy=error.remedy) from error
         found[f"{configuration.name}/{machine.resource}"] = terms
     return found
+
+
+def _stream_path(request: JobRequest, stream: str) -> str:
+    """Return where a stream goes as its user has named it, made absolute; "" where the machine keeps it."""
+    path = request.error if stream == "error" and request.error else request.output
+    if not path or path.startswith("/"):
+        return path
+    if not request.directory:
+        raise InvalidInput(
+            f"{path} lies in the home of its user", where="stream", remedy="read it there yourself"
+        )
+    return f"{request.directory}/{path}"
