@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from fuzz_servers import Facility, check_logs, facility
+from fuzz_servers import PRESS_NODES, Facility, check_logs, facility
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +19,9 @@ def facilities(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, F
             start = (int(time.time()) // 3600 + 24) * 3600
             each.book("anna", "alpha/cluster", start)
             each.book("anna", "beta/cluster", start, hold=True)
+            # Nobody's job can begin beside this: what the tests submit waits, and never runs.
+            whole = {"units": PRESS_NODES, "duration_s": 86_400}
+            each.book("anna", "alpha/press", int(time.time()) + 2, **whole)
         yield {"tokens": closed, "open": opened}
 
 

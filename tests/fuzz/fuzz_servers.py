@@ -26,6 +26,9 @@ STOP_WAIT_S = 20
 HELD_S = 86_400
 """Holds outlast the tests, however slow the machine."""
 
+PRESS_NODES = 8
+"""The nodes of each site's machine."""
+
 SITES = ("alpha", "beta")
 SCOPES = ("use", "audit", "admin", "broker")
 PROBLEM_TYPES = ("application/problem+json", "application/problem+msgpack")
@@ -208,16 +211,19 @@ class Facility:
                 ]
         return state
 
-    def book(self, user: str, resource: str, start: int, *, hold: bool = False) -> dict[str, Any]:
-        """A reservation of one unit for ten minutes; fails the test when that is refused."""
-        term = {"resource": resource}
+    def book(
+        self, user: str, resource: str, start: int, *, hold: bool = False, units: int = 1,
+        duration_s: int = 600,
+    ) -> dict[str, Any]:  # fmt: skip
+        """A reservation, of one unit for ten minutes; fails the test when that is refused."""
+        term = {"resource": resource, "units": units}
         body = {
             "key": f"seed-{user}-{resource.replace('/', '-')}-{start}",
             "hold": hold,
             "hold_s": HELD_S,
             "request": {
-                "alternatives": [{"terms": [term]}], "duration_s": 600,
-                "not_before": start, "not_after": start + 600,
+                "alternatives": [{"terms": [term]}], "duration_s": duration_s,
+                "not_before": start, "not_after": start + duration_s,
             },
         }  # fmt: skip
         answer = self.broker.post("/v1/requests", body, self.headers(user, self.broker))
@@ -312,6 +318,12 @@ attributes = {{ kind = "vault" }}
 name = "staff only"
 who = "group:staff"
 may = "lock"
+[[site.resources]]
+name = "press"
+capacity = {PRESS_NODES}
+grain = "1s"
+[[site.machines]]
+resource = "press"
 """
 
 

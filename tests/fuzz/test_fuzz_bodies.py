@@ -61,6 +61,39 @@ SEEDS: dict[str, Any] = {
         "reason": "a new pump",
     },
     "reclaim_end": {},
+    "job_submit": {
+        "key": "job-key",
+        "job": {
+            "machine": "alpha/press",
+            "nodes": 2,
+            "sizes": [1, 2, 4],
+            "limit_s": 600,
+            "command": ["/bin/true", "one"],
+            "environment": {"ONE": "1"},
+            "indices": [1, 2],
+            "after": [{"job": 1, "happened": "ended"}],
+            "output": "out.%j",
+            "warning": {"before_s": 60, "signal": "USR1"},
+        },
+    },
+    "jobs": {"machine": "alpha/press", "state": "over", "everyone": True, "count": 5, "before": 9},
+    "job": {"machine": "alpha/press", "job": 1},
+    "job_change": {"machine": "alpha/press", "job": 1, "what": "hold"},
+    "job_output": {
+        "machine": "alpha/press",
+        "job": 1,
+        "stream": "error",
+        "offset": 10,
+        "wait_ms": 0,
+    },
+    "job_usage": {"machine": "alpha/press", "start": 1_900_000_000, "end": 1_900_003_600},
+    "machine_nodes": {
+        "machine": "alpha/press",
+        "what": "resume",
+        "nodes": [0, 1],
+        "detail": "a fan",
+    },
+    "machine_policy": {"machine": "alpha/press", "policy": "conservative"},
 }
 CASES = [
     pytest.param(role, operation, id=f"{role}-{operation.name}")

@@ -32,6 +32,8 @@ REGISTER_PATTERN: Final = r"[0-9a-f]{32}"
 SCRIPT_PATTERN: Final = rf"{NAME_PATTERN}|{HASH_PATTERN}"
 AGENT_PATTERN: Final = rf"(?:ready:)?{NAME_PATTERN}|{HASH_PATTERN}"
 RUN_PATTERN: Final = r"[0-9]{1,19}"
+VARIABLE_PATTERN: Final = r"[A-Za-z_][A-Za-z0-9_]{0,127}"
+"""The name of an environment variable (POSIX.1-2017, XBD 8.1), and no longer than anybody needs."""
 
 IN_WORDS: Final = {
     NAME_PATTERN: "a name is 1 to 63 of a-z, 0-9, '.', '_' and '-', and begins with a letter or a digit",
@@ -48,6 +50,8 @@ IN_WORDS: Final = {
     SCRIPT_PATTERN: "a script is named by its name (a-z, 0-9, '.', '_' and '-') or by its whole hash",
     AGENT_PATTERN: "an agent is the name or the whole hash of a script that you uploaded, or ready:NAME",
     RUN_PATTERN: "a run is named by its number, as `kalends agent runs` lists them",
+    VARIABLE_PATTERN: "the name of an environment variable is 1 to 128 letters, digits and '_', and "
+    "begins with no digit",
 }
 """The form that each pattern requires, as errors describe it."""
 

@@ -27,8 +27,6 @@ Dependency = Literal["started", "ended", "succeeded", "failed"]
 WARNING_SIGNALS: Final = ("HUP", "INT", "TERM", "USR1", "USR2", "CONT")
 """The signals that can warn a program; none that it cannot catch."""
 
-_ENVIRONMENT_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]{0,127}"
-
 
 class _JobPart(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
@@ -87,7 +85,7 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     """The name of one of the owner's priority classes; "" for the default."""
     directory: JobText = ""
     environment: Annotated[
-        dict[Annotated[str, Meta(pattern=ids.whole(_ENVIRONMENT_NAME))], JobText],
+        dict[Annotated[str, Meta(pattern=ids.whole(ids.VARIABLE_PATTERN))], JobText],
         Meta(max_length=limits.JOB_ENVIRONMENT_MAX),
     ] = {}
     input: JobText = ""

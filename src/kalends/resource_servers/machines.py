@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Final, TypeVar
 
 from kalends.batch.forecast import Forecaster, Predictions
@@ -57,7 +58,7 @@ class SiteMachines:
         self._runners = {
             name: ShepherdRunner(
                 name,
-                str(rules.directory or configuration.store.with_name(f"{rules.resource}.jobs")),
+                str(rules.directory or _jobs_beside(configuration.store, rules.resource)),
                 OrderMaker(name, rules, cores, os.geteuid() == 0),
                 partial(self._heard, name),
                 logger,
@@ -181,6 +182,11 @@ def terms_of_all(configuration: SiteConfiguration) -> dict[str, Terms]:
             raise InvalidInput(error.detail, where=where, remedy=error.remedy) from error
         found[f"{configuration.name}/{machine.resource}"] = terms
     return found
+
+
+def _jobs_beside(store: Path, resource: str) -> Path:
+    """Return the folder for the jobs of a machine, where the owner names none: no other site's."""
+    return store.with_name(f"{store.stem}.{resource}.jobs")
 
 
 def _stream_path(request: JobRequest, stream: str) -> str:
