@@ -42,7 +42,7 @@ WAKE_MS: Final = 5_000
 """A grant follows what made room at once; a disk may be slow, an answer on its way."""
 
 OVERDUE_MS: Final = 2_000
-"""After a recall's deadline, once the site is seen to be awake."""
+"""After a deadline, once the site is awake: its timers run after the messages that it has slept through."""
 
 ENDED: Final = ("commit", "closed", "cancelled", "replaced")
 
@@ -77,6 +77,9 @@ class LineOracle(LineRecalls):
         """Site, request, attempt and hold id: ids are never used again."""
         self.exists: Callable[[str], bool] = lambda rid: True
         """Whether the register ever took a request."""
+        self._healed_ms = 0
+        self.woken_ms: Callable[[str], int] = lambda site: -OVERDUE_MS
+        """When the site's last pause ended: pauses that follow each other are one long one."""
 
     def attach(self, world: World) -> None:
         super().attach(world)
@@ -84,6 +87,8 @@ class LineOracle(LineRecalls):
         self._lists.now_s = lambda: EPOCH_S + self._now_ms() // 1_000
         self.exists = world.auditor.rows.__contains__
         changed, heal = world.auditor.register_changed, world.network.heal
+        sites = {site.name: site for site in world.sites}
+        self.woken_ms = lambda site: max(sites[site].paused_until_ms, self._healed_ms)
 
         def register_changed(rids: Iterable[str]) -> None:
             listed = list(rids)
@@ -104,7 +109,8 @@ class LineOracle(LineRecalls):
 
     def healed(self) -> None:
         """From now on there are no faults: everybody gets their turn."""
-        self._turns.healed(self._now_ms() + self._settle_ms)
+        self._healed_ms = self._now_ms()
+        self._turns.healed(self._healed_ms + self._settle_ms)
         self._lists.healed()
         for books in self._sites.values():
             for waiter in books.waiters.values():
@@ -261,7 +267,9 @@ class LineOracle(LineRecalls):
         if waiter is None:
             self._wrong(f"{site} grants something to {rid}, which does not wait there")
             return
-        if not waiter.perhaps_waits(milliseconds(moment)):
+        now_ms = milliseconds(moment)
+        awake = now_ms > self.woken_ms(site) + OVERDUE_MS
+        if awake and not waiter.perhaps_waits(now_ms):
             self._wrong(f"{site} grants something to {rid}, which has long been silent")
         since = max(self._silent_since[site], waiter.entered)
         visit = waiter.visit

@@ -30,6 +30,7 @@ SEEDS = [
         "hostile-near", 254829177172528, id="an-inquiry-that-proves-nothing-refuses-nothing"
     ),
     pytest.param("hostile-near", 76339196200517, id="decided-late-and-still-being-told"),
+    pytest.param("site-cut-off", 248002465158677, id="granted-on-waking-from-pauses-in-a-row"),
     pytest.param("every-fault", 930319, id="a-promise-stored-by-a-sync-that-failed"),
     pytest.param("every-fault", 78292438823029, id="a-change-and-its-old-lock-take-the-larger"),
     pytest.param("every-fault", 214300803024913, id="an-order-that-takes-long-to-find"),
