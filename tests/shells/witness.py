@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kalends.broker.inquiries import Inquiries
-from kalends.broker.service import BrokerService
 from kalends.broker.site_link import SiteLink
 from kalends.contract import messages as m
 from kalends.contract.calls import RequestView
@@ -29,6 +28,7 @@ from kalends.resource_servers.participation.claim_sets import (
 )
 from kalends.resource_servers.server import SiteServer
 from kalends.resource_servers.service import SiteEngine
+from kalends.serving.alarms import Alarms
 from kalends.stores.sqlite import register_file as broker_store
 from tests.shells.nodes import Node
 from tests.shells.stage import NODE, world
@@ -241,7 +241,7 @@ class _Unwrapped:
 def _hear(witness: Witness) -> None:
     """Listen at the edges of the shipped servers."""
     receive, deliver, failed = SiteEngine.receive, SiteServer._deliver, SiteServer._failed
-    alarmed, broker_alarmed = SiteServer._alarmed, BrokerService.alarm
+    told = Alarms.tell
     send, answer, carry_out = SiteLink.send, Inquiries.answer, broker_store.carry_out
 
     def name() -> str:
@@ -263,13 +263,9 @@ def _hear(witness: Witness) -> None:
         witness.site_lost_memory(name())
         failed(self, failure)
 
-    def site_alarming(self: SiteServer, alarm: str) -> None:
-        witness.alarmed(name(), alarm)
-        alarmed(self, alarm)
-
-    def broker_alarming(self: BrokerService, alarm: str) -> None:
-        witness.alarmed(name(), alarm)
-        broker_alarmed(self, alarm)
+    def telling(self: Alarms, text: str, about: str = "") -> None:
+        witness.alarmed(name(), text)
+        told(self, text, about)
 
     def sending(self: SiteLink, message: m.Message) -> None:
         if self.connected:
@@ -287,8 +283,7 @@ def _hear(witness: Witness) -> None:
     SiteEngine.receive = receiving  # type: ignore[method-assign]
     SiteServer._deliver = delivering  # type: ignore[method-assign]
     SiteServer._failed = failing  # type: ignore[method-assign]
-    SiteServer._alarmed = site_alarming  # type: ignore[method-assign]
-    BrokerService.alarm = broker_alarming  # type: ignore[method-assign]
+    Alarms.tell = telling  # type: ignore[method-assign]
     SiteLink.send = sending  # type: ignore[method-assign]
     Inquiries.answer = answering  # type: ignore[method-assign]
     broker_store.carry_out = carrying_out

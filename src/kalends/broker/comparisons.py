@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, Final
 
 from kalends.broker import store_trouble
 from kalends.broker.coordination.decision_record import Operation
@@ -21,9 +21,13 @@ from kalends.contract import messages as m
 from kalends.contract.calls import Reconciled
 from kalends.core.errors import LostRace, Unavailable
 from kalends.core.intervals import Moment
+from kalends.serving.alarms import Alarms
 from kalends.serving.logs import Logger
 from kalends.stores.sqlite import register
 from kalends.stores.sqlite.register_file import MadeGood, PutBack, Result, Write
+
+PUT_BACK: Final = "register"
+"""What alarms about a register that was put back are about."""
 
 
 class Comparisons:
@@ -40,7 +44,7 @@ class Comparisons:
         lives: Lives,
         logger: Logger,
         *,
-        alarm: Callable[[str], None],
+        alarms: Alarms,
         step: Callable[[Callable[[], object]], None],
         stir: Callable[[], None],
         written: Callable[[Sequence[Write]], Coroutine[Any, Any, Sequence[Result]]],
@@ -50,7 +54,7 @@ class Comparisons:
         self._directory = directory
         self._lives = lives
         self._logger = logger
-        self._alarm = alarm
+        self._alarms = alarms
         self._step = step
         self._stir = stir
         self._written = written
@@ -87,16 +91,19 @@ class Comparisons:
         if life is None:
             return
         if known.behind:
-            self._alarm(f"{site} may have forgotten promises: what it has is compared")
+            self._alarms.tell(
+                f"{site} may have forgotten promises: what it has is compared", _about(site)
+            )
         try:
             includes_all = life.recognition.hear(site, known.marks)
         except Unavailable as error:
             self._lives.fail(error)
             return
         if not includes_all and not life.recognition.put_back:
-            self._alarm(
+            self._alarms.tell(
                 f"this broker's register was put back to an earlier state: {site} was told more than it"
-                " knows. Nothing new is taken until it has been compared with all sites"
+                " knows. Nothing new is taken until it has been compared with all sites",
+                PUT_BACK,
             )
             life.store.writer.submit((PutBack(),), lambda _: None, self._lives.fail)
             self._lives.fail(store_trouble.put_back())
@@ -121,16 +128,18 @@ class Comparisons:
             self._reconciling.receive(site, message, now.wall_ms)
         except Exception as error:
             # The boundary of one comparison: the next one begins anew.
-            self._alarm(f"the comparison with {site} broke off: {error!r}")
+            self._alarms.tell(f"the comparison with {site} broke off: {error!r}", _about(site))
             self._reconciling.lost(site)
             self._auditing.lost(site)
             self._reconciled.set()
             return
         if (report := self._reconciling.reports.get(site)) and not self._reconciling.running(site):
+            self._alarms.settle(_about(site))
             for lost in report.lost:
-                self._alarm(
+                self._alarms.tell(
                     f"{lost.id} of {lost.user} cannot be made good at {site}:"
-                    f" {', '.join(lost.blockers)}"
+                    f" {', '.join(lost.blockers)}",
+                    _about(site),
                 )
             life.recognition.settle(site)
             if life.recognition.put_back and not life.recognition.unsettled():
@@ -144,10 +153,12 @@ class Comparisons:
         if life is None:
             return
         life.recognition.put_back = False
+        self._alarms.settle(PUT_BACK)
         if isinstance(results[0], int):
             if results[0]:
-                self._alarm(
-                    f"{results[0]} requests that were open when it was put back have failed"
+                self._alarms.tell(
+                    f"{results[0]} requests that were open when it was put back have failed",
+                    PUT_BACK,
                 )
             self._logger.info("register_made_good", failed=results[0])
             # A site that was settled early may lack what a later one has reminded us of: that is named.
@@ -220,6 +231,11 @@ class Comparisons:
         while any(map(self._reconciling.running, sites)):
             self._reconciled.clear()
             await self._reconciled.wait()
+
+
+def _about(site: str) -> str:
+    """Return what alarms about a comparison with `site` are about: the next one that ends settles them."""
+    return f"comparison with {site}"
 
 
 def _made_good(recognition: Recognition) -> MadeGood:

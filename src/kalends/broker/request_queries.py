@@ -108,8 +108,8 @@ class Records:
         return calls.Requests(requests=tuple(structs.replace(view, notes=()) for view in views))
 
     async def audit(self, caller: Caller, body: calls.Audit) -> calls.Audited:
-        """A page of the register; problems are what the protocol forbids and has happened since the start,
-        and what cannot be read on this page. With the first page also in what the sites differ from it.
+        """A page of the register; problems are the alarms since the start that are not over, and what cannot
+        be read on this page. With the first page also in what the sites differ from it.
         """
         differences: tuple[str, ...] = ()
         unreached: tuple[str, ...] = ()
@@ -129,10 +129,11 @@ class Records:
                 for row in page
             ),
             problems=(
-                *self._service.alarms,
+                *self._service.alarms.problems,
                 *differences,
                 *(f"{row.rid}: {row.reason}" for row in page if isinstance(row, Unreadable)),
             ),
+            settled=self._service.alarms.settled,
             unreached=unreached,
             more=len(page) == AUDIT_PAGE,
         )

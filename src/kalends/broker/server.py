@@ -78,7 +78,7 @@ def build_broker(
         site.name: trust_in(site.ca, f"broker.sites.{site.name}.ca") for site in configuration.sites
     }
 
-    checking = Checking(configuration.agents, logger, service.alarm)
+    checking = Checking(configuration.agents, logger, service.alarms.tell)
 
     async def running(application: web.Application) -> AsyncIterator[None]:
         lock = ReplicaLock(configuration.store, replica)
@@ -125,7 +125,7 @@ def build_broker(
         clock=clock,
         routes=[service.inquiries.route()],
         on_stop=service.events.stop,
-        crowded=service.crowded,
+        crowded=service.alarms.reporter("connections"),
     )
     application.cleanup_ctx.append(running)
     return application

@@ -37,6 +37,7 @@ from kalends.contract import proofs
 from kalends.core.clock import LogicalClock
 from kalends.core.identifiers import request_id
 from kalends.core.intervals import Moment
+from kalends.serving.alarms import Alarms
 from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.clocks import moment
 from kalends.serving.logs import Logger
@@ -55,8 +56,6 @@ T = TypeVar("T")
 
 RESIGN_S_MAX: Final = 2.0
 """At a stop the lease is given back if the store takes that; else it runs out by itself."""
-
-ALARMS_MAX: Final = 100
 
 SOURCES_MAX: Final = 256
 """Scripts that are at hand without a look into the store: at most 8 MiB."""
@@ -87,13 +86,13 @@ class BrokerService:
         self.links: Mapping[str, SiteLink] = {}
         self.measures = measures
         self.logical_clock = LogicalClock()
-        self.clock_watch = ClockWatch(moment, self._doubted)
+        self.alarms = Alarms(logger, measures.alarms.inc)
+        self.clock_watch = ClockWatch(moment, self.alarms.reporter("clock"))
         self.events = EventRing(0)
         self.leases = Leases()
         self.tickets = Tickets()
         self.inquiries = Inquiries(self._inquire, time.monotonic)
         self.memories = Memories()
-        self.alarms: list[str] = []
         self.draining = False
         self.lives = Lives(logger, self._life_failed, moment)
         self._coords = coords
@@ -104,17 +103,17 @@ class BrokerService:
         self.heart = Heart(
             self.lives, self.leases, self.memories, logger,
             begin=self._begin, lease=self._lease, look_at_clock=self.clock_watch.now,
-            beaten=self._beaten, step=self.step, alarm=self.alarm,
+            beaten=self._beaten, step=self.step, alarm=self.alarms.tell,
         )  # fmt: skip
         self.comparisons = Comparisons(
             directory, coords, self.lives, logger,
-            alarm=self.alarm, step=self.step, stir=self.stir, written=self._written,
+            alarms=self.alarms, step=self.step, stir=self.stir, written=self._written,
             certain=self.heart.certain, wake=self.heart.wake,
         )  # fmt: skip
         self.runner = EffectRunner(
             self.lives, lambda: self.links, self.memories, self.comparisons, self.inquiries,
             self.tickets, self.events, measures,
-            alarm=self.alarm, tell_unreadable=self.heart.tell_unreadable,
+            alarm=self.alarms.tell, tell_unreadable=self.heart.tell_unreadable,
         )  # fmt: skip
         self.asking = Asking(self.runner.send)
 
@@ -259,24 +258,6 @@ class BrokerService:
 
     async def _written(self, writes: Sequence[Write]) -> Sequence[Result]:
         return await self.runner.written(writes)
-
-    def _doubted(self, doubt: str) -> None:
-        if doubt:
-            self.alarm(doubt)
-        else:
-            self.logger.info("clock_agrees")
-
-    def crowded(self, reason: str) -> None:
-        """Tell an operator why connections are closed or refused, or with "" that this is over."""
-        if reason:
-            self.alarm(reason)
-        else:
-            self.logger.info("connections_have_room")
-
-    def alarm(self, alarm: str) -> None:
-        self.logger.error("alarm", detail=alarm)
-        self.alarms = [*self.alarms[-ALARMS_MAX + 1 :], alarm]
-        self.measures.alarms.inc()
 
     # Links (`kalends.broker.site_link.LinkUser`)
 

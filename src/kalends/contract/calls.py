@@ -504,7 +504,8 @@ class AuditRecord(Answer, frozen=True, kw_only=True):
 
 
 class Audited(Answer, frozen=True, kw_only=True):
-    """`problems` is empty when all invariants that can be seen here hold.
+    """`problems` is empty when all invariants that can be seen here hold; `settled` was a problem since the
+    server was started, and is over.
 
     A broker's first page also tells where a site has other claims than the register has decided; sites that
     were not compared are `unreached`.
@@ -513,6 +514,7 @@ class Audited(Answer, frozen=True, kw_only=True):
     claims: tuple[AuditClaim, ...] = ()
     records: tuple[AuditRecord, ...] = ()
     problems: tuple[str, ...] = ()
+    settled: tuple[str, ...] = ()
     unreached: tuple[str, ...] = ()
     more: bool = False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Protocol
 
 from kalends.calendars import ResourceCalendar, unknown_resource
@@ -15,6 +15,7 @@ from kalends.core.principals import Principal
 from kalends.resource_servers.assembly import auditor
 from kalends.resource_servers.participation.claim_sets import Claim, Stake
 from kalends.resource_servers.service import SiteEngine
+from kalends.serving.alarms import Alarms
 from kalends.serving.auth.callers import Caller
 from kalends.serving.http.dispatch import Handler
 from kalends.stores.sqlite.journal import DRAINING
@@ -25,7 +26,7 @@ class Site(Protocol):
     """What the operations need of the running site."""
 
     @property
-    def alarms(self) -> Collection[str]: ...
+    def alarms(self) -> Alarms: ...
 
     def engine(self) -> SiteEngine:
         """The site as it runs now; raises `Unavailable` when its store does not work."""
@@ -107,13 +108,18 @@ class SiteOperations:
             stake = stakes.peek(rid)
             assert stake is not None
             claims += (_audited(stake, claim) for claim in stake.claims)
-        problems = list(self._site.alarms)
+        problems = list(self._site.alarms.problems)
         if not body.after:
             try:
                 participant.check()
             except AssertionError as error:
                 problems.append(f"an invariant of the calendars does not hold: {error}")
-        return calls.Audited(claims=tuple(claims), problems=tuple(problems), more=more)
+        return calls.Audited(
+            claims=tuple(claims),
+            problems=tuple(problems),
+            settled=self._site.alarms.settled,
+            more=more,
+        )
 
     async def drain(self, caller: Caller, body: calls.Drain) -> calls.Health:
         """Holds over a restart: an operator who drains a site means it."""

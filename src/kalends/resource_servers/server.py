@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Final, Literal
 
@@ -36,6 +35,7 @@ from kalends.resource_servers.peers import PEERS_PATH, PeerCalls
 from kalends.resource_servers.relays import RelayCalls
 from kalends.resource_servers.script_runner import Running
 from kalends.resource_servers.service import SiteEngine, unavailable
+from kalends.serving.alarms import Alarms
 from kalends.serving.auth.authenticator import authenticator_of
 from kalends.serving.clock_watch import ClockWatch
 from kalends.serving.clocks import moment
@@ -52,8 +52,6 @@ from kalends.stores.sqlite.runs import RunsStore
 REOPEN_EVERY_S: Final = 1.0
 STUCK_S: Final = 1.0
 """A write takes milliseconds: after this time health says that the store is stuck."""
-
-ALARMS_KEPT_MAX: Final = 1_000
 
 
 def build_site(
@@ -87,7 +85,7 @@ def build_site(
             web.post(VISITS_PATH, site.visits.respond),
         ],
         on_stop=site.begin_stop,
-        crowded=site.crowded,
+        crowded=site.alarms.reporter("connections"),
     )
     application.on_startup.append(site.start)
     application.on_cleanup.append(site.stop)
@@ -109,10 +107,10 @@ class SiteServer:
             calls_per_s=configuration.limits.calls_per_s,
             calls_burst=configuration.limits.calls_burst,
         )
-        self.alarms: deque[str] = deque(maxlen=ALARMS_KEPT_MAX)
+        self.alarms = Alarms(logger, lambda: self._measures.alarm())
         self._configuration = configuration
         self._version = version
-        self._watch = ClockWatch(moment, self._doubted)
+        self._watch = ClockWatch(moment, self.alarms.reporter("clock"))
         self._moment = moment = self._watch.now
         self._logger = logger
         self._engine: SiteEngine | None = None
@@ -133,12 +131,14 @@ class SiteServer:
         self.questions = PeerQuestions(self.engine, moment, self.limits)
         near = [each.name for each in configuration.near]
         self.visits = NearVisits(self.engine, moment, self.limits, near)
-        self._running = Running(configuration, moment, RunMeasures(metrics), logger, self._alarmed)
+        self._running = Running(
+            configuration, moment, RunMeasures(metrics), logger, self.alarms.tell
+        )
         self._relays = RelayCalls(configuration.name, configuration.near, moment, logger)
         self._measures = SiteMeasures(
             metrics, self.sessions.__len__, self._total, lambda: bool(self._watch.doubt)
         )
-        self.machines = SiteMachines(configuration, self.engine, moment, logger, self._alarmed)
+        self.machines = SiteMachines(configuration, self.engine, moment, logger, self.alarms.tell)
         self._tasks: set[asyncio.Task[None]] = set()
 
     # Life
@@ -207,7 +207,8 @@ class SiteServer:
             moment=self._moment,
             deliver=self._deliver,
             set_out=self._set_out,
-            alarmed=self._alarmed,
+            alarmed=self.alarms.tell,
+            reported=self.alarms.report,
             failed=self._failed,
             observe=self._measures.committed,
         )
@@ -351,24 +352,6 @@ class SiteServer:
         report = await self._relays.visit(relay)
         if self._engine is not None:
             self._engine.relayed(relay.number, report)
-
-    def _doubted(self, doubt: str) -> None:
-        if doubt:
-            self._alarmed(doubt)
-        else:
-            self._logger.info("clock_agrees")
-
-    def crowded(self, reason: str) -> None:
-        """Tell an operator why connections are closed or refused, or with "" that this is over."""
-        if reason:
-            self._alarmed(reason)
-        else:
-            self._logger.info("connections_have_room")
-
-    def _alarmed(self, alarm: str) -> None:
-        self.alarms.append(alarm)
-        self._measures.alarm()
-        self._logger.error("alarm", detail=alarm)
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.create_task(work)

@@ -39,9 +39,9 @@ class SiteEngine:
     """One life of a site, from the opening of its store to its failure or the stop of the server.
 
     `deliver` sends messages that may leave now; `set_out` begins runs of agents, and visits to near
-    sites, whose ends come back by `errand_done` and `relayed`; `alarmed` hears what the protocol
-    forbids; `failed` is called once, when the store has failed: then nothing leaves any more, and
-    the engine is to be closed. All on the event loop.
+    sites, whose ends come back by `errand_done` and `relayed`; `alarmed` hears what the protocol forbids,
+    `reported` what state is wrong, and how, or that it is over (""); `failed` is called once, when the
+    store has failed: then nothing leaves any more, and the engine is to be closed. All on the event loop.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class SiteEngine:
         deliver: Callable[[Sequence[Send]], None],
         set_out: Callable[[Sequence[RunTask], Sequence[Relay]], None],
         alarmed: Callable[[str], None],
+        reported: Callable[[str, str], None],
         failed: Callable[[StoreFailed], None],
         observe: Callable[[Committed], None],
     ) -> None:
@@ -64,6 +65,7 @@ class SiteEngine:
         self._deliver = deliver
         self._set_out = set_out
         self._alarmed = alarmed
+        self._reported = reported
         self._on_failed = failed
         self._failure: StoreFailed | None = None
         self._loop = asyncio.get_running_loop()
@@ -215,6 +217,8 @@ class SiteEngine:
         effects = self.participant.take_effects()
         for alarm in effects.alarms:
             self._alarmed(alarm)
+        for about, text in effects.reports:
+            self._reported(about, text)
         if effects.facts or (effects.sends and not self._committer.idle):
             durable = partial(self._durable, effects.sends, self.participant.position)
             self._committer.submit(effects.facts, durable, self._fail)

@@ -83,7 +83,7 @@ async def test_a_beat_that_fails_is_not_the_last(
     async with beating(tmp_path, monkeypatch) as service:
         looks = Looks(service, fault, 3)
         await looks.until(5)
-        assert len(service.alarms) == 3
+        assert len(service.alarms.problems) == 3
         assert service.trouble() == ""
 
 

@@ -47,6 +47,7 @@ class Site:
         self.engine = SiteEngine(
             self.store, participant,
             moment=self.moment, deliver=self.sent.extend, set_out=self.set_out, alarmed=self.alarms.append,
+            reported=lambda about, text: None,
             failed=self.failures.append, observe=self.committed.append,
         )  # fmt: skip
         self.other = sqlite3.connect(path, isolation_level=None)

@@ -25,8 +25,9 @@ def command(settings: Settings) -> int:
     """Check all claims or decisions of a server.
 
     Calls the site or broker at --broker and needs the scope audit. The exit code is 1 if an invariant
-    does not hold. A broker also compares its decisions with the locks of every site; `kalends admin
-    reconcile` repairs differences. With --json, prints every claim and decision.
+    does not hold. Problems since the last start that are over are listed, too, and change no exit code.
+    A broker also compares its decisions with the locks of every site; `kalends admin reconcile` repairs
+    differences. With --json, prints every claim and decision.
     """
     with settings.connect() as client:
         audited = _everything(client)
@@ -38,10 +39,12 @@ def _everything(client: SyncClient) -> Audited:
     claims: list[AuditClaim] = []
     records: list[AuditRecord] = []
     problems: list[str] = []
+    settled: tuple[str, ...] = ()
     unreached: tuple[str, ...] = ()
     after = ""
     while True:
         page = client.audit(after)
+        settled = page.settled
         unreached = unreached or page.unreached
         claims += page.claims
         records += page.records
@@ -54,6 +57,7 @@ def _everything(client: SyncClient) -> Audited:
         claims=tuple(claims),
         records=tuple(records),
         problems=tuple(problems),
+        settled=settled,
         unreached=unreached,
     )
 
@@ -64,6 +68,7 @@ def _lines(audited: Audited) -> list[str]:
     return [
         *(f"{name}: {count}" for name, count in sorted(counts.items())),
         *(f"problem: {problem}" for problem in audited.problems),
+        *(f"is over: {problem}" for problem in audited.settled),
         *(f"{site}: not reached, and not compared" for site in audited.unreached),
         f"{len(audited.problems)} problems" if audited.problems else "all invariants hold",
     ]

@@ -41,14 +41,17 @@ class Relay(NamedTuple):
 class ParticipantEffects:
     """`alarms` are for the operator: something happened that the protocol forbids.
 
+    `reports` are, too: what a state is called, and what is wrong with it, or "" once that is over.
     `errands` and `relays` wait for nothing to be stored: what they bring is checked anew.
     """
 
     facts: list[Fact] = field(default_factory=list)
     sends: list[Send] = field(default_factory=list)
     alarms: list[str] = field(default_factory=list)
+    reports: list[tuple[str, str]] = field(default_factory=list)
     errands: list[RunTask] = field(default_factory=list)
     relays: list[Relay] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.facts or self.sends or self.alarms or self.errands or self.relays)
+        told = self.alarms or self.reports
+        return bool(self.facts or self.sends or told or self.errands or self.relays)

@@ -24,6 +24,10 @@ class ParticipantOutbox:
         """Tell the operator of what the protocol forbids."""
         self._effects.alarms.append(text)
 
+    def report(self, about: str, text: str) -> None:
+        """Tell the operator what is wrong with a state, or with "" that this is over."""
+        self._effects.reports.append((about, text))
+
     def run(self, errand: RunTask) -> None:
         self._effects.errands.append(errand)
 

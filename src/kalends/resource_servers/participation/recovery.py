@@ -81,8 +81,8 @@ class Recovery:
         self.recovering = True
         self._recovers_at_ms = now.monotonic_ms + RECOVERY_MS_MIN
         self.outbox.store(RecoveryChanged(on=True))
-        self.outbox.alarm(
-            "an older image of this site's store was put back: promises are forgotten here"
+        self.outbox.report(
+            "store", "an older image of this site's store was put back: promises are forgotten here"
         )
         for stake in [each for each in self.stakes.awake() if each.has("held")]:
             self.claims.end_hold(stake, "expiry")
@@ -128,3 +128,4 @@ class Recovery:
         if self.recovering:
             self.recovering = False
             self.outbox.store(RecoveryChanged(on=False))
+            self.outbox.report("store", "")

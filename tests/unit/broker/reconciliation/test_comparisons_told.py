@@ -10,6 +10,7 @@ from kalends.broker.comparisons import Comparisons
 from kalends.broker.life import Lives
 from kalends.broker.planning.directory import Directory
 from kalends.contract import messages as m
+from kalends.serving.alarms import Alarms
 from kalends.serving.clocks import moment
 
 
@@ -23,8 +24,8 @@ async def test_a_comparison_under_way_is_not_told_as_a_site_that_was_not_reached
     logger: Any = structlog.get_logger()
     comparisons = Comparisons(
         directory, (), Lives(logger, lambda: None, moment), logger,
-        alarm=lambda _: None, step=lambda call: call() and None, stir=lambda: None, written=written,
-        certain=lambda: None, wake=lambda: None,
+        alarms=Alarms(logger, lambda: None), step=lambda call: call() and None,
+        stir=lambda: None, written=written, certain=lambda: None, wake=lambda: None,
     )  # fmt: skip
     told = await comparisons.reconcile(0, go_on=False)
     assert (told.sites, told.comparing, told.unreached) == ((), {"near": 0}, ("gone",))

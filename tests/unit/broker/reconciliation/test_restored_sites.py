@@ -269,6 +269,18 @@ def test_every_register_that_has_something_here_compares_before_it_goes_on(site:
     assert not refused(site.answer(vote(6, want("two", 60, 120))))
 
 
+def test_the_operator_is_told_when_it_begins_and_when_it_is_over(site: Site) -> None:
+    image = site.image()
+    lock(site, 2, TWO)
+    forgotten = memory(site)
+    site.put_back(image)
+    said = m.Welcome(register=OURS, secret=KEY, remembered=(forgotten,))
+    [(about, problem)] = site.receive(said).reports
+    assert "older image" in problem
+    assert not site.advance(RECOVERY_MS_MIN).reports
+    assert site.receive(m.Settled()).reports == [(about, "")]
+
+
 def test_the_owner_may_go_on_without_a_register_that_never_comes(site: Site) -> None:
     put_back(site)
     assert site.call(lambda participant, _: participant.recovery.unsettled()) == {OURS: 1}
