@@ -93,6 +93,8 @@ class LiveWorld:
                 jobs[each] if at == 0 and name in OF_JOBS else each
                 for at, each in enumerate(arguments)
             ]
+            if name == "run_again":
+                told[1] = jobs[arguments[0]] = again_of(told[0])
             touched = tell(scheduler, name, now, told)
             starts += [(now, job.id, nodes_of(job)) for job in touched]
         return starts
@@ -107,6 +109,9 @@ class LiveWorld:
             return False
         kept = [self.kept(name, each) for each in arguments]
         self.journal.append((name, self.now, tuple(kept)))
+        if name == "run_again":
+            self.jobs[arguments[0].id] = arguments[1]
+            self.let_go(arguments[0])
         if name in {"end", "break_off", "withdraw"}:
             self.gone.add(arguments[0].id)
             self.let_go(arguments[0])
@@ -161,6 +166,9 @@ class LiveWorld:
             if self.draw.random() < 0.4:
                 if job.target:
                     self.tell("resized", job, self.now + self.draw.randint(1, 9))
+                elif self.draw.random() < 0.2:
+                    assert self.tell("run_again", job, again_of(job))
+                    assert self.jobs[job.id].order == job.order
                 else:
                     self.tell(self.draw.choice(("end", "end", "break_off")), job)
                 return
@@ -291,6 +299,7 @@ OF_JOBS: Final = (
     "withdraw",
     "prolong",
     "resized",
+    "run_again",
 )
 
 
@@ -302,6 +311,12 @@ def new_job(now: int, number: int, nodes: int, length_s: int, priority: int, siz
         job.nodes = 1
         job.requested_s = length_s * 2
     return job
+
+
+def again_of(job: Job) -> Job:
+    """What is to run again in the place of `job`."""
+    assert job.request is not None
+    return job.request.job()
 
 
 def nodes_of(job: Job) -> tuple[int, ...]:

@@ -106,6 +106,30 @@ class Scheduler:
         """
         return Scheduler.end(self, job, now)
 
+    def run_again(self, job: Job, again: Job, now: int) -> list[Job]:
+        """As `break_off`; before anybody else is looked at, `again` waits at the place that `job` had.
+
+        Only live. Raises `Conflict`, and nothing has changed, if `job` does not run.
+        """
+        self._check_live()
+        self._check_time(now)
+        self._check_here(job)
+        if not job.granted or again.order >= 0:
+            raise Conflict(
+                f"job {job.id} does not run, or waits already",
+                where="job",
+                remedy="break off a running job once",
+            )
+        self.cluster.end(job)
+        again.order, again.request = job.order, again.as_requested()
+        self.jobs[job.id] = again
+        self._pass_to(now)
+        self.policy.ended(job, now)
+        self._submissions += 1
+        self._withdrawals += 1
+        self._return(again, now)
+        return self._touched_in_pass(now)
+
     def withdraw(self, job: Job, now: int) -> list[Job]:
         """Withdraw a waiting job, or one that is held.
 

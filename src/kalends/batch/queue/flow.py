@@ -17,6 +17,7 @@ from kalends.batch.queue.effects import Kill, Occupied, QueueEffects, Resize, St
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.job_table import JobTable
 from kalends.batch.queue.machine_room import Given, MachineRoom
+from kalends.scheduling.job import Job
 from kalends.scheduling.scheduler import Scheduler
 
 UNCHARGED: Final[frozenset[f.EndKind]] = frozenset({"not-started", "node-failed", "lost"})
@@ -127,12 +128,10 @@ class JobFlow:
                 fact.ending, kind="node-failed", detail=job.failed_node
             )
         job.enter("lost" if fact.ending.kind == "lost" else "ended")
-        self._vacate(job, now)
         if self._runs_again(job):
-            job.enter("requeue")
-            job.failed_node = job.kill_detail = ""
-            self._queue_unless_held(job, now)
+            self._run_again(job, now)
         else:
+            self._vacate(job, now)
             self._over(job, now)
 
     def size_changed(self, fact: f.SizeChanged, now: int) -> None:
@@ -198,15 +197,33 @@ class JobFlow:
             self._queue(job, now)
 
     def _queue(self, job: BatchJob, now: int) -> None:
+        entry = self._queued(job, now)
+        self._give(self.room.queue(entry, now), now)
+
+    def _queued(self, job: BatchJob, now: int) -> Job:
+        """Let the job be queued, and return what the policy is to see of it."""
         self.accounts.queued(job)
         job.enter("release")
+        self.effects.moved.add(job.number)
         if job.entry is None:
             user = self._users.setdefault(job.principal.user, len(self._users) + 1)
             terms = self.terms
             priority = terms.classes.get(job.request.priority or terms.default_class, 0)
             job.entry = self.room.entry_of(job, priority, user, now)
-        self.effects.moved.add(job.number)
-        self._give(self.room.queue(job.entry, now), now)
+        return job.entry
+
+    def _run_again(self, job: BatchJob, now: int) -> None:
+        """An attempt was lost, not by its user's doing: the job waits at its old place."""
+        job.enter("requeue")
+        job.failed_node = job.kill_detail = ""
+        entry = self._take_nodes_back(job, now)
+        if self.accounts.may_queue(job, now):
+            given = self.room.run_again(entry, self._queued(job, now), now)
+        else:
+            given = self.room.end(entry, now, by_itself=False)
+            self._queue_unless_held(job, now)
+        self._give(given, now)
+        self._queue_what_limits_allow(now)
 
     def _give(self, given: Iterable[Given], now: int) -> None:
         """Start what has got nodes, and ask what is to have others."""
@@ -237,6 +254,13 @@ class JobFlow:
 
     def _vacate(self, job: BatchJob, now: int) -> None:
         """All processes of an attempt are gone: its nodes are free."""
+        by_itself = job.ending is not None and job.ending.kind in ("exit", "limit")
+        entry = self._take_nodes_back(job, now)
+        self._give(self.room.end(entry, now, by_itself=by_itself), now)
+        self._queue_what_limits_allow(now)
+
+    def _take_nodes_back(self, job: BatchJob, now: int) -> Job:
+        """Account for what the job had, and return what the policy has seen of it."""
         assert job.entry is not None
         job.take_nodes((), now)
         if job.ending is None or job.ending.kind in UNCHARGED:
@@ -244,9 +268,7 @@ class JobFlow:
         self.accounts.ended(job, job.node_seconds, now)
         entry, job.entry = job.entry, None
         self.effects.occupied.append(Occupied(job.number, 0, 0, 0))
-        by_itself = job.ending is not None and job.ending.kind in ("exit", "limit")
-        self._give(self.room.end(entry, now, by_itself=by_itself), now)
-        self._queue_what_limits_allow(now)
+        return entry
 
     def _runs_again(self, job: BatchJob) -> bool:
         assert job.ending is not None

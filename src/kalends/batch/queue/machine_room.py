@@ -96,6 +96,10 @@ class MachineRoom:
         end = self.scheduler.end if by_itself else self.scheduler.break_off
         return _given(end(entry, now))
 
+    def run_again(self, entry: Job, again: Job, now: int) -> list[Given]:
+        """As `end`; the job waits again first, at its old place."""
+        return _given(self.scheduler.run_again(entry, again, now))
+
     def resized(self, entry: Job, nodes: int, until_s: int, now: int) -> list[Given]:
         """Take it that a program goes on with so many nodes: those that it was asked to have, or had."""
         entry.target = nodes

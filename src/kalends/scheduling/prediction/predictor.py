@@ -60,6 +60,11 @@ class PredictingScheduler(Scheduler):
         self._begun(touched, now)
         return touched
 
+    def run_again(self, job: Job, again: Job, now: int) -> list[Job]:
+        touched = super().run_again(job, again, now)
+        self._begun(touched, now)
+        return touched
+
     def wake(self, now: int) -> list[Job]:
         touched = super().wake(now)
         self._begun(touched, now)

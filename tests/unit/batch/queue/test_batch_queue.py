@@ -260,6 +260,18 @@ def test_only_a_job_that_may_run_twice_runs_again_when_it_was_lost(rerun: bool) 
         room.queue.job(number)
 
 
+def test_a_job_that_runs_again_waits_at_its_old_place() -> None:
+    room = Room()
+    lost = room.submit(nodes=4, rerun=True)
+    room.settle()
+    younger = room.submit(nodes=4)
+    room.now += 5
+    room.end(lost, f.JobEnding(kind="lost"))
+    assert room.starts() == [lost]
+    room.end(lost)
+    assert room.starts() == [younger]
+
+
 def test_a_failed_node_ends_its_jobs_and_gets_no_others() -> None:
     room = Room()
     first, second = room.submit(nodes=2, rerun=True), room.submit(nodes=2)
