@@ -46,7 +46,7 @@ def main() -> None:
         ada.cancel(booked.id)
 
         rather = ada.book(
-            BOTH, duration="2h", window=("next monday", "next tuesday"),
+            BOTH, duration="2h", window=("next monday", "next monday 23:59"),
             prefer=["afternoons", "15:00-16:00 +2"],
         )  # fmt: skip
         print(f"rather then: {kalends.as_datetime(rather.start, ZONE):%a %H:%M}")

@@ -48,7 +48,7 @@ def main() -> None:
         booked = broker.book(
             "sdsc/sp2:64 + caltech/beamline",
             duration="2h",
-            window=("next monday", "next tuesday"),
+            window=("next monday", "next monday 23:59"),
             agent="prefer-mornings",
             arguments={"at": "13:30"},
         )
