@@ -8,12 +8,13 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from kalends.batch.shepherds import linux
 from kalends.batch.shepherds.conclusion import State
+from kalends.batch.shepherds.control_group import usable
 from kalends.batch.shepherds.facts import Begun, Ended, Fact, Main, Void
 from kalends.batch.shepherds.launcher import Launcher
 from kalends.batch.shepherds.nursery import ZYGOTE
@@ -23,6 +24,25 @@ from kalends.core.errors import KalendsError
 
 USER = "nobody" if os.geteuid() == 0 else ""
 WAIT_S_MAX = 60.0
+
+
+def control_group_mounts() -> list[str]:
+    """Return where this host has control groups of version 2 that we may use."""
+    mounts = (line.split() for line in Path("/proc/mounts").read_text().splitlines())
+    return [place for _, place, kind, *_ in mounts if kind == "cgroup2" and usable(place)]
+
+
+@contextlib.contextmanager
+def control_group(mount: str) -> Iterator[str]:
+    """Make a group for a test; "" where there is no mount."""
+    if not mount:
+        yield ""
+        return
+    group = tempfile.mkdtemp(prefix="kalends-", dir=mount)
+    try:
+        yield group
+    finally:
+        os.rmdir(group)
 
 
 class JobRoom:

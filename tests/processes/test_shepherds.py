@@ -13,7 +13,14 @@ import pytest
 
 from kalends.batch.shepherds.facts import Begun, Main
 from kalends.batch.shepherds.order import JobOrder
-from tests.processes.job_room import USER, JobRoom, job_room
+from kalends.core.errors import InvalidInput
+from tests.processes.job_room import (
+    USER,
+    JobRoom,
+    control_group,
+    control_group_mounts,
+    job_room,
+)
 
 AS_ROOT = os.geteuid() == 0
 
@@ -188,17 +195,28 @@ async def test_a_kill_before_its_shepherd_is_asked_for_makes_it_void(room: JobRo
     await room.until(lambda: room.kinds("1.1") == ["Void"])
 
 
-async def test_strays_in_sessions_of_their_own_are_ended_with_it(room: JobRoom) -> None:
-    mark = room.mark
-    text = (
-        f"(setsid setsid sh -c 'trap \"\" TERM HUP; echo > s1; while :; do sleep 0.1; done' {mark} &);"
-        f"(setsid sh -c 'echo > s2; sleep 1000; :' {mark} &);"
-        "until [ -e s1 -a -e s2 ]; do sleep 0.02; done; exit 4"
-    )
-    ended = await room.run(room.shell("1.1", text))
-    assert (ended.kind, ended.status) == ("exit", 4)
-    assert ended.strays >= 2
-    assert room.pids_with(mark) == []
+@pytest.mark.parametrize("mount", ["", *control_group_mounts()])
+async def test_strays_in_sessions_of_their_own_are_ended_with_it(mount: str) -> None:
+    with control_group(mount) as groups:
+        async with job_room(groups=groups) as room:
+            mark = room.mark
+            text = (
+                "(setsid setsid sh -c"
+                f" 'trap \"\" TERM HUP; echo > s1; while :; do sleep 0.1; done' {mark} &);"
+                f"(setsid sh -c 'echo > s2; sleep 1000; :' {mark} &);"
+                "until [ -e s1 -a -e s2 ]; do sleep 0.02; done; exit 4"
+            )
+            ended = await room.run(room.shell("1.1", text))
+            assert (ended.kind, ended.status) == ("exit", 4)
+            assert ended.strays >= 2
+            assert room.pids_with(mark) == []
+
+
+async def test_a_control_group_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no control group") as refused:
+        async with job_room(groups=str(tmp_path)):
+            raise AssertionError
+    assert refused.value.where == "control_group"
 
 
 async def test_a_fork_bomb_ends_at_its_limit_and_nothing_of_it_is_left(room: JobRoom) -> None:

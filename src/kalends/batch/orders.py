@@ -38,7 +38,7 @@ class OrderMaker:
             output=named_path(request.output, job.number, job.index, job.principal.user),
             error=named_path(request.error, job.number, job.index, job.principal.user),
             cores=self.cores_of(start.nodes),
-            resources={"FSIZE": rules.output_mb_max * MEGABYTE} if rules.output_mb_max else {},
+            resources=self._resources(),
             limit_s=float(request.limit_s),
             warn_s=float(warning.before_s) if warning is not None else 0.0,
             warning=warning.signal if warning is not None else "TERM",
@@ -58,6 +58,13 @@ class OrderMaker:
             for number in range(each)
         ]
         return tuple(sorted(set(found)))
+
+    def _resources(self) -> dict[str, int]:
+        rules = self.rules
+        limits = {"FSIZE": rules.output_mb_max * MEGABYTE}
+        if rules.control_group is None:
+            limits |= {"DATA": rules.memory_mb_max * MEGABYTE, "NPROC": rules.processes_max}
+        return {name: limit for name, limit in limits.items() if limit}
 
     def _unix_user(self, user: str) -> str:
         return self.rules.users.get(user, user) if self.as_root else ""

@@ -41,7 +41,8 @@ class ShepherdRunner:
         report: Report,
         logger: Logger,
     ) -> None:
-        self.launcher = Launcher(directory, self._heard)
+        group = orders.rules.control_group
+        self.launcher = Launcher(directory, self._heard, groups=str(group or ""))
         self._machine = machine
         self._orders = orders
         self._report = report

@@ -274,6 +274,10 @@ class MachineConfiguration(_Section, frozen=True, kw_only=True):
     this host's cores, or a mere slot if that is 0. `directory` keeps records and output of jobs. Where the
     site runs as root, a job runs as the Unix user that `users` names for its user, else the one of the same
     name; elsewhere all run as the site's own user.
+
+    Each job gets a control group of its own below `control_group` (cgroups(7), version 2), where the owner
+    names one that the site may use. A job has at most so much memory and so many processes then; without
+    control groups each of its processes has so much memory, and its Unix user so many processes.
     """
 
     resource: Name
@@ -294,6 +298,7 @@ class MachineConfiguration(_Section, frozen=True, kw_only=True):
     memory_mb_max: Annotated[int, Meta(ge=0)] = 0
     processes_max: Annotated[int, Meta(ge=0)] = 0
     output_mb_max: Annotated[int, Meta(ge=0)] = 1_024
+    control_group: Path | None = None
 
 
 class SiteConfiguration(_ServerConfiguration, frozen=True, kw_only=True):

@@ -130,8 +130,9 @@ cores_each = 4            # a node is so many cores of this host; 0: a mere slot
 directory = "box.jobs"    # records and output of jobs
 users = { ann = "alice" } # Unix users that are not named like their users; only where the site is root
 grace = "10s"             # between asking a job to end and killing it
-processes_max = 500       # of one job, where the host has control groups
-memory_mb_max = 16000
+processes_max = 500       # of its Unix user; with a control group, of one job
+memory_mb_max = 16000     # of each process; with a control group, of one job
+# control_group = "/sys/fs/cgroup/kalends"  # a group of version 2 that the site may use
 output_mb_max = 1024      # of each of its files
 
 [site.machines.classes]   # for `kalends submit --priority`

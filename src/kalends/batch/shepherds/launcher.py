@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from kalends.batch.shepherds import conclusion, shepherd_line
 from kalends.batch.shepherds.conclusion import Conclusion, State
+from kalends.batch.shepherds.control_group import usable
 from kalends.batch.shepherds.folders import Folders
 from kalends.batch.shepherds.nursery import ZYGOTE, Nursery
 from kalends.batch.shepherds.order import JobOrder
@@ -40,6 +41,7 @@ class Launcher:
     def __init__(self, top: str, heard: Heard, *, groups: str = "", program: str = ZYGOTE) -> None:
         """`groups` is the control group below which each attempt gets its own; "": none has one."""
         self.folders = Folders(os.path.abspath(top))
+        self._groups = groups
         self._watch = AttemptWatch(self.folders, groups, heard)
         self._nursery = Nursery(
             self.folders, groups, self._watch.forked, self._watch.zygote_gone, program
@@ -49,13 +51,20 @@ class Launcher:
     async def start(self) -> None:
         """Make the folders, lock them for this server alone, and start the zygote.
 
-        Raises `InvalidInput` for a path that is too long, `Unavailable` for anything else that is missing.
+        Raises `InvalidInput` for a path that is too long, or a control group that cannot be used,
+        `Unavailable` for anything else that is missing.
         """
         if self.folders.too_long:
             raise InvalidInput(
                 f"{self.folders.top} is too long for the paths of sockets",
                 where="jobs",
                 remedy="choose a folder with a shorter path",
+            )
+        if self._groups and not usable(self._groups):
+            raise InvalidInput(
+                f"no control group can be made below {self._groups}, and killed",
+                where="control_group",
+                remedy="name a folder of the cgroup2 file system that this user may write to, or none",
             )
         try:
             self.folders.make()
