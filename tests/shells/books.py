@@ -27,6 +27,11 @@ class Row(NamedTuple):
     done: bool
     body: Mapping[str, Any]
 
+    @property
+    def reservation(self) -> str:
+        """The id that users know, which survives changes."""
+        return str(self.body.get("reservation", ""))
+
     def chosen(self, site: str) -> set[int]:
         """The hold ids that it has chosen at `site`."""
         return set(self.body.get("chosen", {}).get(site, ()))

@@ -21,8 +21,9 @@ class Customers:
     """`count` customers, who make `bookings` each, of all sites, at replicas in turn.
 
     `told` has the ids that somebody was told are reserved, and not told otherwise since. `pause_s`
-    bounds the rests between; of the reserved ones, the part `cancels` is given back. They want one of
-    `slots` starts; `name` begins their names and keys; with `pick` each request wants some of the sites only.
+    bounds the rests between; of the reserved ones, the part `moves` is moved, and then the part `cancels`
+    given back; the part `holds` is held first, then locked. They want one of `slots` starts; `name` begins
+    their names and keys; with `pick` each request wants some of the sites only.
     """
 
     def __init__(
@@ -34,6 +35,8 @@ class Customers:
         bookings: int = 40,
         pause_s: float = 0.2,
         cancels: float = 0.0,
+        moves: float = 0.0,
+        holds: float = 0.0,
         slots: int = SLOTS,
         pick: bool = False,
         patience: Sequence[Patience] = ("held",),
@@ -45,6 +48,8 @@ class Customers:
         self._bookings = bookings
         self._pause_s = pause_s
         self._cancels = cancels
+        self._moves = moves
+        self._holds = holds
         self._slots = slots
         self._pick = pick
         self._patience = patience
@@ -83,8 +88,10 @@ class Customers:
     async def _book(
         self, client: kalends.Client, user: str, key: str, chance: random.Random
     ) -> None:
-        start = self._facility.tomorrow + 600 * chance.randrange(self._slots)
+        start = self._start(chance)
         cancels = chance.random() < self._cancels
+        moves = chance.random() < self._moves
+        ask = client.hold if chance.random() < self._holds else client.book
         patience = chance.choice(self._patience)
         sites = self._facility.sites
         if self._pick:
@@ -92,7 +99,7 @@ class Customers:
         request = " + ".join(f"{site}/cluster:1" for site in sites)
         for _ in range(TRIES_MAX):
             try:
-                view = await client.book(
+                view = await ask(
                     request, duration="10m", at=start, key=key, wait_s=10, patience=patience
                 )
             except kalends.OutcomeUnknown:
@@ -110,13 +117,53 @@ class Customers:
             else:
                 if self._facility.witness is not None:
                     self._facility.witness.told(user, user, key, view)
-                if view.state == "reserved":
+                if view.state == "held" and not await self._lock(client, view.id):
+                    return
+                if view.state in ("held", "reserved"):
                     self._is_told(view.id, key)
+                    if moves:
+                        await self._move(client, view.id, self._start(chance))
                     if cancels:
                         await self._cancel(client, view.id)
                 if view.state != "open":
                     return
         self._broken = self._broken or f"{key} has no answer after {TRIES_MAX} tries"
+
+    def _start(self, chance: random.Random) -> int:
+        return self._facility.tomorrow + 600 * chance.randrange(self._slots)
+
+    async def _lock(self, client: kalends.Client, rid: str) -> bool:
+        """Whether what was held is reserved now: it may have run out, or been given up, meanwhile."""
+        for _ in range(TRIES_MAX):
+            try:
+                return (await client.lock(rid)).state == "reserved"
+            except kalends.Unavailable as error:
+                if error.request_id:
+                    return False
+                await asyncio.sleep(AGAIN_S)
+            except kalends.OutcomeUnknown:
+                await asyncio.sleep(AGAIN_S)
+            except kalends.KalendsError:
+                return False
+        self._broken = self._broken or f"locking {rid} has no answer after {TRIES_MAX} tries"
+        return False
+
+    async def _move(self, client: kalends.Client, rid: str, start: int) -> None:
+        """Whatever comes of it, it is reserved: at the old time, or at the new one."""
+        for _ in range(TRIES_MAX):
+            try:
+                await client.move(rid, start, key=f"{rid}-moved")
+            except kalends.Unavailable as error:
+                if error.request_id:
+                    return
+                await asyncio.sleep(AGAIN_S)
+            except kalends.OutcomeUnknown:
+                await asyncio.sleep(AGAIN_S)
+            except kalends.KalendsError:
+                return
+            else:
+                return
+        self._broken = self._broken or f"moving {rid} has no answer after {TRIES_MAX} tries"
 
     async def _cancel(self, client: kalends.Client, rid: str) -> None:
         """From the first try until it is answered nobody knows whether it is still there."""

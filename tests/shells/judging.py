@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tests.shells import books
 from tests.shells.facility import Facility
@@ -13,6 +14,18 @@ from tests.shells.scenarios import Broken
 
 CALM_S: Final = 60.0
 """Within it everything that is open comes to its end: the longest hold, inquiry and repeat."""
+
+
+class Reclaimed(NamedTuple):
+    """A period that an owner has taken back, without notice."""
+
+    site: str
+    start: int
+    end: int
+
+    def overlaps(self, start: int, end: int) -> bool:
+        return start < self.end and self.start < end
+
 
 Stakes = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
@@ -33,21 +46,34 @@ async def calm(facility: Facility) -> None:
     await asyncio.sleep(CALM_S)
 
 
-def judge(facility: Facility, told: Collection[str], *, cancelled: Collection[str] = ()) -> None:
+def judge(
+    facility: Facility,
+    told: Collection[str],
+    *,
+    cancelled: Collection[str] = (),
+    reclaimed: Sequence[Reclaimed] = (),
+) -> None:
     """Raise `Broken` unless the stores agree with each other, and with what users were told.
 
-    `told` are the requests whose users were told that they have it, `cancelled` those who were told
-    that they have not any more.
+    `told` are the reservations whose users were told that they have it, `cancelled` those who were told
+    that they have not any more. What owners have `reclaimed` is nobody's, and who had some of it may have
+    lost it.
     """
     stored = {site: books.stakes(facility, site) for site in facility.sites}
     registers = {broker: books.rows(facility, broker) for broker in facility.brokers}
     rows = {rid: row for register in registers.values() for rid, row in register.items()}
+    of_one: defaultdict[str, list[books.Row]] = defaultdict(list)
+    for row in rows.values():
+        of_one[row.reservation].append(row)
     for rid in sorted(told):
-        if rid not in rows or rows[rid].state != "commit":
-            raise Broken(f"{rid} was told as reserved, and its row is {rows.get(rid)}")
+        states = sorted(row.state for row in of_one[rid] if row.state in books.COMMITTED)
+        lost = states.count("cancelled") == 1 and _had_some_of(of_one[rid], reclaimed)
+        if states.count("commit") != 1 and not lost:
+            raise Broken(f"{rid} was told as reserved, and its rows are {of_one[rid]}")
     for rid in sorted(cancelled):
-        if rid not in rows or rows[rid].state != "cancelled":
-            raise Broken(f"{rid} was told as cancelled, and its row is {rows.get(rid)}")
+        states = sorted(row.state for row in of_one[rid] if row.state in books.COMMITTED)
+        if states.count("cancelled") != 1 or "commit" in states:
+            raise Broken(f"{rid} was told as cancelled, and its rows are {of_one[rid]}")
     for rid, row in sorted(rows.items()):
         if not row.done:
             raise Broken(f"{rid} is {row.state}, and not finished although all is calm")
@@ -55,6 +81,7 @@ def judge(facility: Facility, told: Collection[str], *, cancelled: Collection[st
     for site, stakes in stored.items():
         _nothing_without_row(site, stakes, rows)
         _fits(site, stakes, facility.plan.capacity)
+        _is_free(site, stakes, [each for each in reclaimed if each.site == site])
 
 
 def _all_or_nothing(rid: str, row: books.Row, stored: Stakes) -> None:
@@ -75,6 +102,25 @@ def _nothing_without_row(
             raise Broken(f"{site} has {states} of {rid}, of which no broker knows")
         if "prepared" in states:
             raise Broken(f"{site} is still in doubt of {rid} although all is calm")
+
+
+def _had_some_of(rows: Sequence[books.Row], reclaimed: Sequence[Reclaimed]) -> bool:
+    return any(
+        each.overlaps(want["start"], want["end"]) and want["resource"].startswith(f"{each.site}/")
+        for row in rows
+        for want in row.body["wants"]
+        for each in reclaimed
+    )
+
+
+def _is_free(
+    site: str, stakes: Mapping[str, Mapping[str, Any]], reclaimed: Sequence[Reclaimed]
+) -> None:
+    for rid, stake in sorted(stakes.items()):
+        for claim in stake["claims"]:
+            taken = any(each.overlaps(claim["start"], claim["end"]) for each in reclaimed)
+            if claim["state"] == "locked" and taken:
+                raise Broken(f"{site}: {rid} has what its owner has taken back")
 
 
 def _fits(site: str, stakes: Mapping[str, Mapping[str, Any]], capacity: int) -> None:

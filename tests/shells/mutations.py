@@ -17,6 +17,7 @@ from kalends.broker.site_link import SiteLink
 from kalends.resource_servers import server as site_server
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.past import Past
+from kalends.resource_servers.participation.reclaim_reminders import ReclaimReminders
 from kalends.resource_servers.participation.recovery import Recovery
 from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.waiting_list import WaitingListEntry
@@ -133,6 +134,21 @@ def a_forgotten_promise_counts() -> None:
 def an_older_register_is_accepted() -> None:
     """A broker looks at nothing that sites remember of its register."""
     Recognition.hear = lambda recognition, site, marks: True  # type: ignore[method-assign]
+
+
+@mutation
+def an_owner_asks_once() -> None:
+    """What was promised when its time was taken back, or told to nobody, is not asked for again."""
+    ReclaimReminders.ask_for_locked = lambda self, stake, rid, att: None  # type: ignore[method-assign]
+    ReclaimReminders.remind_all = lambda self, now: None  # type: ignore[method-assign]
+    ReclaimReminders.next_deadline_ms = lambda self: None  # type: ignore[method-assign]
+    ReclaimReminders.advance = lambda self, now: None  # type: ignore[method-assign]
+
+
+@mutation
+def what_was_taken_back_is_forgotten() -> None:
+    """A site that starts again knows nothing of what its owner has taken back."""
+    ReclaimReminders.restore = lambda self, reclaims, now: None  # type: ignore[method-assign]
 
 
 def _as_participant(broken: type[Participant]) -> Callable[[], None]:
