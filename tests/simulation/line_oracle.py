@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 TURN_MS: Final = 150_000
 """One request's turn: what it holds is recalled from it, its promise is decided, or it runs out."""
 
+DOUBT_MS: Final = 75_000
+"""Between two questions of a site that is in doubt at most, by a clock that is slow."""
+
 WAKE_MS: Final = 5_000
 """A grant follows what made room at once; a disk may be slow, an answer on its way."""
 
@@ -61,11 +64,12 @@ class LineOracle(LineRecalls):
         head_start_ms: Callable[[Principal], int] = lambda principal: 0,
         turn_ms: int = TURN_MS,
         wake_ms: int = WAKE_MS,
+        doubt_ms: int = DOUBT_MS,
         settle_ms: int = PAUSE_MS,
         serve_ms: int = SERVE_MS,
         now_ms: Callable[[], int] = lambda: 0,
     ) -> None:
-        super().__init__(Turns(turn_ms), now_ms)
+        super().__init__(Turns(turn_ms, doubt_ms), now_ms)
         self._order = Order(capacities, head_start_ms)
         self._lists = Lists(self._order, lambda: -3_600, serve_ms=serve_ms)
         self.grants = 0

@@ -6,10 +6,14 @@ from collections.abc import Iterator
 
 
 class Turns:
-    """`turn_ms` is how long one request can stand in the way of another."""
+    """`turn_ms` is how long one request can stand in the way of another.
 
-    def __init__(self, turn_ms: int) -> None:
+    So long as `doubt_ms` after the faults a site may not have asked what became of a promise from before.
+    """
+
+    def __init__(self, turn_ms: int, doubt_ms: int = 0) -> None:
         self._turn_ms = turn_ms
+        self._doubt_ms = doubt_ms
         self._stamps: dict[str, tuple[int, str]] = {}
         self._since_ms: dict[str, int] = {}
         self._ended_ms: dict[str, int] = {}
@@ -53,11 +57,12 @@ class Turns:
         since_ms = self._since_ms.get(rid)
         if since_ms is None or self._healed_ms is None:
             return ""
+        doubt_ms = self._doubt_ms if since_ms <= self._healed_ms else 0
         since_ms = max(since_ms, self._healed_ms)
         older = sum(
             stamp < self._stamps[rid] and self._ended_ms.get(other, since_ms) >= since_ms
             for other, stamp in self._stamps.items()
         )
-        if now_ms - since_ms <= (older + 1) * self._turn_ms:
+        if now_ms - since_ms <= (older + 1) * self._turn_ms + doubt_ms:
             return ""
         return f"{rid} has waited {now_ms - since_ms} ms behind {older} older ones"

@@ -33,6 +33,9 @@ SEEDS = [
     pytest.param("site-cut-off", 248002465158677, id="granted-on-waking-from-pauses-in-a-row"),
     pytest.param("every-fault", 930319, id="a-promise-stored-by-a-sync-that-failed"),
     pytest.param("every-fault", 78292438823029, id="a-change-and-its-old-lock-take-the-larger"),
+    pytest.param(
+        "every-fault", 117965854704516, id="behind-a-promise-that-was-in-doubt-when-all-healed"
+    ),
     pytest.param("every-fault", 214300803024913, id="an-order-that-takes-long-to-find"),
 ]
 
