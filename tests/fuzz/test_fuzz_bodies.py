@@ -87,6 +87,16 @@ SEEDS: dict[str, Any] = {
         "wait_ms": 0,
     },
     "job_usage": {"machine": "alpha/press", "start": 1_900_000_000, "end": 1_900_003_600},
+    "job_history": {
+        "machine": "alpha/press",
+        "start": 0,
+        "end": 1_900_003_600,
+        "by": "submitted",
+        "everyone": True,
+        "count": 5,
+        "after_s": 9,
+        "after_job": 9,
+    },
     "machine_nodes": {
         "machine": "alpha/press",
         "what": "resume",

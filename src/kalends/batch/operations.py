@@ -9,12 +9,13 @@ from kalends.batch.queue.facts import Reason
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import OWN_REASONS, BatchQueue
 from kalends.batch.terms import check_policy
-from kalends.batch.views import load_of, view_of, view_over
+from kalends.batch.views import load_of, row_of, view_of, view_over
+from kalends.contract import history_calls as h
 from kalends.contract import job_calls as c
 from kalends.core.errors import NotAllowed, NotFound
 from kalends.serving.auth.callers import Caller
 from kalends.serving.http.dispatch import Handler
-from kalends.stores.sqlite.job_journal import JobOver, UserUse
+from kalends.stores.sqlite.job_journal import Cursor, JobOver, UserUse
 
 T = TypeVar("T")
 
@@ -28,6 +29,9 @@ class JobHistory(Protocol):
     async def one(self, machine: str, number: int) -> JobOver | None: ...
     async def newest(
         self, machine: str, user: str, before: int, count: int
+    ) -> Sequence[JobOver]: ...
+    async def between(
+        self, machine: str, user: str, by: h.PastBy, start: int, end: int, after: Cursor, count: int
     ) -> Sequence[JobOver]: ...
     async def use(self, machine: str, user: str, start: int, end: int) -> Sequence[UserUse]: ...
 
@@ -73,6 +77,7 @@ class JobOperations:
             "job_change": self.change,
             "job_output": self.output,
             "job_usage": self.usage,
+            "job_history": self.history,
             "machine_nodes": self.serve_nodes,
             "machine_policy": self.set_policy,
         }
@@ -154,19 +159,35 @@ class JobOperations:
 
     async def usage(self, caller: Caller, body: c.ShowUsage) -> c.UsageView:
         self._queue(caller, body.machine)
-        if body.everyone and not (_operates(caller) or "audit" in caller.scopes):
-            raise NotAllowed(
-                "the use of everyone is for operators and auditors",
-                where="everyone",
-                remedy="ask for your own, or use a token with the scope audit",
-            )
-        user = "" if body.everyone else caller.principal.user
+        user = _whose(caller, everyone=body.everyone)
         rows = await self._machines.history.use(body.machine, user, body.start, body.end)
         return c.UsageView(
             machine=body.machine,
             start=body.start,
             end=body.end,
             rows=tuple(c.UsageRow(**row._asdict()) for row in rows),
+        )
+
+    async def history(self, caller: Caller, body: h.ReadHistory) -> h.HistoryPage:
+        """A page of the jobs that are over; what is durable is told."""
+        queue = self._queue(caller, body.machine)
+        user = _whose(caller, everyone=body.everyone)
+        found = await self._machines.history.between(
+            body.machine, user, body.by, body.start, body.end,
+            Cursor(body.after_s, body.after_job), body.count + 1,
+        )  # fmt: skip
+        shown = found[: body.count]
+        terms, last = queue.flow.terms, shown[-1] if shown else None
+        at = (last.submitted if body.by == "submitted" else last.over) if last is not None else 0
+        return h.HistoryPage(
+            machine=body.machine,
+            description=terms.machine,
+            nodes=queue.flow.room.nodes,
+            classes=terms.classes,
+            rows=tuple(row_of(each, terms.default_class) for each in shown),
+            more=len(found) > len(shown),
+            next_s=at,
+            next_job=last.number if last is not None else 0,
         )
 
     async def serve_nodes(self, caller: Caller, body: c.ServeNodes) -> c.MachineLoad:
@@ -261,6 +282,19 @@ def _is_own(caller: Caller, job: BatchJob) -> bool:
 
 def _operates(caller: Caller) -> bool:
     return "admin" in caller.scopes
+
+
+def _whose(caller: Caller, *, everyone: bool) -> str:
+    """Return the user whose use may be told, or "" for everyone's; raises `NotAllowed`."""
+    if not everyone:
+        return caller.principal.user
+    if _operates(caller) or "audit" in caller.scopes:
+        return ""
+    raise NotAllowed(
+        "the use of everyone is for operators and auditors",
+        where="everyone",
+        remedy="ask for your own, or use a token with the scope audit",
+    )
 
 
 def _not_yours(number: int) -> NotAllowed:

@@ -10,6 +10,7 @@ from msgspec import structs
 from kalends.batch.queue.facts import Reason
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import BatchQueue
+from kalends.contract.history_calls import HistoryRow
 from kalends.contract.job_calls import JobView, MachineLoad, PredictedStart
 from kalends.core.jobs import JobRequest
 from kalends.core.times import format_time
@@ -61,6 +62,23 @@ def view_over(job: JobOver, *, whole: bool) -> JobView:
     return structs.replace(
         view, end=ending.kind, status=ending.status, ran_s=ending.ran_s, cpu_s=ending.cpu_s,
         memory_bytes=ending.memory_bytes, detail=ending.detail or job.detail,
+    )  # fmt: skip
+
+
+def row_of(job: JobOver, default_class: str) -> HistoryRow:
+    """Return the row of a job that is over, for accounts and logs."""
+    row = HistoryRow(
+        job=job.number, user=job.user, project=job.request.project,
+        priority=job.request.priority or default_class, submitted=job.submitted, over=job.over,
+        nodes=job.request.nodes, limit_s=job.request.limit_s, node_seconds=job.node_seconds,
+        end="withdrawn", attempt=job.attempt, array=job.array, index=job.index,
+    )  # fmt: skip
+    ending = job.ending
+    if ending is None or job.phase == "withdrawn":
+        return row
+    return structs.replace(
+        row, started=job.started, nodes_had=len(job.node_numbers), end=ending.kind,
+        status=ending.status, cpu_s=ending.cpu_s, memory_bytes=ending.memory_bytes,
     )  # fmt: skip
 
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
 from kalends.cli import _jobs, _output
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from kalends.client.sync import SyncClient
+
+NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command(
@@ -13,7 +23,7 @@ from kalends.cli._settings import ServerCommand, Settings, pass_settings
     cls=ServerCommand,
     examples=(
         "kalends usage sdsc/sp2 --from 2026-10-01 --to 2026-11-01",
-        "kalends usage sdsc/sp2 --everyone",
+        "kalends usage sdsc/sp2 --everyone --swf october.swf",
     ),
 )
 @click.argument("machine")
@@ -21,13 +31,27 @@ from kalends.cli._settings import ServerCommand, Settings, pass_settings
               help="Begin: jobs that ended from then on.")  # fmt: skip
 @click.option("--to", "end", default="now", show_default=True, metavar="TIME", help="End.")
 @click.option("--everyone", is_flag=True, help="Sum up all users; needs the scope audit or admin.")
+@click.option("--csv", "table", type=NEW_FILE, metavar="FILE",
+              help="New file with a row for each job instead; - for standard output.")  # fmt: skip
+@click.option("--swf", "log", type=NEW_FILE, metavar="FILE",
+              help="New file with these jobs as a workload log, for kalends simulate.")  # fmt: skip
 @pass_settings
-def command(settings: Settings, machine: str, start: str, end: str, everyone: bool) -> None:
+def command(
+    settings: Settings,
+    machine: str,
+    start: str,
+    end: str,
+    everyone: bool,
+    table: Path | None,
+    log: Path | None,
+) -> None:
     """Sum up the node-seconds that your jobs used, by project."""
     with _jobs.settings_at(settings, machine).connect() as client:
-        view = client.job_usage(
-            machine, start=client.time_s(start), end=client.time_s(end), everyone=everyone
-        )
+        start_s, end_s = client.time_s(start), client.time_s(end)
+        if table is not None or log is not None:
+            _export(client, machine, start_s, end_s, everyone, table, log)
+            return
+        view = client.job_usage(machine, start=start_s, end=end_s, everyone=everyone)
     _output.answer(
         settings,
         "usage",
@@ -47,3 +71,28 @@ def command(settings: Settings, machine: str, start: str, end: str, everyone: bo
             right=("JOBS", "NODE-HOURS", "CPU-HOURS"),
         ),
     )
+
+
+def _export(
+    client: SyncClient,
+    machine: str,
+    start: int,
+    end: int,
+    everyone: bool,
+    table: Path | None,
+    log: Path | None,
+) -> None:
+    from kalends.cli import _past_jobs
+
+    if table == log:
+        raise InvalidInput(
+            f"both go to {table}", where="--swf", remedy="give each a file of its own"
+        )
+    fetch = partial(_past_jobs.pages, client, machine, start, end, by="over", everyone=everyone)
+    for path, write in ((table, _past_jobs.write_csv), (log, _past_jobs.write_log)):
+        if path is None:
+            continue
+        with _past_jobs.opened(path) as stream:
+            count = write(stream, fetch())
+        if path != Path("-"):
+            _output.say(f"{path}: {count} jobs")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Collection
 from typing import Final, Literal
 
 from kalends.client.agent_calls import AgentCalls
-from kalends.contract import job_calls
+from kalends.contract import history_calls, job_calls
 from kalends.core.jobs import JobRequest
 
 FOLLOW_WAIT_MS: Final = 25_000
@@ -99,6 +99,28 @@ class JobCalls(AgentCalls):
         """Return the node-seconds that jobs used which were over in ``[start, end)``, by user and project."""
         body = job_calls.ShowUsage(machine=machine, start=start, end=end, everyone=everyone)
         return await self._caller.call(body, "job_usage", job_calls.UsageView)
+
+    async def job_history(
+        self,
+        machine: str,
+        *,
+        start: int,
+        end: int,
+        by: history_calls.PastBy = "over",
+        everyone: bool = False,
+        count: int = 1_000,
+        after: history_calls.HistoryPage | None = None,
+    ) -> history_calls.HistoryPage:
+        """Return a page of the jobs that were over (or submitted, or had nodes) in ``[start, end)``.
+
+        The first one, or the one behind `after`. `everyone` needs the scope ``audit`` or ``admin``.
+        """
+        body = history_calls.ReadHistory(
+            machine=machine, start=start, end=end, by=by, everyone=everyone, count=count,
+            after_s=after.next_s if after is not None else 0,
+            after_job=after.next_job if after is not None else 0,
+        )  # fmt: skip
+        return await self._caller.call(body, "job_history", history_calls.HistoryPage)
 
     async def serve_nodes(
         self,

@@ -124,6 +124,7 @@ class SyncClient:
     kill_job = _waiting(Client.kill_job)
     job_output = _waiting(Client.job_output)
     job_usage = _waiting(Client.job_usage)
+    job_history = _waiting(Client.job_history)
     serve_nodes = _waiting(Client.serve_nodes)
     set_policy = _waiting(Client.set_policy)
     lock = _waiting(Client.lock)

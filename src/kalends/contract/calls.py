@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from kalends.contract.bodies import Answer, Body
+from kalends.contract.history_calls import HistoryPage, ReadHistory
 from kalends.contract.job_calls import (
     ChangeJob,
     JobOutput,
@@ -670,6 +671,8 @@ OPERATIONS: tuple[Operation, ...] = (
               "Read what a job has written"),
     Operation("job_usage", "POST", "/v1/jobs/usage", ShowUsage, UsageView, "use", _SITE,
               "Sum up the node-seconds used, by user and project"),
+    Operation("job_history", "POST", "/v1/jobs/history", ReadHistory, HistoryPage, "use", _SITE,
+              "List the jobs that are over, with all that they used"),
     Operation("machine_nodes", "POST", "/v1/machines/nodes", ServeNodes, MachineLoad, "admin", _SITE,
               "Drain, fail or resume nodes of a machine"),
     Operation("machine_policy", "POST", "/v1/machines/policy", SetPolicy, MachineLoad, "admin",

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from kalends.contract.history_calls import PastBy
 from kalends.core.errors import Unavailable
 from kalends.stores.sqlite import job_journal
-from kalends.stores.sqlite.job_journal import JobOver, UserUse
+from kalends.stores.sqlite.job_journal import Cursor, JobOver, UserUse
 
 T = TypeVar("T")
 
@@ -28,6 +29,22 @@ class StoredHistory:
     async def newest(self, machine: str, user: str, before: int, count: int) -> Sequence[JobOver]:
         return await self._read(
             lambda reader: job_journal.over_newest(reader, machine, user, before, count)
+        )
+
+    async def between(
+        self,
+        machine: str,
+        user: str,
+        by: PastBy,
+        start: int,
+        end: int,
+        after: Cursor,
+        count: int,
+    ) -> Sequence[JobOver]:
+        return await self._read(
+            lambda reader: job_journal.over_between(
+                reader, machine, user, by, start, end, after, count
+            )
         )
 
     async def use(self, machine: str, user: str, start: int, end: int) -> Sequence[UserUse]:

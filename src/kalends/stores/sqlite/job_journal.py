@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kalends.batch.queue.facts import JobEnding, JournalEntry, decode_fact, encode_fact
+from kalends.contract.history_calls import PastBy
 from kalends.core.errors import StoreDamaged
 from kalends.core.jobs import JobRequest
 
@@ -49,6 +50,8 @@ create index job_of_user on job (machine, user, number);
 create index job_over on job (machine, over);
 """
 
+SUBMITTED: Final = "create index job_submitted on job (machine, submitted);"
+
 
 class JobEntries(NamedTuple):
     """To be stored: facts of the queue of `machine`."""
@@ -75,6 +78,13 @@ class JobOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     node_seconds: int = 0
     detail: str = ""
     ending: JobEnding | None = None
+
+
+class Cursor(NamedTuple):
+    """Behind which job a page of history begins: its time and its number."""
+
+    time_s: int = 0
+    number: int = 0
 
 
 class UserUse(NamedTuple):
@@ -147,6 +157,37 @@ def over_newest(
         [*arguments, before or 1 << 62, count],
     )
     return [_over(body) for (body,) in rows]
+
+
+def over_between(
+    connection: sqlite3.Connection,
+    machine: str,
+    user: str,
+    by: PastBy,
+    start: int,
+    end: int,
+    after: Cursor,
+    count: int,
+) -> list[JobOver]:
+    """Return jobs that were over in ``[start, end)``, submitted in it or had nodes in it, of one user or
+    ("") of all; behind `after` in order of that time, or of their ends, and of their numbers.
+    """
+    column, within = _WITHIN[by]
+    where, arguments = ("", []) if not user else (" and user = ?", [user])
+    rows: Iterable[tuple[bytes]] = connection.execute(
+        f"select cast(body as blob) from job where machine = ? and {within}{where}"
+        f" and ({column}, number) > (?, ?) order by {column}, number limit ?",
+        [machine, start, end, *arguments, *after, count],
+    )
+    return [_over(body) for (body,) in rows]
+
+
+_WITHIN: Final = {
+    "over": ("over", "over >= ? and over < ?"),
+    "submitted": ("submitted", "submitted >= ? and submitted < ?"),
+    "ran": ("over", "over > ? and started > 0 and started < ?"),
+}
+"""The column that orders the jobs, and the condition with both ends of the time."""
 
 
 def use_between(

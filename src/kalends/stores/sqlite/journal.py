@@ -84,7 +84,7 @@ REGISTERS: Final = "create table register (id text primary key, body blob not nu
 KIND: Final = StoreKind(
     name="site",
     application_id=0x6B6C7331,  # "kls1"
-    version=4,
+    version=5,
     schema="""
 create table journal (
     seq   integer primary key,
@@ -104,12 +104,14 @@ create table meta (name text primary key, value not null) without rowid;
     + RECLAIMS
     + REGISTERS
     + LIVES
-    + job_journal.SCHEMA,
+    + job_journal.SCHEMA
+    + job_journal.SUBMITTED,
     upgrades={
         1: RECLAIMS,  # To version 2: owners can take slots back.
         # To version 3; stakes know their register, but those from before have none; registers are known.
         2: FORGETTING + REGISTERS + LIVES,
         3: job_journal.SCHEMA,  # To version 4: machines run jobs.
+        4: job_journal.SUBMITTED,  # To version 5: jobs are listed by the time of their submission.
     },
 )
 

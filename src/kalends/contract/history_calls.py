@@ -1,0 +1,76 @@
+"""The calls about what has been on a machine: jobs that are over, one by one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from kalends.contract.bodies import Answer, Body
+from kalends.contract.job_calls import MachineName
+from kalends.core import limits
+
+PastBy = Literal["over", "submitted", "ran"]
+"""Which jobs belong to a time: those that were over in it, submitted in it, or had nodes in it."""
+
+
+class ReadHistory(Body, frozen=True, kw_only=True):
+    """Jobs of `machine` that are over, and belong to ``[start, end)`` as `by` says.
+
+    Those submitted in it come in order of submission, the others in order of their ends. Without
+    `everyone` the caller's own. `after_s` and `after_job` are what the page before has said of the next one.
+    """
+
+    machine: MachineName
+    start: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
+    end: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)]
+    by: PastBy = "over"
+    everyone: bool = False
+    count: Annotated[int, Meta(ge=1, le=limits.LISTING_MAX)] = 1_000
+    after_s: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)] = 0
+    after_job: Annotated[int, Meta(ge=0, le=1 << 53)] = 0
+
+
+class HistoryRow(Answer, frozen=True, kw_only=True):
+    """A job that is over: what it asked for, what it had, and why it ended. Times are seconds UTC.
+
+    `nodes` were asked for, `nodes_had` it had last. `started` is that of its last attempt; 0 if it never
+    had nodes. `end` is one of exit, limit, killed, node-failed, not-started, lost and withdrawn.
+    """
+
+    job: int
+    user: str
+    submitted: int
+    over: int
+    nodes: int
+    limit_s: int
+    end: str
+    started: int = 0
+    project: str = ""
+    priority: str = ""
+    nodes_had: int = 0
+    node_seconds: int = 0
+    """Charged; none for what was not its user's doing."""
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    """The most that one of its processes had."""
+    status: int = 0
+    attempt: int = 0
+    array: int = 0
+    index: int | None = None
+
+
+class HistoryPage(Answer, frozen=True, kw_only=True):
+    """Some jobs, and the machine as it is now: its `description`, its nodes, its priority classes.
+
+    `more`: there are others, to be asked for with `next_s` and `next_job`.
+    """
+
+    machine: str
+    description: str
+    nodes: int
+    classes: dict[str, int]
+    rows: tuple[HistoryRow, ...]
+    more: bool = False
+    next_s: int = 0
+    next_job: int = 0
