@@ -181,6 +181,18 @@ def workload_of(log: Path | None, nodes: int, options: Simulated) -> Workload:
     )
 
 
+def check_no_other(log: Path | None, options: Simulated) -> None:
+    """Raise `InvalidInput` where there is another workload beside a site's past."""
+    from kalends.core.errors import InvalidInput
+
+    if log is not None or options["generate"] is not None:
+        raise InvalidInput(
+            "another workload is given",
+            where="--from-site",
+            remedy="leave out LOG and --generate",
+        )
+
+
 def check_pairs(log: Path | None, options: Simulated) -> None:
     """Raise `InvalidInput` for options that require another one, which is missing."""
     from kalends.core.errors import InvalidInput

@@ -15,10 +15,11 @@ from kalends.cli._settings import LocalCommand, Settings, pass_settings
 from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from kalends.cli._site_past import SitePast
     from kalends.simulation.experiment import SimulationResult
 
 
-_output_option = section("Output")
+_output_option, _past_option = section("Output"), section("A site's past")
 
 
 @click.command(
@@ -26,7 +27,7 @@ _output_option = section("Output")
     cls=LocalCommand,
     examples=(
         "kalends simulate log.swf --policy fcfs,easy",
-        "kalends simulate --generate lublin --nodes 64 --loads 0.9,1,1.1 --repeat 5",
+        "kalends simulate --from-site sdsc/sp2 --month 2026-10 --policy easy,conservative",
     ),
 )
 @click.argument("log", type=_simulated.FILE, required=False)
@@ -39,6 +40,14 @@ _output_option = section("Output")
     help="Policy names, see `kalends policies`, or your own module:Class.",
 )
 @_simulated.workload_options
+@_past_option(
+    "--from-site",
+    metavar="MACHINE",
+    help="Jobs of a site's machine instead of LOG, e.g. sdsc/sp2; needs the scope audit or admin.",
+)
+@_past_option("--month", metavar="YYYY-MM", help="Month of their submission, e.g. 2026-10.")
+@_past_option("--from", "start", metavar="TIME", help="Begin, if it is not a month.")
+@_past_option("--to", "end", metavar="TIME", help="End.")
 @_simulated.machine_options
 @_simulated.sweep_options
 @_output_option(
@@ -75,22 +84,40 @@ def command(
     plot: Path | None,
     predict: bool,
     by: str | None,
+    from_site: str | None,
+    month: str | None,
+    start: str | None,
+    end: str | None,
     **options: Unpack[_simulated.Simulated],
 ) -> None:
     """Replay a workload under scheduling policies.
 
     LOG is a file in the Standard Workload Format, plain or gzip, or - for standard input. Its jobs run
     under each policy in turn; * marks the best value of each column. With --loads or --repeat, the
-    command runs a sweep: many replays on all cores, and their means.
+    command runs a sweep: many replays on all cores, and their means. With --from-site, the jobs of a
+    site's machine run again, and the schedule as it was stands beside the others.
     """
     from kalends.cli import _replays
 
     names = _replays.policy_names(policies)
     kinds = _replays.kinds(by)
     _simulated.check_pairs(log, options)
+    if from_site is None and (month or start or end):
+        raise InvalidInput(
+            "is of a site's past", where="--month, --from or --to", remedy="give --from-site too"
+        )
     with ExitStack() as stack:
+        if from_site is not None:
+            from kalends.cli import _site_past
+
+            _simulated.check_no_other(log, options)
+            past = stack.enter_context(_site_past.fetched(settings, from_site, month, start, end))
+            _simulate(
+                settings, past.log, names, out, plot, options, past, predict=predict, by=kinds
+            )
+            return
         file = stack.enter_context(_standard_input.kept(log)) if log is not None else None
-        _simulate(settings, file, names, out, plot, options, predict=predict, by=kinds)
+        _simulate(settings, file, names, out, plot, options, None, predict=predict, by=kinds)
 
 
 def _simulate(
@@ -100,15 +127,20 @@ def _simulate(
     out: Path | None,
     plot: Path | None,
     options: _simulated.Simulated,
+    past: SitePast | None,
     *,
     predict: bool,
     by: Sequence[str],
 ) -> None:
     from kalends.cli import _class_tables, _metrics_table, _replays
 
+    if past is not None and not options["machine"] and options["nodes"] is None:
+        options["machine"] = past.machine
     nodes = _simulated.nodes_of(log, options)
     workload = _simulated.workload_of(log, nodes, options)
     given = _simulated.replay_options(log, nodes, options)
+    if past is not None:
+        given = past.applied(given)
     if options["loads"] is not None or options["repeat"] > 1:
         from kalends.cli import _sweep
 
@@ -131,12 +163,18 @@ def _simulate(
     files = _replays.Files(names, out, plot)
     results = _replays.run(names, workload, files, nodes, given, predict=predict)
     _say_left_out(results[0])
+    shown, conditions = results, _simulated.conditions(options)
+    if past is not None:
+        from kalends.simulation.site_past import as_it_was
+
+        conditions = ", ".join(filter(None, (past.said, conditions)))
+        shown = [as_it_was(past.log, nodes), *results]
     _output.answer(
         settings,
         "simulated",
-        _replays.as_data(results),
+        _replays.as_data(shown),
         lambda: [
-            *_metrics_table.lines(results, _simulated.conditions(options)),
+            *_metrics_table.lines(shown, conditions),
             *_class_tables.lines(results),
         ],
     )

@@ -6,7 +6,7 @@ header, in lines such as ``; User: 1 ann``, ``; Group: 1 dna`` (the project) and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
@@ -17,24 +17,32 @@ STATUS: Final = {"killed": 5, "withdrawn": 5}
 """Of the format: 1 completed, 0 failed, 5 cancelled."""
 
 
-def write_site_log(stream: TextIO, machine: HistoryPage, jobs: Iterable[HistoryRow]) -> None:
-    """Write `jobs` of `machine` in order of submission, with a header.
+def write_site_log(
+    stream: TextIO, machine: HistoryPage, jobs: Iterable[HistoryRow], *, began: int | None = None
+) -> None:
+    """Write `jobs` of `machine` in order of submission, with a header; the log begins at `began`, or with
+    the first of them.
 
     Allocated processors are the mean over the run where a job changed its size; waits and runs of jobs
     that never had nodes are -1. Users and projects are numbered in order of appearance.
     """
     rows = sorted(jobs, key=lambda row: (row.submitted, row.job))
-    began = rows[0].submitted if rows else 0
+    if began is None:
+        began = rows[0].submitted if rows else 0
     users = _numbered(row.user for row in rows)
     projects = _numbered(row.project for row in rows if row.project)
-    by_urgency = sorted(machine.classes, key=lambda name: (machine.classes[name], name))
-    queues = _numbered([*by_urgency, *(row.priority for row in rows)])
+    queues = _numbered([*numbered_classes(machine.classes), *(row.priority for row in rows)])
     for line in _header(machine, rows, began, users, projects, queues):
         stream.write(f"; {line}\n")
     for row in rows:
         group = projects.get(row.project, UNKNOWN)
         words = (*_measured(row, began), users[row.user], group, UNKNOWN, queues[row.priority])
         stream.write(" ".join(map(str, (*words, UNKNOWN, UNKNOWN, UNKNOWN))) + "\n")
+
+
+def numbered_classes(classes: Mapping[str, int]) -> dict[str, int]:
+    """Return the number that stands for each priority class in a log: the least urgent is 1."""
+    return _numbered(sorted(classes, key=lambda name: (classes[name], name)))
 
 
 def mean_nodes(row: HistoryRow) -> int:

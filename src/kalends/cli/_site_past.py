@@ -1,0 +1,105 @@
+"""What was on a site's machine, fetched to be replayed: its jobs as a log, and what else had its nodes."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kalends.cli import _jobs, _past_jobs
+from kalends.core.errors import InvalidInput
+from kalends.simulation.site_past import background, priorities
+from kalends.simulation.workloads.site_log import write_site_log
+
+if TYPE_CHECKING:
+    from kalends.cli._settings import Settings
+    from kalends.client.sync import SyncClient
+    from kalends.scheduling.reservations import Reservation
+
+_MONTH: Final = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])")
+
+
+@dataclass(frozen=True)
+class SitePast:
+    """Jobs of a machine as the log `log`, whose time 0 is the begin of the time that was asked for."""
+
+    log: Path
+    nodes: int
+    machine: str
+    """The machine as its text says; "" if any nodes will do."""
+    treat: str
+    """The priorities of its classes, which are queues of the log."""
+    reservations: Sequence[Reservation]
+    """Nodes that were not for these jobs."""
+    said: str
+
+    def applied(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return options of a replay with what is known of the machine; what the user says goes before."""
+        treat = ",".join(each for each in (self.treat, given.get("treat", "")) if each)
+        reservations = [*self.reservations, *given.get("reservations", ())]
+        return {**given, "treat": treat, "reservations": reservations}
+
+
+@contextmanager
+def fetched(
+    settings: Settings, machine: str, month: str | None, start: str | None, end: str | None
+) -> Iterator[SitePast]:
+    """Fetch the jobs that were submitted to `machine` in a month, or from `start` to `end`, and are over."""
+    first, last = _bounds(month, start, end)
+    with (
+        tempfile.TemporaryDirectory(prefix="kalends-") as directory,
+        _jobs.settings_at(settings, machine).connect() as client,
+    ):
+        yield _fetch(
+            client, machine, client.time_s(first), client.time_s(last), Path(directory) / "past.swf"
+        )
+
+
+def _fetch(client: SyncClient, machine: str, start: int, end: int, log: Path) -> SitePast:
+    if end <= start:
+        raise InvalidInput(
+            f"{end} is not after {start}", where="--to", remedy="give an end after the begin"
+        )
+    pages = list(_past_jobs.pages(client, machine, start, end, by="submitted", everyone=True))
+    rows = [row for page in pages for row in page.rows]
+    with log.open("w") as stream:
+        write_site_log(stream, pages[0], rows, began=start)
+    present = pages[0]
+    counted = present.description.startswith("pool:")
+    others: list[Reservation] = []
+    if counted:
+        ran = _past_jobs.pages(client, machine, start, end, by="ran", everyone=True)
+        before = [row for page in ran for row in page.rows if row.submitted < start]
+        others = background(before, start, present.nodes)
+    return SitePast(
+        log=log,
+        nodes=present.nodes,
+        machine="" if counted else present.description,
+        treat=priorities(present.classes),
+        reservations=others,
+        said=f"{machine} from {_date(start)} to {_date(end)}",
+    )
+
+
+def _date(time_s: int) -> str:
+    return datetime.fromtimestamp(time_s, UTC).strftime("%Y-%m-%dT%H:%MZ")
+
+
+def _bounds(month: str | None, start: str | None, end: str | None) -> tuple[str, str]:
+    if month is None and start is not None and end is not None:
+        return start, end
+    found = _MONTH.fullmatch(month or "")
+    if found is None or start is not None or end is not None:
+        raise InvalidInput(
+            "no time is given" if month is None else f"{month!r} is no month, or not alone",
+            where="--month",
+            remedy="give --month 2026-10, or --from and --to",
+        )
+    year, number = int(found[1]), int(found[2])
+    following = f"{year + number // 12}-{number % 12 + 1:02}"
+    return f"{month}-01T00:00", f"{following}-01T00:00"

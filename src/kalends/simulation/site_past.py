@@ -1,0 +1,59 @@
+"""The past of a site's machine, beside its jobs: what had nodes besides, and how the schedule was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kalends.contract.history_calls import HistoryRow
+from kalends.core.errors import InvalidInput
+from kalends.scheduling.reservations import Reservation, Reservations
+from kalends.simulation.experiment import SimulationResult
+from kalends.simulation.metrics import ScheduleMetrics
+from kalends.simulation.workloads.site_log import numbered_classes
+from kalends.simulation.workloads.swf import open_log
+
+AS_IT_WAS: Final = "as it was"
+
+
+def priorities(classes: Mapping[str, int]) -> str:
+    """Return the treatment that gives the queues of a site's log the priorities of their classes."""
+    least = min([0, *classes.values()])
+    return ",".join(
+        f"queue:{number}={classes[name] - least}"
+        for name, number in numbered_classes(classes).items()
+    )
+
+
+def background(before: Iterable[HistoryRow], began: int, nodes: int) -> list[Reservation]:
+    """Return the nodes that other jobs had from `began` on, as reservations in seconds from there.
+
+    Left out are those for which there is no room: the machine had more nodes then.
+    """
+    kept: list[Reservation] = []
+    for row in before:
+        start_s, end_s = max(row.started - began, 0), row.over - began
+        if end_s <= start_s or not row.nodes_had:
+            continue
+        wanted = Reservation(start_s, end_s, row.nodes_had, f"job {row.job}")
+        try:
+            Reservations(nodes, [*kept, wanted])
+        except InvalidInput:
+            continue
+        kept.append(wanted)
+    return kept
+
+
+def as_it_was(log: Path, nodes: int) -> SimulationResult:
+    """Return the metrics of the schedule that the log itself tells, of the jobs that a replay takes."""
+    metrics = ScheduleMetrics(nodes)
+    for order, job in enumerate(open_log(log, nodes=nodes, keep_lines=True)):
+        wait_s, run_s = map(int, job.line.split()[2:4])
+        job.order, job.start_s = order, job.submit_s + wait_s
+        job.end_s = job.start_s + run_s
+        metrics.add(job)
+    summary = msgspec.structs.asdict(metrics.summary())
+    return SimulationResult(**summary, policy=AS_IT_WAS, nodes=nodes)
