@@ -27,7 +27,7 @@ _output_option, _past_option = section("Output"), section("A site's past")
     cls=LocalCommand,
     examples=(
         "kalends simulate log.swf --policy fcfs,easy",
-        "kalends simulate --from-site sdsc/sp2 --month 2026-10 --policy easy,conservative",
+        "kalends simulate --from-site sdsc/sp2 --month 2026-10 --policy fcfs,easy",
     ),
 )
 @click.argument("log", type=_simulated.FILE, required=False)
