@@ -28,7 +28,7 @@ class SmallLog(msgspec.Struct, frozen=True):
         return [
             SimulatedJob(
                 id=100 + number, submit_s=submit, nodes=nodes, requested_s=requested, run_s=run,
-                priority=priority,
+                priority=priority, user=number % 3, share=1 + number % 3,
             )
             for number, (submit, nodes, requested, run, priority) in enumerate(self.jobs)
         ]  # fmt: skip

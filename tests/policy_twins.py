@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 Rectangle = tuple[int, int, int]
@@ -165,6 +166,52 @@ def backfill(rank: Rank = lambda job: job.order, percent: int = 0) -> Pass:
     return schedule
 
 
+def fair(half_life: int) -> Pass:
+    """As `backfill`, the most urgent first, and of these whose user has used least for each share. What a
+    job counts is worth twice as much after each half-life, in steps of a 64th; there are three users.
+    """
+    charges: list[tuple[int, int, int]] = []
+    running: dict[Twin, int] = {}
+
+    def worth(time: int) -> int:
+        if not half_life:
+            return 1
+        doublings, step = divmod(time * 64 // half_life, 64)
+        return int(Decimal(2) ** (Decimal(step) / 64) * (1 << 32)) << doublings
+
+    def use(user: int) -> int:
+        return sum(nodes_s * worth(time) for who, time, nodes_s in charges if who == user)
+
+    def rank(job: Twin) -> Any:
+        return (-job.priority, use(job.order % 3) // (1 + job.order % 3), job.order)
+
+    def charge(job: Twin, now: int) -> None:
+        running[job] = now
+        charges.append((job.order % 3, now, job.nodes * job.requested))
+
+    def schedule(world: World, now: int) -> None:
+        for job in [job for job in running if job not in world.running]:
+            began = running.pop(job)
+            charges.append((job.order % 3, began, -job.nodes * job.requested))
+            charges.append((job.order % 3, now, job.nodes * (now - began)))
+        while world.waiting and world.fits(first := min(world.waiting, key=rank), now):
+            world.start(first, now)
+            charge(first, now)
+        if not world.waiting:
+            return
+        head, *others = sorted(world.waiting, key=rank)
+        promised = world.earliest(head, now)
+        started = []
+        for job in others:
+            if world.fits(job, now) and world.earliest(head, now, job) <= promised:
+                world.start(job, now)
+                started.append(job)
+        for job in started:
+            charge(job, now)
+
+    return schedule
+
+
 def overtaking(hops_max: int) -> Pass:
     """In order of submission; whoever fits may overtake those that were overtaken less than so often."""
 
@@ -273,6 +320,9 @@ TWINS: dict[str, Callable[[], Pass]] = {
     "easy-slack:0": backfill,
     "easy-slack:50": lambda: backfill(percent=50),
     "easy-slack:200": lambda: backfill(percent=200),
+    "fair-share": lambda: fair(7 * 86_400),
+    "fair-share:0": lambda: fair(0),
+    "fair-share:3": lambda: fair(3),
     "conservative": conservative,
     "no-starvation:0": lambda: overtaking(0),
     "no-starvation:1": lambda: overtaking(1),

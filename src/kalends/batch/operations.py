@@ -184,6 +184,8 @@ class JobOperations:
             description=terms.machine,
             nodes=queue.flow.room.nodes,
             classes=terms.classes,
+            share_by=terms.fair_share.by,
+            shares=terms.fair_share.shares,
             rows=tuple(row_of(each, terms.default_class) for each in shown),
             more=len(found) > len(shown),
             next_s=at,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kalends.batch.queue.facts import JobLimits, Terms
+from kalends.batch.queue.facts import FairShares, JobLimits, Terms
 from kalends.core.errors import InvalidInput
 from kalends.machines.spec import machine_from
 from kalends.scheduling.registry import policy_maker
@@ -31,6 +31,7 @@ def terms_of(machine: MachineConfiguration, capacity: int) -> Terms:
         user=_limits(machine.user),
         project=_limits(machine.project),
         period_s=int(machine.period_s),
+        fair_share=FairShares(by=machine.fair_share.by, shares=machine.fair_share.shares),
     )
 
 

@@ -89,8 +89,8 @@ workload_options = _options(
     ),
     _workload(
         "--treat", default="", metavar="RULE[,RULE...]",
-        help="Priorities and interactive jobs by the log's queue, user or group, e.g. "
-        "queue:0=interactive,user:7=3.  [default: none]",
+        help="Priorities, interactive jobs and shares by the log's queue, user or group, e.g. "
+        "queue:0=interactive,user:7=3,group:2=shares:5.  [default: none]",
     ),
 )  # fmt: skip
 

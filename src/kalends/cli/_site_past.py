@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kalends.cli import _jobs, _past_jobs
 from kalends.core.errors import InvalidInput
-from kalends.simulation.site_past import background, priorities
+from kalends.simulation.site_past import background, treatment
 from kalends.simulation.workloads.site_log import write_site_log
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class SitePast:
     machine: str
     """The machine as its text says; "" if any nodes will do."""
     treat: str
-    """The priorities of its classes, which are queues of the log."""
+    """The priorities of its classes, which are queues of the log, and its shares."""
     reservations: Sequence[Reservation]
     """Nodes that were not for these jobs."""
     said: str
@@ -68,7 +68,7 @@ def _fetch(client: SyncClient, machine: str, start: int, end: int, log: Path) ->
     pages = list(_past_jobs.pages(client, machine, start, end, by="submitted", everyone=True))
     rows = [row for page in pages for row in page.rows]
     with log.open("w") as stream:
-        write_site_log(stream, pages[0], rows, began=start)
+        numbers = write_site_log(stream, pages[0], rows, began=start)
     present = pages[0]
     counted = present.description.startswith("pool:")
     others: list[Reservation] = []
@@ -80,7 +80,7 @@ def _fetch(client: SyncClient, machine: str, start: int, end: int, log: Path) ->
         log=log,
         nodes=present.nodes,
         machine="" if counted else present.description,
-        treat=priorities(present.classes),
+        treat=treatment(present, numbers),
         reservations=others,
         said=f"{machine} from {_date(start)} to {_date(end)}",
     )

@@ -61,7 +61,8 @@ class HistoryRow(Answer, frozen=True, kw_only=True):
 
 
 class HistoryPage(Answer, frozen=True, kw_only=True):
-    """Some jobs, and the machine as it is now: its `description`, its nodes, its priority classes.
+    """Some jobs, and the machine as it is now: its `description`, its nodes, its priority classes,
+    and between whom it is shared out.
 
     `more`: there are others, to be asked for with `next_s` and `next_job`.
     """
@@ -70,6 +71,9 @@ class HistoryPage(Answer, frozen=True, kw_only=True):
     description: str
     nodes: int
     classes: dict[str, int]
+    share_by: Literal["user", "project"]
+    shares: dict[str, int]
+    """Of those that have more than one, where the machine is shared out."""
     rows: tuple[HistoryRow, ...]
     more: bool = False
     next_s: int = 0

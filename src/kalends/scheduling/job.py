@@ -54,6 +54,8 @@ class NodeRequest(msgspec.Struct, frozen=True):
     shape: tuple[int, ...] = ()
     molds: Moldability | None = None
     components: Components | None = None
+    account: int = -1
+    share: int = 1
 
     def job(self) -> Job:
         """Return a job that asks for it, to be submitted."""
@@ -83,6 +85,10 @@ class Job(msgspec.Struct, eq=False, gc=False):
     """The extent asked of a machine with a topology; empty for any."""
     molds: Moldability | None = None
     components: Components | None = None
+    account: int = -1
+    """Whose use it counts as where use is shared out; -1: its user's."""
+    share: int = 1
+    """The shares of that account."""
     order: int = -1
     """The number of its submission: what breaks ties."""
     granted: int = 0

@@ -15,6 +15,7 @@ from kalends.scheduling.watched import WatchedPolicy
 
 GEHRING = "Gehring, Ramme 1996"
 JONES = "Jones, Pang 2003"
+KAY_LAUDER = "Kay, Lauder 1988"
 KONURU = "Konuru, Moreira, Naik 1996"
 
 
@@ -124,6 +125,14 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
         "EASY that may delay the head by at most PERCENT of its requested time.",
         JONES,
         number="PERCENT",
+    ),
+    PolicyInfo(
+        "fair-share",
+        f"{_HERE}.backfill.fair_share:FairShare",
+        "EASY, whose account has used least for its share first; use halves in HALF_LIFE_S.",
+        KAY_LAUDER,
+        number="HALF_LIFE_S",
+        optional=True,
     ),
     PolicyInfo(
         "no-starvation",

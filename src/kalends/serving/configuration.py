@@ -267,6 +267,15 @@ class JobLimitsConfiguration(_Section, frozen=True, kw_only=True):
     node_hours: Annotated[float, Meta(ge=0, le=1e12)] = 0.0
 
 
+class FairShareConfiguration(_Section, frozen=True, kw_only=True):
+    """Between whom the policy ``fair-share`` shares a machine out; who is not named has one share."""
+
+    by: Literal["user", "project"] = "user"
+    shares: Annotated[
+        dict[str, Annotated[int, Meta(ge=1, le=999_999)]], Meta(max_length=10_000)
+    ] = {}
+
+
 class MachineConfiguration(_Section, frozen=True, kw_only=True):
     """Jobs run on this host, as its own processes, on the units of `resource`.
 
@@ -292,6 +301,7 @@ class MachineConfiguration(_Section, frozen=True, kw_only=True):
     user: JobLimitsConfiguration = JobLimitsConfiguration()
     project: JobLimitsConfiguration = JobLimitsConfiguration()
     period_s: DurationS = field(name="period", default=DurationS(30 * 86_400))
+    fair_share: FairShareConfiguration = FairShareConfiguration()
     grace_s: DurationS = field(name="grace", default=DurationS(10))
     """Between asking a job to end and killing it."""
     users: Annotated[dict[str, str], Meta(max_length=100_000)] = {}

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from kalends.contract.history_calls import HistoryRow
+from kalends.contract.history_calls import HistoryPage, HistoryRow
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.reservations import Reservation, Reservations
 from kalends.simulation.experiment import SimulationResult
 from kalends.simulation.metrics import ScheduleMetrics
-from kalends.simulation.workloads.site_log import numbered_classes
+from kalends.simulation.workloads.site_log import SiteNumbers
 from kalends.simulation.workloads.swf import open_log
 
 AS_IT_WAS: Final = "as it was"
 
 
-def priorities(classes: Mapping[str, int]) -> str:
-    """Return the treatment that gives the queues of a site's log the priorities of their classes."""
+def treatment(machine: HistoryPage, numbers: SiteNumbers) -> str:
+    """Return how the jobs of a site's log are treated: the priorities of their classes, and its shares."""
+    classes = machine.classes
     least = min([0, *classes.values()])
+    rules = [
+        f"queue:{number}={classes.get(name, least) - least}"
+        for name, number in numbers.classes.items()
+    ]
+    kind, table = ("user", numbers.users)
+    if machine.share_by == "project":
+        kind, table = "group", {**numbers.projects, "": 0}
+    shares = {number: machine.shares.get(name, 1) for name, number in table.items()}
+    named = {number: share for number, share in shares.items() if share > 1} or {0: 1}
     return ",".join(
-        f"queue:{number}={classes[name] - least}"
-        for name, number in numbered_classes(classes).items()
+        [*rules, *(f"{kind}:{number}=shares:{share}" for number, share in named.items())]
     )
 
 

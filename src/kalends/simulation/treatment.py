@@ -1,6 +1,6 @@
-"""How jobs of a log are treated: what a queue, a user or a group says of priority and interactive use.
+"""How jobs of a log are treated: what a queue, a user or a group says of priority, interactive use, shares.
 
-The Standard Workload Format has no field for either; sites kept both in their queues.
+The Standard Workload Format has no field for them; sites kept the first two in their queues.
 """
 
 from __future__ import annotations
@@ -19,14 +19,22 @@ RULES_MAX: Final = 10_000
 OF: Final = ("queue", "user", "group")
 """What tells jobs apart, as in `KINDS`."""
 
-_RULE: Final = re.compile(r"(queue|user|group):([0-9]{1,9})=(interactive|[0-9]{1,6})")
+_RULE: Final = re.compile(
+    r"(queue|user|group):([0-9]{1,9})=(interactive|shares:[1-9][0-9]{0,5}|[0-9]{1,6})"
+)
 
 
 class Treatment(msgspec.Struct, frozen=True):
-    """Priorities, and interactive use, by queue, user or group: ``queue:0=interactive,user:7=3``."""
+    """Priorities, interactive use and shares, by queue, user or group: ``queue:0=interactive,user:7=3``.
+
+    ``group:2=shares:3`` lets groups be the accounts that share the machine, and gives this one 3 shares and
+    the others 1.
+    """
 
     priorities: dict[str, dict[int, int]]
     interactive: dict[str, frozenset[int]]
+    shares: dict[str, dict[int, int]]
+    """Of one kind of account at most."""
 
     @classmethod
     def of(cls, text: str) -> Treatment:
@@ -38,26 +46,37 @@ class Treatment(msgspec.Struct, frozen=True):
             )
         priorities: dict[str, dict[int, int]] = {}
         interactive: dict[str, frozenset[int]] = {}
+        shares: dict[str, dict[int, int]] = {}
         for rule in rules:
             found = _RULE.fullmatch(rule)
             if found is None:
                 raise InvalidInput(
                     f"{rule[:40]!r} is not a rule",
                     where="treat",
-                    remedy="write queue:N=, user:N= or group:N= and a priority, or interactive, "
-                    "such as queue:0=interactive,user:7=3",
+                    remedy="write queue:N=, user:N= or group:N= and a priority, interactive or "
+                    "shares:N, such as queue:0=interactive,user:7=3,group:2=shares:5",
                 )
             kind, number, said = found[1], int(found[2]), found[3]
             if said == "interactive":
                 interactive[kind] = interactive.get(kind, frozenset()) | {number}
+            elif said.startswith("shares:"):
+                shares.setdefault(kind, {})[number] = int(said.removeprefix("shares:"))
             else:
                 priorities.setdefault(kind, {})[number] = int(said)
-        return cls(priorities, interactive)
+        if len(shares) > 1:
+            raise InvalidInput(
+                f"shares of a {' and of a '.join(shares)}",
+                where="treat",
+                remedy="give shares to accounts of one kind",
+            )
+        return cls(priorities, interactive, shares)
 
     @property
     def lined(self) -> bool:
         """Whether the jobs' lines in the log are needed."""
-        return any(KINDS[kind].lined for kind in {*self.priorities, *self.interactive})
+        return any(
+            KINDS[kind].lined for kind in {*self.priorities, *self.interactive, *self.shares}
+        )
 
     def apply(self, jobs: Iterable[SimulatedJob]) -> Iterator[SimulatedJob]:
         """Yield the jobs, treated so. Of several priorities the user's counts, then the group's.
@@ -72,4 +91,8 @@ class Treatment(msgspec.Struct, frozen=True):
                     job.priority = self.priorities[kind].get(of[kind], job.priority)
                 if of.get(kind) in self.interactive.get(kind, ()):
                     job.interactive = True
+            for account, shares in self.shares.items():
+                # Who is of none is of one account with all others who are.
+                job.account = max(KINDS[account].of(job)[0], 0)
+                job.share = shares.get(job.account, 1)
             yield job

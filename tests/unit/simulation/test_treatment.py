@@ -54,6 +54,26 @@ def test_a_queue_a_group_and_a_user_have_priorities_the_user_before_all(
     assert started(log, "priority", treat) == order
 
 
+@pytest.mark.parametrize(
+    ("treat", "order"),
+    [
+        ("", [0, 2, 3, 4, 1]),
+        ("group:1=shares:1", [0, 2, 3, 1, 4]),
+        ("group:3=shares:2", [0, 2, 3, 4, 1]),
+        ("queue:2=5,queue:1=shares:9", [0, 2, 3, 1, 4]),
+    ],
+)
+def test_users_share_the_machine_or_groups_or_queues_with_their_shares(
+    log: Path, treat: str, order: list[int]
+) -> None:
+    assert started(log, "fair-share", treat) == order
+
+
+def test_shares_are_of_one_kind_of_account(log: Path) -> None:
+    with pytest.raises(InvalidInput, match="shares of a group and of a user"):
+        started(log, "fair-share", "group:1=shares:2,user:1=shares:2")
+
+
 def test_ivs_votes_for_interactive_jobs(log: Path) -> None:
     found: list[Ivs] = []
 

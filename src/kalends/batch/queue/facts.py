@@ -55,6 +55,13 @@ class JobLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Used and reserved in one period of `Terms.period_s`."""
 
 
+class FairShares(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Between whom a policy shares the machine out, if it does; who is not named has one share."""
+
+    by: Literal["user", "project"] = "user"
+    shares: dict[str, int] = {}
+
+
 class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the owner says of the queue: a fact like others, for decisions depend on it."""
 
@@ -70,6 +77,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     project: JobLimits = JobLimits()
     period_s: int = 30 * 86_400
     """Node-seconds are counted anew after so long."""
+    fair_share: FairShares = FairShares()
     attempts_max: int = 3
     """A job that is lost or whose node fails is started so often, if it may run again."""
 

@@ -36,6 +36,8 @@ class JobFlow:
         self.room = MachineRoom(terms, scheduler_type)
         self._users: dict[str, int] = {}
         """Numbers of users for policies, in order of appearance."""
+        self._accounts: dict[tuple[str, str], int] = {}
+        """Numbers of the accounts that share the machine, by kind and name."""
 
     def take_effects(self) -> QueueEffects:
         """Return all effects since the last call."""
@@ -206,10 +208,7 @@ class JobFlow:
         job.enter("release")
         self.effects.moved.add(job.number)
         if job.entry is None:
-            user = self._users.setdefault(job.principal.user, len(self._users) + 1)
-            terms = self.terms
-            priority = terms.classes.get(job.request.priority or terms.default_class, 0)
-            job.entry = self.room.entry_of(job, priority, user, now)
+            job.entry = self._entry_of(job, now)
         return job.entry
 
     def _run_again(self, job: BatchJob, now: int) -> None:
@@ -224,6 +223,19 @@ class JobFlow:
             self._queue_unless_held(job, now)
         self._give(given, now)
         self._queue_what_limits_allow(now)
+
+    def _entry_of(self, job: BatchJob, now: int) -> Job:
+        terms, user, fair = self.terms, job.principal.user, self.terms.fair_share
+        entry = self.room.entry_of(
+            job,
+            terms.classes.get(job.request.priority or terms.default_class, 0),
+            self._users.setdefault(user, len(self._users) + 1),
+            now,
+        )
+        name = user if fair.by == "user" else job.request.project
+        entry.account = self._accounts.setdefault((fair.by, name), len(self._accounts) + 1)
+        entry.share = fair.shares.get(name, 1)
+        return entry
 
     def _give(self, given: Iterable[Given], now: int) -> None:
         """Start what has got nodes, and ask what is to have others."""

@@ -6,22 +6,32 @@ header, in lines such as ``; User: 1 ann``, ``; Group: 1 dna`` (the project) and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Final, TextIO
+from typing import Final, NamedTuple, TextIO
 
 from kalends.contract.history_calls import HistoryPage, HistoryRow
 
 UNKNOWN: Final = -1
+
+
+class SiteNumbers(NamedTuple):
+    """Which numbers stand for whom in a log."""
+
+    users: dict[str, int]
+    projects: dict[str, int]
+    classes: dict[str, int]
+
+
 STATUS: Final = {"killed": 5, "withdrawn": 5}
 """Of the format: 1 completed, 0 failed, 5 cancelled."""
 
 
 def write_site_log(
     stream: TextIO, machine: HistoryPage, jobs: Iterable[HistoryRow], *, began: int | None = None
-) -> None:
+) -> SiteNumbers:
     """Write `jobs` of `machine` in order of submission, with a header; the log begins at `began`, or with
-    the first of them.
+    the first of them. Return the numbers that it uses.
 
     Allocated processors are the mean over the run where a job changed its size; waits and runs of jobs
     that never had nodes are -1. Users and projects are numbered in order of appearance.
@@ -29,20 +39,19 @@ def write_site_log(
     rows = sorted(jobs, key=lambda row: (row.submitted, row.job))
     if began is None:
         began = rows[0].submitted if rows else 0
-    users = _numbered(row.user for row in rows)
-    projects = _numbered(row.project for row in rows if row.project)
-    queues = _numbered([*numbered_classes(machine.classes), *(row.priority for row in rows)])
-    for line in _header(machine, rows, began, users, projects, queues):
+    by_urgency = sorted(machine.classes, key=lambda name: (machine.classes[name], name))
+    numbers = users, projects, queues = SiteNumbers(
+        _numbered(row.user for row in rows),
+        _numbered(row.project for row in rows if row.project),
+        _numbered([*by_urgency, *(row.priority for row in rows)]),
+    )
+    for line in _header(machine, rows, began, numbers):
         stream.write(f"; {line}\n")
     for row in rows:
         group = projects.get(row.project, UNKNOWN)
         words = (*_measured(row, began), users[row.user], group, UNKNOWN, queues[row.priority])
         stream.write(" ".join(map(str, (*words, UNKNOWN, UNKNOWN, UNKNOWN))) + "\n")
-
-
-def numbered_classes(classes: Mapping[str, int]) -> dict[str, int]:
-    """Return the number that stands for each priority class in a log: the least urgent is 1."""
-    return _numbered(sorted(classes, key=lambda name: (classes[name], name)))
+    return numbers
 
 
 def mean_nodes(row: HistoryRow) -> int:
@@ -71,12 +80,10 @@ def _header(
     machine: HistoryPage,
     rows: Sequence[HistoryRow],
     began: int,
-    users: dict[str, int],
-    projects: dict[str, int],
-    queues: dict[str, int],
+    numbers: SiteNumbers,
 ) -> list[str]:
     last = max((row.over for row in rows), default=began)
-    tables = (("User", users), ("Group", projects), ("Queue", queues))
+    tables = zip(("User", "Group", "Queue"), numbers, strict=True)
     return [
         "Version: 2.2",
         f"Computer: {machine.machine} ({machine.description})",
@@ -90,7 +97,7 @@ def _header(
         f"EndTime: {_as_date(last)}",
         f"MaxNodes: {machine.nodes}",
         f"MaxProcs: {machine.nodes}",
-        f"MaxQueues: {len(queues)}",
+        f"MaxQueues: {len(numbers.classes)}",
         "Note: queues are priority classes, groups are projects",
         *(f"{kind}: {number} {name}" for kind, table in tables for name, number in table.items()),
     ]

@@ -89,6 +89,10 @@ class Easy:
         if job is self._first:
             self._first = self.line.head()
 
+    def least_nodes(self) -> int:
+        """Return a lower bound of the nodes of any job that waits."""
+        return self.line.least_nodes
+
     def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
         """Return whether the head keeps its promised start if a running job ends by `until_s`."""
         head = self._first
@@ -113,7 +117,7 @@ class Easy:
 
     def _backfill(self, head: Job, free: int, now: int) -> None:
         """Start jobs that may go before the head, on the free nodes."""
-        if self.line.least_nodes > free:
+        if self.least_nodes() > free:
             return
         self._promise = promise = self.cluster.promise(head, now)
         started = []
