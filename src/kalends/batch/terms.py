@@ -23,6 +23,13 @@ def terms_of(machine: MachineConfiguration, capacity: int) -> Terms:
             remedy="let a unit of the resource be a node",
         )
     check_policy(machine.policy)
+    unknown = sorted(machine.tariff.keys() - machine.classes.keys())
+    if unknown:
+        raise InvalidInput(
+            f"no priority class {unknown[0]}",
+            where="tariff",
+            remedy=f"this machine has {', '.join(machine.classes)}",
+        )
     return Terms(
         machine=shape,
         policy=machine.policy,
@@ -31,6 +38,7 @@ def terms_of(machine: MachineConfiguration, capacity: int) -> Terms:
         user=_limits(machine.user),
         project=_limits(machine.project),
         period_s=int(machine.period_s),
+        tariff=machine.tariff,
         fair_share=FairShares(by=machine.fair_share.by, shares=machine.fair_share.shares),
     )
 

@@ -29,7 +29,8 @@ def over_of(machine: str, job: BatchJob) -> JobOver:
         machine=machine, number=job.number, user=job.principal.user, request=job.request,
         submitted=job.submitted_s, over=job.over_s, phase=job.phase, started=job.started_s,
         index=job.index, array=job.array, attempt=job.attempt, node_numbers=job.last_nodes,
-        node_seconds=job.node_seconds, detail=job.kill_detail, ending=job.ending,
+        node_seconds=job.node_seconds, credit_seconds=job.credit_seconds, detail=job.kill_detail,
+        ending=job.ending,
     )  # fmt: skip
 
 
@@ -54,7 +55,7 @@ def view_over(job: JobOver, *, whole: bool) -> JobView:
         _asked(job.machine, job.number, job.user, job.request, whole),
         phase=job.phase, submitted=job.submitted, index=job.index, array=job.array,
         started=job.started, over=job.over, attempt=job.attempt, node_numbers=job.node_numbers,
-        node_seconds=job.node_seconds, end="withdrawn", detail=job.detail,
+        node_seconds=job.node_seconds, credit_seconds=job.credit_seconds, end="withdrawn", detail=job.detail,
     )  # fmt: skip
     ending = job.ending
     if ending is None:
@@ -71,6 +72,7 @@ def row_of(job: JobOver, default_class: str) -> HistoryRow:
         job=job.number, user=job.user, project=job.request.project,
         priority=job.request.priority or default_class, submitted=job.submitted, over=job.over,
         nodes=job.request.nodes, limit_s=job.request.limit_s, node_seconds=job.node_seconds,
+        credit_seconds=job.credit_seconds,
         end="withdrawn", attempt=job.attempt, array=job.array, index=job.index,
     )  # fmt: skip
     ending = job.ending

@@ -108,11 +108,19 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
     if job.over:
         lines.append(f"over       {_words.short_time(job.over, zone)}: {_end(job)}")
         used = f"{job.node_seconds} node-seconds"
+        if job.credit_seconds:
+            used += f", {credits_text(job.credit_seconds)} credits"
         if job.ran_s:
             used += f", ran {job.ran_s:.1f} s, CPU {job.cpu_s:.1f} s"
             used += f", {job.memory_bytes / 1e6:.0f} MB"
         lines.append(f"used       {used}")
     return lines
+
+
+def credits_text(credit_seconds: int) -> str:
+    """Write credits with two decimals, rounded to the nearest; halves up."""
+    hundredths = (credit_seconds * 100 + 1_800) // 3_600
+    return f"{hundredths // 100}.{hundredths % 100:02}"
 
 
 def numbers_text(numbers: tuple[int, ...]) -> str:

@@ -19,7 +19,8 @@ PAGE_ROWS: Final = 2_000
 
 COLUMNS: Final = (
     "job", "user", "project", "priority", "submitted", "started", "over", "nodes", "limit_s",
-    "nodes_had", "node_seconds", "cpu_s", "memory_bytes", "end", "status", "attempt", "array", "index",
+    "nodes_had", "node_seconds", "credit_seconds", "cpu_s", "memory_bytes",
+    "end", "status", "attempt", "array", "index",
 )  # fmt: skip
 """Fields of `HistoryRow`, as the columns of a table."""
 TIMES: Final = frozenset({"submitted", "started", "over"})

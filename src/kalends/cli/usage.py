@@ -57,7 +57,7 @@ def command(
         "usage",
         view,
         lambda: _output.rows(
-            ("USER", "PROJECT", "JOBS", "NODE-HOURS", "CPU-HOURS"),
+            ("USER", "PROJECT", "JOBS", "NODE-HOURS", "CPU-HOURS", "CREDITS"),
             [
                 (
                     row.user,
@@ -65,10 +65,11 @@ def command(
                     row.jobs,
                     f"{row.node_seconds / 3600:.2f}",
                     f"{row.cpu_s / 3600:.2f}",
+                    _jobs.credits_text(row.credit_seconds),
                 )
                 for row in view.rows
             ],
-            right=("JOBS", "NODE-HOURS", "CPU-HOURS"),
+            right=("JOBS", "NODE-HOURS", "CPU-HOURS", "CREDITS"),
         ),
     )
 

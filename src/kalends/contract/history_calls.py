@@ -51,6 +51,8 @@ class HistoryRow(Answer, frozen=True, kw_only=True):
     nodes_had: int = 0
     node_seconds: int = 0
     """Charged; none for what was not its user's doing."""
+    credit_seconds: int = 0
+    """Charged for it; 3,600 of them are a credit."""
     cpu_s: float = 0.0
     memory_bytes: int = 0
     """The most that one of its processes had."""

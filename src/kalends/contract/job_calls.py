@@ -89,6 +89,8 @@ class JobView(Answer, frozen=True, kw_only=True):
     cpu_s: float = 0.0
     memory_bytes: int = 0
     node_seconds: int = 0
+    credit_seconds: int = 0
+    """Charged for it when it is over; 3,600 of them are a credit."""
 
 
 class Submitted(Answer, frozen=True, kw_only=True):
@@ -199,6 +201,8 @@ class UsageRow(Answer, frozen=True, kw_only=True):
     jobs: int
     node_seconds: int
     cpu_s: float
+    credit_seconds: int = 0
+    """Charged for these jobs by the owner's tariff; 3,600 of them are a credit."""
 
 
 class UsageView(Answer, frozen=True, kw_only=True):

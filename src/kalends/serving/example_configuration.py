@@ -146,6 +146,10 @@ nodes = 6
 longest = "2d"
 node_hours = 2000.0       # in each period
 
+[site.machines.tariff]    # credits for a node-hour by class, told by `kalends usage`
+normal = 10
+high = 30
+
 [site.machines.fair_share]  # under the policy "fair-share": who has used least for its shares goes first
 by = "project"            # or "user"
 shares = { dna = 3 }      # all others have 1

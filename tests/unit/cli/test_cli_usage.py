@@ -21,7 +21,7 @@ from kalends.simulation.workloads.swf_fields import read_header, read_jobs
 Run = Callable[..., Result]
 
 JOBS = [
-    past_job(1, project="dna"),
+    past_job(1, project="dna", credit_seconds=2_000),
     past_job(2, user="bob", nodes=4, priority="high", ending=JobEnding(kind="exit", status=3)),
     past_job(3, user="bob", phase="withdrawn", started=0, node_numbers=(), node_seconds=0,
              ending=None),
@@ -121,6 +121,14 @@ def test_files_are_new_and_not_the_same(usage: Run, tmp_path: Path) -> None:
     path.write_text("mine")
     assert usage("--csv", str(path)).exit_code == 2
     assert path.read_text() == "mine"
+
+
+def test_what_was_charged_is_told_to_the_hundredth(usage: Run) -> None:
+    header, *rows = (line.split() for line in usage().stdout.splitlines())
+    assert header[-1] == "CREDITS"
+    assert [(row[1], row[-1]) for row in rows] == [("-", "0.00"), ("dna", "0.56")]
+    (first, *_) = csv.DictReader(usage("--csv", "-").stdout.splitlines())
+    assert first["credit_seconds"] == "2000"
 
 
 def test_without_files_the_sums_are_told(usage: Run) -> None:

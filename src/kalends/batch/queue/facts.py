@@ -78,6 +78,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     period_s: int = 30 * 86_400
     """Node-seconds are counted anew after so long."""
     fair_share: FairShares = FairShares()
+    tariff: dict[str, int] = {}
+    """Credits for a node-hour by priority class, in force when a job is over; none for those not named."""
     attempts_max: int = 3
     """A job that is lost or whose node fails is started so often, if it may run again."""
 

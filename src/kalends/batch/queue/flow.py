@@ -278,6 +278,8 @@ class JobFlow:
         if job.ending is None or job.ending.kind in UNCHARGED:
             job.node_seconds = 0
         self.accounts.ended(job, job.node_seconds, now)
+        priority = job.request.priority or self.terms.default_class
+        job.credit_seconds = job.node_seconds * self.terms.tariff.get(priority, 0)
         entry, job.entry = job.entry, None
         self.effects.occupied.append(Occupied(job.number, 0, 0, 0))
         return entry

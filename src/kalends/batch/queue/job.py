@@ -38,6 +38,8 @@ class BatchJob:
     """When it got just these nodes."""
     node_seconds: int = 0
     """Used by this attempt until `since_s`."""
+    credit_seconds: int = 0
+    """Charged for it: node-seconds times credits for a node-hour; 3,600 of them are a credit."""
     begun_attempt: int = 0
     """The last attempt that has begun: something of it may have run."""
     failed_node: str = ""

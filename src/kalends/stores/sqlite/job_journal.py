@@ -50,7 +50,10 @@ create index job_of_user on job (machine, user, number);
 create index job_over on job (machine, over);
 """
 
-SUBMITTED: Final = "create index job_submitted on job (machine, submitted);"
+CHARGES: Final = """
+create index job_submitted on job (machine, submitted);
+alter table job add column credit_seconds integer not null default 0;
+"""
 
 
 class JobEntries(NamedTuple):
@@ -76,6 +79,7 @@ class JobOver(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempt: int = 0
     node_numbers: tuple[int, ...] = ()
     node_seconds: int = 0
+    credit_seconds: int = 0
     detail: str = ""
     ending: JobEnding | None = None
 
@@ -95,6 +99,7 @@ class UserUse(NamedTuple):
     jobs: int
     node_seconds: int
     cpu_s: float
+    credit_seconds: int
 
 
 def store_entries(connection: sqlite3.Connection, stored: JobEntries) -> None:
@@ -112,10 +117,11 @@ def store_over(connection: sqlite3.Connection, job: JobOver) -> None:
     """Within the caller's transaction."""
     cpu_s = job.ending.cpu_s if job.ending else 0.0
     connection.execute(
-        "insert or replace into job values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "insert or replace into job values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             job.machine, job.number, job.user, job.request.project, job.submitted, job.started,
             job.over, job.phase, job.node_seconds, cpu_s, msgspec.msgpack.encode(job),
+            job.credit_seconds,
         ),
     )  # fmt: skip
 
@@ -196,7 +202,8 @@ def use_between(
     """Return what was used by jobs that were over in ``[start, end)``, of one user or ("") of all."""
     where, arguments = ("", []) if not user else (" and user = ?", [user])
     rows = connection.execute(
-        "select user, project, count(*), sum(node_seconds), sum(cpu_s) from job"
+        "select user, project, count(*), sum(node_seconds), sum(cpu_s),"
+        " sum(credit_seconds) from job"
         f" where machine = ? and over >= ? and over < ?{where}"
         " group by user, project order by 4 desc, user, project",
         [machine, start, end, *arguments],

@@ -105,13 +105,13 @@ create table meta (name text primary key, value not null) without rowid;
     + REGISTERS
     + LIVES
     + job_journal.SCHEMA
-    + job_journal.SUBMITTED,
+    + job_journal.CHARGES,
     upgrades={
         1: RECLAIMS,  # To version 2: owners can take slots back.
         # To version 3; stakes know their register, but those from before have none; registers are known.
         2: FORGETTING + REGISTERS + LIVES,
         3: job_journal.SCHEMA,  # To version 4: machines run jobs.
-        4: job_journal.SUBMITTED,  # To version 5: jobs are listed by the time of their submission.
+        4: job_journal.CHARGES,  # To version 5: jobs are charged, and listed by submission.
     },
 )
 

@@ -218,6 +218,27 @@ def test_nobody_is_charged_for_what_was_not_their_doing() -> None:
     assert (over.node_seconds, over.ending and over.ending.detail) == (0, "no such command")
 
 
+def test_jobs_are_charged_by_use_and_class_to_the_second_and_not_for_what_was_lost() -> None:
+    room = Room(tariff={"normal": 10, "high": 30})
+
+    def charged(ending: f.JobEnding, **fields: Any) -> int:
+        number = room.submit(nodes=2, **fields)
+        room.settle()
+        room.now += 7
+        room.end(number, ending)
+        (over,) = room.queue.take_effects().over
+        return over.credit_seconds
+
+    assert charged(DONE) == 2 * 7 * 10
+    assert charged(FAILED, priority="high") == 2 * 7 * 30
+    assert charged(DONE, priority="low") == 0
+    assert charged(f.JobEnding(kind="killed")) == 2 * 7 * 10
+    for kind in ("lost", "node-failed", "not-started"):
+        assert charged(f.JobEnding(kind=kind)) == 0
+    room.queue.set_terms(f.Terms(machine="pool:4", tariff={"normal": 1}), room.now)
+    assert charged(DONE) == 2 * 7
+
+
 def test_an_attempt_that_never_began_is_made_again_on_the_same_nodes() -> None:
     room = Room()
     number = room.submit(nodes=2)
