@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import kalends
-from kalends.contract.job_calls import JobView
+from kalends.contract.job_calls import JobView, ReservedRow
 from kalends.core.errors import Conflict, InvalidInput, KalendsError, NotAllowed, NotFound
 from kalends.core.jobs import JobRequest
 from kalends.serving.auth.keys import load_private_key, write_key_pair
@@ -64,6 +64,7 @@ grain = "1s"
 resource = "box"
 directory = "{directory}/jobs"
 grace = "1s"
+reserved_credits = 20
 {users}
 """
         self.site = Server("lab", write(directory / "lab.toml", text), url)
@@ -281,6 +282,35 @@ async def test_a_reservation_and_jobs_never_have_the_same_nodes(
             assert (await laboratory.over(client, short)).end == "exit"
             await booker.cancel(booked.id)
             assert (await laboratory.over(client, number)).end == "exit"
+            usage = await client.job_usage(MACHINE, start=0, end=busy.until + 100, everyone=True)
+            assert usage.reserved == (), "it was given back before it began"
+    finally:
+        await broker.stop()
+
+
+async def test_a_reservation_that_has_begun_is_charged_used_or_not(
+    laboratory: Laboratory, tmp_path: Path
+) -> None:
+    (url,) = free_urls(1)
+    text = broker_text(url, {"lab": laboratory.site.url})
+    broker = Server("broker", write(tmp_path / "broker.toml", text), url)
+    await broker.start()
+    try:
+        async with laboratory.client() as client, kalends.connect(url, user="bob") as booker:
+            await until(lambda: _offered(booker), "the site is known", within_s=30)
+            booked = await booker.book(f"{MACHINE}:3", duration="10m", at="now+2s")
+
+            async def charged() -> tuple[ReservedRow, ...]:
+                end = booked.claims[0].end + 1
+                view = await client.job_usage(MACHINE, start=0, end=end, everyone=True)
+                return view.reserved
+
+            (row,) = await until(charged, "it has begun", within_s=60)
+            assert (row.user, row.reservations, row.node_seconds) == ("bob", 1, 3 * 600)
+            assert row.credit_seconds == 3 * 600 * 20
+            await laboratory.site.kill()
+            await laboratory.site.start()
+            assert await charged() == (row,)
     finally:
         await broker.stop()
 

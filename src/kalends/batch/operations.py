@@ -15,7 +15,7 @@ from kalends.contract import job_calls as c
 from kalends.core.errors import NotAllowed, NotFound
 from kalends.serving.auth.callers import Caller
 from kalends.serving.http.dispatch import Handler
-from kalends.stores.sqlite.job_journal import Cursor, JobOver, UserUse
+from kalends.stores.sqlite.job_journal import Cursor, JobOver, ReservedUse, UserUse
 
 T = TypeVar("T")
 
@@ -34,6 +34,9 @@ class JobHistory(Protocol):
         self, machine: str, user: str, by: h.PastBy, start: int, end: int, after: Cursor, count: int
     ) -> Sequence[JobOver]: ...
     async def use(self, machine: str, user: str, start: int, end: int) -> Sequence[UserUse]: ...
+    async def reserved(
+        self, machine: str, user: str, start: int, end: int
+    ) -> Sequence[ReservedUse]: ...
 
 
 class Machines(Protocol):
@@ -160,12 +163,15 @@ class JobOperations:
     async def usage(self, caller: Caller, body: c.ShowUsage) -> c.UsageView:
         self._queue(caller, body.machine)
         user = _whose(caller, everyone=body.everyone)
-        rows = await self._machines.history.use(body.machine, user, body.start, body.end)
+        asked = (body.machine, user, body.start, body.end)
+        rows = await self._machines.history.use(*asked)
+        reserved = await self._machines.history.reserved(*asked)
         return c.UsageView(
             machine=body.machine,
             start=body.start,
             end=body.end,
             rows=tuple(c.UsageRow(**row._asdict()) for row in rows),
+            reserved=tuple(c.ReservedRow(**row._asdict()) for row in reserved),
         )
 
     async def history(self, caller: Caller, body: h.ReadHistory) -> h.HistoryPage:

@@ -18,17 +18,19 @@ from typing import Final, Protocol, TypeVar
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import Action, Occupied
 from kalends.batch.queue.queue import BatchQueue
+from kalends.batch.reserved_time import ReservationWatch
 from kalends.batch.steady_clock import SteadyClock
 from kalends.batch.views import over_of
+from kalends.calendars.bookings import Booking
 from kalends.core.intervals import Moment
-from kalends.stores.sqlite.job_journal import JobEntries, JobOver
+from kalends.stores.sqlite.job_journal import JobEntries, JobOver, ReservedTime
 
 T = TypeVar("T")
 
 LOOK_EVERY_S: Final = 15.0
 """A timer that was set by a clock that has jumped since is mended within this time."""
 
-Operation = JobEntries | JobOver
+Operation = JobEntries | JobOver | ReservedTime
 
 
 class Booked(Protocol):
@@ -59,6 +61,9 @@ class SiteLedger(Protocol):
     def claims(self, machine: str) -> Iterable[Booked]:
         """Return all claims of others on a machine."""
 
+    def claims_within(self, machine: str, start: int, end: int) -> Iterable[Booking]:
+        """Return the claims of others on a machine in a time, with whose they are."""
+
     def claim(self, machine: str, booking: int) -> Booked | None:
         """Return one of them, or None if it is no more."""
 
@@ -75,7 +80,9 @@ class QueueService:
         carry_out: Callable[[str, Sequence[Action]], None],
         moved: Callable[[str, set[int]], None],
         alarmed: Callable[[str], None],
+        reserved: Mapping[str, Sequence[ReservedTime]],
     ) -> None:
+        """`reserved` are the reservations of each machine that had begun when it was last looked at."""
         self.queues = queues
         self._ledger = ledger
         self._moment = moment
@@ -87,6 +94,11 @@ class QueueService:
         """The claims that each queue knows of."""
         self._unplaced: dict[str, set[int]] = {name: set() for name in queues}
         """Claims where a job beyond its time still has the nodes."""
+        self._reserved = {
+            name: ReservationWatch(name, queue.last_s) for name, queue in queues.items()
+        }
+        for name, known in reserved.items():
+            self._reserved[name].restore(known)
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -142,6 +154,15 @@ class QueueService:
         known.update(each.booking for each in came)
         queue.claims_changed(gone, came, now)
         self._carry_out(queue)
+        self._look_at_reserved(queue, now)
+
+    def _look_at_reserved(self, queue: BatchQueue, now: int) -> None:
+        """Store which reservations have begun, or were given back."""
+        watch = self._reserved[queue.name]
+        claims = self._ledger.claims_within(queue.name, watch.looked_s, now + 1)
+        told = watch.look(claims, now, queue.flow.terms.reserved_credits)
+        if told:
+            self._ledger.store_jobs(told, lambda: None)
 
     def _carry_out(self, queue: BatchQueue) -> None:
         effects = queue.take_effects()
@@ -193,4 +214,5 @@ class QueueService:
         for queue in self.queues.values():
             queue.advance(self.now_s())
             self._carry_out(queue)
+            self._look_at_reserved(queue, self.now_s())
         self._keep_time()

@@ -39,6 +39,7 @@ def terms_of(machine: MachineConfiguration, capacity: int) -> Terms:
         project=_limits(machine.project),
         period_s=int(machine.period_s),
         tariff=machine.tariff,
+        reserved_credits=machine.reserved_credits,
         fair_share=FairShares(by=machine.fair_share.by, shares=machine.fair_share.shares),
     )
 

@@ -14,6 +14,7 @@ from kalends.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from kalends.client.sync import SyncClient
+    from kalends.contract.job_calls import UsageView
 
 NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -52,26 +53,34 @@ def command(
             _export(client, machine, start_s, end_s, everyone, table, log)
             return
         view = client.job_usage(machine, start=start_s, end=end_s, everyone=everyone)
-    _output.answer(
-        settings,
-        "usage",
-        view,
-        lambda: _output.rows(
-            ("USER", "PROJECT", "JOBS", "NODE-HOURS", "CPU-HOURS", "CREDITS"),
-            [
-                (
-                    row.user,
-                    row.project or "-",
-                    row.jobs,
-                    f"{row.node_seconds / 3600:.2f}",
-                    f"{row.cpu_s / 3600:.2f}",
-                    _jobs.credits_text(row.credit_seconds),
-                )
-                for row in view.rows
-            ],
-            right=("JOBS", "NODE-HOURS", "CPU-HOURS", "CREDITS"),
-        ),
-    )
+    _output.answer(settings, "usage", view, lambda: _sums(view))
+
+
+def _sums(view: UsageView) -> list[str]:
+    used = [
+        (
+            row.user,
+            row.project or "-",
+            row.jobs,
+            f"{row.node_seconds / 3600:.2f}",
+            f"{row.cpu_s / 3600:.2f}",
+            _jobs.credits_text(row.credit_seconds),
+        )
+        for row in view.rows
+    ]
+    reserved = [
+        (
+            row.user,
+            "(reserved)",
+            row.reservations,
+            f"{row.node_seconds / 3600:.2f}",
+            "-",
+            _jobs.credits_text(row.credit_seconds),
+        )
+        for row in view.reserved
+    ]
+    numbers = ("JOBS", "NODE-HOURS", "CPU-HOURS", "CREDITS")
+    return _output.rows(("USER", "PROJECT", *numbers), [*used, *reserved], right=numbers)
 
 
 def _export(

@@ -205,8 +205,19 @@ class UsageRow(Answer, frozen=True, kw_only=True):
     """Charged for these jobs by the owner's tariff; 3,600 of them are a credit."""
 
 
+class ReservedRow(Answer, frozen=True, kw_only=True):
+    """Reservations of a user, used or not."""
+
+    user: str
+    reservations: int
+    node_seconds: int
+    credit_seconds: int
+
+
 class UsageView(Answer, frozen=True, kw_only=True):
     machine: str
     start: int
     end: int
     rows: tuple[UsageRow, ...]
+    reserved: tuple[ReservedRow, ...] = ()
+    """What was reserved until a time in ``[start, end)``."""

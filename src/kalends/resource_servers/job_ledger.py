@@ -31,6 +31,9 @@ class JobLedger:
     def claims(self, machine: str) -> Iterable[Booking]:
         return self._engine.participant.jobs.claims(machine)
 
+    def claims_within(self, machine: str, start: int, end: int) -> Iterable[Booking]:
+        return self._engine.participant.jobs.claims(machine, start, end)
+
     def claim(self, machine: str, booking: int) -> Booking | None:
         calendar = self._engine.participant.book.calendars[machine].calendar
         try:

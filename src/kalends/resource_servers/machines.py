@@ -26,7 +26,7 @@ from kalends.serving.auth.callers import Caller
 from kalends.serving.configuration import SiteConfiguration
 from kalends.serving.logs import Logger
 from kalends.stores.sqlite.job_history import StoredHistory
-from kalends.stores.sqlite.job_journal import entries_after
+from kalends.stores.sqlite.job_journal import ReservedTime, entries_after, reserved_after
 from kalends.stores.sqlite.journal import SiteStore
 
 T = TypeVar("T")
@@ -53,6 +53,7 @@ class SiteMachines:
         self._moment = moment
         self._alarmed = alarmed
         self._service: QueueService | None = None
+        self._reserved: dict[str, list[ReservedTime]] = {}
         self._forecaster = Forecaster(configuration.store, self.terms, logger)
         cores = cores_of_this_host()
         self._runners = {
@@ -82,10 +83,15 @@ class SiteMachines:
 
     def replayed(self, store: SiteStore, now: Moment) -> dict[str, BatchQueue]:
         """Make the queues again from what is stored. Raises `StoreDamaged`."""
-        return {
-            name: BatchQueue(name, terms, now.wall_s, entries_after(store.file.connection, name, 0))
+        connection = store.file.connection
+        queues = {
+            name: BatchQueue(name, terms, now.wall_s, entries_after(connection, name, 0))
             for name, terms in self.terms.items()
         }
+        self._reserved = {
+            name: reserved_after(connection, name, queue.last_s) for name, queue in queues.items()
+        }
+        return queues
 
     def begin_life(self, engine: SiteEngine, queues: Mapping[str, BatchQueue]) -> None:
         """The store was opened: jobs and calendar are brought together, and everything goes on."""
@@ -99,6 +105,7 @@ class SiteMachines:
             carry_out=lambda machine, actions: self._runners[machine].carry_out(actions),
             moved=lambda machine, numbers: None,
             alarmed=self._alarmed,
+            reserved=self._reserved,
         )
         engine.follow = self._service.claims_moved
         self._service.begin()

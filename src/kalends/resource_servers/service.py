@@ -22,12 +22,12 @@ from kalends.resource_servers.participation.occupancy import Placed
 from kalends.resource_servers.participation.participant import Participant
 from kalends.resource_servers.participation.registers import Badge
 from kalends.stores.sqlite.group_commit import Committed, GroupCommit, StoreFailed
-from kalends.stores.sqlite.job_journal import JobEntries, JobOver
+from kalends.stores.sqlite.job_journal import JobEntries, JobOver, ReservedTime
 from kalends.stores.sqlite.journal import Prune, Setting, SiteStore
 
 T = TypeVar("T")
 
-SiteOperation = Fact | Setting | Prune | JobEntries | JobOver
+SiteOperation = Fact | Setting | Prune | JobEntries | JobOver | ReservedTime
 
 JOURNAL_KEEP_MS: Final = 7 * 86_400_000
 """What is true no more stays in the journal for a week, for people who ask what happened."""

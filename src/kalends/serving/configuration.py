@@ -304,6 +304,8 @@ class MachineConfiguration(_Section, frozen=True, kw_only=True):
     fair_share: FairShareConfiguration = FairShareConfiguration()
     tariff: Annotated[dict[Name, Annotated[int, Meta(ge=0, le=10_000)]], Meta(max_length=32)] = {}
     """Credits for a node-hour, by priority class; nothing for those that are not named."""
+    reserved_credits: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    """Credits for a node-hour that is reserved."""
     grace_s: DurationS = field(name="grace", default=DurationS(10))
     """Between asking a job to end and killing it."""
     users: Annotated[dict[str, str], Meta(max_length=100_000)] = {}

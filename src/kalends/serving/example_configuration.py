@@ -134,6 +134,7 @@ processes_max = 500       # of its Unix user; with a control group, of one job
 memory_mb_max = 16000     # of each process; with a control group, of one job
 # control_group = "/sys/fs/cgroup/kalends"  # a group of version 2 that the site may use
 output_mb_max = 1024      # of each of its files
+reserved_credits = 20     # for a node-hour that is reserved, used or not
 
 [site.machines.classes]   # for `kalends submit --priority`
 low = 1

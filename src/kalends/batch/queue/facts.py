@@ -80,6 +80,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fair_share: FairShares = FairShares()
     tariff: dict[str, int] = {}
     """Credits for a node-hour by priority class, in force when a job is over; none for those not named."""
+    reserved_credits: int = 0
+    """Credits for a node-hour that is reserved, used or not."""
     attempts_max: int = 3
     """A job that is lost or whose node fails is started so often, if it may run again."""
 

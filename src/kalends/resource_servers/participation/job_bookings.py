@@ -71,10 +71,10 @@ class JobBookings:
             self.book.others[resource] -= 1
             self.book.note_freed(((resource, booking.start, booking.end, booking.units),))
 
-    def claims(self, resource: str) -> list[Booking]:
-        """Return everything on the calendar of `resource` that is not a job's."""
+    def claims(self, resource: str, start: int = 0, end: int = TIME_S_MAX) -> list[Booking]:
+        """Return everything on the calendar of `resource` in ``[start, end)`` that is not a job's."""
         own = {placed for (name, _), placed in self._placed.items() if name == resource}
-        listed = self.book.calendars[resource].calendar.listing(0, TIME_S_MAX)
+        listed = self.book.calendars[resource].calendar.listing(start, end)
         return [each for each in listed if each.id not in own]
 
     def numbers(self, resource: str) -> Collection[int]:

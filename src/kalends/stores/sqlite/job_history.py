@@ -11,7 +11,7 @@ from typing import TypeVar
 from kalends.contract.history_calls import PastBy
 from kalends.core.errors import Unavailable
 from kalends.stores.sqlite import job_journal
-from kalends.stores.sqlite.job_journal import Cursor, JobOver, UserUse
+from kalends.stores.sqlite.job_journal import Cursor, JobOver, ReservedUse, UserUse
 
 T = TypeVar("T")
 
@@ -50,6 +50,13 @@ class StoredHistory:
     async def use(self, machine: str, user: str, start: int, end: int) -> Sequence[UserUse]:
         return await self._read(
             lambda reader: job_journal.use_between(reader, machine, user, start, end)
+        )
+
+    async def reserved(
+        self, machine: str, user: str, start: int, end: int
+    ) -> Sequence[ReservedUse]:
+        return await self._read(
+            lambda reader: job_journal.reserved_between(reader, machine, user, start, end)
         )
 
     async def _read(self, function: Callable[[sqlite3.Connection], T]) -> T:

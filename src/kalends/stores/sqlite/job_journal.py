@@ -8,6 +8,7 @@ table     rows
 ========= ==================================================================================
 job_entry every fact of every queue in order: machine, number, when, the fact
 job       each job that is over: whose it was, when, how it ended, what it used
+reserved  each reservation that has begun: whose it is, from when until when, what it costs
 ========= ==================================================================================
 """
 
@@ -53,6 +54,19 @@ create index job_over on job (machine, over);
 CHARGES: Final = """
 create index job_submitted on job (machine, submitted);
 alter table job add column credit_seconds integer not null default 0;
+create table reserved (
+    machine        text not null,
+    reservation    text not null,
+    booked_start   integer not null,
+    booked_end     integer not null,
+    user           text not null,
+    start          integer not null,
+    end            integer not null,
+    nodes          integer not null,
+    credit_seconds integer not null,
+    primary key (machine, reservation, booked_start, booked_end)
+) without rowid;
+create index reserved_end on reserved (machine, end);
 """
 
 
@@ -91,6 +105,29 @@ class Cursor(NamedTuple):
     number: int = 0
 
 
+class ReservedTime(msgspec.Struct, frozen=True, kw_only=True):
+    """To be stored: a reservation that has begun; `end` is before `booked_end` if it was given back."""
+
+    machine: str
+    reservation: str
+    booked_start: int
+    booked_end: int
+    user: str
+    start: int
+    end: int
+    nodes: int
+    credit_seconds: int = 0
+
+
+class ReservedUse(NamedTuple):
+    """What a user has had reserved in a time."""
+
+    user: str
+    reservations: int
+    node_seconds: int
+    credit_seconds: int
+
+
 class UserUse(NamedTuple):
     """What a user has used for a project in a time."""
 
@@ -124,6 +161,36 @@ def store_over(connection: sqlite3.Connection, job: JobOver) -> None:
             job.credit_seconds,
         ),
     )  # fmt: skip
+
+
+def store_reserved(connection: sqlite3.Connection, reserved: ReservedTime) -> None:
+    """Within the caller's transaction."""
+    connection.execute(
+        "insert or replace into reserved values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        msgspec.structs.astuple(reserved),
+    )
+
+
+def reserved_after(connection: sqlite3.Connection, machine: str, time_s: int) -> list[ReservedTime]:
+    """Return the reservations that have begun, and end after `time_s`."""
+    names = ReservedTime.__struct_fields__
+    rows = connection.execute(
+        f"select {', '.join(names)} from reserved where machine = ? and end > ?", (machine, time_s)
+    )
+    return [ReservedTime(**dict(zip(names, row, strict=True))) for row in rows]
+
+
+def reserved_between(
+    connection: sqlite3.Connection, machine: str, user: str, start: int, end: int
+) -> list[ReservedUse]:
+    """Return what was reserved until a time in ``[start, end)``, by one user or ("") by all."""
+    where, arguments = ("", []) if not user else (" and user = ?", [user])
+    rows = connection.execute(
+        "select user, count(*), sum(nodes * (end - start)), sum(credit_seconds) from reserved"
+        f" where machine = ? and end >= ? and end < ? and end > start{where} group by user order by user",
+        [machine, start, end, *arguments],
+    )
+    return [ReservedUse(*row) for row in rows]
 
 
 def entries_after(

@@ -57,7 +57,7 @@ from kalends.resource_servers.participation.unreadable import (
     UnreadableStake,
 )
 from kalends.stores.sqlite import job_journal
-from kalends.stores.sqlite.job_journal import JobEntries, JobOver
+from kalends.stores.sqlite.job_journal import JobEntries, JobOver, ReservedTime
 from kalends.stores.sqlite.maintenance import RECOVERING
 from kalends.stores.sqlite.sqlite_file import (
     StoreFile,
@@ -332,7 +332,7 @@ class SiteStore:
     def carry_out(
         self,
         connection: sqlite3.Connection,
-        operations: Sequence[Fact | Setting | Prune | JobEntries | JobOver],
+        operations: Sequence[Fact | Setting | Prune | JobEntries | JobOver | ReservedTime],
         at_ms: int,
     ) -> list[int | None]:
         """Everything that a running site asks of its store, within a transaction; for group commit.
@@ -348,6 +348,8 @@ class SiteStore:
                 job_journal.store_entries(connection, operation)
             elif isinstance(operation, JobOver):
                 job_journal.store_over(connection, operation)
+            elif isinstance(operation, ReservedTime):
+                job_journal.store_reserved(connection, operation)
             elif isinstance(operation, Prune):
                 results[number] = self.prune_step(connection, operation.before_ms)
             else:
