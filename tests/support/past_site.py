@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -14,7 +15,7 @@ from kalends.core.jobs import JobRequest
 from kalends.resource_servers.server import build_site
 from kalends.serving.configuration import load_configuration
 from kalends.serving.http.runner import Service, listen
-from kalends.stores.sqlite.job_journal import JobOver, store_over
+from kalends.stores.sqlite.job_journal import JobOver, ReservedTime, store_over, store_reserved
 from kalends.stores.sqlite.journal import SiteStore
 from kalends.testing.server_thread import ServerThread
 
@@ -42,13 +43,23 @@ def past_job(number: int, **fields: Any) -> JobOver:
 
 
 @contextmanager
-def past_site(directory: Path, jobs: Sequence[JobOver], more: str = "") -> Iterator[str]:
-    """Serve it; yields its address. `more` are further lines about the machine."""
+def past_site(jobs: Sequence[JobOver], reserved: Sequence[ReservedTime] = ()) -> Iterator[str]:
+    """Serve it; yields its address."""
+    # Paths of sockets must be short.
+    with tempfile.TemporaryDirectory(prefix="kalends-") as directory:
+        yield from _served(Path(directory), jobs, reserved)
+
+
+def _served(
+    directory: Path, jobs: Sequence[JobOver], reserved: Sequence[ReservedTime]
+) -> Iterator[str]:
     with closing(SiteStore.open(directory / "lab.sqlite", "lab", sync="off")) as store:
         connection = store.file.connection
         connection.execute("begin")
         for job in jobs:
             store_over(connection, job)
+        for each in reserved:
+            store_reserved(connection, each)
         connection.execute("commit")
     text = f"""
 [site]
@@ -61,7 +72,6 @@ capacity = {NODES}
 grain = "1s"
 [[site.machines]]
 resource = "box"
-{more}
 """
     configuration = load_configuration(text, directory).site
     assert configuration is not None

@@ -12,10 +12,11 @@ from kalends.batch.terms import check_policy
 from kalends.batch.views import load_of, row_of, view_of, view_over
 from kalends.contract import history_calls as h
 from kalends.contract import job_calls as c
+from kalends.core import limits
 from kalends.core.errors import NotAllowed, NotFound
 from kalends.serving.auth.callers import Caller
 from kalends.serving.http.dispatch import Handler
-from kalends.stores.sqlite.job_journal import Cursor, JobOver, ReservedUse, UserUse
+from kalends.stores.sqlite.job_journal import Cursor, JobOver, ReservedTime, ReservedUse, UserUse
 
 T = TypeVar("T")
 
@@ -34,6 +35,9 @@ class JobHistory(Protocol):
         self, machine: str, user: str, by: h.PastBy, start: int, end: int, after: Cursor, count: int
     ) -> Sequence[JobOver]: ...
     async def use(self, machine: str, user: str, start: int, end: int) -> Sequence[UserUse]: ...
+    async def reserved_within(
+        self, machine: str, user: str, start: int, end: int, count: int
+    ) -> Sequence[ReservedTime]: ...
     async def reserved(
         self, machine: str, user: str, start: int, end: int
     ) -> Sequence[ReservedUse]: ...
@@ -182,6 +186,11 @@ class JobOperations:
             body.machine, user, body.by, body.start, body.end,
             Cursor(body.after_s, body.after_job), body.count + 1,
         )  # fmt: skip
+        reserved: Sequence[ReservedTime] = ()
+        if body.by == "ran" and not body.after_job:
+            reserved = await self._machines.history.reserved_within(
+                body.machine, user, body.start, body.end, limits.LISTING_MAX
+            )
         shown = found[: body.count]
         terms, last = queue.flow.terms, shown[-1] if shown else None
         at = (last.submitted if body.by == "submitted" else last.over) if last is not None else 0
@@ -193,6 +202,10 @@ class JobOperations:
             share_by=terms.fair_share.by,
             shares=terms.fair_share.shares,
             rows=tuple(row_of(each, terms.default_class) for each in shown),
+            reserved=tuple(
+                h.ReservedSpan(user=each.user, start=each.start, end=each.end, nodes=each.nodes)
+                for each in reserved
+            ),
             more=len(found) > len(shown),
             next_s=at,
             next_job=last.number if last is not None else 0,

@@ -73,9 +73,9 @@ def _fetch(client: SyncClient, machine: str, start: int, end: int, log: Path) ->
     counted = present.description.startswith("pool:")
     others: list[Reservation] = []
     if counted:
-        ran = _past_jobs.pages(client, machine, start, end, by="ran", everyone=True)
+        ran = list(_past_jobs.pages(client, machine, start, end, by="ran", everyone=True))
         before = [row for page in ran for row in page.rows if row.submitted < start]
-        others = background(before, start, present.nodes)
+        others = background(before, ran[0].reserved, start, present.nodes)
     return SitePast(
         log=log,
         nodes=present.nodes,

@@ -62,6 +62,15 @@ class HistoryRow(Answer, frozen=True, kw_only=True):
     index: int | None = None
 
 
+class ReservedSpan(Answer, frozen=True, kw_only=True):
+    """Nodes that somebody had reserved, used or not, during ``[start, end)``."""
+
+    user: str
+    start: int
+    end: int
+    nodes: int
+
+
 class HistoryPage(Answer, frozen=True, kw_only=True):
     """Some jobs, and the machine as it is now: its `description`, its nodes, its priority classes,
     and between whom it is shared out.
@@ -77,6 +86,8 @@ class HistoryPage(Answer, frozen=True, kw_only=True):
     shares: dict[str, int]
     """Of those that have more than one, where the machine is shared out."""
     rows: tuple[HistoryRow, ...]
+    reserved: tuple[ReservedSpan, ...] = ()
+    """On the first page of what had nodes: the reservations, as many as a listing may have, by their ends."""
     more: bool = False
     next_s: int = 0
     next_job: int = 0

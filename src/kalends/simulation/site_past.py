@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from kalends.contract.history_calls import HistoryPage, HistoryRow
+from kalends.contract.history_calls import HistoryPage, HistoryRow, ReservedSpan
 from kalends.core.errors import InvalidInput
 from kalends.scheduling.reservations import Reservation, Reservations
 from kalends.simulation.experiment import SimulationResult
@@ -37,17 +37,24 @@ def treatment(machine: HistoryPage, numbers: SiteNumbers) -> str:
     )
 
 
-def background(before: Iterable[HistoryRow], began: int, nodes: int) -> list[Reservation]:
-    """Return the nodes that other jobs had from `began` on, as reservations in seconds from there.
+def background(
+    before: Iterable[HistoryRow], reserved: Iterable[ReservedSpan], began: int, nodes: int
+) -> list[Reservation]:
+    """Return the nodes that jobs from before had from `began` on, and those that were reserved, as
+    reservations in seconds from there.
 
-    Left out are those for which there is no room: the machine had more nodes then.
+    Left out are those for which there is no room: the machine had more nodes then, or a job was late.
     """
+    others = [
+        *((row.started, row.over, row.nodes_had, f"job {row.job}") for row in before),
+        *((each.start, each.end, each.nodes, each.user) for each in reserved),
+    ]
     kept: list[Reservation] = []
-    for row in before:
-        start_s, end_s = max(row.started - began, 0), row.over - began
-        if end_s <= start_s or not row.nodes_had:
+    for start, end, wide, name in others:
+        start_s, end_s = max(start - began, 0), end - began
+        if end_s <= start_s or not wide:
             continue
-        wanted = Reservation(start_s, end_s, row.nodes_had, f"job {row.job}")
+        wanted = Reservation(start_s, end_s, wide, name)
         try:
             Reservations(nodes, [*kept, wanted])
         except InvalidInput:

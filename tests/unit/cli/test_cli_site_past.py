@@ -12,6 +12,7 @@ from past_site import MACHINE, NODES, OCTOBER, past_job, past_site
 
 from kalends.batch.queue.facts import JobEnding
 from kalends.cli import cli
+from kalends.stores.sqlite.job_journal import ReservedTime
 
 Run = Callable[..., Result]
 
@@ -39,8 +40,8 @@ JOBS = [
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with past_site(tmp_path_factory.mktemp("past"), JOBS) as url:
+def site() -> Iterator[str]:
+    with past_site(JOBS) as url:
         yield url
 
 
@@ -73,6 +74,23 @@ def test_the_month_is_told_as_it_was_and_as_it_would_have_been(simulate: Run) ->
         "easy": (0 + 990 + 270 + 360) / 4,
         "priority": (0 + 990 + 270 + 360) / 4,
     }
+
+
+def test_what_was_reserved_stays_so() -> None:
+    start, end = OCTOBER + 300, OCTOBER + 1_000
+    reserved = ReservedTime(
+        machine=MACHINE, reservation="r", booked_start=start, booked_end=end, user="eve", start=start,
+        end=end, nodes=4, credit_seconds=7_200,
+    )  # fmt: skip
+    with past_site(JOBS, [reserved]) as url:
+        settings = {"KALENDS_BROKER": url, "KALENDS_ZONE": "UTC", "KALENDS_USER": "ann"}
+        words = ["simulate", "--from-site", MACHINE, "--month", "2026-10", "--json"]
+        found = json.loads(CliRunner().invoke(cli, words, env=settings).stdout)["data"]
+        words = ["usage", MACHINE, "--everyone", "--from", "2026-10-01", "--to", "2026-11-01"]
+        told = CliRunner().invoke(cli, words, env=settings).stdout.splitlines()
+    # The fourth and the fifth must wait for the end of the reservation; then the third does for them.
+    assert found[1]["mean_wait_s"] == (0 + 990 + 1_080 + 1_070) / 4
+    assert told[-1].split() == ["eve", "(reserved)", "1", "0.78", "-", "2.00"]
 
 
 def test_the_classes_of_a_machine_are_the_priorities_of_its_jobs(simulate: Run) -> None:

@@ -34,8 +34,8 @@ WHEN = ("--from", "2026-10-01", "--to", "2026-11-01")
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with past_site(tmp_path_factory.mktemp("past"), JOBS) as url:
+def site() -> Iterator[str]:
+    with past_site(JOBS) as url:
         yield url
 
 

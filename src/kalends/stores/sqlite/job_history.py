@@ -11,7 +11,7 @@ from typing import TypeVar
 from kalends.contract.history_calls import PastBy
 from kalends.core.errors import Unavailable
 from kalends.stores.sqlite import job_journal
-from kalends.stores.sqlite.job_journal import Cursor, JobOver, ReservedUse, UserUse
+from kalends.stores.sqlite.job_journal import Cursor, JobOver, ReservedTime, ReservedUse, UserUse
 
 T = TypeVar("T")
 
@@ -50,6 +50,15 @@ class StoredHistory:
     async def use(self, machine: str, user: str, start: int, end: int) -> Sequence[UserUse]:
         return await self._read(
             lambda reader: job_journal.use_between(reader, machine, user, start, end)
+        )
+
+    async def reserved_within(
+        self, machine: str, user: str, start: int, end: int, count: int
+    ) -> Sequence[ReservedTime]:
+        return await self._read(
+            lambda reader: job_journal.reserved_after(
+                reader, machine, start, before_s=end, user=user, count=count
+            )
         )
 
     async def reserved(

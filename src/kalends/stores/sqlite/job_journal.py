@@ -24,6 +24,7 @@ from kalends.batch.queue.facts import JobEnding, JournalEntry, decode_fact, enco
 from kalends.contract.history_calls import PastBy
 from kalends.core.errors import StoreDamaged
 from kalends.core.jobs import JobRequest
+from kalends.core.limits import TIME_S_MAX
 
 SCHEMA: Final = """
 create table job_entry (
@@ -171,11 +172,24 @@ def store_reserved(connection: sqlite3.Connection, reserved: ReservedTime) -> No
     )
 
 
-def reserved_after(connection: sqlite3.Connection, machine: str, time_s: int) -> list[ReservedTime]:
-    """Return the reservations that have begun, and end after `time_s`."""
+def reserved_after(
+    connection: sqlite3.Connection,
+    machine: str,
+    time_s: int,
+    *,
+    before_s: int = TIME_S_MAX,
+    user: str = "",
+    count: int = -1,
+) -> list[ReservedTime]:
+    """Return the reservations that have begun before `before_s` and end after `time_s`, by their ends: of
+    one user or ("") of all; at most `count`, or (-1) all.
+    """
     names = ReservedTime.__struct_fields__
+    where, arguments = ("", []) if not user else (" and user = ?", [user])
     rows = connection.execute(
-        f"select {', '.join(names)} from reserved where machine = ? and end > ?", (machine, time_s)
+        f"select {', '.join(names)} from reserved"
+        f" where machine = ? and end > ? and start < ? and end > start{where} order by end limit ?",
+        [machine, time_s, before_s, *arguments, count],
     )
     return [ReservedTime(**dict(zip(names, row, strict=True))) for row in rows]
 
