@@ -1,6 +1,6 @@
 """How fast calendars answer, by number of bookings, beside what else pip installs.
 
-    python benchmarks/calendar.py [--quick] [--only capacity,unit,queue,fleet] [--json [FILE]]
+    python benchmarks/calendar.py [--quick] [--only capacity,unit,queue] [--json [FILE]]
 
 Every engine replays the same seeded work, and must give the same answers: the command fails when one
 does not. A trace can be written for any other planner, and its answers and timings read back; see
@@ -23,13 +23,12 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from benchmarks.calendars import fleets, peers, report, trace, workload
+from benchmarks.calendars import peers, report, trace, workload
 from benchmarks.calendars.measure import Budget, Run, mismatches, replay
 from benchmarks.calendars.trace import Answers
 from benchmarks.calendars.workload import Recipe
 from kalends.core.errors import InvalidInput
 
-KINDS = (*workload.KINDS, "fleet")
 SIZES = "1e3,1e4,1e5,1e6"
 NODES = "1024,100000"
 OPERATIONS = 1_000
@@ -57,12 +56,15 @@ def parser() -> argparse.ArgumentParser:
         prog="benchmarks/calendar.py", description=(__doc__ or "").splitlines()[0]
     )
     add = words.add_argument
-    add("--only", default=",".join(KINDS), help=f"what to measure (default: {','.join(KINDS)})")
+    add(
+        "--only",
+        default=",".join(workload.KINDS),
+        help=f"what to measure (default: {','.join(workload.KINDS)})",
+    )
     add("--sizes", help=f"bookings of one calendar (default: {SIZES})")
     add("--nodes", help=f"units of a capacity calendar (default: {NODES})")
     add("--operations", type=int, help=f"operations of each class (default: {OPERATIONS})")
     add("--jobs", type=int, help=f"jobs of the queue (default: {JOBS})")
-    add("--fleets", help="calendars x bookings in each (default: 1e3x1e2,1e3x1e3,1e4x1e2,1e4x1e3)")
     add("--seed", type=int, default=1)
     add("--rounds", type=int, default=5, help="turns that the engines take (default: 5)")
     add("--budget-s", type=float, help="processor seconds for one class of one engine (default: 2)")
@@ -78,26 +80,20 @@ def settle(options: argparse.Namespace) -> None:
     """Fill in what was not said; raises `InvalidInput` for what cannot be."""
     everyday = {
         "sizes": SIZES, "nodes": NODES, "operations": OPERATIONS, "jobs": JOBS, "budget_s": 2.0,
-        "fleets": "1e3x1e2,1e3x1e3,1e4x1e2,1e4x1e3",
     }  # fmt: skip
-    for name, usual in (
-        everyday | QUICK | {"fleets": "1e2x1e2"} if options.quick else everyday
-    ).items():
+    for name, usual in (everyday | QUICK if options.quick else everyday).items():
         if getattr(options, name) is None:
             setattr(options, name, usual)
     options.only = options.only.split(",")
     for kind in options.only:
-        if kind not in KINDS:
+        if kind not in workload.KINDS:
             raise InvalidInput(
-                f"{kind!r} is not measured", where="only", remedy=f"choose from {', '.join(KINDS)}"
+                f"{kind!r} is not measured",
+                where="only",
+                remedy=f"choose from {', '.join(workload.KINDS)}",
             )
     options.sizes = [whole(text) for text in options.sizes.split(",")]
     options.nodes = [whole(text) for text in options.nodes.split(",")]
-    options.fleets = [
-        tuple(whole(part) for part in text.split("x", 1)) for text in options.fleets.split(",")
-    ]
-    if any(len(pair) != 2 for pair in options.fleets):
-        raise InvalidInput("a fleet needs two numbers", where="fleets", remedy="write 1e3x1e2")
     for name, most in (("operations", trace.OPERATIONS_MAX), ("jobs", trace.OPERATIONS_MAX),
                        ("rounds", 1_000), ("seed", trace.SEED_MAX), ("budget_s", 3_600)):  # fmt: skip
         if not (0 if name == "seed" else 0.01) <= getattr(options, name) <= most:
@@ -164,13 +160,6 @@ class Bench:
         self.compare(name, [asdict(each) for each in mismatches(work, runs)], runs)
         self.result["rows"] += report.rows(recipe, runs)
 
-    def fleet(self, calendars: int, bookings: int) -> None:
-        self.tell(f"fleet {calendars:,} x {bookings:,}")
-        found = fleets.measure(calendars, bookings, self._options.seed)
-        self.result["rows"] += found.rows
-        self.result["compared"] += found.compared
-        self.result["mismatches"] += found.mismatches
-
     def compare(self, name: str, found: list[dict[str, Any]], runs: list[Run]) -> None:
         self.result["compared"] += sum(
             len(run.answers.keys() & runs[0].answers.keys()) for run in runs[1:]
@@ -220,9 +209,6 @@ def run(options: argparse.Namespace) -> int:
     bench = Bench(options)
     for recipe in sorted(chosen, key=lambda each: (each.kind, each.nodes, each.bookings)):
         bench.measure(recipe, [pair for pair in answers if pair[1].recipe == recipe])
-    if "fleet" in options.only:
-        for calendars, bookings in options.fleets:
-            bench.fleet(calendars, bookings)
     result = bench.finish()
     if options.json == "-":
         print(json.dumps(result, indent=2))

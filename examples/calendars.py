@@ -1,4 +1,4 @@
-"""The calendar engine by itself, without servers: room in a full machine, what-if, many calendars.
+"""The calendar engine by itself, without servers: room in a full machine, what-if, recurring rules.
 
 The bookings are real: two days and a half of a 128-node machine, from a workload log.
 """
@@ -8,14 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kalends.calendars import (
-    Booking,
-    CapacityCalendar,
-    Fleet,
-    Recurrence,
-    UnitCalendar,
-    first_clash,
-)
+from kalends.calendars import Booking, CapacityCalendar, Recurrence, first_clash
 from kalends.simulation.workloads.swf_fields import read_header, read_jobs
 
 LOG = Path(__file__).parent / "data" / "sdsc-sp2-excerpt.swf"
@@ -72,27 +65,6 @@ def what_if(machine: CapacityCalendar, now: int) -> None:
     assert 10_000 not in [each.id for each in machine.listing(start, start + HOUR_S)]
 
 
-def many_instruments(now: int) -> None:
-    """Five beamlines, booked for two hours out of every three, four, five, six and seven."""
-    day_end = now + 24 * HOUR_S
-    fleet = Fleet({f"beamline{number}": UnitCalendar() for number in range(1, 6)})
-    for number, name in enumerate(fleet):
-        begins = range(now, day_end, (3 + number) * HOUR_S)
-        fleet.load(name, [booking(begin, begin, begin + 2 * HOUR_S) for begin in begins])
-    found = fleet.earliest_together(4, 1, HOUR_S, now, day_end)
-    assert found is not None
-    print(f"any 4 of 5 for 1 h: {clock(found.start)} on {', '.join(found.names)}")
-    fleet.book(found.names[0], booking(1, found.start, found.start + HOUR_S))
-    after = fleet.earliest_together(4, 1, HOUR_S, now, day_end)
-    assert after is not None
-    print(f"with that booked on one: {clock(after.start)} on {', '.join(after.names)}")
-    evening = fleet.best_starts(
-        2, lambda starts: -abs(starts - (now + 17 * HOUR_S)) * 1.0, 2, 1, HOUR_S, now, day_end,
-        grain_s=900,
-    )  # fmt: skip
-    print("2 of 5, near 17 h from now:", ", ".join(clock(start) for start, _ in evening))
-
-
 def recurring_rules() -> None:
     zone = "Europe/Berlin"
     service = Recurrence("FREQ=MONTHLY;BYDAY=-1FR", "14:00", 4 * HOUR_S, zone)
@@ -113,7 +85,6 @@ def main() -> None:
     machine, now = machine_of_the_log()
     look_for_room(machine, now)
     what_if(machine, now)
-    many_instruments(now)
     recurring_rules()
 
 

@@ -31,14 +31,6 @@ GROUPS: Final = {
     "list": "bookings of a window",
     "copy": "copy, book, throw away",
     "plan": "plan and book a job",
-    "first": "first search of a fleet",
-    "common": "n of k together, common",
-    "rare": "n of k together, rare",
-    "slot-2": "common slot of 2",
-    "slot-4": "common slot of 4",
-    "slot-8": "common slot of 8",
-    "upkeep": "book and release, each",
-    "catch-up": "first search after the changes",
 }
 """The classes of operations, in the order of the table."""
 
@@ -83,9 +75,6 @@ TARGETS: Final = (
         )
     ),
     Target("queue", 1_024, 10_000, "plan", "processor_s", 0.5),
-    Target("fleet", 10_000, 1_000, "common", "p50_us", 5_000),
-    Target("fleet", 10_000, 1_000, "rare", "p50_us", 30_000),
-    Target("fleet", 10_000, 1_000, "upkeep", "upkeep_us", 10),
 )
 """What the engine is meant to reach on a machine of today with nothing else to do."""
 
@@ -196,7 +185,6 @@ def _place(kind: str, nodes: int, here: list[Row], grown: list[Row]) -> list[str
         "capacity": f"one calendar of {nodes:,} nodes, by bookings",
         "unit": "one calendar of one unit, by bookings",
         "queue": f"a queue planned on {nodes:,} nodes, by jobs",
-        "fleet": f"a fleet of {nodes:,} unit calendars, by bookings in each",
     }[kind]
     lines = [f"{title:<45}" + "".join(f"{column:>28}" for column in columns)]
     if grows:
@@ -214,12 +202,6 @@ def _place(kind: str, nodes: int, here: list[Row], grown: list[Row]) -> list[str
         f"{'processor seconds for all':<31} {row['engine']:<13}{row['processor_s']:>28.2f}"
         for row in here
         if "processor_s" in row
-    ]
-    lines += [
-        f"{'book and release, amortised':<31} {row['engine']:<13}{row['amortised_us']:>26.2f}us"
-        f" ({row['bookings']:,} each; of it {row['alone_us']:.2f}us without a fleet)"
-        for row in here
-        if "amortised_us" in row
     ]
     return lines
 

@@ -3,7 +3,6 @@
 from kalends.calendars.bookings import Booking, State
 from kalends.calendars.capacity import CapacityCalendar
 from kalends.calendars.engine import Calendar, new_calendar
-from kalends.calendars.fleet import Fleet, Together, WeightedStart
 from kalends.calendars.profiles import Step
 from kalends.calendars.recurrence.clashes import first_clash, first_clash_of_any, is_ever_open
 from kalends.calendars.recurrence.recurrence import Recurrence
@@ -29,7 +28,6 @@ __all__ = [
     "Booking",
     "Calendar",
     "CapacityCalendar",
-    "Fleet",
     "HeadStart",
     "Limit",
     "Limits",
@@ -41,10 +39,8 @@ __all__ = [
     "Share",
     "State",
     "Step",
-    "Together",
     "UnitCalendar",
     "UsageShare",
-    "WeightedStart",
     "Windows",
     "first_clash",
     "first_clash_of_any",

@@ -51,13 +51,6 @@ class UnitCalendar(Ledger):
             return []
         return [Interval(*gap) for gap in self._taken.gaps(start, end, limits.TIME_S_MAX)]
 
-    def around(self, start: int, end: int) -> tuple[int, int]:
-        """Return the stretch around ``[start, end)`` that is free but for it: a booking, or all free.
-
-        Time begins at 0 and ends at `limits.TIME_S_MAX`. O(log n).
-        """
-        return self._taken.around(start, end, limits.TIME_S_MAX)
-
     def listing(self, start: int, end: int, count_max: int | None = None) -> list[Booking]:
         check_window(start, end)
         found = islice(self._taken.keys(start, end), count_max)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from benchmarks import calendar as command
-from benchmarks.calendars import fleets, measure, peers, report, trace, workload
+from benchmarks.calendars import measure, peers, report, trace, workload
 from benchmarks.calendars.engines import Kalends
 from benchmarks.calendars.workload import Recipe
 
@@ -175,7 +175,6 @@ def test_a_line_without_an_end_is_not_read_whole(tmp_path: Path) -> None:
         (["--sizes", "1e99"], "not a size"),
         (["--rounds", "0"], "rounds"),
         (["--budget-s", "nan"], "budget"),
-        (["--fleets", "12"], "fleet"),
         (["--only", "unit,queue", "--write-trace", "x"], "a trace holds one"),
         (["--answers", "no-such-file"], "no-such-file"),
     ],
@@ -216,29 +215,3 @@ def test_targets_are_judged_by_our_figures_only() -> None:
         ("p50_us", 30, False),
         ("growth", 2.0, True),
     ]
-
-
-def test_a_fleet_agrees_with_sorting_all_gaps_before_and_after_changes() -> None:
-    found = fleets.measure(12, 40, seed=1)
-    assert found.mismatches == []
-    assert found.compared >= 5 * 10
-    upkeep = next(row for row in found.rows if row["group"] == "upkeep")
-    assert upkeep["count"] == 2 * (12 * 40 // 10)
-
-
-def test_the_judge_of_fleets_agrees_with_counting_calendar_by_calendar() -> None:
-    bench = fleets.Bench(5, 12, seed=4)
-    kept = bench._all.copy()
-    kept[:, ::3] = False
-    truth = fleets.Sorted(bench._starts, bench._ends, kept)
-
-    def fits(row: int, at: int) -> bool:
-        pairs = zip(starts[row], ends[row], kept[row].tolist(), strict=True)
-        return all(end <= at or at + fleets.SLOT_S <= start for start, end, there in pairs if there)
-
-    starts, ends = bench._starts.tolist(), bench._ends.tolist()
-    for not_before in range(0, 40_000, 1_711):
-        moments = [not_before, *sorted(end for row in ends for end in row if end > not_before)]
-        for count in range(1, 6):
-            enough = (at for at in moments if sum(fits(row, at) for row in range(5)) >= count)
-            assert truth.earliest(count, not_before) == next(enough)

@@ -188,28 +188,6 @@ class GapBlocks:
         if before < end:
             yield before, max(last, end)
 
-    def around(self, start: int, end: int, last: int) -> tuple[int, int]:
-        """Return the gap that ``[start, end)`` lies in or, when it is a stretch itself, would leave.
-
-        From 0 before the first stretch, up to `last` after the last one. O(log n).
-        """
-        number = bisect_left(self._firsts, start) - 1
-        before = index = 0
-        if number < 0:
-            number = 0
-        else:
-            block = self._blocks[number]
-            index = bisect_left(block.starts, start)
-            before = block.ends[index - 1]
-        while number < len(self._blocks):
-            starts = self._blocks[number].starts
-            if index < len(starts) and starts[index] < end:
-                index += 1
-            if index < len(starts):
-                return before, starts[index]
-            number, index = number + 1, 0
-        return before, last
-
     def keys(self, start: int, end: int) -> Iterator[int]:
         """Yield the keys of the stretches that overlap ``[start, end)``, in order and lazily."""
         number, index = self._locate(start)
