@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from kalends.agents.runs import Job, Outcome
+from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.agents.sandbox.language_only import LanguageOnly
 from kalends.agents.world.offers import Offer, offers
 from kalends.agents.world.views import choose_arguments
@@ -73,13 +73,15 @@ class Visit(NamedTuple):
     starts: Starts
     offers: list[Offer]
 
-    def job(self, source: str, arguments: Mapping[str, Any] | None = None, **more: Any) -> Job:
+    def job(
+        self, source: str, arguments: Mapping[str, Any] | None = None, **more: Any
+    ) -> ScriptRun:
         call = choose_arguments(
             "here", "ada", self.shown, self.offers, self.asks, self.starts, "text",
             arguments or {}, 1, 16, MONDAY,
         )  # fmt: skip
         zones = zones_of(self.shown, self.starts.first, self.starts.last, arguments or {})
-        return Job("ada", source, "choose", call, zones=zones, **more)
+        return ScriptRun("ada", source, "choose", call, zones=zones, **more)
 
 
 def visit(
@@ -101,7 +103,7 @@ def visit(
     return Visit(shown, tuple(asks), starts, offers(shown, asks, starts, count_max))
 
 
-async def run(job: Job) -> Outcome:
+async def run(job: ScriptRun) -> RunOutcome:
     return await LanguageOnly().run(job)
 
 

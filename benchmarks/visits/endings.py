@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks.visits import samples, unruly
 from benchmarks.visits.figures import percentile
-from kalends.agents.runs import Engine, Job
+from kalends.agents.runs import Engine, ScriptRun
 from kalends.agents.sandbox import Sandbox, SandboxLimits
 from kalends.agents.sandbox.sandbox import Language
 
@@ -75,14 +75,16 @@ async def measure(limits: SandboxLimits, count: int, waits: int) -> list[dict[st
     return rows
 
 
-async def _row(engine: Engine, case: Case, job: Job, limit_s: float, count: int) -> dict[str, Any]:
+async def _row(
+    engine: Engine, case: Case, job: ScriptRun, limit_s: float, count: int
+) -> dict[str, Any]:
     """`count` runs of `case`; its source has been checked before."""
     await engine.check(case.source, "ada")
     ended = [await _ended(engine, job._replace(source=case.source)) for _ in range(count)]
     return figures(case.name, ended, limit_s)
 
 
-async def _too_many(limits: SandboxLimits, job: Job) -> dict[str, Any]:
+async def _too_many(limits: SandboxLimits, job: ScriptRun) -> dict[str, Any]:
     """More runs of one user than may wait: those that are refused for it."""
     sandbox = await Sandbox.start(limits)
     endless = job._replace(source=CASES[0].source)
@@ -98,7 +100,7 @@ async def _too_many(limits: SandboxLimits, job: Job) -> dict[str, Any]:
     return figures("too many at once", refused, 0.0)
 
 
-async def _used_up(limits: SandboxLimits, job: Job, count: int) -> dict[str, Any]:
+async def _used_up(limits: SandboxLimits, job: ScriptRun, count: int) -> dict[str, Any]:
     """Runs of a user whose processor time of this minute is used up."""
     sandbox = await Sandbox.start(limits._replace(cpu_s_per_minute=0.01))
     endless = job._replace(source=CASES[0].source)
@@ -113,7 +115,7 @@ async def _used_up(limits: SandboxLimits, job: Job, count: int) -> dict[str, Any
     return figures("processor time used up", ended, 0.0)
 
 
-async def _ended(engine: Engine, job: Job) -> tuple[str, float]:
+async def _ended(engine: Engine, job: ScriptRun) -> tuple[str, float]:
     """The code of a run, and milliseconds until it was there."""
     began_s = time.perf_counter()
     outcome = await engine.run(job)

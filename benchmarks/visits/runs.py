@@ -13,7 +13,7 @@ from benchmarks.visits.figures import spread
 from kalends.agents import ready
 from kalends.agents.language.answers import copied
 from kalends.agents.language.job import perform
-from kalends.agents.runs import Engine, Job, Outcome, ScriptCheck
+from kalends.agents.runs import Engine, RunOutcome, ScriptCheck, ScriptRun
 from kalends.agents.sandbox.language_only import LanguageOnly
 from kalends.contract import codec
 
@@ -56,7 +56,7 @@ class InProcess(LanguageOnly):
         self._bytecode[source] = _performed({"op": "check", "source": source})["bytecode"]
         return ScriptCheck("ok")
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: ScriptRun) -> RunOutcome:
         if job.source not in self._bytecode:
             return await super().run(job)
         result = _performed(
@@ -71,7 +71,7 @@ class InProcess(LanguageOnly):
                 "steps_max": 2_000_000,
             }
         )
-        return Outcome(result["code"], result["answer"])
+        return RunOutcome(result["code"], result["answer"])
 
 
 class _Finished(BaseException):
@@ -149,7 +149,7 @@ async def rates(engine: Engine, seconds: float) -> list[dict[str, Any]]:
     return rows
 
 
-async def _run_all(engine: Engine, jobs: Iterable[Job]) -> tuple[list[float], dict[str, int]]:
+async def _run_all(engine: Engine, jobs: Iterable[ScriptRun]) -> tuple[list[float], dict[str, int]]:
     times_ms, codes = [], Counter[str]()
     for job in jobs:
         began_s = time.perf_counter()
@@ -160,7 +160,7 @@ async def _run_all(engine: Engine, jobs: Iterable[Job]) -> tuple[list[float], di
     return times_ms, dict(codes)
 
 
-async def _loop(engine: Engine, job: Job, ends_s: float) -> tuple[list[float], Counter[str]]:
+async def _loop(engine: Engine, job: ScriptRun, ends_s: float) -> tuple[list[float], Counter[str]]:
     """Run `job` again and again; only runs that ended "ok" are timed."""
     times_ms, codes = [], Counter[str]()
     while (began_s := time.perf_counter()) < ends_s:

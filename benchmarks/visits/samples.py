@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
-from kalends.agents.runs import Job
+from kalends.agents.runs import ScriptRun
 from kalends.agents.world import offers, views, visible_calendar, zones
 from kalends.calendars import ResourceCalendar
 from kalends.calendars.bookings import Booking
@@ -87,7 +87,7 @@ def choosing(
     user: str = "ada",
     units: int = UNITS,
     length_s: int = HOUR_S,
-) -> Job:
+) -> ScriptRun:
     """`source` is to choose among so many slots of `here`, as a site would ask it."""
     name, step_s = here.info.name, here.info.grain_s
     asks = (Ask(term=0, resource=name, length_s=length_s, units=units),)
@@ -101,4 +101,4 @@ def choosing(
         name.partition("/")[0], user, world, found, asks, starts, f"{name}:{units}", {}, 1,
         HELD_MAX, FIRST_S,
     )  # fmt: skip
-    return Job(user, source, "choose", arguments, zones=zones.zones_of(world, FIRST_S, end))
+    return ScriptRun(user, source, "choose", arguments, zones=zones.zones_of(world, FIRST_S, end))

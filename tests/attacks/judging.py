@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from kalends.agents.runs import Job, Outcome, ScriptCheck
+from kalends.agents.runs import RunOutcome, ScriptCheck, ScriptRun
 from kalends.agents.world.answers import judged
 
 from . import world
@@ -51,7 +51,9 @@ class Canary:
 _PATHS: Final = (sys.prefix, os.path.dirname(os.__file__), "site-packages", "kalends/agents")
 
 
-def problems_of_run(attack: Attack, job: Job, outcome: Outcome, canary: Canary) -> list[str]:
+def problems_of_run(
+    attack: Attack, job: ScriptRun, outcome: RunOutcome, canary: Canary
+) -> list[str]:
     """All that is not as it must be after a run of `attack`."""
     problems = []
     if outcome.code not in attack.codes:
@@ -69,7 +71,7 @@ def problems_of_run(attack: Attack, job: Job, outcome: Outcome, canary: Canary) 
     return named(attack, [*problems, *canary.seen_in(repr(outcome))])
 
 
-def _problems_of_answer(attack: Attack, job: Job, outcome: Outcome) -> list[str]:
+def _problems_of_answer(attack: Attack, job: ScriptRun, outcome: RunOutcome) -> list[str]:
     problems = []
     # By their text, too: 1, 1.0 and True are equal.
     if attack.answer is not ... and repr(outcome.answer) != repr(attack.answer):
@@ -96,7 +98,7 @@ def problems_of_check(attack: Attack, checked: ScriptCheck, canary: Canary) -> l
     return named(attack, [*problems, *canary.seen_in(repr(checked))])
 
 
-def problems_of_control(after: Attack, outcome: Outcome) -> list[str]:
+def problems_of_control(after: Attack, outcome: RunOutcome) -> list[str]:
     """How the honest control, run right `after` an attack, is not as if it were alone."""
     seen = (outcome.code, outcome.answer, outcome.sent)
     wanted = ("ok", world.HONEST_ANSWER, (world.HONEST_MESSAGE,))

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from kalends.agents.runs import Outcome, ScriptCheck
+from kalends.agents.runs import RunOutcome, ScriptCheck
 from kalends.core.scripts import Violation
 
 from . import world
@@ -41,15 +41,17 @@ def test_every_attack_has_just_one_end() -> None:
 
 
 WRONG = {
-    "another code": Outcome("crash", violations=(Violation(1, 1, "a", "b"),)),
-    "no violations": Outcome("rejected"),
-    "a long detail": Outcome("rejected", detail="a" * 301, violations=(Violation(1, 1, "a", "b"),)),
-    "an escape": Outcome("rejected", detail="\x1b[2J", violations=(Violation(1, 1, "a", "b"),)),
-    "a line that is not there": Outcome(
+    "another code": RunOutcome("crash", violations=(Violation(1, 1, "a", "b"),)),
+    "no violations": RunOutcome("rejected"),
+    "a long detail": RunOutcome(
+        "rejected", detail="a" * 301, violations=(Violation(1, 1, "a", "b"),)
+    ),
+    "an escape": RunOutcome("rejected", detail="\x1b[2J", violations=(Violation(1, 1, "a", "b"),)),
+    "a line that is not there": RunOutcome(
         "rejected", line=99, violations=(Violation(1, 1, "a", "b"),)
     ),
-    "what it said": Outcome("rejected", sent=(1,), violations=(Violation(1, 1, "a", "b"),)),
-    "an address": Outcome(
+    "what it said": RunOutcome("rejected", sent=(1,), violations=(Violation(1, 1, "a", "b"),)),
+    "an address": RunOutcome(
         "rejected", violations=(Violation(1, 1, "a", "<function at 0x7f0123456789>"),)
     ),
 }
@@ -57,7 +59,7 @@ WRONG = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_outcome_is_seen(wrong: str, canary: Canary) -> None:
-    right = Outcome("rejected", violations=(Violation(1, 1, "no-dunder", "a name"),))
+    right = RunOutcome("rejected", violations=(Violation(1, 1, "no-dunder", "a name"),))
     job = world.job("mallory", ESCAPE.source)
     assert problems_of_run(ESCAPE, job, right, canary) == []
     assert problems_of_run(ESCAPE, job, WRONG[wrong], canary) != []
@@ -65,18 +67,18 @@ def test_a_wrong_outcome_is_seen(wrong: str, canary: Canary) -> None:
 
 def test_an_answer_that_is_only_equal_is_seen(canary: Canary) -> None:
     job = world.job("mallory", FORGERY.source)
-    assert problems_of_run(FORGERY, job, Outcome("ok", [True]), canary) == []
-    assert problems_of_run(FORGERY, job, Outcome("ok", [1]), canary) != []
-    assert problems_of_run(FORGERY, job, Outcome("ok", [1.0]), canary) != []
+    assert problems_of_run(FORGERY, job, RunOutcome("ok", [True]), canary) == []
+    assert problems_of_run(FORGERY, job, RunOutcome("ok", [1]), canary) != []
+    assert problems_of_run(FORGERY, job, RunOutcome("ok", [1.0]), canary) != []
 
 
 def test_a_canary_is_seen_wherever_it_comes_out(canary: Canary) -> None:
     job = world.job("mallory", FORGERY.source)
     for leak in (
-        Outcome("ok", [canary.secret]),
-        Outcome("ok", [True], sent=({"a": canary.secret},)),
-        Outcome("ok", [True], detail=canary.secret[7:]),
-        Outcome("ok", [True], detail=str(canary.directory / "x")),
+        RunOutcome("ok", [canary.secret]),
+        RunOutcome("ok", [True], sent=({"a": canary.secret},)),
+        RunOutcome("ok", [True], detail=canary.secret[7:]),
+        RunOutcome("ok", [True], detail=str(canary.directory / "x")),
     ):
         assert problems_of_run(FORGERY, job, leak, canary) != []
 
@@ -91,7 +93,7 @@ def test_a_wrong_check_is_seen(canary: Canary) -> None:
 
 
 def test_a_control_that_is_not_as_if_it_were_alone_is_seen() -> None:
-    right = Outcome("ok", world.HONEST_ANSWER, (world.HONEST_MESSAGE,))
+    right = RunOutcome("ok", world.HONEST_ANSWER, (world.HONEST_MESSAGE,))
     assert problems_of_control(ESCAPE, right) == []
     assert problems_of_control(ESCAPE, right._replace(answer=[0])) != []
     assert problems_of_control(ESCAPE, right._replace(code="busy")) != []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kalends.agents.runs import Function, Job
+from kalends.agents.runs import Function, ScriptRun
 
 DAY_S: Final = 1_800_057_600
 HOUR_S: Final = 3_600
@@ -89,7 +89,7 @@ def request(user: str, note: str) -> dict[str, Any]:
     }
 
 
-def job(user: str, source: str, function: Function = "choose", note: str = "") -> Job:
+def job(user: str, source: str, function: Function = "choose", note: str = "") -> ScriptRun:
     """A run of `source` for `user`; `note` is a value that the user gives along."""
     if function == "choose":
         arguments: tuple[Any, ...] = (view(), request(user, note))
@@ -104,4 +104,4 @@ def job(user: str, source: str, function: Function = "choose", note: str = "") -
         }
         arguments = (slots()[0], asker, view())
     zones = {"UTC": ((0, 0),), "America/Los_Angeles": ((0, -8 * HOUR_S),)}
-    return Job(user, source, function, arguments, zones=zones)
+    return ScriptRun(user, source, function, arguments, zones=zones)

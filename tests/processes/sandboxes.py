@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
-from kalends.agents.runs import Job
+from kalends.agents.runs import ScriptRun
 from kalends.agents.sandbox import Sandbox, SandboxLimits
 from kalends.agents.sandbox.sandbox import Language
 from tests.process_tree import descendants
@@ -23,8 +23,8 @@ AMPLE: Final = SandboxLimits(cpu_s_per_minute=1e6, wait_s_max=60.0, wall_s_max=3
 HONEST: Final = "def choose(view, request):\n    return [1, 2, 3]\n"
 
 
-def job(source: str, *arguments: Any, user: str = "ada") -> Job:
-    return Job(user, source, "choose", arguments or ({}, {}))
+def job(source: str, *arguments: Any, user: str = "ada") -> ScriptRun:
+    return ScriptRun(user, source, "choose", arguments or ({}, {}))
 
 
 def choosing(*lines: str) -> str:

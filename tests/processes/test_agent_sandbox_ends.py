@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from kalends.agents.runs import Outcome
+from kalends.agents.runs import RunOutcome
 from kalends.agents.sandbox import Sandbox
 from kalends.core.scripts import RunCode
 
@@ -78,7 +78,7 @@ def test_each_end_has_its_code_and_an_honest_run_right_after_is_unharmed(
 ) -> None:
     runner, engine = box
 
-    async def both() -> tuple[Outcome, Outcome]:
+    async def both() -> tuple[RunOutcome, RunOutcome]:
         return await engine.run(job(CASES[name].source, user=name)), await engine.run(job(HONEST))
 
     outcome, honest = runner.run(both())

@@ -12,7 +12,7 @@ from kalends.broker import service
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.decision_record import Unreadable
 from kalends.broker.reconciliation.recognition import Recognition
-from kalends.broker.reconciliation.reconciler import Reconciling
+from kalends.broker.reconciliation.reconciler import Reconciler
 from kalends.broker.site_link import SiteLink
 from kalends.resource_servers import server as site_server
 from kalends.resource_servers.participation.participant import Participant
@@ -121,12 +121,12 @@ def a_forgotten_promise_counts() -> None:
     site say so when it hears what became of one.
     """
     Coordinator.site_forgot = lambda coordinator, site, now: None  # type: ignore[method-assign]
-    begin = Reconciling.begin
+    begin = Reconciler.begin
 
-    def begin_once(comparisons: Reconciling, site: str, *, again: bool = False) -> None:
+    def begin_once(comparisons: Reconciler, site: str, *, again: bool = False) -> None:
         begin(comparisons, site)
 
-    Reconciling.begin = begin_once  # type: ignore[method-assign]
+    Reconciler.begin = begin_once  # type: ignore[method-assign]
     Recovery.tell_forgotten = lambda recovery, source, rid: None  # type: ignore[method-assign]
 
 

@@ -10,7 +10,7 @@ from hashlib import sha256
 from random import Random
 from typing import Any, Final
 
-from kalends.agents.runs import Job, Outcome, RunCost
+from kalends.agents.runs import RunCost, RunOutcome, ScriptRun
 from kalends.core.scripts import BLAME, RunCode
 
 SCRIPT: Final = """\
@@ -31,19 +31,19 @@ DELAYS_MS: Final = (1, 3, 20, 200, 2_000, 8_000)
 FAILURES: Final[tuple[RunCode, ...]] = tuple(code for code in BLAME if code != "ok")
 
 
-def outcome_of(job: Job, random: Random) -> Outcome:
+def outcome_of(job: ScriptRun, random: Random) -> RunOutcome:
     """How a run of `job` ends in this schedule."""
     fate = random.random()
     if fate < 0.2:
-        return Outcome(code=random.choice(FAILURES), detail="as the schedule has it")
+        return RunOutcome(code=random.choice(FAILURES), detail="as the schedule has it")
     answer = _choice(job, random) if job.function == "choose" else random.random() < 0.6
     if fate < 0.3:
         answer = _wrong(answer, random)
     sent = ("hello",) if random.random() < 0.1 else ()
-    return Outcome(code="ok", answer=answer, sent=sent, cost=RunCost(steps=100))
+    return RunOutcome(code="ok", answer=answer, sent=sent, cost=RunCost(steps=100))
 
 
-def _choice(job: Job, random: Random) -> list[int]:
+def _choice(job: ScriptRun, random: Random) -> list[int]:
     """Some of the slots; mostly in an order that other sites would choose, too."""
     ids = [slot["id"] for slot in job.arguments[0]["slots"]]
     if random.random() < 0.4:

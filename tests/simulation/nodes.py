@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from kalends.agents.runs import Outcome
+from kalends.agents.runs import RunOutcome
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.coordinator import Coordinator
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.planning.directory import Directory
 from kalends.broker.reconciliation.recognition import Live, Recognition, mark_for
-from kalends.broker.reconciliation.reconciler import Reconciling
+from kalends.broker.reconciliation.reconciler import Reconciler
 from kalends.broker.reconciliation.site_memory import Memories
 from kalends.broker.replica import BEAT_EVERY_S, CLOCK_AHEAD, Leases
 from kalends.calendars import ResourceCalendar
@@ -284,7 +284,7 @@ class SiteNode(Node):
             self._relays[relay.site, dispatch.rid, dispatch.att] = relay.number
             self.network.post(self, f"sim://{relay.site}", dispatch)
 
-    def _errand_done(self, number: int, outcome: Outcome) -> None:
+    def _errand_done(self, number: int, outcome: RunOutcome) -> None:
         self.participant.errand_done(number, outcome, self.now())
         self._carry_out()
 
@@ -467,7 +467,7 @@ class BrokerNode(Node):
             certain=lambda: self.recognition.is_certain(self.now().monotonic_ms),
         )
         self.memories = Memories()
-        self.reconciling = Reconciling(
+        self.reconciler = Reconciler(
             lambda *page: register.between(connection, *page),
             {site.name: site.url for site in self.world.sites},
             coords,
@@ -504,7 +504,7 @@ class BrokerNode(Node):
             del self.sessions[session.site.name]
             self.watch.lost(session.site.name)
             self.coordinator.site_lost(session.site.name, "the session broke")
-            self.reconciling.lost(session.site.name)
+            self.reconciler.lost(session.site.name)
             self._carry_out()
 
     def receive(self, session: Session, frame: m.FrameToBroker) -> None:
@@ -520,9 +520,9 @@ class BrokerNode(Node):
                 if current and message.forgotten:
                     self.coordinator.site_forgot(frame.source, now)
                 if current and (message.behind or message.forgotten):
-                    self.reconciling.begin(frame.source, again=True)
+                    self.reconciler.begin(frame.source, again=True)
             elif isinstance(message, m.Compared | m.Relocked):
-                self.reconciling.receive(frame.source, message, now.wall_ms)
+                self.reconciler.receive(frame.source, message, now.wall_ms)
             else:
                 self.coordinator.receive(frame.source, message, now)
         if current and frame.mark is not None:
@@ -605,7 +605,7 @@ class BrokerNode(Node):
             assert isinstance(record, r.Record)
             self.kernel.note(f"{self.name} adopts {record.rid[-6:]} of {record.owner}")
             self.coordinator.attempts.take_over(record, now)
-        self.reconciling.beat()
+        self.reconciler.beat()
         self._carry_out()
         self.later(HEARTBEAT_MS, self._beat)
 
@@ -642,7 +642,7 @@ class BrokerNode(Node):
             self._store_beat(self.now().wall_ms)
         effects = self.coordinator.take_effects()
         self.world.auditor.broker_stepped(self, effects.alarms)
-        sends, mending = self.reconciling.take()
+        sends, mending = self.reconciler.take()
         self._operations += [*effects.operations, *mending]
         for site, message in sends:
             self._send_to(site, [message])

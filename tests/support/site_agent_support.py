@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.protocol_support import ANN, COORDS, DAY, HERE, PARTS, T0, Site, rid, secret_of
 
-from kalends.agents.runs import Outcome
+from kalends.agents.runs import RunOutcome
 from kalends.contract import messages as m
 from kalends.contract.messages import SiteReport
 from kalends.core.principals import Principal
@@ -71,17 +71,17 @@ class AgentSite(Site):
         (errand,) = effects.errands
         return errand
 
-    def end(self, errand: RunTask | int, outcome: Outcome) -> ParticipantEffects:
+    def end(self, errand: RunTask | int, outcome: RunOutcome) -> ParticipantEffects:
         number = errand if isinstance(errand, int) else errand.number
         self.participant.errand_done(number, outcome, self.now)
         return self._settle()
 
     def choose(self, errand: RunTask, answer: Any, **more: Any) -> SiteReport:
         """The run answers; the site's own report."""
-        return own(self.end(errand, Outcome("ok", answer, **more)))
+        return own(self.end(errand, RunOutcome("ok", answer, **more)))
 
     def fail(self, errand: RunTask, code: RunCode) -> SiteReport:
-        return own(self.end(errand, Outcome(code, detail="as it is", line=3)))
+        return own(self.end(errand, RunOutcome(code, detail="as it is", line=3)))
 
     def hold_by_agent(self, message: m.Dispatch, answer: Any) -> SiteReport:
         return self.choose(self.send(message), answer)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 
-from kalends.agents.runs import Job
+from kalends.agents.runs import ScriptRun
 from kalends.agents.world.feasible_starts import round_step_s
 from kalends.agents.world.offers import Offer, offers
 from kalends.agents.world.views import Asker, choose_arguments, recall_arguments
@@ -81,7 +81,7 @@ def by_site(shown: Mapping[str, Shown]) -> dict[str, dict[str, Shown]]:
 def job_of(
     source: str, shown: Mapping[str, Shown], request: Request, user: str, round: int,
     inbox: Sequence[Any], wall_s: int,
-) -> tuple[Job, list[Offer]]:  # fmt: skip
+) -> tuple[ScriptRun, list[Offer]]:  # fmt: skip
     """Return the call of ``choose`` for `request` at the one site of `shown`, and the slots it is shown.
 
     Raises `InvalidInput` where `shown` is of several sites, or has nothing that the request asks for.
@@ -99,13 +99,13 @@ def job_of(
     first = max(0, min(starts.first + ask.offset_s for ask in asks))
     last = max(starts.last + ask.offset_s + ask.length_s for ask in asks)
     zones = zones_of(asked, first, last, request.arguments)
-    return Job(user, source, "choose", arguments, tuple(inbox), zones), found
+    return ScriptRun(user, source, "choose", arguments, tuple(inbox), zones), found
 
 
 def recall_job_of(
     source: str, shown: Mapping[str, Shown], request: Request, user: str,
     held: Iterable[Offer], recalled: int, asker: Asker, inbox: Sequence[Any], wall_s: int,
-) -> Job:  # fmt: skip
+) -> ScriptRun:  # fmt: skip
     """Return the call of ``recall`` when `asker` wants the slot `recalled` of all that are `held`.
 
     Raises `InvalidInput` for a slot that is not held.
@@ -124,7 +124,7 @@ def recall_job_of(
     first = min(hold.start for hold in holds.values())
     last = max(hold.end for hold in holds.values())
     zones = zones_of(asked, first, last, request.arguments)
-    return Job(user, source, "recall", arguments, tuple(inbox), zones)
+    return ScriptRun(user, source, "recall", arguments, tuple(inbox), zones)
 
 
 def asks_of(request: Request, shown: Mapping[str, Shown]) -> tuple[Ask, ...]:

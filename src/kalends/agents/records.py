@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from kalends.agents.runs import Engine, Function, Job, Outcome
+from kalends.agents.runs import Engine, Function, RunOutcome, ScriptRun
 from kalends.agents.world.answers import judged
 from kalends.core.errors import InvalidInput, TooLarge
 from kalends.core.scripts import RunCode, ScriptHash, ScriptSource, script_hash
@@ -61,8 +61,10 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Number of slots that the script chose."""
         return len(self.answer) if self.function == "choose" and self.code == "ok" else 0
 
-    def job(self) -> Job:
-        return Job(self.user, self.source, self.function, self.arguments, self.inbox, self.zones)
+    def job(self) -> ScriptRun:
+        return ScriptRun(
+            self.user, self.source, self.function, self.arguments, self.inbox, self.zones
+        )
 
 
 class Replayed(NamedTuple):
@@ -72,7 +74,7 @@ class Replayed(NamedTuple):
     detail: str = ""
 
 
-def view_hash(job: Job) -> str:
+def view_hash(job: ScriptRun) -> str:
     """Return the SHA-256 of the script's inputs: equal for equal jobs, at any site and time."""
     zones = {name: job.zones[name] for name in sorted(job.zones)}
     shown = (job.function, job.arguments, job.inbox, zones)
@@ -80,7 +82,7 @@ def view_hash(job: Job) -> str:
 
 
 def record_of(
-    job: Job, outcome: Outcome, *, number: int, at_ms: int, rid: str, site: str
+    job: ScriptRun, outcome: RunOutcome, *, number: int, at_ms: int, rid: str, site: str
 ) -> RunRecord:
     """Return the record of `job` that ended as `outcome`.
 
@@ -174,7 +176,7 @@ async def replay(record: RunRecord, engine: Engine) -> Replayed:
     return Replayed(not differences, "; ".join(differences + remarks))
 
 
-def _differences(record: RunRecord, outcome: Outcome) -> Iterator[str]:
+def _differences(record: RunRecord, outcome: RunOutcome) -> Iterator[str]:
     if outcome.code != record.code:
         yield f"it ended as {outcome.code} ({outcome.detail}), and was {record.code} ({record.detail})"
         return
@@ -186,7 +188,7 @@ def _differences(record: RunRecord, outcome: Outcome) -> Iterator[str]:
         yield f"it took {outcome.cost.steps} steps, and {record.steps} then"
 
 
-def _remarks(record: RunRecord, outcome: Outcome, differs: bool) -> Iterator[str]:
+def _remarks(record: RunRecord, outcome: RunOutcome, differs: bool) -> Iterator[str]:
     if outcome.engine != record.engine:
         yield f"the engine is {outcome.engine or 'unknown'}, and was {record.engine or 'unknown'}"
     hosts = [code for code in (record.code, outcome.code) if code in _DEPENDS_ON_HOST]

@@ -1,6 +1,6 @@
 """A run of a script: its inputs, its outputs, and the interface between caller and engine.
 
-A run is a pure function of `Job`: nothing else reaches the script, and only its `Outcome` leaves. So
+A run is a pure function of `ScriptRun`: nothing else reaches the script, and only its `RunOutcome` leaves. So
 the same job has the same answer wherever and whenever it runs (same engine version); only how a run
 *fails* for want of time or memory may depend on the host, and a failed run has no answer at all.
 """
@@ -19,7 +19,7 @@ ClockTable = tuple[tuple[int, int], ...]
 """Offsets of one time zone, ``(from_s, offset_s)``, ascending; local time is UTC plus the offset."""
 
 
-class Job(NamedTuple):
+class ScriptRun(NamedTuple):
     """Call `function` of `source` with `arguments`: plain data (None, bool, int, float, str, list, dict).
 
     `inbox` are messages that the script may receive; `zones` the clocks of every time zone that it may
@@ -42,7 +42,7 @@ class RunCost(NamedTuple):
     wall_us: int = 0
 
 
-class Outcome(NamedTuple):
+class RunOutcome(NamedTuple):
     """The end of a run; `answer` and `sent` count only if `code` is "ok".
 
     `detail` is at most 300 characters, printable, and holds nothing but what the script itself said;
@@ -78,7 +78,7 @@ class Engine(Protocol):
     async def check(self, source: str, user: str) -> ScriptCheck:
         """Check whether this is a script that may run; its body is not run."""
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: ScriptRun) -> RunOutcome:
         """Run `job` to its end, within the engine's limits."""
 
     async def close(self) -> None:

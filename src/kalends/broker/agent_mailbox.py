@@ -21,7 +21,7 @@ TRIES_MAX: Final = 8
 """A request is between two attempts for one write of the register: a few of them are enough."""
 
 
-class Instructing:
+class AgentMailbox:
     """The call ``agent_tell``; durable when it is answered."""
 
     def __init__(self, service: BrokerService, records: Records, scripts: Scripts) -> None:

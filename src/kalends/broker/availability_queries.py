@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NoReturn
 
-from kalends.broker.coordination.query_plan import Looking, plans, why_not
+from kalends.broker.coordination.query_plan import QueryPlan, plans, why_not
 from kalends.broker.coordination.refusal_errors import error_of, site_down
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.obstacles import Moves, fewest_to_move
 from kalends.broker.planning.planner import Free, Plan
 from kalends.broker.planning.start_costs import price
-from kalends.broker.site_queries import Asking
+from kalends.broker.site_queries import SiteQueries
 from kalends.calendars import unknown_resource
 from kalends.contract import calls
 from kalends.contract.messages import FreeSteps, Want
@@ -27,7 +27,7 @@ from kalends.serving.clocks import Clock
 SILENT = "the site did not answer in time"
 
 
-class Finding:
+class AvailabilityQueries:
     """The calls that look, on behalf of a caller and with the eyes of each owner's rules.
 
     `polls` says how the terms of a request would be polled, without resources that are hidden, or may be:
@@ -37,13 +37,13 @@ class Finding:
     def __init__(
         self,
         directory: Directory,
-        asking: Asking,
+        site_queries: SiteQueries,
         clock: Clock,
         polls: Callable[[Request, Collection[str]], tuple[calls.PollView, ...]] = lambda *_: (),
     ) -> None:
         self._polls = polls
         self._directory = directory
-        self._asking = asking
+        self._site_queries = site_queries
         self._clock = clock
 
     async def resources(self, caller: Caller, body: calls.ListResources) -> calls.Resources:
@@ -57,7 +57,7 @@ class Finding:
                 start = align_up(now_s, info.grain_s)
                 want = Want(name, start, start + info.grain_s, 1)
                 wants[site] = (*wants.get(site, ()), want)
-        seen = await self._asking.ask(caller.principal, wants)
+        seen = await self._site_queries.ask(caller.principal, wants)
         visible = [
             infos[view.resource]
             for views in seen.values()
@@ -89,7 +89,7 @@ class Finding:
         info = self._known(body.resource)
         site = split_resource(body.resource)[0]
         want = Want(body.resource, body.start, body.end, 1)
-        seen = await self._asking.ask(caller.principal, {site: (want,)}, detail=True)
+        seen = await self._site_queries.ask(caller.principal, {site: (want,)}, detail=True)
         if site not in seen:
             _raise(site_down(site, SILENT))
         (view,) = seen[site]
@@ -129,20 +129,20 @@ class Finding:
                 where="request.agent",
                 remedy="leave the agent out, or hold with it to see what it chooses",
             )
-        looking = Looking.of_request(request, self._directory, (), self._clock.wall_s())
-        seen = await self._asking.ask(
-            caller.principal, looking.by_site, detail=body.explain,
+        queries = QueryPlan.of_request(request, self._directory, (), self._clock.wall_s())
+        seen = await self._site_queries.ask(
+            caller.principal, queries.by_site, detail=body.explain,
             length_s=shortest_stage_s(request),
         )  # fmt: skip
         views = [view for views in seen.values() for view in views]
         free = {view.resource: view.steps for view in views}
         found = plans(request, self._directory, free, count=body.count)
-        refusals = () if found else self._refusals(request, looking, free, seen)
+        refusals = () if found else self._refusals(request, queries, free, seen)
         if not body.explain:
             return calls.Found(
                 candidates=tuple(_candidate(each, None) for each in found), refusals=refusals
             )
-        wants = [want for of_site in looking.by_site.values() for want in of_site]
+        wants = [want for of_site in queries.by_site.values() for want in of_site]
         looked = (
             min((want.start for want in wants), default=0),
             max((want.end for want in wants), default=0),
@@ -158,7 +158,7 @@ class Finding:
             if view.refusal is None or view.refusal.code != RefusalCode.UNKNOWN_RESOURCE
         }
         hidden = {want.resource for want in wants} - shown
-        moves = await self._moves(caller, request, looking, views, found)
+        moves = await self._moves(caller, request, queries, views, found)
         return calls.Found(
             candidates=tuple(candidates),
             refusals=refusals,
@@ -173,11 +173,11 @@ class Finding:
         )
 
     def _refusals(
-        self, request: Request, looking: Looking, free: Free, seen: Mapping[str, list[FreeSteps]]
+        self, request: Request, queries: QueryPlan, free: Free, seen: Mapping[str, list[FreeSteps]]
     ) -> tuple[Refusal, ...]:
         """Why there is no start. Raises `NotFound` where a named resource is not there to be asked for."""
         refusals = [
-            *(site_down(site, SILENT) for site in looking.by_site.keys() - seen.keys()),
+            *(site_down(site, SILENT) for site in queries.by_site.keys() - seen.keys()),
             *(view.refusal for views in seen.values() for view in views if view.refusal),
         ]
         named = {term.resource for each in request.alternatives for term in each.terms}
@@ -190,13 +190,13 @@ class Finding:
         self,
         caller: Caller,
         request: Request,
-        looking: Looking,
+        queries: QueryPlan,
         views: Sequence[FreeSteps],
         found: Sequence[Plan],
     ) -> Moves | None:
         """The bookings in the way of a start, or of a better one than any of `found`."""
-        seen = await self._asking.ask(
-            caller.principal, looking.by_site, counting="none", length_s=shortest_stage_s(request)
+        seen = await self._site_queries.ask(
+            caller.principal, queries.by_site, counting="none", length_s=shortest_stage_s(request)
         )
         allowed = {view.resource: view.steps for of_site in seen.values() for view in of_site}
         slots = {view.resource: view.slots for view in views}

@@ -1,6 +1,6 @@
 """Comparisons of a broker with its sites: what one side may have forgotten, and the other remembers.
 
-What differs is mended (`reconciling`), or only told to an auditor (`auditing`).
+What differs is mended (`reconciler`), or only told to an auditor (`audits`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from kalends.broker import store_trouble
 from kalends.broker.coordination.decision_record import Operation
 from kalends.broker.life import Lives
 from kalends.broker.planning.directory import Directory
-from kalends.broker.reconciliation.audit import Auditing
+from kalends.broker.reconciliation.audit import Audits
 from kalends.broker.reconciliation.recognition import Recognition
-from kalends.broker.reconciliation.reconciler import Reconciling
+from kalends.broker.reconciliation.reconciler import Reconciler
 from kalends.contract import messages as m
 from kalends.contract.calls import Reconciled
 from kalends.core.errors import LostRace, Unavailable
@@ -60,10 +60,10 @@ class Comparisons:
         self._written = written
         self._certain = certain
         self._wake = wake
-        self._auditing = Auditing(
+        self._audits = Audits(
             lambda *page: lives.store.read(register.between, *page), lambda: lives.store.secret
         )
-        self._reconciling = Reconciling(
+        self._reconciler = Reconciler(
             lambda *page: lives.store.read(register.between, *page),
             {name: site.url for name, site in directory.sites.items()},
             coords,
@@ -72,17 +72,17 @@ class Comparisons:
         self._reconciled = asyncio.Event()
 
     def beat(self) -> None:
-        self._reconciling.beat()
+        self._reconciler.beat()
 
     def take(self) -> tuple[list[tuple[str, m.Message]], list[Operation]]:
         """What is to be sent to sites, and what the register is to be mended by."""
-        sends, mending = self._reconciling.take()
-        return sends + self._auditing.take(), mending
+        sends, mending = self._reconciler.take()
+        return sends + self._audits.take(), mending
 
     def lost(self, site: str) -> None:
         """`site` is not connected any more."""
-        self._reconciling.lost(site)
-        self._auditing.lost(site)
+        self._reconciler.lost(site)
+        self._audits.lost(site)
         self._reconciled.set()
 
     def known(self, site: str, known: m.Known, now: Moment) -> None:
@@ -121,19 +121,19 @@ class Comparisons:
         if life is None:
             return
         try:
-            if isinstance(message, m.Compared) and self._auditing.running(site):
-                self._auditing.receive(site, message, now.wall_ms)
+            if isinstance(message, m.Compared) and self._audits.running(site):
+                self._audits.receive(site, message, now.wall_ms)
                 self._reconciled.set()
                 return
-            self._reconciling.receive(site, message, now.wall_ms)
+            self._reconciler.receive(site, message, now.wall_ms)
         except Exception as error:
             # The boundary of one comparison: the next one begins anew.
             self._alarms.tell(f"the comparison with {site} broke off: {error!r}", _about(site))
-            self._reconciling.lost(site)
-            self._auditing.lost(site)
+            self._reconciler.lost(site)
+            self._audits.lost(site)
             self._reconciled.set()
             return
-        if (report := self._reconciling.reports.get(site)) and not self._reconciling.running(site):
+        if (report := self._reconciler.reports.get(site)) and not self._reconciler.running(site):
             self._alarms.settle(_about(site))
             for lost in report.lost:
                 self._alarms.tell(
@@ -169,8 +169,8 @@ class Comparisons:
 
     def _begin_comparison(self, site: str, *, again: bool = False) -> None:
         """What differs is mended: whoever only looks has nothing to look at."""
-        self._auditing.lost(site)
-        self._reconciling.begin(site, again=again)
+        self._audits.lost(site)
+        self._reconciler.begin(site, again=again)
 
     async def differences(self, wait_s: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """In what the register and the sites differ, and the sites that were not looked at within `wait_s`.
@@ -178,16 +178,16 @@ class Comparisons:
         Nothing is mended: that is `reconcile`'s.
         """
         reached = [name for name, site in self._directory.sites.items() if site.up]
-        reached = [name for name in reached if not self._reconciling.running(name)]
+        reached = [name for name in reached if not self._reconciler.running(name)]
         for site in reached:
-            self._auditing.begin(site)
+            self._audits.begin(site)
         self._stir()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                while any(map(self._auditing.running, reached)):
+                while any(map(self._audits.running, reached)):
                     self._reconciled.clear()
                     await self._reconciled.wait()
-        found = {name: self._auditing.differences.get(name) for name in reached}
+        found = {name: self._audits.differences.get(name) for name in reached}
         differences = tuple(each for of_one in found.values() for each in of_one or ())
         return differences, tuple(name for name in self._directory.sites if found.get(name) is None)
 
@@ -207,11 +207,11 @@ class Comparisons:
                     # That it is made good may be on its way to the disk; then all is compared once more.
                     await self._written(())
                     await self._until_compared(reached)
-        reports = dict(self._reconciling.reports)
+        reports = dict(self._reconciler.reports)
         comparing = {
-            site: self._reconciling.compared(site)
+            site: self._reconciler.compared(site)
             for site in reached
-            if self._reconciling.running(site)
+            if self._reconciler.running(site)
         }
         life = self._lives.current
         if go_on and life is not None and life.recognition.put_back:
@@ -228,7 +228,7 @@ class Comparisons:
         )
 
     async def _until_compared(self, sites: Sequence[str]) -> None:
-        while any(map(self._reconciling.running, sites)):
+        while any(map(self._reconciler.running, sites)):
             self._reconciled.clear()
             await self._reconciled.wait()
 

@@ -14,14 +14,14 @@ from kalends.calendars import is_meant
 from kalends.core.principals import Principal
 
 
-class Grant(NamedTuple):
+class PriorityGrant(NamedTuple):
     """`who` (``everyone``, ``user:NAME``, ``group:NAME``) may ask for a priority of up to `max`."""
 
     who: str
     max: int
 
 
-def granted_priority(grants: Sequence[Grant], principal: Principal, asked: int) -> int:
+def granted_priority(grants: Sequence[PriorityGrant], principal: Principal, asked: int) -> int:
     """`asked`, or the most that `principal` may have: by the first grant that means them, else 0.
 
     To stand back is always allowed.
@@ -29,5 +29,5 @@ def granted_priority(grants: Sequence[Grant], principal: Principal, asked: int) 
     return min(asked, _most(grants, principal))
 
 
-def _most(grants: Sequence[Grant], principal: Principal) -> int:
+def _most(grants: Sequence[PriorityGrant], principal: Principal) -> int:
     return next((grant.max for grant in grants if is_meant(grant.who, principal)), 0)

@@ -18,7 +18,7 @@ from kalends.broker.changes import changed_request, changed_wants
 from kalends.broker.coordination.decision_record import Record, Spec
 from kalends.broker.coordination.refusal_errors import key_reused
 from kalends.broker.planning.planner import executable, fixed_wants
-from kalends.broker.priorities import Grant, granted_priority
+from kalends.broker.priorities import PriorityGrant, granted_priority
 from kalends.broker.request_queries import Records
 from kalends.broker.scripts import Scripts
 from kalends.broker.service import BrokerService
@@ -43,7 +43,7 @@ POLL_S_MAX: Final = 0.2
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
-class Booking:
+class RequestCommands:
     """The calls that change something."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Booking:
         service: BrokerService,
         records: Records,
         scripts: Scripts,
-        grants: Sequence[Grant] = (),
+        grants: Sequence[PriorityGrant] = (),
     ) -> None:
         self._service = service
         self._records = records

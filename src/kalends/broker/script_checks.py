@@ -16,7 +16,7 @@ UNCHECKED: Final = "scripts of users cannot be checked"
 LANGUAGE_ONLY: Final = "scripts of users are checked without the sandbox, for development"
 
 
-class Checking:
+class ScriptChecks:
     """`detail` says what its users should know of how scripts are checked here; "" when all is well."""
 
     def __init__(

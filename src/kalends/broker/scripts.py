@@ -10,7 +10,7 @@ import difflib
 from typing import Final, NamedTuple
 
 from kalends.agents import ready
-from kalends.broker.script_checks import Checking, accepted
+from kalends.broker.script_checks import ScriptChecks, accepted
 from kalends.broker.service import BrokerService
 from kalends.contract import calls
 from kalends.core import limits
@@ -36,11 +36,11 @@ class Resolved(NamedTuple):
 
 
 class Scripts:
-    """The calls about scripts; `checking` says whether a script may be kept."""
+    """The calls about scripts; `checks` says whether a script may be kept."""
 
-    def __init__(self, service: BrokerService, checking: Checking) -> None:
+    def __init__(self, service: BrokerService, checks: ScriptChecks) -> None:
         self._service = service
-        self._checking = checking
+        self._checks = checks
 
     # Calls
 
@@ -48,7 +48,7 @@ class Scripts:
         source = body.source
         user = caller.principal.user
         size_bytes = _size_bytes(source)
-        checked = await self._checking.check(source, user)
+        checked = await self._checks.check(source, user)
         self._service.measures.agent_checks.labels(checked.code).inc()
         functions = accepted(checked).functions
         named = Named(

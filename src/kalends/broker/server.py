@@ -10,16 +10,16 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 
-from kalends.broker.agent_mailbox import Instructing
-from kalends.broker.availability_queries import Finding
+from kalends.broker.agent_mailbox import AgentMailbox
+from kalends.broker.availability_queries import AvailabilityQueries
 from kalends.broker.metrics import Measures
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.views import poll_views
-from kalends.broker.priorities import Grant
+from kalends.broker.priorities import PriorityGrant
 from kalends.broker.replica import ReplicaLock
-from kalends.broker.request_commands import Booking
+from kalends.broker.request_commands import RequestCommands
 from kalends.broker.request_queries import Records
-from kalends.broker.script_checks import Checking
+from kalends.broker.script_checks import ScriptChecks
 from kalends.broker.scripts import Scripts
 from kalends.broker.service import BrokerService
 from kalends.broker.site_link import SiteLink
@@ -78,12 +78,12 @@ def build_broker(
         site.name: trust_in(site.ca, f"broker.sites.{site.name}.ca") for site in configuration.sites
     }
 
-    checking = Checking(configuration.agents, logger, service.alarms.tell)
+    checks = ScriptChecks(configuration.agents, logger, service.alarms.tell)
 
     async def running(application: web.Application) -> AsyncIterator[None]:
         lock = ReplicaLock(configuration.store, replica)
         try:
-            await checking.start()
+            await checks.start()
             async with aiohttp.ClientSession() as http:
                 service.links = {
                     site.name: SiteLink(
@@ -107,14 +107,14 @@ def build_broker(
                     link.cancel()
                 await asyncio.gather(*links, return_exceptions=True)
         finally:
-            await checking.stop()
+            await checks.stop()
             lock.release()
 
     application = build_application(
         role="broker",
         name=configuration.name,
         version=version,
-        handlers=_handlers(configuration, version, service, clock, checking),
+        handlers=_handlers(configuration, version, service, clock, checks),
         authenticator=authenticator_of(configuration.name, configuration.keys),
         metrics=metrics,
         logger=logger,
@@ -141,19 +141,19 @@ def _handlers(
     version: str,
     service: BrokerService,
     clock: Clock,
-    checking: Checking,
+    checks: ScriptChecks,
 ) -> dict[str, Handler]:
     records = Records(service, clock)
-    scripts = Scripts(service, checking)
-    grants = tuple(Grant(each.who, each.max) for each in configuration.priority)
-    booking = Booking(service, records, scripts, grants)
-    instructing = Instructing(service, records, scripts)
+    scripts = Scripts(service, checks)
+    grants = tuple(PriorityGrant(each.who, each.max) for each in configuration.priority)
+    commands = RequestCommands(service, records, scripts, grants)
+    mailbox = AgentMailbox(service, records, scripts)
 
     def polls(request: Request, hidden: Collection[str]) -> tuple[calls.PollView, ...]:
         odds = service.coordinator.search.odds
         return poll_views(request, service.directory, odds, clock.wall_s(), hidden=hidden)
 
-    finding = Finding(service.directory, service.asking, clock, polls)
+    availability = AvailabilityQueries(service.directory, service.site_queries, clock, polls)
 
     def health(caller: Caller, body: calls.Nothing) -> calls.Health:
         trouble = service.trouble()
@@ -162,7 +162,7 @@ def _handlers(
             role="broker",
             name=configuration.name,
             version=version,
-            detail=trouble or service.clock_watch.doubt or checking.detail,
+            detail=trouble or service.clock_watch.doubt or checks.detail,
         )
 
     async def watch(caller: Caller, body: calls.Watch) -> calls.Events:
@@ -178,24 +178,24 @@ def _handlers(
 
     return {
         "health": health,
-        "resources": finding.resources,
-        "calendar": finding.calendar,
-        "find": finding.find,
-        "book": booking.book,
+        "resources": availability.resources,
+        "calendar": availability.calendar,
+        "find": availability.find,
+        "book": commands.book,
         "by_key": records.by_key,
         "list": records.list,
         "show": records.show,
         "why": records.why,
-        "lock": booking.lock,
-        "release": booking.release,
-        "cancel": booking.cancel,
-        "change": booking.change,
+        "lock": commands.lock,
+        "release": commands.release,
+        "cancel": commands.cancel,
+        "change": commands.change,
         "watch": watch,
         "agent_upload": scripts.upload,
         "agent_list": scripts.list,
         "agent_show": scripts.show,
         "agent_delete": scripts.delete,
-        "agent_tell": instructing.tell,
+        "agent_tell": mailbox.tell,
         "audit": records.audit,
         "drain": drain,
         "reconcile": reconcile,

@@ -30,7 +30,7 @@ from kalends.broker.reconciliation.recognition import Live, Recognition
 from kalends.broker.reconciliation.site_memory import Memories
 from kalends.broker.replica import CLOCK_AHEAD, LEASE_MS, Leases
 from kalends.broker.site_link import SiteLink
-from kalends.broker.site_queries import FIRST_QUERY_ID, Asking
+from kalends.broker.site_queries import FIRST_QUERY_ID, SiteQueries
 from kalends.broker.tickets import Tickets
 from kalends.contract import messages as m
 from kalends.contract import proofs
@@ -115,7 +115,7 @@ class BrokerService:
             self.tickets, self.events, measures,
             alarm=self.alarms.tell, tell_unreadable=self.heart.tell_unreadable,
         )  # fmt: skip
-        self.asking = Asking(self.runner.send)
+        self.site_queries = SiteQueries(self.runner.send)
 
     # Life
 
@@ -268,7 +268,7 @@ class BrokerService:
             if isinstance(message, m.Hello) and message.site != site:
                 self._complain(site, "says that it is another site", now)
             elif isinstance(message, m.View) and message.query_id >= FIRST_QUERY_ID:
-                if complaint := self.asking.answered(site, message):
+                if complaint := self.site_queries.answered(site, message):
                     self._complain(site, complaint, now)
             elif isinstance(message, m.Known):
                 self.comparisons.known(site, message, now)
@@ -306,7 +306,7 @@ class BrokerService:
             self.step(lambda: life.coordinator.site_lost(site, reason), goes_on=True)
         else:
             self.directory.lose(site, reason)
-        self.asking.lost(site)
+        self.site_queries.lost(site)
         self.clock_watch.lost(site)
         self.comparisons.lost(site)
 

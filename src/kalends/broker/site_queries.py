@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
-from kalends.broker.coordination.hearing import Asked, complaint_about_view, refused_view
+from kalends.broker.coordination.hearing import SiteQuestion, complaint_about_view, refused_view
 from kalends.broker.coordination.query_plan import batched
 from kalends.contract import messages as m
 from kalends.contract.messages import FreeSteps, View, Want
@@ -23,14 +23,14 @@ FIRST_QUERY_ID: Final = 1 << 40
 """Query ids from here on are ours, those below the coordinator's."""
 
 
-class Asking:
+class SiteQueries:
     """Queries on their way. `send` takes a site and a message; False means that it is not connected."""
 
     def __init__(self, send: Callable[[str, m.Message], None]) -> None:
         self._send = send
         # An answer that was on its way before a restart is for none of these.
         self._ids = itertools.count(FIRST_QUERY_ID + secrets.randbelow(FIRST_QUERY_ID))
-        self._waiting: dict[int, tuple[Asked, asyncio.Future[View | None]]] = {}
+        self._waiting: dict[int, tuple[SiteQuestion, asyncio.Future[View | None]]] = {}
 
     async def ask(
         self,
@@ -89,7 +89,7 @@ class Asking:
     ) -> tuple[int, asyncio.Future[View | None]]:
         query_id = next(self._ids)
         future: asyncio.Future[View | None] = asyncio.get_running_loop().create_future()
-        self._waiting[query_id] = (Asked(site, wants), future)
+        self._waiting[query_id] = (SiteQuestion(site, wants), future)
         query = m.Query(
             query_id=query_id, principal=principal, wants=wants, detail=detail, counting=counting,
             length_s=length_s,

@@ -30,7 +30,7 @@ MENDED_BY_TIME = frozenset({RefusalCode.BUSY, RefusalCode.HELD})
 _call = section("Call")
 
 
-class Options(_request_options.When, _wait_options.Options):
+class BookingOptions(_request_options.When, _wait_options.WaitOptions):
     """The options of `book` and `hold`, as they were typed."""
 
     agent: str | None
@@ -45,7 +45,12 @@ class Asked:
     """A request as it will be sent, echoed on standard error. Raises `InvalidInput`."""
 
     def __init__(
-        self, settings: Settings, client: SyncClient, text: str, options: Options, copies: int = 1
+        self,
+        settings: Settings,
+        client: SyncClient,
+        text: str,
+        options: BookingOptions,
+        copies: int = 1,
     ) -> None:
         self.client = client
         self.waits = _wait_options.waits(options)
@@ -70,7 +75,7 @@ class Asked:
 
 
 def options(function: F) -> F:
-    """Add the options of `Options`, except for the time."""
+    """Add the options of `BookingOptions`, except for the time."""
     for decorate in (
         _call(
             "--key",
@@ -98,7 +103,7 @@ def options(function: F) -> F:
 def run(
     settings: Settings,
     text: str,
-    options: Options,
+    options: BookingOptions,
     send: Callable[[Asked, float], RequestView],
 ) -> int:
     """Echo the request, `send` it, wait for it as `options` say, and print the answer."""

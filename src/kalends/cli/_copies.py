@@ -10,7 +10,9 @@ from kalends.contract.calls import RequestView
 from kalends.core.errors import KalendsError, error_from_problem
 
 
-def run(settings: Settings, text: str, options: _booking_options.Options, copies: int) -> int:
+def run(
+    settings: Settings, text: str, options: _booking_options.BookingOptions, copies: int
+) -> int:
     """Book them all, print each, and return the exit code of the first that failed, or 0."""
     with settings.connect() as client:
         asked = _booking_options.Asked(settings, client, text, options, copies)

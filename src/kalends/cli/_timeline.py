@@ -48,7 +48,7 @@ _COLUMN_LENGTHS_S = [
 """Lengths of a column and of the step between labels: people can reckon with these."""
 
 
-class Moment(NamedTuple):
+class UnitCounts(NamedTuple):
     """Units locked, held and free for the caller during ``[start, end)``."""
 
     start: int
@@ -64,15 +64,15 @@ class Moment(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Grid:
+class TimeGrid:
     """Columns of `column_s` seconds from `start` on; each with its fullest moment."""
 
     start: int
     column_s: int
-    columns: tuple[Moment, ...]
+    columns: tuple[UnitCounts, ...]
 
 
-def moments(view: CalendarView) -> list[Moment]:
+def moments(view: CalendarView) -> list[UnitCounts]:
     """Return the calendar as steps: what is locked, held and free between one change and the next."""
     deltas: dict[int, list[int]] = defaultdict(lambda: [0, 0, 0])
     pieces = [(slot.start, slot.end, slot.units, slot.state) for slot in view.slots]
@@ -90,11 +90,11 @@ def moments(view: CalendarView) -> list[Moment]:
         locked, held, free = (
             sum(pair) for pair in zip((locked, held, free), deltas[start], strict=True)
         )
-        steps.append(Moment(start, end, locked, held, free, start < view.until))
+        steps.append(UnitCounts(start, end, locked, held, free, start < view.until))
     return steps
 
 
-def grid(view: CalendarView, width: int) -> Grid:
+def grid(view: CalendarView, width: int) -> TimeGrid:
     """Return the calendar in at most `width` columns of a length that people can reckon with."""
     length_s = view.end - view.start
     column_s = _at_least(-(-length_s // width))
@@ -107,10 +107,10 @@ def grid(view: CalendarView, width: int) -> Grid:
         while last + 1 < len(steps) and steps[last + 1].start < start + column_s:
             last += 1
         columns.append(max(steps[first : last + 1], key=lambda step: (step.taken, -step.free)))
-    return Grid(view.start, column_s, tuple(columns))
+    return TimeGrid(view.start, column_s, tuple(columns))
 
 
-def stack(moment: Moment, capacity: int, rows: int) -> list[State]:
+def stack(moment: UnitCounts, capacity: int, rows: int) -> list[State]:
     """Return one column as `rows` states from below; whatever is taken shows in at least one of them."""
     locked = _share(moment.locked, capacity, rows)
     taken = max(_share(moment.taken, capacity, rows), min(rows, locked + (moment.held > 0)))
@@ -171,7 +171,7 @@ def _merged(states: Sequence[State], glyphs: dict[State, str]) -> Line:
     return [*line]
 
 
-def _axis(drawn: Grid, zone: ZoneInfo) -> tuple[str, str]:
+def _axis(drawn: TimeGrid, zone: ZoneInfo) -> tuple[str, str]:
     """Return the marks and the labels under the columns, where the zone's clocks show round times."""
     step_s = _at_least(drawn.column_s * LABEL_WIDTH_MIN)
     marks, labels = "", ""

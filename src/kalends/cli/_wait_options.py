@@ -30,7 +30,7 @@ LEFT: Final = "the request goes on waiting"
 _waiting = section("Waiting")
 
 
-class Options(TypedDict):
+class WaitOptions(TypedDict):
     """The wait options, as they were typed."""
 
     wait: str | None
@@ -70,7 +70,7 @@ def options(function: F) -> F:
     return function
 
 
-def waits(options: Options) -> Waits:
+def waits(options: WaitOptions) -> Waits:
     """Combine the options; raises a usage error if they contradict one another."""
     if options["no_wait"] and (options["when_free"] or options["until"] or options["wait"]):
         raise click.UsageError("--no-wait excludes --when-free, --until and --wait.")

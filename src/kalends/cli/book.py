@@ -27,7 +27,10 @@ from kalends.client.request_calls import COPIES_MAX
                  help="Number of copies, booked one by one under the keys KEY-1 to KEY-N.")  # fmt: skip
 @pass_settings
 def command(
-    settings: Settings, request: str, copies: int, **options: Unpack[_booking_options.Options]
+    settings: Settings,
+    request: str,
+    copies: int,
+    **options: Unpack[_booking_options.BookingOptions],
 ) -> int:
     """Book every part of a request, or nothing.
 

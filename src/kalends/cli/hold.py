@@ -27,7 +27,7 @@ from kalends.cli._settings import ServerCommand, Settings, pass_settings
 @_booking_options.options
 @pass_settings
 def command(
-    settings: Settings, request: str, keep: str, **options: Unpack[_booking_options.Options]
+    settings: Settings, request: str, keep: str, **options: Unpack[_booking_options.BookingOptions]
 ) -> int:
     """Hold slots until they are locked or released.
 

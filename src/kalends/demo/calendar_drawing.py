@@ -54,7 +54,7 @@ def _pointed(view: CalendarView, mark: Interval, width: int, pointer: str) -> st
     return f"{' ' * margin}{signs.rstrip()} yours"
 
 
-def _signs(grid: _timeline.Grid, mark: Interval, pointer: str) -> Iterator[str]:
+def _signs(grid: _timeline.TimeGrid, mark: Interval, pointer: str) -> Iterator[str]:
     for column in range(len(grid.columns)):
         start = grid.start + column * grid.column_s
         yield pointer if Interval(start, start + grid.column_s).overlaps(mark) else " "

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal
 
-from kalends.agents.runs import Function, Outcome
+from kalends.agents.runs import Function, RunOutcome
 from kalends.serving.clock_watch import watch_clock
 from kalends.serving.metrics import Metrics
 from kalends.stores.sqlite.group_commit import Committed
@@ -70,7 +70,7 @@ class RunMeasures:
             "kalends_agent_cpu_seconds", "Processor time of agents' runs."
         )
 
-    def ended(self, function: Function, outcome: Outcome) -> None:
+    def ended(self, function: Function, outcome: RunOutcome) -> None:
         self._runs.labels(function, outcome.code).inc()
         self._seconds.observe(outcome.cost.wall_us / 1_000_000)
         self._cpu_seconds.inc(outcome.cost.cpu_us / 1_000_000)

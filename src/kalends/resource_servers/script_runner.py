@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from kalends.agents.runs import Engine, Outcome
+from kalends.agents.runs import Engine, RunOutcome
 from kalends.agents.sandbox import NoEngine, engine_for
 from kalends.agents.world.answers import judged
 from kalends.core.intervals import Moment
@@ -23,7 +23,7 @@ LANGUAGE_ONLY: Final = (
 )
 
 
-class Running:
+class ScriptRunner:
     """`detail` says what users should know of how their scripts are run here; "" when all is well.
 
     `alarm` hears of scripts that attack the host.
@@ -67,7 +67,7 @@ class Running:
         engine, self._engine = self._engine, NoEngine("the site is stopping")
         await engine.close()
 
-    async def run(self, errand: RunTask) -> Outcome:
+    async def run(self, errand: RunTask) -> RunOutcome:
         """Run it to its end, count it, and write it down."""
         outcome = judged(errand.job, await self._engine.run(errand.job))
         self._measures.ended(errand.job.function, outcome)

@@ -33,7 +33,7 @@ from kalends.resource_servers.participation.reclaim_reminders import REGISTER
 from kalends.resource_servers.peer_questions import SOURCE, PeerQuestions
 from kalends.resource_servers.peers import PEERS_PATH, PeerCalls
 from kalends.resource_servers.relays import RelayCalls
-from kalends.resource_servers.script_runner import Running
+from kalends.resource_servers.script_runner import ScriptRunner
 from kalends.resource_servers.service import SiteEngine, unavailable
 from kalends.serving.alarms import Alarms
 from kalends.serving.auth.authenticator import authenticator_of
@@ -131,7 +131,7 @@ class SiteServer:
         self.questions = PeerQuestions(self.engine, moment, self.limits)
         near = [each.name for each in configuration.near]
         self.visits = NearVisits(self.engine, moment, self.limits, near)
-        self._running = Running(
+        self._scripts = ScriptRunner(
             configuration, moment, RunMeasures(metrics), logger, self.alarms.tell
         )
         self._relays = RelayCalls(configuration.name, configuration.near, moment, logger)
@@ -147,7 +147,7 @@ class SiteServer:
         self._peers = PeerCalls(self._answered, self._logger)
         try:
             await self._relays.start()
-            await self._running.start()
+            await self._scripts.start()
             await self.machines.start()
             self._engine = await self._begin()
         except BaseException:
@@ -158,7 +158,7 @@ class SiteServer:
     def begin_stop(self) -> None:
         """Everything received so far is settled, then sessions are closed as going away."""
         self._stopping = True
-        self._spawn(self._running.stop())
+        self._spawn(self._scripts.stop())
         self._spawn(self._end_sessions())
 
     async def stop(self, application: web.Application) -> None:
@@ -172,7 +172,7 @@ class SiteServer:
 
     async def _close_calls(self) -> None:
         """Runs, and whatever was asked of others, end without an answer."""
-        await self._running.stop()
+        await self._scripts.stop()
         await self._relays.close()
         while self._tasks:
             # Taken out first: of tasks that have all ended, `gather` does not wait at all (Python 3.12),
@@ -257,7 +257,7 @@ class SiteServer:
 
     def health(self) -> calls.Health:
         status: Literal["ok", "starting", "draining", "failing"] = self._state
-        detail = self._detail or self._watch.doubt or self._running.detail
+        detail = self._detail or self._watch.doubt or self._scripts.detail
         if status == "ok":
             engine = self.engine()
             closed = engine.participant.set_aside.refusal(0)
@@ -276,7 +276,7 @@ class SiteServer:
 
     @property
     def records(self) -> RunsStore:
-        return self._running.records
+        return self._scripts.records
 
     # Failure of the store
 
@@ -344,7 +344,7 @@ class SiteServer:
             self._spawn(self._relay(relay))
 
     async def _run(self, errand: RunTask) -> None:
-        outcome = await self._running.run(errand)
+        outcome = await self._scripts.run(errand)
         if self._engine is not None:
             self._engine.errand_done(errand.number, outcome)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from kalends.agents.runs import Outcome
+from kalends.agents.runs import RunOutcome
 from kalends.contract import messages as m
 from kalends.core.errors import Unavailable
 from kalends.core.intervals import Moment
@@ -145,7 +145,7 @@ class SiteEngine:
         """Answer who was welcomed, now that there is a session to answer on."""
         self._step(partial(self.participant.meet, source, welcome))
 
-    def errand_done(self, number: int, outcome: Outcome) -> None:
+    def errand_done(self, number: int, outcome: RunOutcome) -> None:
         """Take the end of a run; one that began in an earlier life of the site changes nothing."""
         self._step(partial(self.participant.errand_done, number, outcome))
 

@@ -12,7 +12,7 @@ from tests.agent_worlds import DAY_S, MONDAY, Taken, at, calendar, chosen, run, 
 
 from kalends.agents import ready
 from kalends.agents.language.checker import violations_of
-from kalends.agents.runs import Job
+from kalends.agents.runs import ScriptRun
 from kalends.agents.sandbox.language_only import LanguageOnly
 from kalends.agents.world.views import Asker, recall_arguments
 from kalends.core.errors import NotFound
@@ -316,7 +316,7 @@ async def recalled(name: str, held: list[int], asked: int) -> bool:
     ]
     asker = Asker(start=held[asked], end=held[asked] + HOUR_S, units=1)
     call = recall_arguments("here", seen.shown, choices, asked + 1, asker, 16, MONDAY)
-    outcome = await run(Job("ada", ready.source(name), "recall", call))
+    outcome = await run(ScriptRun("ada", ready.source(name), "recall", call))
     assert outcome.code == "ok"
     assert type(outcome.answer) is bool
     return outcome.answer

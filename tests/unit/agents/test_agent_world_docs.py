@@ -14,7 +14,7 @@ from tests.agent_worlds import MONDAY, Taken, calendar, chosen, run, visit
 
 from kalends.agents import ready
 from kalends.agents.language.checker import violations_of
-from kalends.agents.runs import Job
+from kalends.agents.runs import ScriptRun
 from kalends.agents.world.offers import Offer
 from kalends.agents.world.views import Asker, recall_arguments
 from kalends.core.scripts import BLAME, Ask, HeldChoice, RunCode
@@ -78,14 +78,14 @@ async def test_the_script_for_several_terms_holds_whole_common_starts() -> None:
     assert all(one.common == two.common for one, two in zip(found[::2], found[1::2], strict=True))
 
 
-def recalling(script: str, held: int) -> Job:
+def recalling(script: str, held: int) -> ScriptRun:
     starts = [MONDAY + number * HOUR_S for number in range(held)]
     holds = [
         HeldChoice(number, 0, SP2, start, start + HOUR_S, 1, start)
         for number, start in enumerate(starts, start=1)
     ]
     asker = Asker(MONDAY, MONDAY + HOUR_S, 8)
-    return Job(
+    return ScriptRun(
         "ada", script, "recall", recall_arguments("sdsc", week().shown, holds, 1, asker, 16, MONDAY)
     )
 

@@ -13,7 +13,7 @@ import pytest
 import kalends
 from kalends.agents.runs import ScriptCheck
 from kalends.broker import scripts
-from kalends.broker.script_checks import LANGUAGE_ONLY, UNCHECKED, Checking, accepted
+from kalends.broker.script_checks import LANGUAGE_ONLY, UNCHECKED, ScriptChecks, accepted
 from kalends.broker.scripts import NAMES_MAX
 from kalends.broker.server import build_broker
 from kalends.client.retry import Backoff
@@ -261,7 +261,7 @@ async def test_a_decided_request_is_told_nothing_more(tmp_path: Path) -> None:
 
 
 async def test_who_uploads_one_script_does_not_wait_for_all_of_another_user() -> None:
-    checking = Checking(AgentsConfiguration(), get_logger(role="broker", name="npaci"), print)
+    checking = ScriptChecks(AgentsConfiguration(), get_logger(role="broker", name="npaci"), print)
     ended: list[str] = []
 
     async def check(user: str, number: int) -> None:

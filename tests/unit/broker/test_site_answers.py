@@ -10,11 +10,11 @@ from serving_support import ManualClock
 from tests.protocol_broker import START, Broker
 from tests.protocol_support import rid as number_to_rid
 from tests.reclaim_world import ReclaimWorld
-from tests.unit.broker.test_finding import ADA
+from tests.unit.broker.test_availability_queries import ADA
 from touring_support import AgentBroker, held, says
 
-from kalends.broker.availability_queries import Finding
-from kalends.broker.site_queries import Asking
+from kalends.broker.availability_queries import AvailabilityQueries
+from kalends.broker.site_queries import SiteQueries
 from kalends.contract import calls
 from kalends.contract import messages as m
 from kalends.contract.messages import FreeSteps, Want
@@ -92,11 +92,11 @@ async def test_what_a_site_shows_without_sense_hides_only_its_own_resources(
             for want in message.wants
             for of_one in (nonsense(want) if site == "here" else (shown(want),))
         )
-        asking.answered(site, m.View(query_id=message.query_id, epoch=1, views=views))
+        queries.answered(site, m.View(query_id=message.query_id, epoch=1, views=views))
 
-    asking = Asking(send)
-    finding = Finding(Broker().directory, asking, clock)
-    seen = await finding.resources(ADA, calls.ListResources())
+    queries = SiteQueries(send)
+    availability = AvailabilityQueries(Broker().directory, queries, clock)
+    seen = await availability.resources(ADA, calls.ListResources())
     assert [info.name for info in seen.resources] == ["there/one"]
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kalends.cli import _timeline
-from kalends.cli._timeline import ASCII, Moment, draw, grid, moments, stack
+from kalends.cli._timeline import ASCII, UnitCounts, draw, grid, moments, stack
 from kalends.contract.calls import CalendarView
 from kalends.core.resources import ResourceInfo, Slot
 from kalends.core.times import parse_time
@@ -94,7 +94,7 @@ def test_each_column_shows_its_fullest_moment(view: CalendarView, width: int) ->
 def test_a_stack_is_full_height_in_order_and_hides_nothing_that_is_taken(
     locked: int, held: int, free: int, capacity: int, rows: int, known: bool
 ) -> None:
-    states = stack(Moment(0, 1, locked, held, free, known), capacity, rows)
+    states = stack(UnitCounts(0, 1, locked, held, free, known), capacity, rows)
     order = ["locked", "held", "available", "closed" if known else "unknown"]
     assert len(states) == rows
     assert states == sorted(states, key=order.index)

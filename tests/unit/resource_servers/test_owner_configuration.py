@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kalends.broker.priorities import Grant, granted_priority
+from kalends.broker.priorities import PriorityGrant, granted_priority
 from kalends.calendars import Limit, UsageShare
 from kalends.core.errors import InvalidInput, Refusal, RefusalCode
 from kalends.core.principals import Principal
@@ -211,7 +211,11 @@ def test_a_share_is_of_the_week_as_long_as_it_is() -> None:
 
 
 def test_priority_is_granted_up_to_the_first_rule_that_matches_and_down_to_everyone() -> None:
-    grants = (Grant("user:anna", 5), Grant("group:staff", 20), Grant("everyone", 1))
+    grants = (
+        PriorityGrant("user:anna", 5),
+        PriorityGrant("group:staff", 20),
+        PriorityGrant("everyone", 1),
+    )
     assert granted_priority(grants, ANNA, 50) == 5
     assert granted_priority(grants, STAFF, 50) == 20
     assert granted_priority(grants, STAFF, 3) == 3

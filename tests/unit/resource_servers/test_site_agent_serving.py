@@ -17,7 +17,7 @@ from site_agent_support import SOURCE, hash_of
 from structlog.testing import capture_logs
 
 from kalends.agents import records
-from kalends.agents.runs import Engine, Job, Outcome
+from kalends.agents.runs import Engine, RunOutcome, ScriptRun
 from kalends.agents.sandbox import Sandbox, SandboxLimits, SandboxUnavailable
 from kalends.contract import calls, codec, proofs
 from kalends.contract import messages as m
@@ -390,7 +390,7 @@ async def test_when_the_store_fails_visits_under_way_end_and_their_runs_change_n
     running, may_end = asyncio.Event(), asyncio.Event()
     run = Sandbox.run
 
-    async def late(sandbox: Sandbox, job: Job) -> Outcome:
+    async def late(sandbox: Sandbox, job: ScriptRun) -> RunOutcome:
         running.set()
         await may_end.wait()
         return await run(sandbox, job)

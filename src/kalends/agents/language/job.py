@@ -1,6 +1,6 @@
 """The job of a worker: check a source, or run it, and hand over one result.
 
-A result is a dict of plain data with the fields of `kalends.agents.runs.Outcome` and `Checked`. Every
+A result is a dict of plain data with the fields of `kalends.agents.runs.RunOutcome` and `Checked`. Every
 end that a script can come to is a result: nothing that it does is raised here.
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kalends.agents.runs import Engine, Job, Outcome, ScriptCheck
+from kalends.agents.runs import Engine, RunOutcome, ScriptCheck, ScriptRun
 from kalends.agents.sandbox.sandbox import Alerted, Sandbox, SandboxLimits
 from kalends.agents.sandbox.zygote_process import SandboxUnavailable
 
@@ -37,8 +37,8 @@ class NoEngine:
     async def check(self, source: str, user: str) -> ScriptCheck:
         return ScriptCheck("sandbox-unavailable", detail=self.detail)
 
-    async def run(self, job: Job) -> Outcome:
-        return Outcome("sandbox-unavailable", detail=self.detail)
+    async def run(self, job: ScriptRun) -> RunOutcome:
+        return RunOutcome("sandbox-unavailable", detail=self.detail)
 
     async def close(self) -> None:
         pass

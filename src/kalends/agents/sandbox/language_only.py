@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from kalends.agents.language import ENGINE
 from kalends.agents.language.answers import copied
 from kalends.agents.language.job import Result, perform
-from kalends.agents.runs import Job, Outcome, RunCost, ScriptCheck
+from kalends.agents.runs import RunCost, RunOutcome, ScriptCheck, ScriptRun
 from kalends.core.scripts import Violation
 
 
@@ -40,7 +40,7 @@ class LanguageOnly:
             detail=result["detail"],
         )
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: ScriptRun) -> RunOutcome:
         """Run `job` here and now; the event loop waits. Never raises."""
         began_cpu_us, began_wall_us = _clocks_us()
         result = _performed(
@@ -56,7 +56,7 @@ class LanguageOnly:
             }
         )
         cpu_us, wall_us = _clocks_us()
-        return Outcome(
+        return RunOutcome(
             code=result["code"],
             answer=result["answer"],
             sent=tuple(result["sent"]),

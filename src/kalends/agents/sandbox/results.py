@@ -52,7 +52,7 @@ class BadRunResult(Exception):
 
 
 class RunResult(NamedTuple):
-    """See `kalends.agents.runs.Outcome` and `Checked`; `bytecode` is opaque, and for workers only."""
+    """See `kalends.agents.runs.RunOutcome` and `Checked`; `bytecode` is opaque, and for workers only."""
 
     code: RunCode
     detail: str = ""

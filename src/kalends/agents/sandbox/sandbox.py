@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from kalends.agents.runs import Job, Outcome, RunCost, ScriptCheck
+from kalends.agents.runs import RunCost, RunOutcome, ScriptCheck, ScriptRun
 from kalends.agents.sandbox.budgets import Budgets, Suspensions
 from kalends.agents.sandbox.bytecode import BytecodeCache, Compiled
 from kalends.agents.sandbox.fair_queue import FairQueue
@@ -135,14 +135,14 @@ class Sandbox:
         checked, _ = await self._check(source, user)
         return checked
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: ScriptRun) -> RunOutcome:
         """Run a script, see `Engine.run`, after a check if there was none here."""
         started = time.monotonic()
         known = self._bytecode.get(job.source, self.engine)
         if known is None:
             checked, known = await self._check(job.source, job.user)
             if known is None:
-                return Outcome(
+                return RunOutcome(
                     checked.code,
                     detail=checked.detail,
                     violations=checked.violations,
@@ -151,7 +151,7 @@ class Sandbox:
                 )
         ran = await self._perform(job.user, _request(job, known, self._limits), RESULT_BYTES_MAX)
         result = ran.result or RunResult(ran.code)
-        return Outcome(
+        return RunOutcome(
             ran.code,
             result.answer,
             result.sent,
@@ -318,7 +318,7 @@ _CLOSED: tuple[RunCode, str] = ("killed", "the server is stopping")
 _LOST: tuple[RunCode, str] = ("killed", "its worker was lost; try again")
 
 
-def _request(job: Job, compiled: Compiled, limits: SandboxLimits) -> dict[str, Any]:
+def _request(job: ScriptRun, compiled: Compiled, limits: SandboxLimits) -> dict[str, Any]:
     return {
         "op": "run",
         "source": job.source,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from kalends.agents.runs import Job, Outcome
+from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.agents.world.offers import Offer
 
 _SHOWN_MAX: Final = 60
@@ -33,7 +33,7 @@ def recalled(answer: Any) -> bool:
     return answer
 
 
-def judged(job: Job, outcome: Outcome) -> Outcome:
+def judged(job: ScriptRun, outcome: RunOutcome) -> RunOutcome:
     """Return `outcome`, or "bad-result" if its answer does not fit what `job` has shown."""
     if outcome.code != "ok":
         return outcome

@@ -49,7 +49,7 @@ from kalends.core.clock import LogicalClock
 from kalends.core.intervals import Moment
 
 QUERY_IDS: Final = 1 << 39
-"""Queries of one start are numbered from anywhere below this; those of `asking` come after them all."""
+"""Queries of one start are numbered from anywhere below this; those of `site_queries` come after them all."""
 
 
 class Coordinator:

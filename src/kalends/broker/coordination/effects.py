@@ -38,7 +38,7 @@ class Happened(NamedTuple):
     event: Event
 
 
-class Mark(NamedTuple):
+class EffectCounts(NamedTuple):
     """How many effects of each kind there were."""
 
     operations: int
@@ -59,11 +59,15 @@ class CoordinatorEffects:
     unknown: list[int] = field(default_factory=list)
     """Tickets of callers who cannot be told what becomes of their request."""
 
-    def mark(self) -> Mark:
+    def mark(self) -> EffectCounts:
         """Where the effects of the next step begin."""
-        return Mark(len(self.operations), len(self.sends), len(self.answers), len(self.events))
+        return EffectCounts(
+            len(self.operations), len(self.sends), len(self.answers), len(self.events)
+        )
 
-    def withdraw(self, rid: str, reservation: str, tickets: Collection[int], since: Mark) -> None:
+    def withdraw(
+        self, rid: str, reservation: str, tickets: Collection[int], since: EffectCounts
+    ) -> None:
         """Take back what was to be done for the request `rid` since a mark; the rest stays."""
         self.operations[since.operations :] = [
             op for op in self.operations[since.operations :] if rid_of(op) != rid

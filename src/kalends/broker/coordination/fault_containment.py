@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from kalends.broker.coordination.effects import Mark
+from kalends.broker.coordination.effects import EffectCounts
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.core.errors import IllegalEvent, KalendsError
@@ -83,11 +83,11 @@ class FaultContainment:
         """Requests that are worked on, or left alone on purpose."""
         return {*self._table.cases, *(rid for rid in self._aside if self.left_alone(rid))}
 
-    def _begin(self) -> Mark:
+    def _begin(self) -> EffectCounts:
         self._table.at_work_on = ""
         return self._outbox.mark()
 
-    def _set_aside(self, rid: str, error: Exception, since: Mark) -> None:
+    def _set_aside(self, rid: str, error: Exception, since: EffectCounts) -> None:
         """Forget the case of `rid`, and what was to be done for it `since`; others are as they were."""
         self._broke(rid)
         self._aside[rid] += 1

@@ -30,7 +30,7 @@ COMPLAINTS_MAX: Final = 1_000
 IN_WORDS: Final = "its answer makes no sense"
 
 
-class Asked(NamedTuple):
+class SiteQuestion(NamedTuple):
     """What one query has asked of which site."""
 
     site: str
@@ -69,7 +69,7 @@ class Hearing:
                 return replace(message, sites=(refused_report(site),))
         return None
 
-    def view(self, site: str, view: m.View, asked: Asked, now: Moment) -> m.View:
+    def view(self, site: str, view: m.View, asked: SiteQuestion, now: Moment) -> m.View:
         """Return `view`, or where it cannot be an answer to `asked` the refusal of all of it."""
         complaint = complaint_about_view(site, view, asked)
         if not complaint:
@@ -121,7 +121,7 @@ def complaint_about(site: str, message: m.Message) -> str:
     return ""
 
 
-def complaint_about_view(site: str, view: m.View, asked: Asked) -> str:
+def complaint_about_view(site: str, view: m.View, asked: SiteQuestion) -> str:
     """What is wrong with `view`, which answers `asked`; "" for nothing."""
     if site != asked.site:
         return "answers what another site was asked"
@@ -146,7 +146,7 @@ def complaint_about_holds(held: Sequence[m.HeldSlot], wants: Sequence[Want]) -> 
     return ""
 
 
-def refused_view(view: m.View, asked: Asked) -> m.View:
+def refused_view(view: m.View, asked: SiteQuestion) -> m.View:
     """The answer to `asked` that stands in for a `view` without sense: nothing is shown."""
     views = tuple(
         m.FreeSteps(resource=want.resource, until=want.end, refusal=bad_answer(want.resource))

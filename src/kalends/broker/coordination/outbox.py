@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from kalends.broker.coordination.decision_record import Operation
-from kalends.broker.coordination.effects import CallResult, CoordinatorEffects, Happened, Mark, Send
+from kalends.broker.coordination.effects import (
+    CallResult,
+    CoordinatorEffects,
+    EffectCounts,
+    Happened,
+    Send,
+)
 from kalends.contract.calls import Event, RequestView
 from kalends.contract.messages import Message
 from kalends.core.scripts import RunCode
@@ -45,9 +51,11 @@ class CoordinatorOutbox:
         """Tell these callers that nobody knows what becomes of their request."""
         self.effects.unknown.extend(tickets)
 
-    def mark(self) -> Mark:
+    def mark(self) -> EffectCounts:
         return self.effects.mark()
 
-    def withdraw(self, rid: str, reservation: str, tickets: Collection[int], since: Mark) -> None:
+    def withdraw(
+        self, rid: str, reservation: str, tickets: Collection[int], since: EffectCounts
+    ) -> None:
         """Take back what was to be done for the request `rid` since a mark; the rest stays."""
         self.effects.withdraw(rid, reservation, tickets, since)

@@ -14,12 +14,12 @@ from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.decide_phase import DecidePhase
 from kalends.broker.coordination.decision_record import Record, Registered, Spec
 from kalends.broker.coordination.event_log import EventLog
-from kalends.broker.coordination.hearing import Asked, Hearing
+from kalends.broker.coordination.hearing import Hearing, SiteQuestion
 from kalends.broker.coordination.identity import Identity
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.pending_reclaim import PendingReclaim
 from kalends.broker.coordination.query_plan import batched
-from kalends.broker.coordination.relocation import Wants, replacement, replacing
+from kalends.broker.coordination.relocation import Wants, relocation_of, replacement
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import by_site
 from kalends.broker.coordination.transaction_table import TransactionTable
@@ -204,7 +204,7 @@ class OwnerReclaims:
     def _look_for(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
         """Ask every site concerned; without one of them nothing is said about other times."""
         reclaimed = {name for each in recovery.reclaims.values() for name in each.resources}
-        moved = replacing(record, reclaimed, self._directory.resources, now.wall_s)
+        moved = relocation_of(record, reclaimed, self._directory.resources, now.wall_s)
         sites = {split_resource(want.resource)[0] for want in record.wants}
         if not all(self._directory.is_up(site) for site in sites):
             self._end_recovery(recovery)
@@ -218,7 +218,7 @@ class OwnerReclaims:
         for site, of_site in by_site(wants).items():
             for part in batched(of_site):
                 query_id = self._new_query_id()
-                recovery.queries[query_id] = Asked(site, part)
+                recovery.queries[query_id] = SiteQuestion(site, part)
                 self._recovering[query_id] = recovery
                 query = m.Query(
                     query_id=query_id,

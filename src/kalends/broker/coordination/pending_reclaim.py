@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kalends.broker.coordination.decision_record import Record
-from kalends.broker.coordination.hearing import Asked
-from kalends.broker.coordination.relocation import Replacing, Wants
+from kalends.broker.coordination.hearing import SiteQuestion
+from kalends.broker.coordination.relocation import Relocation, Wants
 from kalends.contract.messages import Reclaim
 from kalends.core.spans import Step
 
@@ -24,9 +24,9 @@ class PendingReclaim:
     reclaims: dict[str, Reclaim]
     began_ms: int
     record: Record | None = None
-    moved: Replacing | None = None
+    moved: Relocation | None = None
     stamp: int = 0
-    queries: dict[int, Asked] = field(default_factory=dict)
+    queries: dict[int, SiteQuestion] = field(default_factory=dict)
     free: dict[str, tuple[Step, ...]] = field(default_factory=dict)
     tried: set[Wants] = field(default_factory=set)
     refused: int = 0

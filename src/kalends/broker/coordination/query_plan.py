@@ -26,7 +26,7 @@ _HOPELESS: Final = PERMANENT | {RefusalCode.OFF_GRAIN}
 """Refusals that no other time would help."""
 
 
-class Looking(NamedTuple):
+class QueryPlan(NamedTuple):
     """What to ask of each site: every candidate resource over the whole window."""
 
     by_site: dict[str, tuple[Want, ...]]
@@ -34,7 +34,7 @@ class Looking(NamedTuple):
     @classmethod
     def of(
         cls, record: Record, directory: Directory, shunned: Collection[str], wall_s: int
-    ) -> Looking:
+    ) -> QueryPlan:
         """Raises `Unavailable` when of each alternative a named resource's site cannot be asked.
 
         A named resource that no site has is left out here and refused by `why_not`: whoever may not
@@ -46,7 +46,7 @@ class Looking(NamedTuple):
     @classmethod
     def of_request(
         cls, request: Request, directory: Directory, shunned: Collection[str], wall_s: int
-    ) -> Looking:
+    ) -> QueryPlan:
         """As `of`; raises `InvalidInput` for what an agent cannot choose."""
         executable(request)
         catalogue = Catalogue(directory.resources)

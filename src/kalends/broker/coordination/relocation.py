@@ -31,7 +31,7 @@ OTHERS_MAX: Final = 64
 Wants = tuple[Want, ...]
 
 
-class Replacing(NamedTuple):
+class Relocation(NamedTuple):
     """What is to be moved: its `wants`, the `first` start and the `last` end that they may have now."""
 
     wants: Wants
@@ -47,9 +47,9 @@ class Replacing(NamedTuple):
         return sorted(names.union(*self.others.values()))
 
 
-def replacing(
+def relocation_of(
     record: Record, reclaimed: Collection[str], infos: Mapping[str, ResourceInfo], now_s: int
-) -> Replacing:
+) -> Relocation:
     """What may become of `record` without the slots on `reclaimed`.
 
     It stays within the window that its request gave. A request that left no choice, and one without
@@ -63,11 +63,11 @@ def replacing(
     first = start - REACH_S if fixed else request.not_before
     last = request.not_after if request.not_after and not fixed else reach
     others = {name: found for name in sorted(reclaimed) if (found := _alike(record, name, infos))}
-    return Replacing(record.wants, max(first, now_s), last, others)
+    return Relocation(record.wants, max(first, now_s), last, others)
 
 
 def replacement(
-    moved: Replacing,
+    moved: Relocation,
     infos: Mapping[str, ResourceInfo],
     free: Mapping[str, Sequence[Step]],
     excluded: Collection[Wants] = (),
@@ -88,7 +88,7 @@ def replacement(
 
 def _nearest(
     wants: Wants,
-    moved: Replacing,
+    moved: Relocation,
     infos: Mapping[str, ResourceInfo],
     free: Mapping[str, Sequence[Step]],
     tried: Collection[Wants],
@@ -138,7 +138,7 @@ def _beat(stages: Mapping[str, Sequence[Stage]], infos: Mapping[str, ResourceInf
     return beat
 
 
-def _with_others(moved: Replacing) -> Iterator[Wants]:
+def _with_others(moved: Relocation) -> Iterator[Wants]:
     """The same wants with other resources, each in the place of one that may give way."""
     for choice in islice(product(*moved.others.values()), OTHERS_MAX):
         if len(set(choice)) < len(choice):

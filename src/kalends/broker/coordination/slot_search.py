@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection
 from typing import Final, Literal
 
 from kalends.broker.coordination.deadlines import Deadlines
-from kalends.broker.coordination.hearing import Asked, Hearing
+from kalends.broker.coordination.hearing import Hearing, SiteQuestion
 from kalends.broker.coordination.outbox import CoordinatorOutbox
 from kalends.broker.coordination.prepare_phase import PreparePhase
-from kalends.broker.coordination.query_plan import Looking, batched, plans, why_not
+from kalends.broker.coordination.query_plan import QueryPlan, batched, plans, why_not
 from kalends.broker.coordination.refusal_errors import PERMANENT, error_of, site_down
 from kalends.broker.coordination.requests_in_flight import RequestsInFlight
 from kalends.broker.coordination.transaction import Transaction, by_site
@@ -113,8 +113,8 @@ class SlotSearch:
         """What to look at, by site. Raises `Unavailable` without a site that cannot be done without."""
         if case.fixed:
             return by_site(case.record.spec.wants)
-        looking = Looking.of(case.record, self._directory, case.tries.shunned, now.wall_s)
-        return looking.by_site
+        queries = QueryPlan.of(case.record, self._directory, case.tries.shunned, now.wall_s)
+        return queries.by_site
 
     def _cannot_reach(self, case: Transaction, error: KalendsError, now: Moment) -> None:
         """A site cannot be reached: who stands on lists waits for it, too; others hear it now."""
@@ -211,7 +211,7 @@ class SlotSearch:
             for part in batched(tuple(want for want in wants if want.resource in asked)):
                 self._lists.asked(case, site)
                 query_id = self._new_query_id()
-                look.queries[query_id] = Asked(site, part)
+                look.queries[query_id] = SiteQuestion(site, part)
                 self._queries[query_id] = case.rid
                 self._unanswered[query_id] = (site, now.monotonic_ms)
                 query = m.Query(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kalends.broker.coordination.decision_record import Record
-from kalends.broker.coordination.hearing import Asked
+from kalends.broker.coordination.hearing import SiteQuestion
 from kalends.broker.coordination.itinerary import Tour
 from kalends.broker.coordination.phases import NEXT_PHASE, Phase, PhaseEvent
 from kalends.broker.planning.planner import Free, Key
@@ -50,7 +50,7 @@ class Look:
     """Which claims of others count as taken."""
     poll: Poll | None = None
     """The sites to ask, and when the look is over."""
-    queries: dict[int, Asked] = field(default_factory=dict)
+    queries: dict[int, SiteQuestion] = field(default_factory=dict)
     """Those that are not answered yet."""
     free: Free = field(default_factory=dict)
     contested: bool = False

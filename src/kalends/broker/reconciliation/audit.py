@@ -24,7 +24,7 @@ class _Look:
     before: set[str] | None = None
 
 
-class Auditing:
+class Audits:
     """All audits of one replica; `differences` are those of each site that was looked through."""
 
     def __init__(self, rows: Rows, secret: Callable[[], str]) -> None:

@@ -88,7 +88,7 @@ class _Comparison:
         self.after = ""
 
 
-class Reconciling:
+class Reconciler:
     """All comparisons of one replica; what is to be sent and stored waits in `sends` and `operations`."""
 
     def __init__(

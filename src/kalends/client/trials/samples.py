@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kalends.agents.local import HELD_MAX
-from kalends.agents.runs import Function, Job
+from kalends.agents.runs import Function, ScriptRun
 from kalends.agents.world.offers import offers
 from kalends.agents.world.views import Asker, choose_arguments, recall_arguments
 from kalends.agents.world.visible_calendar import Shown
@@ -35,7 +35,7 @@ _MACHINE: Final = ResourceInfo(
 
 def sample_job(
     source: str, function: Function, slots: int, arguments: Mapping[str, ArgumentValue]
-) -> Job:
+) -> ScriptRun:
     """Return a call of `function`, which is shown `slots` slots.
 
     For ``recall`` at most as many as are held.
@@ -55,7 +55,7 @@ def sample_job(
         asker = Asker(start=held[0].start, end=held[0].end, units=64)
         call = recall_arguments("sample", shown, held, 1, asker, HELD_MAX, NOW_S)
     zones = zones_of(shown, starts.first, starts.last, arguments)
-    return Job("you", source, function, call, zones=zones)
+    return ScriptRun("you", source, function, call, zones=zones)
 
 
 def _busy_week() -> Shown:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kalends.agents.runs import Job, Outcome
+from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.agents.world.answers import BadResult, recalled
 from kalends.agents.world.views import Asker, recall_arguments
 from kalends.agents.world.zones import zones_of
@@ -86,7 +86,7 @@ class AgentRecalls:
         waiting = PendingRecall(wanted.att, {}, [], resume)
         self._waiting[wanted.rid] = waiting
 
-        def then(number: int, outcome: Outcome, now: Moment) -> None:
+        def then(number: int, outcome: RunOutcome, now: Moment) -> None:
             self._recall_answered(wanted.rid, waiting, number, outcome, now)
 
         for blocker in blockers:
@@ -96,7 +96,7 @@ class AgentRecalls:
         return True
 
     def _recall_answered(
-        self, rid: str, waiting: PendingRecall, number: int, outcome: Outcome, now: Moment
+        self, rid: str, waiting: PendingRecall, number: int, outcome: RunOutcome, now: Moment
     ) -> None:
         blocker = waiting.asked.pop(number)
         if not _gives_back(outcome):
@@ -163,7 +163,7 @@ class AgentRecalls:
                     break
         return found
 
-    def _recall_job(self, blocker: Blocker, now: Moment) -> Job:
+    def _recall_job(self, blocker: Blocker, now: Moment) -> ScriptRun:
         visit = self._visit_of(blocker.rid)
         dispatch = visit.dispatch
         held = visit.report(self.book.stakes[blocker.rid].claims).sites[0].held
@@ -174,7 +174,7 @@ class AgentRecalls:
             dispatch.principal, [slot.resource for slot in held], start, end, now.wall_s
         )
         asker = Asker(start=first, end=last, units=units)
-        return Job(
+        return ScriptRun(
             dispatch.principal.user,
             dispatch.source,
             "recall",
@@ -223,7 +223,7 @@ class AgentRecalls:
             self.claims.end_hold(stake, "release")
 
 
-def _gives_back(outcome: Outcome) -> bool:
+def _gives_back(outcome: RunOutcome) -> bool:
     if outcome.code != "ok":
         return False
     try:

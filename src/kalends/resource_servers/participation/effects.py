@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kalends.agents.runs import Job
+from kalends.agents.runs import ScriptRun
 from kalends.contract.messages import Dispatch, Message
 from kalends.resource_servers.participation.claim_sets import Fact
 
@@ -26,7 +26,7 @@ class RunTask(NamedTuple):
 
     number: int
     rid: str
-    job: Job
+    job: ScriptRun
 
 
 class Relay(NamedTuple):

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
-from kalends.agents.runs import Outcome
+from kalends.agents.runs import RunOutcome
 from kalends.calendars import ResourceCalendar
 from kalends.contract import calls
 from kalends.contract import messages as m
@@ -250,7 +250,9 @@ class Participant:
         self.lists.pass_time(now)
         self.claims.expire(now.monotonic_ms)
         for number in self.runs.overdue(now.monotonic_ms):
-            self.errand_done(number, Outcome("killed", detail="the run did not end in time"), now)
+            self.errand_done(
+                number, RunOutcome("killed", detail="the run did not end in time"), now
+            )
             self.relayed(number, None, now)
         self.wound_wait.advance(now)
         self.lists.advance(now)
@@ -317,7 +319,7 @@ class Participant:
         """Answer a broker that was admitted, now that there is a session to answer on."""
         self.recovery.meet(source, welcome, self.position, now)
 
-    def errand_done(self, number: int, outcome: Outcome, now: Moment) -> None:
+    def errand_done(self, number: int, outcome: RunOutcome, now: Moment) -> None:
         """Take the outcome of a run; one that nobody waits for any more changes nothing."""
         self.runs.errand_done(number, outcome, now)
         self._settle(now)

@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from kalends.agents.runs import Job, Outcome
+from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.contract import messages as m
 from kalends.core.intervals import Moment
 from kalends.resource_servers.participation.effects import Relay, RunTask
@@ -23,7 +23,9 @@ class RunTable:
 
     outbox: ParticipantOutbox
     numbers: FenceNumbers
-    _errands: dict[int, Callable[[Outcome, Moment], None]] = field(init=False, default_factory=dict)
+    _errands: dict[int, Callable[[RunOutcome, Moment], None]] = field(
+        init=False, default_factory=dict
+    )
     _relays: dict[int, Callable[[m.SiteReport | None], None]] = field(
         init=False, default_factory=dict
     )
@@ -36,8 +38,8 @@ class RunTable:
         return len(self._errands)
 
     def set_out(
-        self, rid: str, job: Job, now: Moment, ms_max: int,
-        then: Callable[[int, Outcome, Moment], None],
+        self, rid: str, job: ScriptRun, now: Moment, ms_max: int,
+        then: Callable[[int, RunOutcome, Moment], None],
     ) -> int:  # fmt: skip
         """Have `job` run for `rid`; `then` gets its number, and its outcome or its timeout."""
         number = self.numbers.new()
@@ -57,7 +59,7 @@ class RunTable:
         self.outbox.relay(Relay(number, site, dispatch))
         return number
 
-    def errand_done(self, number: int, outcome: Outcome, now: Moment) -> None:
+    def errand_done(self, number: int, outcome: RunOutcome, now: Moment) -> None:
         """Take the outcome of a run; one that nobody waits for any more changes nothing."""
         then = self._errands.pop(number, None)
         if then is not None:

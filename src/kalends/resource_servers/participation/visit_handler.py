@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from kalends.agents.runs import Job, Outcome
+from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.agents.world import default
 from kalends.agents.world.answers import BadResult, chosen
 from kalends.agents.world.offers import Offer, offered, offers
@@ -201,7 +201,7 @@ class VisitHandler:
         visit.offers = offers(shown, asks, starts, limits.OFFERS_MAX)
         return shown
 
-    def _choose_job(self, visit: AgentVisit, shown: dict[str, Shown], now: Moment) -> Job:
+    def _choose_job(self, visit: AgentVisit, shown: dict[str, Shown], now: Moment) -> ScriptRun:
         dispatch = visit.dispatch
         user = dispatch.principal.user
         arguments = choose_arguments(
@@ -212,9 +212,11 @@ class VisitHandler:
         first = min(offer.start for offer in visit.offers)
         last = max(offer.end for offer in visit.offers)
         zones = zones_of(shown, first, last, dispatch.arguments)
-        return Job(user, dispatch.source, "choose", arguments, received(dispatch.inbox), zones)
+        return ScriptRun(
+            user, dispatch.source, "choose", arguments, received(dispatch.inbox), zones
+        )
 
-    def _ran(self, visit: AgentVisit, number: int, outcome: Outcome, now: Moment) -> None:
+    def _ran(self, visit: AgentVisit, number: int, outcome: RunOutcome, now: Moment) -> None:
         visit.errand = 0
         code, detail, line = outcome.code, outcome.detail, outcome.line
         if code == "ok":

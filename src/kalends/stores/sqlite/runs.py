@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from kalends.agents import records
 from kalends.agents.records import RunRecord
-from kalends.agents.runs import Job, Outcome
+from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.contract import calls
 from kalends.serving.logs import Logger
 
@@ -82,7 +82,7 @@ class RunsStore:
         if self._kept_max:
             await self._call(self._open, None)
 
-    def keep(self, number: int, at_ms: int, rid: str, job: Job, outcome: Outcome) -> None:
+    def keep(self, number: int, at_ms: int, rid: str, job: ScriptRun, outcome: RunOutcome) -> None:
         """Write down a run, soon."""
         if not self._kept_max or self._waiting >= WAITING_MAX:
             return
@@ -128,7 +128,9 @@ class RunsStore:
             raise
         self._connection = connection
 
-    def _write(self, number: int, at_ms: int, rid: str, job: Job, outcome: Outcome) -> None:
+    def _write(
+        self, number: int, at_ms: int, rid: str, job: ScriptRun, outcome: RunOutcome
+    ) -> None:
         if self._connection is None:
             return
         record = records.record_of(

@@ -39,7 +39,7 @@ from tests.protocol_support import (
 )
 from tests.protocol_support import want as slot
 
-from kalends.agents.runs import Outcome
+from kalends.agents.runs import RunOutcome
 from kalends.calendars import AccessRule
 from kalends.contract import messages as m
 from kalends.core.principals import Principal
@@ -224,7 +224,7 @@ class AgentSite(Site):
     def __init__(self) -> None:
         super().__init__(rules=RULES, limits=LIMITS)
 
-    def run_ends(self, number: int, outcome: Outcome) -> ParticipantEffects:
+    def run_ends(self, number: int, outcome: RunOutcome) -> ParticipantEffects:
         self.participant.errand_done(number, outcome, self.now)
         return self._settle()
 
@@ -490,9 +490,9 @@ class Machine(RuleBasedStateMachine):
         ids = data.draw(st.lists(st.integers(0, len(shown(errand)) - 1), unique=True, max_size=4))
         answer: Any = ids if fate == "chosen" else data.draw(st.sampled_from(WRONG))
         code = data.draw(st.sampled_from(FAILURES)) if fate == "failed" else "ok"
-        self.finish(number, Outcome(code, answer), ids if fate == "chosen" else None)
+        self.finish(number, RunOutcome(code, answer), ids if fate == "chosen" else None)
 
-    def finish(self, number: int, outcome: Outcome, chosen: list[int] | None) -> None:
+    def finish(self, number: int, outcome: RunOutcome, chosen: list[int] | None) -> None:
         """A run ends; `chosen` are the ids of a right answer."""
         run, model = self.model.running[number], self.model
         assert run.errand is not None
@@ -595,7 +595,7 @@ class Machine(RuleBasedStateMachine):
         """Before the site does it by itself."""
         while (run := self.model.running.get(number)) is not None:
             if run.errand is not None:
-                self.finish(number, Outcome("killed"), None)
+                self.finish(number, RunOutcome("killed"), None)
             else:
                 self.near_ends(number, silent=True)
 
@@ -603,7 +603,7 @@ class Machine(RuleBasedStateMachine):
     def strange_ends_change_nothing(self, number: int) -> None:
         running = self.model.running.values()
         if number not in {run.errand.number for run in running if run.errand is not None}:
-            assert not self.site.run_ends(number, Outcome("ok", [0]))
+            assert not self.site.run_ends(number, RunOutcome("ok", [0]))
         if number not in {run.relay.number for run in running if run.relay is not None}:
             assert not self.site.near_answers(number, None)
 

@@ -12,7 +12,7 @@ import pytest
 from kalends.agents.language import limits, vocabulary
 from kalends.agents.language.checker import violations_of
 from kalends.agents.language.rules import REMEDIES
-from kalends.agents.runs import Job
+from kalends.agents.runs import ScriptRun
 from kalends.agents.sandbox.language_only import LanguageOnly
 from kalends.core.scripts import RunCode
 
@@ -88,7 +88,7 @@ def test_the_page_gives_the_limits_that_hold() -> None:
 async def test_every_example_gives_what_the_page_says(row: list[str]) -> None:
     _, _, example, gives = (cell.strip("` ") for cell in row)
     source = f"def choose(view, request):\n    return {example}\n"
-    job = Job("ada", source, "choose", (None, None), (), {"UTC": ((0, 0),)})
+    job = ScriptRun("ada", source, "choose", (None, None), (), {"UTC": ((0, 0),)})
     outcome = await LanguageOnly().run(job)
     assert outcome.code == "ok", outcome.detail
     assert outcome.answer == ast.literal_eval(gives)
@@ -111,5 +111,5 @@ async def test_the_script_at_the_top_runs() -> None:
             for number, start in enumerate(starts)
         ],
     }
-    job = Job("ada", source, "choose", (view, {}), (), {"UTC": ((0, 0),)})
+    job = ScriptRun("ada", source, "choose", (view, {}), (), {"UTC": ((0, 0),)})
     assert (await LanguageOnly().run(job)).answer == [0, 3, 1]

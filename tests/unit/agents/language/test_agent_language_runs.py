@@ -11,7 +11,7 @@ import pytest
 
 from kalends.agents.language import ENGINE, limits
 from kalends.agents.language.job import perform
-from kalends.agents.runs import Engine, Job, Outcome
+from kalends.agents.runs import Engine, RunOutcome, ScriptRun
 from kalends.agents.sandbox.language_only import LanguageOnly
 
 STEPS_MAX = 300_000
@@ -21,8 +21,8 @@ def script(*lines: str) -> str:
     return "def choose(view, request):\n" + "".join(f"    {line}\n" for line in lines)
 
 
-async def run(*lines: str, view: Any = None, inbox: tuple[Any, ...] = ()) -> Outcome:
-    job = Job("ada", script(*lines), "choose", (view, {}), inbox, {"UTC": ((0, 0),)})
+async def run(*lines: str, view: Any = None, inbox: tuple[Any, ...] = ()) -> RunOutcome:
+    job = ScriptRun("ada", script(*lines), "choose", (view, {}), inbox, {"UTC": ((0, 0),)})
     return await LanguageOnly(steps_max=STEPS_MAX).run(job)
 
 
@@ -233,7 +233,7 @@ async def test_the_line_is_the_innermost_of_the_script() -> None:
 
 
 async def test_an_error_outside_of_every_function_has_its_line() -> None:
-    job = Job("ada", "X = 1 // 0\n" + script("return X"), "choose", (None, {}))
+    job = ScriptRun("ada", "X = 1 // 0\n" + script("return X"), "choose", (None, {}))
     outcome = await LanguageOnly().run(job)
     assert (outcome.code, outcome.line) == ("agent-error", 1)
 
@@ -427,18 +427,18 @@ async def test_no_run_leaves_anything_to_the_next() -> None:
     source = "SEEN = []\n" + script("SEEN.append(1)", "return SEEN")
     engine: Engine = LanguageOnly()
     for _ in range(2):
-        assert (await engine.run(Job("ada", source, "choose", (None, {})))).answer == [1]
+        assert (await engine.run(ScriptRun("ada", source, "choose", (None, {})))).answer == [1]
     await engine.close()
 
 
 async def test_recall_is_called_with_what_it_takes() -> None:
     source = "def recall(slot, asker, view):\n    return slot < asker < view\n"
-    outcome = await LanguageOnly().run(Job("ada", source, "recall", (1, 2, 3)))
+    outcome = await LanguageOnly().run(ScriptRun("ada", source, "recall", (1, 2, 3)))
     assert outcome.answer is True
 
 
 async def test_a_function_that_is_not_there_is_an_error_of_the_script() -> None:
-    outcome = await LanguageOnly().run(Job("ada", script("return []"), "recall", (1, 2, 3)))
+    outcome = await LanguageOnly().run(ScriptRun("ada", script("return []"), "recall", (1, 2, 3)))
     assert (outcome.code, outcome.detail) == (
         "agent-error",
         "NameError: the script defines no recall",

@@ -12,7 +12,7 @@ from tests.agent_worlds import DAY_S, MONDAY, Taken, calendar, run, visit
 
 from kalends.agents import ready, records
 from kalends.agents.records import RunRecord, decode, encode, record_of, replay, view_hash
-from kalends.agents.runs import Job, Outcome, ScriptCheck
+from kalends.agents.runs import RunOutcome, ScriptCheck, ScriptRun
 from kalends.agents.sandbox.language_only import LanguageOnly
 from kalends.core.errors import InvalidInput, TooLarge
 from kalends.core.scripts import Ask
@@ -25,13 +25,13 @@ def choose(view, request):
 """
 
 
-def job(source: str = TALKATIVE, **more: Any) -> Job:
+def job(source: str = TALKATIVE, **more: Any) -> ScriptRun:
     scope = calendar(SCOPE, [Taken(MONDAY, MONDAY + 9_000, holder="ada")], zone="Europe/Zurich")
     seen = visit([scope], [Ask(term=0, resource=SCOPE, length_s=3_600)])
     return seen.job(source, {"at": "09:30", "a": 1.5}, **more)
 
 
-async def recorded(made: Job) -> RunRecord:
+async def recorded(made: ScriptRun) -> RunRecord:
     return record_of(made, await run(made), number=7, at_ms=99, rid="r", site="here")
 
 
@@ -44,7 +44,7 @@ class Other:
     async def check(self, source: str, user: str) -> ScriptCheck:
         return await LanguageOnly().check(source, user)
 
-    async def run(self, job: Job) -> Outcome:
+    async def run(self, job: ScriptRun) -> RunOutcome:
         return (await run(job))._replace(**self._changes)
 
     async def close(self) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.agent_worlds import ADA, DAY_S, MONDAY, Taken, calendar, visit
 
-from kalends.agents.runs import Job, Outcome
+from kalends.agents.runs import RunOutcome, ScriptRun
 from kalends.agents.world import default
 from kalends.agents.world.answers import BadResult, chosen, judged, recalled
 from kalends.agents.world.offers import Offer, offers
@@ -258,11 +258,11 @@ def test_whatever_a_script_says_is_its_slots_or_a_bad_result(answer: Any) -> Non
         and all(type(number) is int and 0 <= number < 5 for number in answer)
         and len(set(answer)) == len(answer)
     )
-    job = Job("ada", "", "choose", ({"slots": [{"id": number} for number in range(5)]}, {}))
-    ended = judged(job, Outcome("ok", answer, ("sent",)))
+    job = ScriptRun("ada", "", "choose", ({"slots": [{"id": number} for number in range(5)]}, {}))
+    ended = judged(job, RunOutcome("ok", answer, ("sent",)))
     if right:
         assert [offer.id for offer in chosen(answer, found)] == answer
-        assert ended == Outcome("ok", answer, ("sent",))
+        assert ended == RunOutcome("ok", answer, ("sent",))
     else:
         with pytest.raises(BadResult):
             chosen(answer, found)
@@ -271,8 +271,8 @@ def test_whatever_a_script_says_is_its_slots_or_a_bad_result(answer: Any) -> Non
 
 
 def test_a_failed_run_stays_as_it_failed() -> None:
-    failed = Outcome("limit-steps", detail="too many")
-    assert judged(Job("ada", "", "choose", ({"slots": []}, {})), failed) is failed
+    failed = RunOutcome("limit-steps", detail="too many")
+    assert judged(ScriptRun("ada", "", "choose", ({"slots": []}, {})), failed) is failed
 
 
 # The default

@@ -9,9 +9,9 @@ from tests.simulation.disks import _memory
 
 from kalends.broker.coordination import warrants
 from kalends.broker.coordination.decision_record import Begin, Cancel, Record, Recover, Spec
-from kalends.broker.reconciliation.audit import Auditing
+from kalends.broker.reconciliation.audit import Audits
 from kalends.broker.reconciliation.comparison import Ours, compare
-from kalends.broker.reconciliation.reconciler import Reconciling
+from kalends.broker.reconciliation.reconciler import Reconciler
 from kalends.contract import messages as m
 from kalends.contract.calls import LostReservation
 from kalends.core.identifiers import request_id
@@ -294,15 +294,15 @@ def test_a_reservation_that_the_register_knows_is_not_changed_by_what_a_site_say
     [m.Compared(after=RID), m.Compared(after="", until=""), m.Compared(after=RID, until=RID)],
 )
 def test_a_page_that_nobody_asked_for_is_let_go(page: m.Compared) -> None:
-    reconciling = Reconciling(lambda *asked: [], {}, (), lambda: REGISTER_SECRET)
-    reconciling.begin("here")
+    reconciler = Reconciler(lambda *asked: [], {}, (), lambda: REGISTER_SECRET)
+    reconciler.begin("here")
     later = request_id(1_800_000_000_000, 9)
-    reconciling.receive("here", m.Compared(until=later), 1)
-    assert [message for _, message in reconciling.take()[0]] == [
+    reconciler.receive("here", m.Compared(until=later), 1)
+    assert [message for _, message in reconciler.take()[0]] == [
         m.Compare(), m.Compare(after=later),
     ]  # fmt: skip
-    reconciling.receive("here", page, 1)
-    assert (reconciling.take(), reconciling.running("here")) == (([], []), True)
+    reconciler.receive("here", page, 1)
+    assert (reconciler.take(), reconciler.running("here")) == (([], []), True)
 
 
 @pytest.mark.parametrize(
@@ -318,48 +318,48 @@ def test_an_audit_tells_what_differs_and_mends_nothing(
     here: str | None, there: str | None, words: str
 ) -> None:
     page = m.Compared(kept=(kept(here),) if here else ())
-    auditing = Auditing(lambda *asked: [row(there)] if there else [], lambda: REGISTER_SECRET)
-    auditing.begin("here")
+    audits = Audits(lambda *asked: [row(there)] if there else [], lambda: REGISTER_SECRET)
+    audits.begin("here")
     for _ in range(2):
-        assert auditing.take() == [("here", m.Compare())]
-        auditing.receive("here", page, 1)
-    assert (auditing.take(), auditing.running("here")) == ([], False)
-    (difference,) = auditing.differences["here"]
+        assert audits.take() == [("here", m.Compare())]
+        audits.receive("here", page, 1)
+    assert (audits.take(), audits.running("here")) == ([], False)
+    (difference,) = audits.differences["here"]
     assert words in difference
 
 
 def test_what_is_found_once_or_is_on_its_way_is_no_difference() -> None:
     rows = [row("commit")]
-    auditing = Auditing(lambda *asked: list(rows), lambda: REGISTER_SECRET)
-    auditing.begin("here")
-    auditing.receive("here", m.Compared(), 1)
-    auditing.receive("here", m.Compared(kept=(kept("locked"),)), 1)
-    assert auditing.differences == {"here": ()}
+    audits = Audits(lambda *asked: list(rows), lambda: REGISTER_SECRET)
+    audits.begin("here")
+    audits.receive("here", m.Compared(), 1)
+    audits.receive("here", m.Compared(kept=(kept("locked"),)), 1)
+    assert audits.differences == {"here": ()}
     rows[0].done = False
-    auditing.begin("here")
-    auditing.receive("here", m.Compared(), 1)
-    assert auditing.differences == {"here": ()}
+    audits.begin("here")
+    audits.receive("here", m.Compared(), 1)
+    assert audits.differences == {"here": ()}
 
 
 def test_passes_go_on_until_one_finds_nothing_and_what_has_no_room_is_named() -> None:
     rows = [row("commit"), row("cancelled", rid=request_id(1_800_000_000_000, 2))]
-    reconciling = Reconciling(lambda *page: list(rows), {}, (), lambda: REGISTER_SECRET)
-    reconciling.begin("here")
-    assert reconciling.take() == ([("here", m.Compare())], [])
+    reconciler = Reconciler(lambda *page: list(rows), {}, (), lambda: REGISTER_SECRET)
+    reconciler.begin("here")
+    assert reconciler.take() == ([("here", m.Compare())], [])
     ghost = kept("locked", rid=rows[1].rid)
-    reconciling.receive("here", m.Compared(kept=(ghost,)), 1)
-    (_, relock), (_, cancel) = sorted(reconciling.take()[0], key=lambda each: each[1].rid)  # type: ignore[attr-defined]
+    reconciler.receive("here", m.Compared(kept=(ghost,)), 1)
+    (_, relock), (_, cancel) = sorted(reconciler.take()[0], key=lambda each: each[1].rid)  # type: ignore[attr-defined]
     assert isinstance(relock, m.Relock)
     assert isinstance(cancel, m.Cancel)
-    reconciling.receive("here", m.Relocked(rid=RID, blockers=("another",)), 1)
-    assert reconciling.running("here")
-    assert reconciling.compared("here") == 2
-    reconciling.beat()
-    assert reconciling.take() == ([("here", m.Compare())], [])
-    reconciling.receive("here", m.Compared(), 1)
-    reconciling.receive("here", m.Relocked(rid=RID, blockers=("another",)), 1)
-    assert reconciling.take()[0][-1] == ("here", m.Settled())
-    report = reconciling.reports["here"]
+    reconciler.receive("here", m.Relocked(rid=RID, blockers=("another",)), 1)
+    assert reconciler.running("here")
+    assert reconciler.compared("here") == 2
+    reconciler.beat()
+    assert reconciler.take() == ([("here", m.Compare())], [])
+    reconciler.receive("here", m.Compared(), 1)
+    reconciler.receive("here", m.Relocked(rid=RID, blockers=("another",)), 1)
+    assert reconciler.take()[0][-1] == ("here", m.Settled())
+    report = reconciler.reports["here"]
     assert (report.compared, report.cancelled, report.relocked) == (2, 1, 0)
     (lost,) = report.lost
     assert (lost.id, lost.user, lost.wants, lost.blockers) == (RID, "ann", (HERE,), ("another",))
@@ -368,47 +368,47 @@ def test_passes_go_on_until_one_finds_nothing_and_what_has_no_room_is_named() ->
 def test_a_comparison_ends_though_something_new_is_on_its_way_in_every_page() -> None:
     """A busy broker books all the time: what has come since then, the site has not forgotten."""
     rows: list[Record] = []
-    reconciling = Reconciling(lambda *page: list(rows), {}, (), lambda: REGISTER_SECRET)
-    reconciling.begin("here", again=True)
+    reconciler = Reconciler(lambda *page: list(rows), {}, (), lambda: REGISTER_SECRET)
+    reconciler.begin("here", again=True)
     passes = 0
-    while reconciling.running("here") and passes < 10:
+    while reconciler.running("here") and passes < 10:
         passes += 1
         rid = request_id(1_800_000_000_000, 10 + passes)
         rows.append(row("commit", rid=rid, reservation=rid))
         # The page was made before this one was promised: it is there when it is asked for.
         there = tuple(kept("locked", rid=each.rid) for each in rows[:-1])
-        reconciling.receive("here", m.Compared(kept=there), 1)
-        reconciling.receive("here", m.Relocked(rid=rid), 1)
-        reconciling.beat()
+        reconciler.receive("here", m.Compared(kept=there), 1)
+        reconciler.receive("here", m.Relocked(rid=rid), 1)
+        reconciler.beat()
     assert passes == 3, "the third pass finds only what is newer than the first two"
-    assert reconciling.take()[0][-1] == ("here", m.Settled())
+    assert reconciler.take()[0][-1] == ("here", m.Settled())
 
 
 def test_what_the_first_passes_have_found_is_looked_at_until_it_is_settled() -> None:
     rows = [row("commit")]
-    reconciling = Reconciling(lambda *page: list(rows), {}, (), lambda: REGISTER_SECRET)
-    reconciling.begin("here")
+    reconciler = Reconciler(lambda *page: list(rows), {}, (), lambda: REGISTER_SECRET)
+    reconciler.begin("here")
     for _ in range(6):
-        reconciling.receive("here", m.Compared(kept=(kept("promised"),)), 1)
-        assert reconciling.running("here"), "its promise is still to become a lock"
-        reconciling.beat()
-    reconciling.receive("here", m.Compared(kept=(kept("locked"),)), 1)
-    assert not reconciling.running("here")
+        reconciler.receive("here", m.Compared(kept=(kept("promised"),)), 1)
+        assert reconciler.running("here"), "its promise is still to become a lock"
+        reconciler.beat()
+    reconciler.receive("here", m.Compared(kept=(kept("locked"),)), 1)
+    assert not reconciler.running("here")
 
 
 def test_a_site_that_has_forgotten_once_more_is_compared_from_the_beginning() -> None:
     first, second = (request_id(1_800_000_000_000, number) for number in (1, 2))
     rows = [row("commit", rid=first, reservation=first)]
-    reconciling = Reconciling(lambda *page: list(rows), {}, (), lambda: REGISTER_SECRET)
-    reconciling.begin("here", again=True)
+    reconciler = Reconciler(lambda *page: list(rows), {}, (), lambda: REGISTER_SECRET)
+    reconciler.begin("here", again=True)
     there = [kept("locked", rid=first)]
     for _ in range(2):
-        reconciling.receive("here", m.Compared(kept=tuple(there)), 1)
-        reconciling.beat()
+        reconciler.receive("here", m.Compared(kept=tuple(there)), 1)
+        reconciler.beat()
     rows.append(row("commit", rid=second, reservation=second))
-    reconciling.begin("here", again=True)
+    reconciler.begin("here", again=True)
     for _ in range(2):
-        reconciling.receive("here", m.Compared(kept=tuple(there)), 1)
-        reconciling.receive("here", m.Relocked(rid=second), 1)
-        assert reconciling.running("here")
-        reconciling.beat()
+        reconciler.receive("here", m.Compared(kept=tuple(there)), 1)
+        reconciler.receive("here", m.Relocked(rid=second), 1)
+        assert reconciler.running("here")
+        reconciler.beat()

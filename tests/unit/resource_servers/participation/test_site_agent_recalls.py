@@ -6,15 +6,15 @@ import pytest
 from site_agent_support import KIND, SOURCE, AgentSite, ask, dispatch, own, starts, times
 from tests.protocol_support import ANN, BOB, DAY, T0, abort, prepare, rid, visit, vote, want
 
-from kalends.agents.runs import Outcome
+from kalends.agents.runs import RunOutcome
 from kalends.contract import messages as m
 from kalends.core.errors import RefusalCode
 from kalends.core.scripts import BLAME, HeldChoice
 from kalends.resource_servers.participation.agent_recalls import ASK_AGAIN_MS
 from kalends.resource_servers.participation.effects import RunTask
 
-YES = Outcome("ok", True)
-NO = Outcome("ok", False)
+YES = RunOutcome("ok", True)
+NO = RunOutcome("ok", False)
 
 
 def site_with_holder(answer: list[int] | None = None) -> AgentSite:
@@ -58,12 +58,14 @@ def test_what_is_given_back_goes_to_the_older_request_and_the_holder_is_told() -
     assert times(own(site.receive(dispatch(5, source=KIND, principal=BOB))).held) == [20]
 
 
-REFUSALS = [Outcome(code, True) for code in BLAME if code != "ok"]
-REFUSALS += [NO, *(Outcome("ok", answer) for answer in (None, 1, "True", [True], 0))]
+REFUSALS = [RunOutcome(code, True) for code in BLAME if code != "ok"]
+REFUSALS += [NO, *(RunOutcome("ok", answer) for answer in (None, 1, "True", [True], 0))]
 
 
 @pytest.mark.parametrize("outcome", REFUSALS)
-def test_whatever_else_the_agent_says_it_keeps_and_the_visit_is_refused(outcome: Outcome) -> None:
+def test_whatever_else_the_agent_says_it_keeps_and_the_visit_is_refused(
+    outcome: RunOutcome,
+) -> None:
     site = site_with_holder()
     (errand,) = recalls_of(site, vote(1, want("one", 0, 10)))
     (send,) = site.end(errand, outcome).sends
@@ -235,7 +237,7 @@ def test_an_agents_choice_that_was_taken_by_a_younger_one_is_asked_back_once() -
         site = AgentSite()
         older = site.send(dispatch(1))
         site.hold_by_agent(dispatch(5, ask("one", 40), source=KIND, over=starts(0, 0)), [0])
-        effects = site.end(older, Outcome("ok", [1]))
+        effects = site.end(older, RunOutcome("ok", [1]))
         assert not effects.sends
         (asked,) = effects.errands
         assert asked.job.function == "recall"

@@ -36,7 +36,7 @@ from tests.protocol_support import (
     want,
 )
 
-from kalends.agents.runs import Outcome
+from kalends.agents.runs import RunOutcome
 from kalends.calendars import AccessRule
 from kalends.contract import messages as m
 from kalends.contract.messages import SiteReport
@@ -89,7 +89,7 @@ def test_whatever_a_run_fails_with_the_default_choice_is_held_and_the_code_told(
 )  # fmt: skip
 def test_an_answer_that_is_not_a_list_of_ids_on_offer_counts_for_nothing(answer: Any) -> None:
     site = AgentSite()
-    report = own(site.end(site.send(dispatch(1)), Outcome("ok", answer, sent=("secret",))))
+    report = own(site.end(site.send(dispatch(1)), RunOutcome("ok", answer, sent=("secret",))))
     assert report.code == "bad-result"
     assert report.sent == ()
     assert times(report.held) == [0, 10, 20, 30]
@@ -98,7 +98,7 @@ def test_an_answer_that_is_not_a_list_of_ids_on_offer_counts_for_nothing(answer:
 @pytest.mark.parametrize("sent", [("x",) * 17, ("x" * 5_000,), (object(),)])
 def test_messages_that_are_too_many_too_long_or_not_plain_are_a_bad_result(sent: Any) -> None:
     site = AgentSite()
-    report = own(site.end(site.send(dispatch(1)), Outcome("ok", [0], sent=sent)))
+    report = own(site.end(site.send(dispatch(1)), RunOutcome("ok", [0], sent=sent)))
     assert (report.code, report.sent) == ("bad-result", ())
 
 
@@ -190,7 +190,7 @@ def test_sources_that_were_not_used_for_longest_are_forgotten() -> None:
     site = AgentSite()
     sources = [f"# {number}" for number in range(SCRIPTS_KEPT_MAX + 1)]
     for source in sources:
-        site.end(site.send(dispatch(1, source=source)), Outcome("ok", []))
+        site.end(site.send(dispatch(1, source=source)), RunOutcome("ok", []))
     first = own(site.receive(dispatch(1, source=None, script=hash_of(sources[0]))))
     assert first.code == "unknown-script"
     assert site.send(dispatch(1, source=None, script=hash_of(sources[1])))
@@ -249,7 +249,7 @@ def test_when_all_is_gone_the_script_is_asked_once_more_and_then_the_default_cho
     site = AgentSite()
     errand = site.send(dispatch(1))
     lock(site, 2, want("one", 0, 10))
-    effects = site.end(errand, Outcome("ok", [0]))
+    effects = site.end(errand, RunOutcome("ok", [0]))
     assert not effects.sends
     (second,) = effects.errands
     starts_shown = [slot["start"] - T0 - DAY for slot in second.job.arguments[0]["slots"]]
@@ -280,11 +280,11 @@ def test_while_the_script_runs_a_repeat_is_not_answered_and_afterwards_as_before
     errand = site.send(dispatch(1))
     effects = site.receive(dispatch(1), "another session")
     assert not effects
-    done = site.end(errand, Outcome("ok", [1]))
+    done = site.end(errand, RunOutcome("ok", [1]))
     assert done.sends[0].to == "another session"
     again = site.receive(dispatch(1))
     assert report_in(again) == report_in(done)
-    assert not site.end(errand, Outcome("ok", [0]))
+    assert not site.end(errand, RunOutcome("ok", [0]))
     assert times(own(site.receive(dispatch(1, source=None))).held) == [10]
 
 
@@ -294,7 +294,7 @@ def test_a_newer_attempt_ends_the_run_of_the_older_and_takes_its_holds_away() ->
     second = site.send(dispatch(1, att=2))
     assert site.free("one", 0, 10) == 1
     third = site.send(dispatch(1, att=3))
-    assert not site.end(second, Outcome("ok", [0]))
+    assert not site.end(second, RunOutcome("ok", [0]))
     report = site.choose(third, [1])
     assert times(report.held) == [10]
     assert report.held[0].hold_id > first.held[0].hold_id
@@ -327,7 +327,7 @@ def test_a_run_of_an_attempt_that_is_over_changes_nothing(message: m.Message) ->
     errand = site.send(dispatch(1))
     site.receive(message)
     before = site.states(1)
-    assert not site.end(errand, Outcome("ok", [0]))
+    assert not site.end(errand, RunOutcome("ok", [0]))
     assert site.states(1) == before
     assert site.free("one", 0, 40) == 1
 
@@ -356,7 +356,7 @@ def test_a_restart_forgets_runs_and_holds_and_a_repeat_runs_anew() -> None:
     errand = site.send(dispatch(1))
     site.hold_by_agent(dispatch(2, ask("two")), [0])
     site.restart()
-    assert not site.end(errand, Outcome("ok", [0]))
+    assert not site.end(errand, RunOutcome("ok", [0]))
     assert site.stake(2) is None
     assert site.send(dispatch(1)).number != errand.number
 
@@ -377,7 +377,7 @@ def test_a_run_that_never_ends_counts_as_killed_after_a_while() -> None:
     effects = site.advance(RUN_MS_MAX)
     assert own(effects).code == "killed"
     assert len(own(effects).held) == 4
-    assert not site.end(errand, Outcome("ok", [0]))
+    assert not site.end(errand, RunOutcome("ok", [0]))
 
 
 def test_a_visit_of_an_attempt_that_an_agent_made_is_refused() -> None:
@@ -464,7 +464,7 @@ def test_a_visit_is_passed_on_to_a_near_site_and_both_reports_come_together() ->
     (relay,) = effects.relays
     assert (relay.site, relay.dispatch.asks, relay.dispatch.near) == (NEAR, stop.asks, ())
     assert relay.dispatch.source == SOURCE
-    assert not site.end(effects.errands[0], Outcome("ok", [0])).sends
+    assert not site.end(effects.errands[0], RunOutcome("ok", [0])).sends
     assert site.states(1) == ["held"]
     answered = report_in(site.relayed(relay.number, near_report()))
     assert [each.site for each in answered.sites] == [HERE, NEAR]
@@ -477,7 +477,7 @@ def test_the_near_site_may_answer_first() -> None:
     site = AgentSite()
     effects = site.receive(dispatch(1, near=(Stop(NEAR, (ask("one"),)),)))
     assert not site.relayed(effects.relays[0].number, near_report())
-    answered = report_in(site.end(effects.errands[0], Outcome("ok", [0])))
+    answered = report_in(site.end(effects.errands[0], RunOutcome("ok", [0])))
     assert answered.sites[1] == near_report()
 
 
@@ -487,7 +487,7 @@ def test_a_near_site_that_is_silent_or_answers_for_another_counts_as_down(
 ) -> None:
     site = AgentSite()
     effects = site.receive(dispatch(1, near=(Stop(NEAR, (ask("one"),)),)))
-    site.end(effects.errands[0], Outcome("ok", [0]))
+    site.end(effects.errands[0], RunOutcome("ok", [0]))
     near = report_in(site.relayed(effects.relays[0].number, report)).sites[1]
     assert (near.site, near.refusals[0].code) == (NEAR, RefusalCode.SITE_DOWN)
 
@@ -495,7 +495,7 @@ def test_a_near_site_that_is_silent_or_answers_for_another_counts_as_down(
 def test_a_near_site_that_never_answers_is_waited_for_only_so_long() -> None:
     site = AgentSite()
     effects = site.receive(dispatch(1, hold_ms=5_000, near=(Stop(NEAR, (ask("one"),)),)))
-    site.end(effects.errands[0], Outcome("ok", [0]))
+    site.end(effects.errands[0], RunOutcome("ok", [0]))
     ended = report_in(site.advance(RELAY_MS_MAX))
     assert ended.sites[1].refusals[0].code == RefusalCode.SITE_DOWN
     assert ended.sites[0].held == (), "its own hold has expired while it waited"
@@ -507,7 +507,7 @@ def test_sites_that_the_owner_does_not_list_are_not_visited() -> None:
     stops = (Stop("stranger", (ask("one"),)), Stop(NEAR, (ask("one"),)), Stop(NEAR, (ask("one"),)))
     effects = site.receive(dispatch(1, near=stops))
     assert [relay.site for relay in effects.relays] == [NEAR]
-    site.end(effects.errands[0], Outcome("ok", [0]))
+    site.end(effects.errands[0], RunOutcome("ok", [0]))
     answered = report_in(site.relayed(effects.relays[0].number, near_report()))
     assert [each.site for each in answered.sites] == [HERE, "stranger", NEAR]
     assert site.participant.hello().near == (NEAR,)
@@ -526,7 +526,7 @@ def test_near_sites_are_visited_even_when_nothing_is_free_here() -> None:
 def test_reports_of_near_sites_that_are_too_long_are_shortened() -> None:
     site = AgentSite()
     effects = site.receive(dispatch(1, near=(Stop(NEAR, (ask("one"),)),)))
-    site.end(effects.errands[0], Outcome("ok", [0]))
+    site.end(effects.errands[0], RunOutcome("ok", [0]))
     long = SiteReport(NEAR, detail="kept", sent=("x" * 4_000,) * 100)
     shorter = report_in(site.relayed(effects.relays[0].number, long)).sites[1]
     assert (shorter.detail, shorter.sent) == ("kept", ())
@@ -538,7 +538,7 @@ def test_a_newer_attempt_waits_for_no_relay_of_the_older() -> None:
     effects = site.receive(dispatch(1, near=(Stop(NEAR, (ask("one"),)),)))
     errand = site.send(dispatch(1, att=2))
     assert not site.relayed(effects.relays[0].number, near_report())
-    assert not site.end(effects.errands[0], Outcome("ok", [0]))
+    assert not site.end(effects.errands[0], RunOutcome("ok", [0]))
     assert times(site.choose(errand, [0]).held) == [0]
 
 
@@ -546,7 +546,7 @@ def test_nothing_is_kept_of_visits_that_are_over() -> None:
     site = AgentSite()
     for number in range(1, 6):
         errand = site.send(dispatch(number, source=KIND, principal=ANN if number % 2 else BOB))
-        site.end(errand, Outcome("ok", []))
+        site.end(errand, RunOutcome("ok", []))
     site.advance(RUN_MS_MAX)
     participant = site.participant
     assert not participant.agent_visits

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from kalends.broker.coordination.decision_record import Record, Spec
-from kalends.broker.coordination.query_plan import Looking, why_not
+from kalends.broker.coordination.query_plan import QueryPlan, why_not
 from kalends.broker.coordination.refusal_errors import error_of
 from kalends.broker.planning.directory import Directory
 from kalends.calendars import unknown_resource
@@ -68,11 +68,11 @@ def two_ways(text: str) -> Record:
 def test_only_the_resources_of_alternatives_that_can_be_reached_are_asked_for() -> None:
     directory = heard_of_one("sdsc", "ncsa")
     record = two_ways("ncsa/x + sdsc/cluster | {kind=cluster}")
-    assert [want.resource for want in Looking.of(record, directory, (), START).by_site["sdsc"]] == [
-        "sdsc/cluster"
-    ]
+    assert [
+        want.resource for want in QueryPlan.of(record, directory, (), START).by_site["sdsc"]
+    ] == ["sdsc/cluster"]
     with pytest.raises(Unavailable):
-        Looking.of(two_ways("ncsa/x | ncsa/y"), directory, (), START)
+        QueryPlan.of(two_ways("ncsa/x | ncsa/y"), directory, (), START)
 
 
 def test_a_hopeless_alternative_does_not_speak_for_one_that_is_only_taken() -> None:

@@ -10,7 +10,13 @@ from msgspec import structs
 from tests import effort
 
 from kalends.broker.coordination.decision_record import Record, Spec
-from kalends.broker.coordination.relocation import REACH_S, Replacing, Wants, replacement, replacing
+from kalends.broker.coordination.relocation import (
+    REACH_S,
+    Relocation,
+    Wants,
+    relocation_of,
+    replacement,
+)
 from kalends.contract.messages import Want
 from kalends.core.requests import Alternative, Attribute, Request, Term
 from kalends.core.resources import ResourceInfo
@@ -35,7 +41,7 @@ def steps(draw: st.DrawFn) -> Steps:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> tuple[Replacing, dict[str, ResourceInfo], dict[str, Steps]]:
+def worlds(draw: st.DrawFn) -> tuple[Relocation, dict[str, ResourceInfo], dict[str, Steps]]:
     infos = {
         name: ResourceInfo(name=name, capacity=3, grain_s=draw(st.sampled_from([1, 2, 3])) * HOUR)
         for name in NAMES
@@ -58,11 +64,11 @@ def worlds(draw: st.DrawFn) -> tuple[Replacing, dict[str, ResourceInfo], dict[st
             others[name] = found
     first = NOW + draw(st.integers(0, 12)) * HOUR
     last = first + draw(st.integers(0, 36)) * HOUR
-    return Replacing(tuple(wants), first, last, others), infos, free
+    return Relocation(tuple(wants), first, last, others), infos, free
 
 
 def suits(
-    wants: Wants, moved: Replacing, infos: dict[str, ResourceInfo], free: dict[str, Steps]
+    wants: Wants, moved: Relocation, infos: dict[str, ResourceInfo], free: dict[str, Steps]
 ) -> bool:
     """Hour by hour: within the window, on the grain, and free for all together."""
     for want in wants:
@@ -82,7 +88,7 @@ def suits(
 
 
 def slow(
-    moved: Replacing, infos: dict[str, ResourceInfo], free: dict[str, Steps], tried: set[Wants]
+    moved: Relocation, infos: dict[str, ResourceInfo], free: dict[str, Steps], tried: set[Wants]
 ) -> Wants | None:
     begin = min(want.start for want in moved.wants)
     giving = sorted(moved.others)
@@ -120,7 +126,7 @@ def slow(
 @given(worlds())
 @settings(max_examples=effort.examples(150), deadline=None)
 def test_the_nearest_time_that_suits_all_parts_is_found_and_the_next_when_that_fails(
-    world: tuple[Replacing, dict[str, ResourceInfo], dict[str, Steps]],
+    world: tuple[Relocation, dict[str, ResourceInfo], dict[str, Steps]],
 ) -> None:
     moved, infos, free = world
     tried: set[Wants] = set()
@@ -159,19 +165,19 @@ SLOT = (Want("a/one", AT, AT + HOUR, 1),)
 def test_a_request_keeps_its_window_and_one_that_left_no_choice_reaches_four_weeks() -> None:
     term = Term(resource="a/one")
     flexible = reserved(term, first=AT - HOUR, last=AT + 9 * HOUR, wants=SLOT)
-    moved = replacing(flexible, ["a/one"], INFOS, NOW)
+    moved = relocation_of(flexible, ["a/one"], INFOS, NOW)
     assert (moved.first, moved.last) == (AT - HOUR, AT + 9 * HOUR)
     fixed = reserved(term, first=AT, last=AT + HOUR, wants=SLOT)
-    moved = replacing(fixed, ["a/one"], INFOS, NOW)
+    moved = relocation_of(fixed, ["a/one"], INFOS, NOW)
     assert (moved.first, moved.last) == (AT - REACH_S, AT + HOUR + REACH_S)
     endless = reserved(term, first=NOW, last=0, wants=SLOT)
-    assert replacing(endless, ["a/one"], INFOS, NOW + HOUR).first == NOW + HOUR
+    assert relocation_of(endless, ["a/one"], INFOS, NOW + HOUR).first == NOW + HOUR
 
 
 def test_nobody_is_moved_beyond_what_an_owner_books() -> None:
     wants = (Want("b/two", AT + 30 * 86_400, AT + 30 * 86_400 + HOUR, 1),)
     fixed = reserved(Term(resource="b/two"), first=wants[0].start, last=wants[0].end, wants=wants)
-    assert replacing(fixed, ["b/two"], INFOS, NOW).last == NOW + 90 * 86_400
+    assert relocation_of(fixed, ["b/two"], INFOS, NOW).last == NOW + 90 * 86_400
 
 
 SGI = Term(attributes=(Attribute(name="kind", operator="=", value="sgi"),))
@@ -179,10 +185,10 @@ SGI = Term(attributes=(Attribute(name="kind", operator="=", value="sgi"),))
 
 def test_only_what_attributes_picked_may_give_way_and_only_to_others_that_have_them() -> None:
     picked = reserved(Term(resource="b/one"), SGI, first=NOW, last=0, wants=SLOT)
-    assert replacing(picked, ["a/one"], INFOS, NOW).others == {"a/one": ("a/two", "b/two")}
-    assert replacing(picked, ["b/one"], INFOS, NOW).others == {}
+    assert relocation_of(picked, ["a/one"], INFOS, NOW).others == {"a/one": ("a/two", "b/two")}
+    assert relocation_of(picked, ["b/one"], INFOS, NOW).others == {}
     named = reserved(Term(resource="a/one"), SGI, first=NOW, last=0, wants=SLOT)
-    assert replacing(named, ["a/one"], INFOS, NOW).others == {}
+    assert relocation_of(named, ["a/one"], INFOS, NOW).others == {}
     large = (Want("a/two", AT, AT + HOUR, 2),)
     many = reserved(SGI, first=NOW, last=0, wants=large)
-    assert replacing(many, ["a/two"], INFOS, NOW).others == {}
+    assert relocation_of(many, ["a/two"], INFOS, NOW).others == {}

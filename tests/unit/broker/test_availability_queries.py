@@ -8,11 +8,11 @@ from collections.abc import Collection
 import pytest
 from serving_support import ManualClock
 
-from kalends.broker.availability_queries import Finding
+from kalends.broker.availability_queries import AvailabilityQueries
 from kalends.broker.planning.directory import Directory
 from kalends.broker.planning.polling.site_statistics import Odds
 from kalends.broker.planning.polling.views import poll_views
-from kalends.broker.site_queries import Asking
+from kalends.broker.site_queries import SiteQueries
 from kalends.calendars import Booking, Limit, Limits, OwnerRules, ResourceCalendar
 from kalends.calendars.rules.access import open_access
 from kalends.contract import calls
@@ -42,11 +42,11 @@ class Site:
         self.directory = Directory({"lab": "http://lab", "far": "http://far"})
         self.directory.greet(m.Hello(site="lab", epoch=1, resources=infos))
         self.asked: list[m.Query] = []
-        self.asking = Asking(self.send)
+        self.queries = SiteQueries(self.send)
         clock = ManualClock()
         clock.wall_now_s = T0
         self.listed = WaitingList()
-        self.finding = Finding(self.directory, self.asking, clock, self._polls)
+        self.availability = AvailabilityQueries(self.directory, self.queries, clock, self._polls)
         self.silent: set[str] = set()
 
     def _polls(self, request: Request, hidden: Collection[str]) -> tuple[calls.PollView, ...]:
@@ -55,10 +55,10 @@ class Site:
     def send(self, site: str, message: m.Message) -> None:
         assert isinstance(message, m.Query)
         if site in self.silent:
-            self.asking.lost(site)
+            self.queries.lost(site)
             return
         self.asked.append(message)
-        self.asking.answered(site, look(self.book, message, 1, T0, (), self.listed))
+        self.queries.answered(site, look(self.book, message, 1, T0, (), self.listed))
 
     def taken(self, name: str, start: int, end: int, units: int = 1, holder: str = "bob") -> None:
         """Hours from now."""
@@ -73,7 +73,7 @@ class Site:
         request = parse_request(
             text, duration="2h", now_s=T0, zone="UTC", not_before=T0, not_after=T0 + hours * H
         )
-        return await self.finding.find(ADA, calls.Find(request=request, explain=explain))
+        return await self.availability.find(ADA, calls.Find(request=request, explain=explain))
 
 
 def two_machines() -> Site:
@@ -156,7 +156,7 @@ async def test_who_holds_a_booking_in_the_way_is_told_only_where_it_may_be_seen(
     site = two_machines()
     site.taken("lab/one", 0, 8)
     (obstacle,) = (await site.find("lab/one")).obstacles
-    (view,) = (await site.asking.ask(ADA.principal, {"lab": site.asked[0].wants}, detail=True))[
+    (view,) = (await site.queries.ask(ADA.principal, {"lab": site.asked[0].wants}, detail=True))[
         "lab"
     ]
     assert obstacle.slot == view.slots[0]
