@@ -117,7 +117,7 @@ class InquiryAbortsWithoutRaising(OutcomeInquiries):
     def answer(self, ask: r.Ask, row: Any, now: Any) -> None:
         if row is not None and row.state == "open":
             answer = m.Outcome(rid=ask.rid, att=ask.att, outcome="abort")
-            self._outbox.send(ask.reply_to, answer)
+            self.outbox.send(ask.reply_to, answer)
             return
         super().answer(ask, row, now)
 
@@ -225,11 +225,11 @@ class TakeoverAtTheSameAttempt(Attempts):
     """A replica takes over without raising the attempt."""
 
     def take_over(self, record: Any, now: Any) -> None:
-        self._table.notice(record)
-        if record.state != "open" or record.rid in self._table.cases:
+        self.table.notice(record)
+        if record.state != "open" or record.rid in self.table.cases:
             super().take_over(record, now)
         else:
-            self.begin(self._table.open(record, now), now)
+            self.begin(self.table.open(record, now), now)
 
 
 class RowsAreSkipped(Attempts):
@@ -350,7 +350,7 @@ class AbortNotDurable(PreparePhase):
 
     def close(self, case: Any, error: Any, kind: str, now: Any) -> None:
         super().close(case, error, kind, now)
-        decide = DecidePhase(self._table, self._outbox, self._credentials, self._deadlines)
+        decide = DecidePhase(self.table, self.outbox, self.credentials, self.deadlines)
         decide.abort(case, case.record.att)
 
 

@@ -71,7 +71,7 @@ class NeverSaysDone(OutcomeInquiries):
 
     def answer(self, ask: Any, row: Any, now: Any) -> None:
         super().answer(ask, row, now)
-        sends = self._outbox.effects.sends
+        sends = self.outbox.effects.sends
         for number, send in enumerate(sends):
             if isinstance(send.message, m.Outcome):
                 sends[number] = send._replace(message=replace(send.message, done=False))

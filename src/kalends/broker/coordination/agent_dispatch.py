@@ -11,6 +11,7 @@ there is none.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -44,37 +45,26 @@ SEEN_MAX: Final = 256
 """Scripts that a site is believed to know, as many as it remembers: of others it says that it does not."""
 
 
+@dataclass(eq=False)
 class AgentDispatch:
     """Agents on their way; `scripts` gives the source of a hash, or "" when it is not kept."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        directory: Directory,
-        table: TransactionTable,
-        outbox: CoordinatorOutbox,
-        log: EventLog,
-        credentials: Credentials,
-        prepare: PreparePhase,
-        story: AgentStory,
-        scripts: Callable[[str], str],
-    ) -> None:
-        self._identity = identity
-        self._directory = directory
-        self._table = table
-        self._outbox = outbox
-        self._log = log
-        self._credentials = credentials
-        self._prepare = prepare
-        self._story = story
-        self._scripts = scripts
-        self._seen: dict[str, dict[str, None]] = {}
-        """For each site the scripts that it has been sent in this session, oldest first."""
+    identity: Identity
+    directory: Directory
+    table: TransactionTable
+    outbox: CoordinatorOutbox
+    log: EventLog
+    credentials: Credentials
+    prepare: PreparePhase
+    story: AgentStory
+    scripts: Callable[[str], str]
+    _seen: dict[str, dict[str, None]] = field(init=False, default_factory=dict)
+    """For each site the scripts that it has been sent in this session, oldest first."""
 
     def fetch_source(self, case: Transaction) -> str:
         """Return the source of the script of `case` as it is now, and keep it; "" without one."""
         script = case.record.spec.script
-        case.agent.source = self._scripts(script) if script else ""
+        case.agent.source = self.scripts(script) if script else ""
         return case.agent.source
 
     def end_round(self, case: Transaction) -> None:
@@ -86,19 +76,19 @@ class AgentDispatch:
         record = case.record
         spec = record.spec
         if spec.script and case.fixed and record.att == 1:
-            self._log.add(
+            self.log.add(
                 case, "agent", "the request names its slots: the agent has nothing to choose", now
             )
         over = case.cancel_wanted or case.fixed or record.held_until_ms or record.tours >= TOURS_MAX
         if not spec.script or over:
             return False
-        case.agent.source = case.agent.source or self._scripts(spec.script)
+        case.agent.source = case.agent.source or self.scripts(spec.script)
         if not case.agent.source:
             record.tours = TOURS_MAX
-            self._log.add(case, "agent", "its script is no longer stored; booking without it", now)
+            self.log.add(case, "agent", "its script is no longer stored; booking without it", now)
             return False
         tour = planned_tour(
-            spec.request, self._directory, case.tries.shunned, record.only, now.wall_s
+            spec.request, self.directory, case.tries.shunned, record.only, now.wall_s
         )
         if tour is None:
             return False
@@ -108,7 +98,7 @@ class AgentDispatch:
         case.tries.refusals = []
         case.enter("tour")
         case.parts = {site: Branch(site, ()) for site in tour.asks}
-        self._prepare.wait_for_votes(case, now)
+        self.prepare.wait_for_votes(case, now)
         for site in tour.stops:
             self._dispatch(case, tour, site)
         return True
@@ -131,13 +121,13 @@ class AgentDispatch:
             starts=tour.starts,
             asks=tour.asks[site],
             near=self._stops(case, tour, site),
-            parts=self._prepare.participants(case, site),
+            parts=self.prepare.participants(case, site),
             need=len(case.parts),
-            coords=self._identity.coords,
-            secret=self._credentials.secret(record, site),
+            coords=self.identity.coords,
+            secret=self.credentials.secret(record, site),
             hold_ms=HOLD_MS,
         )
-        self._outbox.send(site, dispatch)
+        self.outbox.send(site, dispatch)
         seen[script] = None
         if len(seen) > SEEN_MAX:
             del seen[next(iter(seen))]
@@ -148,7 +138,7 @@ class AgentDispatch:
         return tuple(
             msgspec.structs.replace(
                 stop,
-                secret=self._credentials.visit_proof(
+                secret=self.credentials.visit_proof(
                     stop.site, record, way, asked_for(tour.starts, stop.asks)
                 ),
             )
@@ -161,7 +151,7 @@ class AgentDispatch:
         if tour is None or site in tour.reports:
             return
         way = tour.way(site)
-        if way != site and not self._directory.is_up(way):
+        if way != site and not self.directory.is_up(way):
             tour.visit_directly(site)
             way = site
         if way == site:
@@ -184,7 +174,7 @@ class AgentDispatch:
 
     def reported(self, site: str, report: m.Report, now: Moment) -> None:
         """A site is believed about its own resources; those near it, about theirs, through it."""
-        case = self._table.live(report.rid, report.att, ("touring",))
+        case = self.table.live(report.rid, report.att, ("touring",))
         if case is None or (tour := case.agent.tour) is None or site not in tour.stops:
             return
         near = tour.stops[site]
@@ -215,7 +205,7 @@ class AgentDispatch:
                 self._dispatch(case, tour, name)
             return
         tour.reports[name] = tour.believed(report)
-        self._outbox.count_run(report.code)
+        self.outbox.count_run(report.code)
 
     def toured(self, case: Transaction, now: Moment) -> None:
         """All have reported, or the time is over: go on with what is held, or with another round."""
@@ -229,7 +219,7 @@ class AgentDispatch:
             for site in tour.asks
             if site not in tour.reports
         )
-        self._story.tell(case, tour, silent, now)
+        self.story.tell(case, tour, silent, now)
         record.inbox = record.inbox[len(tour.inbox) :]
         record.tours += 1
         record.only = ()
@@ -258,20 +248,20 @@ class AgentDispatch:
         if starts and record.tours < (TOURS_MAX if chosen else AGREE_MAX):
             record.only = starts
             detail = f"no common start is held everywhere; {len(starts)} are tried next"
-            self._prepare.give_up_attempt(case, detail, refusals, now)
+            self.prepare.give_up_attempt(case, detail, refusals, now)
         elif chosen:
             error = LostRace(
                 f"the agent lost the race {record.tours} times",
                 remedy="try again, or give a wider window",
                 refusals=refusals,
             )
-            self._prepare.close(case, error, "failed", now)
+            self.prepare.close(case, error, "failed", now)
         elif starts:
-            self._prepare.close(case, left_out(tour.reports.values()), "failed", now)
+            self.prepare.close(case, left_out(tour.reports.values()), "failed", now)
         else:
             record.tours = TOURS_MAX
             detail = "no common start for the agent; looking without it"
-            self._prepare.give_up_attempt(case, detail, refusals, now)
+            self.prepare.give_up_attempt(case, detail, refusals, now)
 
     def _chosen(self, case: Transaction, tour: Tour, choice: Choice, now: Moment) -> None:
         """Keep the holds of one common start, as if just these had been asked for."""
@@ -294,7 +284,7 @@ class AgentDispatch:
         case.parts = parts
         record.wants = tuple(want for part in parts.values() for want in part.wants)
         case.tries.planned = (0, choice.common)
-        self._prepare.all_held(case, now)
+        self.prepare.all_held(case, now)
         if case.phase == "held":
             # At once: from then on no site asks for it back.
             for part in parts.values():
@@ -306,16 +296,16 @@ class AgentDispatch:
         if part.surplus and case.phase == "held":
             self._release_surplus(case, part.site, part.surplus)
         renew = m.Renew(
-            rid=case.rid, att=record.att, secret=self._credentials.secret(record, part.site),
+            rid=case.rid, att=record.att, secret=self.credentials.secret(record, part.site),
             hold_ids=part.hold_ids, hold_ms=HOLD_MS, considered=record.spec.hold,
         )  # fmt: skip
-        self._outbox.send(part.site, renew)
+        self.outbox.send(part.site, renew)
 
     def _release_surplus(self, case: Transaction, site: str, hold_ids: tuple[int, ...]) -> None:
         """Give up these holds there, or all when none is named."""
-        secret = self._credentials.secret(case.record, site)
+        secret = self.credentials.secret(case.record, site)
         release = m.Release(rid=case.rid, att=case.record.att, secret=secret, hold_ids=hold_ids)
-        self._outbox.send(site, release)
+        self.outbox.send(site, release)
 
     def leave_message(
         self,
@@ -351,7 +341,7 @@ class AgentDispatch:
             case.rid, standing.att, r.encode_record(standing), "agent",
             standing.spec.script if spec is not None else "", source,
         )  # fmt: skip
-        self._table.write(case, note)
+        self.table.write(case, note)
 
 
 def _unreached(report: SiteReport) -> bool:

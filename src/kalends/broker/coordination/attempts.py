@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.agent_dispatch import AgentDispatch
@@ -16,55 +17,46 @@ from kalends.broker.coordination.transaction_table import TransactionTable
 from kalends.core.intervals import Moment
 
 
+@dataclass(eq=False)
 class Attempts:
     """Begins attempts for the replica `owner`; `left_alone` tells which requests it must not touch."""
 
-    def __init__(
-        self,
-        owner: str,
-        table: TransactionTable,
-        in_flight: RequestsInFlight,
-        prepare: PreparePhase,
-        agents: AgentDispatch,
-        search: SlotSearch,
-        left_alone: Callable[[str], bool],
-    ) -> None:
-        self._owner = owner
-        self._table = table
-        self._in_flight = in_flight
-        self._prepare = prepare
-        self._agents = agents
-        self._search = search
-        self._left_alone = left_alone
+    owner: str
+    table: TransactionTable
+    in_flight: RequestsInFlight
+    prepare: PreparePhase
+    agents: AgentDispatch
+    search: SlotSearch
+    left_alone: Callable[[str], bool]
 
     def begin(self, case: Transaction, now: Moment) -> None:
         """Send the agent, if there is one that has something to choose; else search for slots."""
-        if not self._agents.tour(case, now):
-            self._search.begin(case, now)
+        if not self.agents.tour(case, now):
+            self.search.begin(case, now)
 
     def begin_next(self, case: Transaction, now: Moment) -> None:
         """The register has raised the attempt, and owns it to this replica."""
         case.record.att += 1
-        case.record.owner = self._owner
+        case.record.owner = self.owner
         case.parts = {}
-        self._in_flight.end(case.rid)
-        self._agents.end_round(case)
+        self.in_flight.end(case.rid)
+        self.agents.end_round(case)
         case.stale = False
         if case.record.held_until_ms and case.record.held_until_ms <= now.wall_ms:
-            self._prepare.close(case, hold_ran_out(), "expired", now)
+            self.prepare.close(case, hold_ran_out(), "expired", now)
         else:
             self.begin(case, now)
 
     def take_over(self, record: Record, now: Moment) -> None:
         """Go on with a request whose owner is gone: by a new attempt, or by telling its sites."""
-        self._table.notice(record)
-        if record.rid in self._table.cases or record.done or self._left_alone(record.rid):
+        self.table.notice(record)
+        if record.rid in self.table.cases or record.done or self.left_alone(record.rid):
             return
-        self._table.at_work_on = record.rid
-        case = self._table.open(record, now)
+        self.table.at_work_on = record.rid
+        case = self.table.open(record, now)
         case.cancel_wanted = record.state == "cancelled"
         if record.state == "open":
-            self._prepare.give_up_attempt(case, "taken over from a broker that is gone", (), now)
+            self.prepare.give_up_attempt(case, "taken over from a broker that is gone", (), now)
         else:
             case.enter("committed")
-            self._table.write(case, r.Adopt(record.rid, record.state, self._owner))
+            self.table.write(case, r.Adopt(record.rid, record.state, self.owner))

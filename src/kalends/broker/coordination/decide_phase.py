@@ -6,6 +6,7 @@ A cancel is told to each site once that one has locked: no site can keep it from
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from kalends.broker.coordination import decision_record as r
@@ -21,24 +22,18 @@ from kalends.core.intervals import Moment
 RESEND_AFTER_MS: Final = 1_000
 
 
+@dataclass(eq=False)
 class DecidePhase:
     """Decide, Cancel and Forget, and the Done that answers the first two."""
 
-    def __init__(
-        self,
-        table: TransactionTable,
-        outbox: CoordinatorOutbox,
-        credentials: Credentials,
-        deadlines: Deadlines,
-    ) -> None:
-        self._table = table
-        self._outbox = outbox
-        self._credentials = credentials
-        self._deadlines = deadlines
+    table: TransactionTable
+    outbox: CoordinatorOutbox
+    credentials: Credentials
+    deadlines: Deadlines
 
     def open(self, record: Record, now: Moment) -> Transaction:
         """Open a request that was committed, to tell its sites."""
-        case = self._table.open(record, now)
+        case = self.table.open(record, now)
         case.enter("committed")
         self.take_parts(case)
         return case
@@ -52,8 +47,8 @@ class DecidePhase:
 
     def tell(self, case: Transaction, now: Moment) -> None:
         case.resend_every_ms = RESEND_AFTER_MS
-        case.resend_at_ms = self._deadlines.later(now, RESEND_AFTER_MS)
-        self._deadlines.schedule(case)
+        case.resend_at_ms = self.deadlines.later(now, RESEND_AFTER_MS)
+        self.deadlines.schedule(case)
         for part in case.parts.values():
             self.resend(case, part)
 
@@ -64,24 +59,24 @@ class DecidePhase:
             decide = m.Decide(
                 rid=record.rid,
                 att=record.att,
-                secret=self._credentials.secret(record, part.site),
+                secret=self.credentials.secret(record, part.site),
                 outcome="commit",
-                proofs=self._credentials.commit_proofs(record, part.site),
-                warrant=self._credentials.commit_warrant(record, part.site),
+                proofs=self.credentials.commit_proofs(record, part.site),
+                warrant=self.credentials.commit_warrant(record, part.site),
                 chosen=record.chosen,
             )
-            self._outbox.send(part.site, decide)
+            self.outbox.send(part.site, decide)
         elif case.phase == "cancelling" and not part.freed:
-            secret = self._credentials.secret(record, part.site)
-            warrant = self._credentials.cancel_warrant(record, part.site)
+            secret = self.credentials.secret(record, part.site)
+            warrant = self.credentials.cancel_warrant(record, part.site)
             cancel = m.Cancel(rid=record.rid, att=record.att, secret=secret, warrant=warrant)
-            self._outbox.send(part.site, cancel)
+            self.outbox.send(part.site, cancel)
 
     def all_done(self, case: Transaction) -> bool:
         return all(part.done for part in case.parts.values())
 
     def done(self, site: str, done: m.Done, now: Moment) -> None:
-        case = self._table.live(done.rid, done.att, ("telling", "cancelling"))
+        case = self.table.live(done.rid, done.att, ("telling", "cancelling"))
         if case is None or (part := case.parts.get(site)) is None or done.of == "abort":
             return
         if done.of == "commit" and not part.done:
@@ -94,25 +89,25 @@ class DecidePhase:
             part.freed = True
             if all(part.freed for part in case.parts.values()):
                 case.record.done = True
-                self._table.answer(case)
-                self._table.write(case, r.Finish(case.rid, "cancelled"))
+                self.table.answer(case)
+                self.table.write(case, r.Finish(case.rid, "cancelled"))
 
     def _all_told(self, case: Transaction) -> None:
         """Locked everywhere: the sites may forget the decision."""
         case.record.done = True
         case.resend_at_ms = 0
-        self._table.write(case, r.Finish(case.rid, "commit"))
+        self.table.write(case, r.Finish(case.rid, "commit"))
 
     def forget(self, case: Transaction) -> None:
         """Only once that is durable: a replica that does not know it would tell them again."""
         for part in case.parts.values():
-            secret = self._credentials.secret(case.record, part.site)
+            secret = self.credentials.secret(case.record, part.site)
             forget = m.Forget(rid=case.rid, att=case.record.att, secret=secret)
-            self._outbox.send(part.site, forget)
+            self.outbox.send(part.site, forget)
 
     def abort(self, case: Transaction, att: int) -> None:
         """Best effort: a site that misses this asks the register by itself."""
         for part in case.parts.values():
-            secret = self._credentials.secret(case.record, part.site)
+            secret = self.credentials.secret(case.record, part.site)
             decide = m.Decide(rid=case.rid, att=att, secret=secret, outcome="abort")
-            self._outbox.send(part.site, decide)
+            self.outbox.send(part.site, decide)

@@ -7,6 +7,7 @@ the attempt: the holds go, and another start is looked for.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from msgspec import structs
@@ -36,32 +37,23 @@ AWAITED: Final = frozenset({RefusalCode.HELD, RefusalCode.BUSY})
 """Refusals that time may mend."""
 
 
+@dataclass(eq=False)
 class Negotiation:
     """What sites answer to visits, and what they say about holds and places in line."""
 
-    def __init__(
-        self,
-        table: TransactionTable,
-        outbox: CoordinatorOutbox,
-        log: EventLog,
-        credentials: Credentials,
-        hearing: Hearing,
-        in_flight: RequestsInFlight,
-        prepare: PreparePhase,
-    ) -> None:
-        self._table = table
-        self._outbox = outbox
-        self._log = log
-        self._credentials = credentials
-        self._hearing = hearing
-        self._in_flight = in_flight
-        self._prepare = prepare
+    table: TransactionTable
+    outbox: CoordinatorOutbox
+    log: EventLog
+    credentials: Credentials
+    hearing: Hearing
+    in_flight: RequestsInFlight
+    prepare: PreparePhase
 
     def visited(self, site: str, visited: m.Visited, now: Moment) -> None:
-        case = self._table.live(visited.rid, visited.att, ("voting", "holding"))
+        case = self.table.live(visited.rid, visited.att, ("voting", "holding"))
         if case is None or (part := case.parts.get(site)) is None:
             return
-        self._in_flight.answered(case.rid, site)
+        self.in_flight.answered(case.rid, site)
         if visited.ahead >= 0 and case.phase == "holding":
             self._in_line(case, part, visited, now)
         elif visited.refusals or not visited.held:
@@ -73,15 +65,15 @@ class Negotiation:
             self._holds(case, part, visited.held, now)
 
     def granted(self, site: str, grant: m.Grant, now: Moment) -> None:
-        case = self._table.live(grant.rid, grant.att, ("holding",))
+        case = self.table.live(grant.rid, grant.att, ("holding",))
         if case is None or (part := case.parts.get(site)) is None:
             return
         if part.ahead >= 0 and not complaint_about_holds(grant.held, part.wants):
-            self._log.add(case, "granted", f"{site} holds it", now)
+            self.log.add(case, "granted", f"{site} holds it", now)
         self._holds(case, part, grant.held, now)
 
     def _bad_holds(self, case: Transaction, site: str, complaint: str, now: Moment) -> None:
-        self._hearing.complain(site, complaint, now)
+        self.hearing.complain(site, complaint, now)
         self.refused(case, (bad_answer(site),), now)
 
     def _holds(
@@ -93,9 +85,9 @@ class Negotiation:
         part.hold_ids = tuple(slot.hold_id for slot in held)
         part.ahead, part.awaits = -1, ()
         if case.phase == "voting" and all(part.voted for part in case.parts.values()):
-            self._prepare.commit(case, now)
+            self.prepare.commit(case, now)
         elif case.phase == "holding" and all(part.hold_ids for part in case.parts.values()):
-            self._prepare.all_held(case, now)
+            self.prepare.all_held(case, now)
 
     def _in_line(self, case: Transaction, part: Branch, visited: m.Visited, now: Moment) -> None:
         """Written down once an attempt; how many are ahead may be asked for at any time."""
@@ -105,8 +97,8 @@ class Negotiation:
         if first and visited.refusals:
             ahead = f", {visited.ahead} ahead" if visited.ahead else ""
             detail = f"in line at {part.site}{ahead}"
-            self._log.add(case, "waiting", detail, now, visited.refusals)
-            self._prepare.note_waiting(case, self._waiting(case, now))
+            self.log.add(case, "waiting", detail, now, visited.refusals)
+            self.prepare.note_waiting(case, self._waiting(case, now))
 
     def _waiting(self, case: Transaction, now: Moment) -> Waiting | None:
         """What the case waits for at this moment, for whoever asks."""
@@ -127,51 +119,51 @@ class Negotiation:
 
     def waiting_of(self, rid: str, now: Moment) -> Waiting | None:
         """What the open request `rid` waits for now; None when this replica does not work on it."""
-        case = self._table.cases.get(rid)
+        case = self.table.cases.get(rid)
         return self._waiting(case, now) if case is not None else None
 
     def locked(self, site: str, locked: m.Locked, now: Moment) -> None:
         """What was waited for is not to be had any more (or may not be waited for)."""
-        case = self._table.live(locked.rid, locked.att, ("holding", "waiting"))
+        case = self.table.live(locked.rid, locked.att, ("holding", "waiting"))
         if case is None or site not in case.parts:
             return
         if case.phase == "waiting":
-            self._prepare.close(case, error_of(locked.refusals), "failed", now)
+            self.prepare.close(case, error_of(locked.refusals), "failed", now)
         else:
             self.refused(case, locked.refusals, now)
 
     def stale(self, site: str, stale: m.Stale, now: Moment) -> None:
         """A site knows of a later attempt: look whether ours is the one that counts."""
         phases = ("touring", "voting", "holding", "held", "preparing")
-        case = self._table.live(stale.rid, stale.att, phases)
+        case = self.table.live(stale.rid, stale.att, phases)
         if case is not None:
             case.stale = True
-            self._table.write(case, r.Read(stale.rid))
+            self.table.write(case, r.Read(stale.rid))
 
     def recalled(self, site: str, recall: m.Recall, now: Moment) -> None:
         self.give_back(site, recall.rid, recall.att, recall.left_ms, now)
 
     def give_back(self, site: str, rid: str, att: int, left_ms: int, now: Moment) -> None:
         """An older request wants what is held there: give it back, or let the user decide."""
-        case = self._table.live(rid, att, ("holding", "held"))
+        case = self.table.live(rid, att, ("holding", "held"))
         if case is None or (part := case.parts.get(site)) is None or not part.hold_ids:
             return
         record = case.record
         if case.phase == "holding":
-            secret = self._credentials.secret(record, site)
+            secret = self.credentials.secret(record, site)
             give = m.Give(rid=rid, att=att, secret=secret, hold_ids=part.hold_ids)
-            self._outbox.send(site, give)
+            self.outbox.send(site, give)
             part.hold_ids, part.ahead = (), max(part.ahead, 0)
-            self._log.add(case, "given-back", f"an older request wants it: {site}", now)
+            self.log.add(case, "given-back", f"an older request wants it: {site}", now)
         elif not record.recalled_until:
             record.recalled_until = (now.wall_ms + left_ms) // 1000
             detail = f"an older request wants what is held at {site}: lock it, or it is lost"
-            self._log.add(case, "recalled", detail, now)
-            self._prepare.note_waiting(case, None)
+            self.log.add(case, "recalled", detail, now)
+            self.prepare.note_waiting(case, None)
 
     def renewed(self, site: str, renewed: m.Renewed, now: Moment) -> None:
         """A hold that is lost (a restart, a recall, or our silence) is asked for again."""
-        case = self._table.live(renewed.rid, renewed.att, ("held", "holding"))
+        case = self.table.live(renewed.rid, renewed.att, ("held", "holding"))
         if case is None or (part := case.parts.get(site)) is None:
             return
         if not set(part.surplus) & set(renewed.kept):
@@ -185,14 +177,14 @@ class Negotiation:
         """While it waits elsewhere, it goes back in line here; what was all held is begun anew."""
         if case.phase == "holding" and case.record.spec.patience != "none":
             part.hold_ids = ()
-            self._prepare.send_visit(case, part)
+            self.prepare.send_visit(case, part)
             return
         if case.phase == "held":
             case.deadline_ms = max(case.deadline_ms, now.monotonic_ms + REQUEST_MS_MAX)
-        self._prepare.give_up_attempt(case, f"{part.site} has lost the hold", (), now)
+        self.prepare.give_up_attempt(case, f"{part.site} has lost the hold", (), now)
 
     def voted(self, site: str, voted: m.Voted, now: Moment) -> None:
-        case = self._table.live(voted.rid, voted.att, ("preparing",))
+        case = self.table.live(voted.rid, voted.att, ("preparing",))
         if case is None or (part := case.parts.get(site)) is None:
             return
         if voted.vote != "yes":
@@ -200,7 +192,7 @@ class Negotiation:
             return
         part.voted = True
         if all(part.voted for part in case.parts.values()):
-            self._prepare.commit(case, now)
+            self.prepare.commit(case, now)
 
     def refused(self, case: Transaction, refusals: tuple[Refusal, ...], now: Moment) -> None:
         """A site said no (or too late): this attempt is over; try another plan, wait, or give up."""
@@ -211,17 +203,17 @@ class Negotiation:
         if case.fixed or case.record.held_until_ms:
             if self._may_wait(case, refusals):
                 detail = "lost the race; waiting for the winners"
-                self._prepare.give_up_attempt(case, detail, refusals, now)
+                self.prepare.give_up_attempt(case, detail, refusals, now)
             else:
-                self._prepare.close(case, error_of(refusals), "failed", now)
+                self.prepare.close(case, error_of(refusals), "failed", now)
         elif tries.rounds >= (PATIENT_ROUNDS_MAX if patient else ROUNDS_MAX):
-            self._prepare.close(case, _given_up(case, refusals), "failed", now)
+            self.prepare.close(case, _given_up(case, refusals), "failed", now)
         else:
             permanent = {each.where: each for each in refusals if each.code in PERMANENT}
             tries.shunned |= permanent
             if refusals and not permanent and tries.planned is not None:
                 tries.excluded.add(tries.planned)
-            self._prepare.give_up_attempt(case, "lost the race, or an owner refused", refusals, now)
+            self.prepare.give_up_attempt(case, "lost the race, or an owner refused", refusals, now)
 
     def _may_wait(self, case: Transaction, refusals: tuple[Refusal, ...]) -> bool:
         """Whether just these slots are worth another attempt."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from kalends.broker.coordination import decision_record as r
@@ -14,39 +15,30 @@ from kalends.contract import messages as m
 from kalends.core.intervals import Moment
 
 
+@dataclass(eq=False)
 class OutcomeInquiries:
     """Answers for the replica `owner`, which takes over what nobody works on.
 
     `certain` tells whether what the register has no decision of was never decided.
     """
 
-    def __init__(
-        self,
-        owner: str,
-        table: TransactionTable,
-        outbox: CoordinatorOutbox,
-        credentials: Credentials,
-        *,
-        take_over: Callable[[Record, Moment], None],
-        owner_alive: Callable[[str], bool],
-        certain: Callable[[], bool],
-    ) -> None:
-        self._owner = owner
-        self._table = table
-        self._outbox = outbox
-        self._credentials = credentials
-        self._take_over = take_over
-        self._owner_alive = owner_alive
-        self._certain = certain
+    owner: str
+    table: TransactionTable
+    outbox: CoordinatorOutbox
+    credentials: Credentials
+    _: KW_ONLY
+    take_over: Callable[[Record, Moment], None]
+    owner_alive: Callable[[str], bool]
+    certain: Callable[[], bool]
 
     def inquired(self, reply_to: str, inquire: m.Inquire, now: Moment) -> None:
         """Whoever proves to be the site it says hears what was decided; others hear, and leave, nothing."""
-        proved = self._credentials.proves(inquire.secret, inquire.site, inquire.rid)
+        proved = self.credentials.proves(inquire.secret, inquire.site, inquire.rid)
         op = r.Ask(
             inquire.rid, inquire.att, inquire.secret, reply_to, inquire.site, proved,
-            certain=self._certain(),
+            certain=self.certain(),
         )  # fmt: skip
-        self._outbox.write(op)
+        self.outbox.write(op)
 
     def answer(self, ask: r.Ask, row: Record | None, now: Moment) -> None:
         """Commit and abort never change once given; abort is given only where the row proves it."""
@@ -63,24 +55,24 @@ class OutcomeInquiries:
             outcome = "pending"
         elif row is not None and row.state == "open" and row.att <= ask.att:
             outcome = "pending"
-            mine = row.owner == self._owner
-            if (mine and row.rid not in self._table.cases) or not (
-                mine or self._owner_alive(row.owner)
+            mine = row.owner == self.owner
+            if (mine and row.rid not in self.table.cases) or not (
+                mine or self.owner_alive(row.owner)
             ):
-                self._take_over(row, now)
+                self.take_over(row, now)
         done = row is not None and committed and row.done
         answer = m.Outcome(
             rid=ask.rid,
             att=ask.att,
             secret=ask.secret,
             outcome=outcome,
-            proofs=self._credentials.commit_proofs(row, ask.site)
+            proofs=self.credentials.commit_proofs(row, ask.site)
             if row is not None and committed
             else {},
-            warrant=self._credentials.commit_warrant(row, ask.site)
+            warrant=self.credentials.commit_warrant(row, ask.site)
             if row is not None and committed
             else "",
             chosen=chosen,
             done=done,
         )
-        self._outbox.send(ask.reply_to, answer)
+        self.outbox.send(ask.reply_to, answer)

@@ -8,6 +8,7 @@ until the new is decided everywhere, and a failed change leaves it as it was.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from kalends.broker.coordination import decision_record as r
@@ -74,6 +75,7 @@ class ReclaimChange(NamedTuple):
     record: Record
 
 
+@dataclass(eq=False)
 class OwnerReclaims:
     """From `Reclaim` to a change, or a cancellation, of the whole reservation.
 
@@ -81,38 +83,23 @@ class OwnerReclaims:
     replica's lease runs.
     """
 
-    def __init__(
-        self,
-        identity: Identity,
-        directory: Directory,
-        table: TransactionTable,
-        outbox: CoordinatorOutbox,
-        log: EventLog,
-        hearing: Hearing,
-        in_flight: RequestsInFlight,
-        decide: DecidePhase,
-        *,
-        new_query_id: Callable[[], int],
-        owner_alive: Callable[[str], bool],
-        submit: Submit,
-        cancel: Callable[[Record, int, Moment], None],
-    ) -> None:
-        self._identity = identity
-        self._directory = directory
-        self._table = table
-        self._outbox = outbox
-        self._log = log
-        self._hearing = hearing
-        self._in_flight = in_flight
-        self._decide = decide
-        self._new_query_id = new_query_id
-        self._owner_alive = owner_alive
-        self._submit = submit
-        self._cancel = cancel
-        self._recoveries: dict[str, PendingReclaim] = {}
-        """By the request that an owner reclaims."""
-        self._recovering: dict[int, PendingReclaim] = {}
-        """By the number of a query."""
+    identity: Identity
+    directory: Directory
+    table: TransactionTable
+    outbox: CoordinatorOutbox
+    log: EventLog
+    hearing: Hearing
+    in_flight: RequestsInFlight
+    decide: DecidePhase
+    _: KW_ONLY
+    new_query_id: Callable[[], int]
+    owner_alive: Callable[[str], bool]
+    submit: Submit
+    cancel: Callable[[Record, int, Moment], None]
+    _recoveries: dict[str, PendingReclaim] = field(init=False, default_factory=dict)
+    """By the request that an owner reclaims."""
+    _recovering: dict[int, PendingReclaim] = field(init=False, default_factory=dict)
+    """By the number of a query."""
 
     def request_of(self, query_id: int) -> str:
         """The reservation that this query is about, "" for none."""
@@ -129,7 +116,7 @@ class OwnerReclaims:
             recovery.reclaims[site] = reclaim
             if recovery.record is not None:
                 self._drop_unfounded(recovery, recovery.record, now)
-            under_way = recovery.change in self._table.cases
+            under_way = recovery.change in self.table.cases
             if not (recovery.reclaims or under_way):
                 self._end_recovery(recovery)
                 return
@@ -140,7 +127,7 @@ class OwnerReclaims:
         else:
             recovery = PendingReclaim(reclaim.rid, {site: reclaim}, now.monotonic_ms)
             self._recoveries[reclaim.rid] = recovery
-        self._outbox.write(r.Examine(reclaim.rid))
+        self.outbox.write(r.Examine(reclaim.rid))
 
     def viewed(self, site: str, view: m.View, now: Moment) -> None:
         """Take the answer to one of our queries, and move the reservation once all are there."""
@@ -149,7 +136,7 @@ class OwnerReclaims:
         if asked.site != site:
             return
         del self._recovering[view.query_id], recovery.queries[view.query_id]
-        for of_one in self._hearing.view(site, view, asked, now).views:
+        for of_one in self.hearing.view(site, view, asked, now).views:
             recovery.free[of_one.resource] = of_one.steps
         if not recovery.queries:
             self._move(recovery, now)
@@ -173,17 +160,17 @@ class OwnerReclaims:
             or record.state != "commit"
             or not (record.done and result.won)
             or min(want.start for want in record.wants) <= now.wall_s
-            or any(case.record.replaces == rid for case in self._table.cases.values())
+            or any(case.record.replaces == rid for case in self.table.cases.values())
         ):
             self._end_recovery(recovery)
             return
-        me = self._identity.owner
+        me = self.identity.owner
         if record.owner != me:
-            if recovery.taking_over or self._owner_alive(record.owner):
+            if recovery.taking_over or self.owner_alive(record.owner):
                 self._end_recovery(recovery)
                 return
             recovery.taking_over = True
-            self._outbox.write(r.Examine(rid, me, record.owner))
+            self.outbox.write(r.Examine(rid, me, record.owner))
             return
         recovery.record = record
         recovery.stamp = 0
@@ -199,25 +186,25 @@ class OwnerReclaims:
                 for want in record.wants
             ):
                 del recovery.reclaims[site]
-                self._hearing.complain(site, "reclaims what nobody has booked there", now)
+                self.hearing.complain(site, "reclaims what nobody has booked there", now)
 
     def _look_for(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
         """Ask every site concerned; without one of them nothing is said about other times."""
         reclaimed = {name for each in recovery.reclaims.values() for name in each.resources}
-        moved = relocation_of(record, reclaimed, self._directory.resources, now.wall_s)
+        moved = relocation_of(record, reclaimed, self.directory.resources, now.wall_s)
         sites = {split_resource(want.resource)[0] for want in record.wants}
-        if not all(self._directory.is_up(site) for site in sites):
+        if not all(self.directory.is_up(site) for site in sites):
             self._end_recovery(recovery)
             return
         recovery.moved = moved
         recovery.began_ms = now.monotonic_ms
         recovery.free = {}
-        up = [n for n in moved.resources if self._directory.is_up(split_resource(n)[0])]
+        up = [n for n in moved.resources if self.directory.is_up(split_resource(n)[0])]
         last = max(moved.last, moved.first + 1)
         wants = tuple(Want(name, moved.first, last, 1) for name in up)
         for site, of_site in by_site(wants).items():
             for part in batched(of_site):
-                query_id = self._new_query_id()
+                query_id = self.new_query_id()
                 recovery.queries[query_id] = SiteQuestion(site, part)
                 self._recovering[query_id] = recovery
                 query = m.Query(
@@ -227,7 +214,7 @@ class OwnerReclaims:
                     wants=part,
                     replaces=record.rid,
                 )
-                self._outbox.send(site, query)
+                self.outbox.send(site, query)
 
     def _move(self, recovery: PendingReclaim, now: Moment) -> None:
         """To the best time: first without room that others wait for, then with that of younger ones.
@@ -237,8 +224,8 @@ class OwnerReclaims:
         record, moved = recovery.record, recovery.moved
         assert record is not None
         assert moved is not None
-        infos, tried = self._directory.resources, recovery.tried
-        calm = self._in_flight.less_unanswered(recovery.free, record.rid)
+        infos, tried = self.directory.resources, recovery.tried
+        calm = self.in_flight.less_unanswered(recovery.free, record.rid)
         wants = replacement(moved, infos, calm, tried) or replacement(
             moved, infos, recovery.free, tried
         )
@@ -260,7 +247,7 @@ class OwnerReclaims:
         spec = Spec(record.spec.request, record.spec.text, wants=wants, patience="none")
         key = f"reclaim:{record.rid}:{now.wall_ms}:{len(recovery.tried)}"
         try:
-            recovery.change = self._submit(
+            recovery.change = self.submit(
                 record.principal, key, "reclaim", spec, NO_TICKET, now, replaces=record,
                 stamp=record.stamp,
             )  # fmt: skip
@@ -268,8 +255,8 @@ class OwnerReclaims:
             # Draining, or too much of this user is open: the site asks again.
             self._end_recovery(recovery)
             return
-        case = self._table.cases[recovery.change]
-        self._log.add(case, "reclaimed", _told(recovery), now, _refusals(recovery))
+        case = self.table.cases[recovery.change]
+        self.log.add(case, "reclaimed", _told(recovery), now, _refusals(recovery))
 
     def _try_another(self, recovery: PendingReclaim, failed: Record, now: Moment) -> None:
         """The change was refused, and the old stands: look again, at what is free now."""
@@ -284,14 +271,14 @@ class OwnerReclaims:
         if recovery.refused >= TRIES_MAX and recovery.record is not None:
             self._cancel_for(recovery, recovery.record, now)
         else:
-            self._outbox.write(r.Examine(failed.replaces))
+            self.outbox.write(r.Examine(failed.replaces))
 
     def _cancel_for(self, recovery: PendingReclaim, record: Record, now: Moment) -> None:
         """There is no other time: the user is told whose need it was, and why."""
         self._end_recovery(recovery)
-        case = self._table.cases.get(record.rid)
+        case = self.table.cases.get(record.rid)
         if case is None:
-            case = self._decide.open(record, now)
+            case = self.decide.open(record, now)
         elif case.phase != "telling":
             return
         told = _told(recovery)
@@ -301,14 +288,14 @@ class OwnerReclaims:
             refusals=_refusals(recovery),
         )
         case.record.problem = problem_of(error, record.reservation)
-        self._log.add(case, "reclaimed", error.detail, now, error.refusals)
-        self._cancel(case.record, NO_TICKET, now)
+        self.log.add(case, "reclaimed", error.detail, now, error.refusals)
+        self.cancel(case.record, NO_TICKET, now)
 
     # Recoveries
 
     def change_of(self, op: r.CaseOperation) -> ReclaimChange | None:
         """The change for an owner that `op` ends, before its case may be over."""
-        case = self._table.asker(op) if isinstance(op, r.Close | r.Commit) else None
+        case = self.table.asker(op) if isinstance(op, r.Close | r.Commit) else None
         if case is None:
             return None
         recovery = self._recoveries.get(case.record.replaces)

@@ -7,6 +7,7 @@ it for ever and begins the next, or by Close.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from kalends.broker.coordination import decision_record as r
@@ -36,38 +37,28 @@ HOLD_MS: Final = 30_000
 RENEW_EVERY_MS: Final = 10_000
 
 
+@dataclass(eq=False)
 class PreparePhase:
     """From the first visit of an attempt to the register operation that ends it."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        directory: Directory,
-        table: TransactionTable,
-        outbox: CoordinatorOutbox,
-        log: EventLog,
-        credentials: Credentials,
-        deadlines: Deadlines,
-        in_flight: RequestsInFlight,
-    ) -> None:
-        self._identity = identity
-        self._directory = directory
-        self._table = table
-        self._outbox = outbox
-        self._log = log
-        self._credentials = credentials
-        self._deadlines = deadlines
-        self._in_flight = in_flight
+    identity: Identity
+    directory: Directory
+    table: TransactionTable
+    outbox: CoordinatorOutbox
+    log: EventLog
+    credentials: Credentials
+    deadlines: Deadlines
+    in_flight: RequestsInFlight
 
     def unreachable(self, wants: tuple[Want, ...]) -> KalendsError | None:
         """Return the error for sites of `wants` that cannot be asked, if there are such."""
-        sites = self._directory.sites
+        sites = self.directory.sites
         down = [
             site_down(site, sites[site].detail or "not connected")
             if site in sites
             else site_unknown(site)
             for site in by_site(wants)
-            if not self._directory.is_up(site)
+            if not self.directory.is_up(site)
         ]
         return error_of(down) if down else None
 
@@ -80,7 +71,7 @@ class PreparePhase:
         """
         record = case.record
         case.enter("hold" if record.spec.hold or record.att > 1 or hopeful else "vote")
-        self._in_flight.ask(record, wants)
+        self.in_flight.ask(record, wants)
         case.parts = {site: Branch(site, of_site) for site, of_site in by_site(wants).items()}
         self.wait_for_votes(case, now)
         for part in case.parts.values():
@@ -97,14 +88,14 @@ class PreparePhase:
             wants=part.wants,
             parts=self.participants(case, part.site),
             need=len(case.parts),
-            coords=self._identity.coords,
-            secret=self._credentials.secret(record, part.site),
+            coords=self.identity.coords,
+            secret=self.credentials.secret(record, part.site),
             hold_ms=HOLD_MS,
             replaces=record.replaces,
             queue=case.phase == "holding" and record.spec.patience != "none",
             considered=record.spec.hold,
         )
-        self._outbox.send(part.site, visit)
+        self.outbox.send(part.site, visit)
 
     def resend(self, case: Transaction, part: Branch) -> None:
         """Ask a site again that has not answered."""
@@ -116,12 +107,12 @@ class PreparePhase:
 
     def participants(self, case: Transaction, asker: str) -> tuple[m.Part, ...]:
         """The sites that take part; `asker` is told what proves itself to each of the others."""
-        sites = self._directory.sites
+        sites = self.directory.sites
         return tuple(
             m.Part(
                 site,
                 sites[site].url,
-                self._credentials.peer_proof(site, case.rid, asker) if site != asker else "",
+                self.credentials.peer_proof(site, case.rid, asker) if site != asker else "",
             )
             for site in case.parts
         )
@@ -134,14 +125,14 @@ class PreparePhase:
             record.waiting = None
             last_ms = now.wall_ms + record.spec.hold_s * 1_000
             if not record.held_until_ms:
-                self._log.add(case, "held", "", now)
+                self.log.add(case, "held", "", now)
             # A clock that was set back prolongs nothing.
             record.held_until_ms = min(record.held_until_ms or last_ms, last_ms)
             left_ms = max(record.held_until_ms - now.wall_ms, 0)
             case.phase_deadline_ms = now.monotonic_ms + left_ms
             case.renew_at_ms = now.monotonic_ms + RENEW_EVERY_MS
-            self._deadlines.schedule(case)
-            self._table.write(case, r.Note(case.rid, record.att, r.encode_record(record)))
+            self.deadlines.schedule(case)
+            self.table.write(case, r.Note(case.rid, record.att, r.encode_record(record)))
         else:
             self.prepare(case, now)
 
@@ -158,12 +149,12 @@ class PreparePhase:
         prepare = m.Prepare(
             rid=case.rid,
             att=case.record.att,
-            secret=self._credentials.secret(case.record, part.site),
+            secret=self.credentials.secret(case.record, part.site),
             hold_ids=part.hold_ids,
             parts=self.participants(case, part.site),
             need=len(case.parts),
         )
-        self._outbox.send(part.site, prepare)
+        self.outbox.send(part.site, prepare)
 
     def commit(self, case: Transaction, now: Moment) -> None:
         """Every chosen site has promised this attempt: ask the register to decide."""
@@ -174,11 +165,11 @@ class PreparePhase:
         record.wants = tuple(want for part in case.parts.values() for want in part.wants)
         record.held_until_ms = 0
         if record.replaces:
-            self._log.add(case, "changed", f"to {_described(record.wants)}", now)
+            self.log.add(case, "changed", f"to {_described(record.wants)}", now)
         else:
-            self._log.add(case, "reserved", "", now)
+            self.log.add(case, "reserved", "", now)
         op = r.Commit(case.rid, record.att, record.replaces, r.encode_record(record))
-        self._table.write(case, op)
+        self.table.write(case, op)
 
     def give_up_attempt(
         self, case: Transaction, detail: str, refusals: tuple[Refusal, ...], now: Moment
@@ -186,10 +177,10 @@ class PreparePhase:
         """Ask the register for the next attempt, which voids this one for ever."""
         case.enter("retry")
         case.record.recalled_until = 0
-        self._log.add(case, "retrying", detail, now, refusals)
+        self.log.add(case, "retrying", detail, now, refusals)
         record = case.record
-        op = r.Raise(case.rid, record.att, self._identity.owner, r.encode_record(record))
-        self._table.write(case, op)
+        op = r.Raise(case.rid, record.att, self.identity.owner, r.encode_record(record))
+        self.table.write(case, op)
 
     def close(
         self, case: Transaction, error: KalendsError | None, kind: EndKind, now: Moment
@@ -199,23 +190,23 @@ class PreparePhase:
         record = case.record
         if error is not None:
             record.problem = problem_of(error, record.reservation)
-            self._log.add(case, kind, error.detail, now, error.refusals)
+            self.log.add(case, kind, error.detail, now, error.refusals)
         else:
-            self._log.add(case, kind, "", now)
-        self._table.write(case, r.Close(case.rid, record.att, r.encode_record(record)))
+            self.log.add(case, kind, "", now)
+        self.table.write(case, r.Close(case.rid, record.att, r.encode_record(record)))
 
     def note_waiting(self, case: Transaction, waiting: Waiting | None) -> None:
         """Write down what it waits for: others may look at it, and a take-over goes on with it."""
         case.record.waiting = waiting
         body = r.encode_record(case.record)
-        self._table.write(case, r.Note(case.rid, case.record.att, body, "waiting"))
+        self.table.write(case, r.Note(case.rid, case.record.att, body, "waiting"))
 
     def wait_for_votes(self, case: Transaction, now: Moment) -> None:
         case.phase_deadline_ms = now.monotonic_ms + VOTE_MS_MAX
         case.resend_every_ms = RESEND_AFTER_MS
-        case.resend_at_ms = self._deadlines.later(now, RESEND_AFTER_MS)
+        case.resend_at_ms = self.deadlines.later(now, RESEND_AFTER_MS)
         case.renew_at_ms = now.monotonic_ms + RENEW_EVERY_MS
-        self._deadlines.schedule(case)
+        self.deadlines.schedule(case)
 
 
 def _described(wants: tuple[Want, ...]) -> str:

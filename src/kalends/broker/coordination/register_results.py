@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kalends.broker.coordination import decision_record as r
 from kalends.broker.coordination.attempts import Attempts
 from kalends.broker.coordination.decide_phase import DecidePhase
@@ -19,37 +21,26 @@ from kalends.core.errors import Conflict
 from kalends.core.intervals import Moment
 
 
+@dataclass(eq=False)
 class RegisterResults:
     """One method for each operation; a case whose condition failed is no longer ours to go on with."""
 
-    def __init__(
-        self,
-        owner: str,
-        table: TransactionTable,
-        log: EventLog,
-        in_flight: RequestsInFlight,
-        decide: DecidePhase,
-        prepare: PreparePhase,
-        lists: ListPlaces,
-        negotiation: Negotiation,
-        attempts: Attempts,
-    ) -> None:
-        self._owner = owner
-        self._table = table
-        self._log = log
-        self._in_flight = in_flight
-        self._decide = decide
-        self._prepare = prepare
-        self._lists = lists
-        self._negotiation = negotiation
-        self._attempts = attempts
+    owner: str
+    table: TransactionTable
+    log: EventLog
+    in_flight: RequestsInFlight
+    decide: DecidePhase
+    prepare: PreparePhase
+    lists: ListPlaces
+    negotiation: Negotiation
+    attempts: Attempts
 
     def registered(self, op: r.CaseOperation, result: Registered, now: Moment) -> None:
         """Take the durable answer to what a case has asked for."""
-        case = self._table.asker(op)
+        case = self.table.asker(op)
         if case is None:
             return
-        self._log.publish(case, op, result.won)
+        self.log.publish(case, op, result.won)
         match op:
             case r.Begin():
                 if not result.won:
@@ -77,12 +68,12 @@ class RegisterResults:
         What we know of an attempt that is still ours was stored as it is known: it goes on, and its
         next write mends the row.
         """
-        case = self._table.asker(op)
+        case = self.table.asker(op)
         if case is None:
             return
-        ours = (row.rid, row.att, row.owner) == (case.rid, case.record.att, self._owner)
+        ours = (row.rid, row.att, row.owner) == (case.rid, case.record.att, self.owner)
         if not (isinstance(op, r.Read) and ours and row.state == case.record.state):
-            self._table.leave_unknown(case)
+            self.table.leave_unknown(case)
 
     def _adopted(self, case: Transaction, result: Registered, now: Moment) -> None:
         """Tell the sites, unless another has done so already; a cancel that is on its way goes on."""
@@ -90,30 +81,30 @@ class RegisterResults:
         if result.won:
             if case.record.state != "commit":
                 case.enter("cancelled")
-            self._decide.take_parts(case)
-            self._decide.tell(case, now)
+            self.decide.take_parts(case)
+            self.decide.tell(case, now)
         elif row is not None and row.state == "commit" and case.cancel_wanted:
             case.record = row
-            self._decide.take_parts(case)
+            self.decide.take_parts(case)
         else:
-            self._table.drop(case, row)
+            self.table.drop(case, row)
 
     def _lost_begin(self, case: Transaction, standing: Record | None) -> None:
         """Another replica has this key already: undo ours, which was never committed."""
-        self._decide.abort(case, case.record.att)
+        self.decide.abort(case, case.record.att)
         if standing is not None and standing.digest != case.record.digest:
             case.record.problem = problem_of(key_reused(case.record.key), standing.reservation)
             case.record.state = "closed"
             standing = None
-        self._table.drop(case, standing)
+        self.table.drop(case, standing)
 
     def _raised(self, case: Transaction, result: Registered, now: Moment) -> None:
         """The attempt is void for ever: its sites are told so, and the next one begins."""
         if result.won:
-            self._decide.abort(case, case.record.att)
-            self._attempts.begin_next(case, now)
+            self.decide.abort(case, case.record.att)
+            self.attempts.begin_next(case, now)
         else:
-            self._table.drop(case, result.record)
+            self.table.drop(case, result.record)
 
     def _committed(self, case: Transaction, result: Registered, now: Moment) -> None:
         if result.won:
@@ -122,14 +113,14 @@ class RegisterResults:
                 False  # A release that came too late: what is reserved is cancelled.
             )
             case.enter("committed")
-            self._in_flight.end(case.rid)
-            self._lists.leave(case, but=case.parts.keys())
-            self._table.answer(case)
-            self._decide.tell(case, now)
+            self.in_flight.end(case.rid)
+            self.lists.leave(case, but=case.parts.keys())
+            self.table.answer(case)
+            self.decide.tell(case, now)
             return
         row = result.record
         if row is None or row.state != "open" or row.att != case.record.att:
-            self._table.drop(case, row)
+            self.table.drop(case, row)
             return
         case.record.chosen = {}
         case.record.trail = case.record.trail[:-1]  # It was not reserved after all.
@@ -137,29 +128,29 @@ class RegisterResults:
             "the reservation was changed or cancelled meanwhile, or is not confirmed yet",
             remedy="look at it with `kalends show`, then try again",
         )
-        self._prepare.close(case, error, "failed", now)
+        self.prepare.close(case, error, "failed", now)
 
     def _closed(self, case: Transaction, result: Registered) -> None:
         if not result.won:
-            self._table.drop(case, result.record)
+            self.table.drop(case, result.record)
             return
         case.record.state = "closed"
         case.record.done = True
         if not case.parts and case.record.held_until_ms:
             # Taken over and given up in one: the sites still hold it for the replica before.
-            self._decide.take_parts(case)
-        self._decide.abort(case, case.record.att)
-        self._lists.leave(case)
-        self._table.end(case)
+            self.decide.take_parts(case)
+        self.decide.abort(case, case.record.att)
+        self.lists.leave(case)
+        self.table.end(case)
 
     def _cancelled(self, case: Transaction, result: Registered, now: Moment) -> None:
         if not result.won and (result.record is None or result.record.state != "cancelled"):
-            self._table.drop(case, result.record)
+            self.table.drop(case, result.record)
             return
         case.record.state = "cancelled"
         case.record.done = False
         case.enter("cancelled")
-        self._decide.tell(case, now)
+        self.decide.tell(case, now)
 
     def _reread(self, case: Transaction, row: Record | None, now: Moment) -> None:
         """A site called us stale, or time passed: are we still the owner of a live attempt?
@@ -172,27 +163,27 @@ class RegisterResults:
                 for part in case.parts.values():
                     part.done = True
             elif not case.record.done:
-                self._table.drop(case, row)
+                self.table.drop(case, row)
             return
         if case.phase not in OPEN_PHASES:
             return
         if row is None or row.state != "open" or row.att != case.record.att:
-            self._table.drop(case, row)
+            self.table.drop(case, row)
         elif case.stale:
             case.stale = False
-            self._negotiation.refused(case, (), now)
+            self.negotiation.refused(case, (), now)
 
     def _finished(self, case: Transaction, op: r.Finish, won: bool) -> None:
         if won and op.state == "commit":
-            self._decide.forget(case)
+            self.decide.forget(case)
         cancel_follows = op.state == "commit" and case.cancel_wanted
         if op.state == case.record.state and not cancel_follows:
-            self._table.end(case)
+            self.table.end(case)
 
     def _noted(self, case: Transaction, op: r.Note, result: Registered) -> None:
         """Who waits for a hold is told once it is written; until it is held, what comes of it."""
         if not result.won:
-            self._table.drop(case, result.record)
+            self.table.drop(case, result.record)
         elif case.phase == "held" and op.of == "held":
             case.noted = True
-            self._table.answer(case)
+            self.table.answer(case)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from kalends.broker.coordination.deadlines import Deadlines
@@ -48,36 +49,25 @@ SPREAD_MAX: Final = 16
 """Who has lost a race tries one of so many starts at most: all losers would meet again at the first."""
 
 
+@dataclass(eq=False)
 class SlotSearch:
     """From the beginning of an attempt to the visit, the waiting lists, or the no."""
 
-    def __init__(
-        self,
-        directory: Directory,
-        table: TransactionTable,
-        outbox: CoordinatorOutbox,
-        hearing: Hearing,
-        deadlines: Deadlines,
-        in_flight: RequestsInFlight,
-        prepare: PreparePhase,
-        lists: ListPlaces,
-        new_query_id: Callable[[], int],
-    ) -> None:
-        self.odds = Odds()
-        """What sites are like, as looks have shown. In memory only: a new start learns anew."""
-        self._directory = directory
-        self._table = table
-        self._outbox = outbox
-        self._hearing = hearing
-        self._deadlines = deadlines
-        self._in_flight = in_flight
-        self._prepare = prepare
-        self._lists = lists
-        self._new_query_id = new_query_id
-        self._queries: dict[int, str] = {}
-        """For each query of a look that goes on, the request."""
-        self._unanswered: dict[int, tuple[str, int]] = {}
-        """For each query the site, and when it was asked (monotonic ms); also for looks that are over."""
+    directory: Directory
+    table: TransactionTable
+    outbox: CoordinatorOutbox
+    hearing: Hearing
+    deadlines: Deadlines
+    in_flight: RequestsInFlight
+    prepare: PreparePhase
+    lists: ListPlaces
+    new_query_id: Callable[[], int]
+    odds: Odds = field(init=False, default_factory=Odds)
+    """What sites are like, as looks have shown. In memory only: a new start learns anew."""
+    _queries: dict[int, str] = field(init=False, default_factory=dict)
+    """For each query of a look that goes on, the request."""
+    _unanswered: dict[int, tuple[str, int]] = field(init=False, default_factory=dict)
+    """For each query the site, and when it was asked (monotonic ms); also for looks that are over."""
 
     def request_of(self, query_id: int) -> str:
         """The request that asked this, "" for none."""
@@ -88,7 +78,7 @@ class SlotSearch:
         record = case.record
         known = record.wants and (record.att == 1 or case.fixed or record.held_until_ms)
         if case.cancel_wanted:
-            self._prepare.close(case, None, "released", now)
+            self.prepare.close(case, None, "released", now)
         elif known and not case.tries.look_first:
             self._try(case, record.wants, now)
         else:
@@ -97,9 +87,9 @@ class SlotSearch:
     def look(self, case: Transaction, now: Moment, counting: Counting = "all") -> None:
         """Ask the sites what is free, or (counting what is "locked" only) what may come free."""
         case.tries.look_first = False
-        self._in_flight.look_again(case.rid)
+        self.in_flight.look_again(case.rid)
         if counting == "all":
-            self._lists.catch_up(case)
+            self.lists.catch_up(case)
         try:
             case.look.wanted = self._wanted(case, now)
         except KalendsError as error:
@@ -113,14 +103,14 @@ class SlotSearch:
         """What to look at, by site. Raises `Unavailable` without a site that cannot be done without."""
         if case.fixed:
             return by_site(case.record.spec.wants)
-        queries = QueryPlan.of(case.record, self._directory, case.tries.shunned, now.wall_s)
+        queries = QueryPlan.of(case.record, self.directory, case.tries.shunned, now.wall_s)
         return queries.by_site
 
     def _cannot_reach(self, case: Transaction, error: KalendsError, now: Moment) -> None:
         """A site cannot be reached: who stands on lists waits for it, too; others hear it now."""
         look = case.look
         if case.phase == "waiting" and isinstance(error, Unavailable):
-            self._lists.stir(case)
+            self.lists.stir(case)
             return
         if case.fixed:
             look.wanted = by_site(case.record.spec.wants)
@@ -129,7 +119,7 @@ class SlotSearch:
         if isinstance(error, Unavailable) and patient and look.wanted:
             self._wait(case, error.refusals, now)
         else:
-            self._prepare.close(case, error, "failed", now)
+            self.prepare.close(case, error, "failed", now)
 
     def site_back(self, case: Transaction, site: str, now: Moment) -> None:
         """A site that could not be asked, or has other resources now, may have room."""
@@ -142,25 +132,25 @@ class SlotSearch:
         case.look.unreached.discard(site)
         if not unreached and all(want.resource in known for want in wanted.get(site, ())):
             return
-        self._lists.stir(case)
+        self.lists.stir(case)
         if case.phase == "waiting":
             self.look(case, now)
 
     def _try(
         self, case: Transaction, wants: tuple[Want, ...], now: Moment, *, hopeful: bool = False
     ) -> None:
-        error = self._prepare.unreachable(wants)
+        error = self.prepare.unreachable(wants)
         if error is None:
-            self._prepare.visit(case, wants, now, hopeful=hopeful)
+            self.prepare.visit(case, wants, now, hopeful=hopeful)
         else:
             self._cannot_reach(case, error, now)
 
     def _wait(self, case: Transaction, refusals: tuple[Refusal, ...], now: Moment) -> None:
         """Stand on the waiting lists; unless something has just come free."""
-        if self._lists.has_news(case):
+        if self.lists.has_news(case):
             self.look(case, now)
         else:
-            self._lists.stand(case, refusals, now)
+            self.lists.stand(case, refusals, now)
 
     def _ask_around(self, case: Transaction, counting: Counting, now: Moment) -> None:
         look = case.look
@@ -182,7 +172,7 @@ class SlotSearch:
             if case.look.poll is not None and case.look.poll.over:
                 self._looked(case, now)
         except InvalidInput as error:
-            self._prepare.close(case, error, "failed", now)
+            self.prepare.close(case, error, "failed", now)
 
     def poll(self, case: Transaction, now: Moment, polled: int = 0) -> Poll:
         """At first as few as the model says; who has lost a race, or looks for what is held, asks all."""
@@ -191,7 +181,7 @@ class SlotSearch:
         )
         return poll_of(
             case.record.spec.request,
-            self._directory,
+            self.directory,
             [want.resource for wants in case.look.wanted.values() for want in wants],
             self.odds,
             lambda free: self._planned(case) is not None,
@@ -209,8 +199,8 @@ class SlotSearch:
         asked = set(names)
         for site, wants in look.wanted.items():
             for part in batched(tuple(want for want in wants if want.resource in asked)):
-                self._lists.asked(case, site)
-                query_id = self._new_query_id()
+                self.lists.asked(case, site)
+                query_id = self.new_query_id()
                 look.queries[query_id] = SiteQuestion(site, part)
                 self._queries[query_id] = case.rid
                 self._unanswered[query_id] = (site, now.monotonic_ms)
@@ -219,11 +209,11 @@ class SlotSearch:
                     stamp=record.stamp, counting=look.counting, replaces=record.replaces,
                     length_s=shortest_stage_s(record.spec.request),
                 )  # fmt: skip
-                self._outbox.send(site, query)
+                self.outbox.send(site, query)
         while len(self._unanswered) > UNANSWERED_MAX:
             del self._unanswered[next(iter(self._unanswered))]
         case.phase_deadline_ms = now.monotonic_ms + LOOK_MS_MAX
-        self._deadlines.schedule(case)
+        self.deadlines.schedule(case)
 
     def viewed(self, site: str, view: m.View, now: Moment) -> None:
         """A site is believed about what it was asked only. How long it took is learned in any case."""
@@ -231,15 +221,15 @@ class SlotSearch:
         if asked_of == site:
             del self._unanswered[view.query_id]
             self.odds.note_delay(site, now.monotonic_ms - asked_ms)
-        case = self._table.cases.get(self._queries.get(view.query_id, ""))
+        case = self.table.cases.get(self._queries.get(view.query_id, ""))
         asked = case.look.queries.get(view.query_id) if case is not None else None
         if case is None or case.phase != "looking" or asked is None or asked.site != site:
             return
         look = case.look
         del look.queries[view.query_id], self._queries[view.query_id]
         if look.counting == "all" and all(each.site != site for each in look.queries.values()):
-            self._lists.seen(case, site)
-        for of_one in self._hearing.view(site, view, asked, now).views:
+            self.lists.seen(case, site)
+        for of_one in self.hearing.view(site, view, asked, now).views:
             look.free = {**look.free, of_one.resource: of_one.steps}
             look.contested = look.contested or of_one.held
             if of_one.refusal is not None:
@@ -252,7 +242,7 @@ class SlotSearch:
         if given_up:
             for site in sorted({asked.site for asked in look.queries.values()}):
                 case.tries.refusals.append(site_down(site, "the site did not answer in time"))
-                self._lists.unseen(case, site)
+                self.lists.unseen(case, site)
                 self.odds.note_delay(site, LOOK_MS_MAX)
             self.forget(case)
         poll = look.poll
@@ -287,10 +277,10 @@ class SlotSearch:
             case.record.wants = planned.wants
             case.record.alternative = planned.alternative
             self._try(case, planned.wants, now, hopeful=look.counting == "locked")
-            self._lists.decline(case, case.lists.offering - case.parts.keys())
+            self.lists.decline(case, case.lists.offering - case.parts.keys())
             return
         patience = case.record.spec.patience
-        others = look.contested or tries.excluded or self._in_flight.others(case.rid, look.free)
+        others = look.contested or tries.excluded or self.in_flight.others(case.rid, look.free)
         if look.counting == "all" and patience != "none" and others:
             tries.excluded.clear()
             self.look(case, now, "locked")
@@ -299,7 +289,7 @@ class SlotSearch:
         if patience == "taken" and not any(each.code in PERMANENT for each in refusals):
             self._wait(case, refusals, now)
         else:
-            self._prepare.close(case, error_of(refusals), "failed", now)
+            self.prepare.close(case, error_of(refusals), "failed", now)
 
     def _planned(self, case: Transaction) -> Plan | None:
         """What to ask for: the best, or after lost races one of the best, drawn by the request's id."""
@@ -307,10 +297,10 @@ class SlotSearch:
         record = case.record
         free = look.free
         if look.counting == "all":
-            free = self._in_flight.less_unanswered(free, case.rid)
+            free = self.in_flight.less_unanswered(free, case.rid)
         elif record.spec.patience == "taken":
             # What an older one of ours is about to get is as good as taken: lists are for that.
-            free = self._in_flight.less_older(free, record)
+            free = self.in_flight.less_older(free, record)
         if case.fixed:
             wants = record.spec.wants
             start, end = min(want.start for want in wants), max(want.end for want in wants)
@@ -318,7 +308,7 @@ class SlotSearch:
         free = {name: steps for name, steps in free.items() if not tries.shuns(name)}
         spread = min(2**tries.rounds, SPREAD_MAX) if look.counting == "all" else 1
         found = plans(
-            record.spec.request, self._directory, free, count=spread, excluded=tries.excluded
+            record.spec.request, self.directory, free, count=spread, excluded=tries.excluded
         )
         if not found:
             return None
@@ -329,7 +319,7 @@ class SlotSearch:
         if not case.fixed:
             request = case.record.spec.request
             refused = (*tries.shunned.values(), *tries.refusals)
-            why = why_not(request, self._directory, case.look.free, refused)
+            why = why_not(request, self.directory, case.look.free, refused)
             return tuple(dict.fromkeys((*tries.shunned.values(), *why)))
         taken = (
             Refusal(

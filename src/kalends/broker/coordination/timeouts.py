@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from kalends.broker.coordination import decision_record as r
@@ -29,45 +30,38 @@ CLOCK_BELIEVED_MS: Final = 120_000
 """A clock that is ahead for less than this ends nobody's wait."""
 
 
+@dataclass(eq=False)
 class Timeouts:
     """Looks at each request when its time has come; what was not answered is said again."""
 
-    def __init__(
-        self,
-        table: TransactionTable,
-        deadlines: Deadlines,
-        decide: DecidePhase,
-        prepare: PreparePhase,
-        lists: ListPlaces,
-        search: SlotSearch,
-        negotiation: Negotiation,
-        agents: AgentDispatch,
-    ) -> None:
-        self._table = table
-        self._deadlines = deadlines
-        self._prepare = prepare
-        self._lists = lists
-        self._search = search
-        self._negotiation = negotiation
-        self._agents = agents
+    table: TransactionTable
+    deadlines: Deadlines
+    decide: DecidePhase
+    prepare: PreparePhase
+    lists: ListPlaces
+    search: SlotSearch
+    negotiation: Negotiation
+    agents: AgentDispatch
+
+    def __post_init__(self) -> None:
         self._resend_in: Mapping[Phase, Callable[[Transaction, Branch], None]] = {
-            "touring": agents.resend,
-            "voting": prepare.resend,
-            "holding": prepare.resend,
-            "preparing": prepare.resend,
-            "waiting": lists.resend,
-            "telling": decide.resend,
-            "cancelling": decide.resend,
+            "touring": self.agents.resend,
+            "voting": self.prepare.resend,
+            "holding": self.prepare.resend,
+            "preparing": self.prepare.resend,
+            "waiting": self.lists.resend,
+            "telling": self.decide.resend,
+            "cancelling": self.decide.resend,
         }
         """The part that knows what sites have not answered in each phase."""
 
     def advance(self, now: Moment) -> None:
-        while rid := self._deadlines.pop(now):
-            case = self._table.cases.get(rid)
+        while rid := self.deadlines.pop(now):
+            case = self.table.cases.get(rid)
             if case is not None:
-                self._table.at_work_on = rid
+                self.table.at_work_on = rid
                 self._tick(case, now)
-                self._deadlines.schedule(case)
+                self.deadlines.schedule(case)
 
     def resend(self, case: Transaction, part: Branch) -> None:
         """Say again what a site has not answered; always the message, never an assumption."""
@@ -77,7 +71,7 @@ class Timeouts:
     def renew(self, case: Transaction, part: Branch) -> None:
         """Keep a hold, if there is one."""
         if part.hold_ids:
-            self._agents.renew(case, part)
+            self.agents.renew(case, part)
 
     def _tick(self, case: Transaction, now: Moment) -> None:
         ms = now.monotonic_ms
@@ -86,9 +80,9 @@ class Timeouts:
             self._too_late(case, now)
             return
         if case.phase == "waiting":
-            self._lists.look_if_stirred(case, now)
+            self.lists.look_if_stirred(case, now)
         if case.phase == "held" and _due(case.phase_deadline_ms, ms):
-            self._prepare.close(case, hold_ran_out(), "expired", now)
+            self.prepare.close(case, hold_ran_out(), "expired", now)
             return
         if _due(case.renew_at_ms, ms) and case.phase in ("holding", "held", "preparing"):
             case.renew_at_ms = ms + RENEW_EVERY_MS
@@ -96,9 +90,9 @@ class Timeouts:
                 self.renew(case, part)
         if _due(case.resend_at_ms, ms):
             case.resend_every_ms = min(case.resend_every_ms * 2, RESEND_EVERY_MS_MAX)
-            case.resend_at_ms = self._deadlines.later(now, case.resend_every_ms)
+            case.resend_at_ms = self.deadlines.later(now, case.resend_every_ms)
             if working or case.phase in ("telling", "cancelling"):
-                self._table.write(case, r.Read(case.rid))
+                self.table.write(case, r.Read(case.rid))
             if case.phase == "waiting":
                 self._look_at_the_clock(case, now)
             for part in case.parts.values():
@@ -118,27 +112,27 @@ class Timeouts:
         """Sites were silent: go on without them, or give up; either way this attempt is over."""
         over = case.deadline_ms <= now.monotonic_ms
         if not over and case.phase == "looking":
-            self._search.look_on(case, now, given_up=True)
+            self.search.look_on(case, now, given_up=True)
         elif not over and case.phase == "touring":
-            self._agents.toured(case, now)
-        elif over or not self._negotiation.still_in_line(case, now):
+            self.agents.toured(case, now)
+        elif over or not self.negotiation.still_in_line(case, now):
             self._give_up(case, now, over=over)
 
     def _give_up(self, case: Transaction, now: Moment, *, over: bool) -> None:
         """The attempt is over, and if the time of the request is `over`, so is the request."""
         silent = _silent(case)
         if not over:
-            self._negotiation.refused(case, silent, now)
+            self.negotiation.refused(case, silent, now)
         elif case.phase == "waiting" or (case.phase == "holding" and not silent):
             error = NoCommonTime(
                 "still taken at the deadline",
                 remedy="wait longer, give a wider window, or see `kalends find`",
                 refusals=case.awaited or tuple(case.tries.refusals),
             )
-            self._prepare.close(case, error, "failed", now)
+            self.prepare.close(case, error, "failed", now)
         else:
             no_answer = error_of(silent) if silent else Expired("the request ran out of time")
-            self._prepare.close(case, no_answer, "failed", now)
+            self.prepare.close(case, no_answer, "failed", now)
 
 
 def _silent(case: Transaction) -> tuple[Refusal, ...]:

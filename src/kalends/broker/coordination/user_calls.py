@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from kalends.broker.coordination import decision_record as r
@@ -27,40 +28,27 @@ PRIORITY_STEP_MS: Final = 60_000
 """A request with one more point of priority stands in line as if it had come a minute earlier."""
 
 
+@dataclass(eq=False)
 class UserCalls:
     """The calls of users. Answers go to tickets; what is raised has changed nothing.
 
     `new_rid` brings randomness.
     """
 
-    def __init__(
-        self,
-        owner: str,
-        clock: LogicalClock,
-        table: TransactionTable,
-        outbox: CoordinatorOutbox,
-        log: EventLog,
-        decide: DecidePhase,
-        prepare: PreparePhase,
-        agents: AgentDispatch,
-        attempts: Attempts,
-        *,
-        new_rid: Callable[[Moment], str],
-        open_per_user_max: int,
-    ) -> None:
-        self.draining = False
-        """No new requests are taken."""
-        self._owner = owner
-        self._clock = clock
-        self._table = table
-        self._outbox = outbox
-        self._log = log
-        self._decide = decide
-        self._prepare = prepare
-        self._agents = agents
-        self._attempts = attempts
-        self._new_rid = new_rid
-        self._open_per_user_max = open_per_user_max
+    owner: str
+    clock: LogicalClock
+    table: TransactionTable
+    outbox: CoordinatorOutbox
+    log: EventLog
+    decide: DecidePhase
+    prepare: PreparePhase
+    agents: AgentDispatch
+    attempts: Attempts
+    _: KW_ONLY
+    new_rid: Callable[[Moment], str]
+    open_per_user_max: int
+    draining: bool = field(init=False, default=False)
+    """No new requests are taken."""
 
     def submit(
         self, principal: Principal, key: str, digest: str, spec: Spec, ticket: int, now: Moment,
@@ -72,7 +60,7 @@ class UserCalls:
         The answer goes to `ticket` once it is reserved, held or failed. Raises `KeyReused`,
         `LimitExceeded`, `Unavailable` (draining); then nothing has happened.
         """
-        known = self._table.working_on(principal.user, key)
+        known = self.table.working_on(principal.user, key)
         if known is not None:
             if known.record.digest != digest:
                 raise key_reused(key)
@@ -82,13 +70,13 @@ class UserCalls:
             raise Unavailable(
                 "this broker accepts no new requests at present", remedy="ask another replica"
             )
-        if self._table.open_of(principal.user) >= self._open_per_user_max:
+        if self.table.open_of(principal.user) >= self.open_per_user_max:
             raise LimitExceeded(
-                f"{self._open_per_user_max} of your requests are open, the maximum",
+                f"{self.open_per_user_max} of your requests are open, the maximum",
                 remedy="wait until one of them is decided",
                 retry_after_s=1.0,
             )
-        rid = self._new_rid(now)
+        rid = self.new_rid(now)
         record = Record(
             rid=rid,
             user=principal.user,
@@ -96,7 +84,7 @@ class UserCalls:
             key=key,
             digest=digest,
             stamp=stamp or self._stamp(spec, now),
-            owner=self._owner,
+            owner=self.owner,
             reservation=replaces.reservation if replaces else rid,
             replaces=replaces.rid if replaces else "",
             changes=replaces.changes + 1 if replaces else 0,
@@ -104,26 +92,26 @@ class UserCalls:
             spec=spec,
             wants=spec.wants,
         )
-        case = self._table.open(record, now)
+        case = self.table.open(record, now)
         case.tickets.append(ticket)
         # What is written is what was asked, whatever becomes of the case before it is written.
-        begin = r.Begin(copy.copy(record), self._agents.fetch_source(case))
-        self._table.write(case, begin)
-        self._attempts.begin(case, now)
+        begin = r.Begin(copy.copy(record), self.agents.fetch_source(case))
+        self.table.write(case, begin)
+        self.attempts.begin(case, now)
         return rid
 
     def _stamp(self, spec: Spec, now: Moment) -> int:
         """When it was asked for; a priority counts as having asked earlier, or later."""
         head_start_ms = spec.request.priority * PRIORITY_STEP_MS
-        return max(self._clock.tick(now.wall_ms) - head_start_ms, 0)
+        return max(self.clock.tick(now.wall_ms) - head_start_ms, 0)
 
     def join(self, rid: str, ticket: int) -> bool:
         """Let `ticket` hear of `rid` too; False when this replica is not working on it."""
-        case = self._table.cases.get(rid)
+        case = self.table.cases.get(rid)
         if case is None:
             return False
         if case.phase == "telling" or (case.phase == "held" and case.noted):
-            self._outbox.answer(ticket, self._table.view(case))
+            self.outbox.answer(ticket, self.table.view(case))
         else:
             case.tickets.append(ticket)
         return True
@@ -135,7 +123,7 @@ class UserCalls:
             return
         case.lock_wanted = True
         if case.phase == "held":
-            self._prepare.prepare(case, now)
+            self.prepare.prepare(case, now)
 
     def release(self, record: Record, ticket: int, now: Moment) -> None:
         """Give up what `record` holds."""
@@ -144,7 +132,7 @@ class UserCalls:
             return
         case.cancel_wanted = True
         if case.phase in ("held", "looking", "touring", "holding", "waiting"):
-            self._prepare.close(case, None, "released", now)
+            self.prepare.close(case, None, "released", now)
 
     def cancel(self, record: Record, ticket: int, now: Moment) -> None:
         """Cancel a reservation; answered once every site has freed its slots.
@@ -156,23 +144,23 @@ class UserCalls:
             raise Conflict(
                 f"it is {record.public_state}, not reserved", request_id=record.reservation
             )
-        self._table.notice(record)
-        case = self._table.cases.get(record.rid)
+        self.table.notice(record)
+        case = self.table.cases.get(record.rid)
         if case is not None and case.phase not in ("telling", "cancelling"):
             raise Unavailable("the request was just decided", remedy="try again", retry_after_s=0.1)
         if record.state == "cancelled" and case is None:
-            self._outbox.answer(ticket, view_of(record))
+            self.outbox.answer(ticket, view_of(record))
             return
         if case is None:
-            case = self._decide.open(record, now)
+            case = self.decide.open(record, now)
         case.tickets.append(ticket)
         if case.phase == "telling" and not case.cancel_wanted:
             case.cancel_wanted = True
-            self._log.add(case, "cancelled", "", now)
-            case.record.owner = self._owner
+            self.log.add(case, "cancelled", "", now)
+            case.record.owner = self.owner
             case.record.told = case.record.done
             body = r.encode_record(case.record)
-            self._table.write(case, r.Cancel(case.rid, self._owner, body))
+            self.table.write(case, r.Cancel(case.rid, self.owner, body))
 
     def tell_agent(
         self,
@@ -193,13 +181,13 @@ class UserCalls:
         case = self._case_of(record, now)
         if case is None or case.phase not in OPEN_PHASES:
             return False
-        self._agents.leave_message(case, key, digest, message, spec, source)
+        self.agents.leave_message(case, key, digest, message, spec, source)
         return True
 
     def _case_to_finish(self, record: Record, ticket: int, now: Moment) -> Transaction | None:
         """The case of an open or held request; None when `ticket` is answered by the record."""
         if record.state != "open":
-            self._outbox.answer(ticket, view_of(record))
+            self.outbox.answer(ticket, view_of(record))
             return None
         case = self._case_of(record, now)
         if case is None:
@@ -213,7 +201,7 @@ class UserCalls:
 
     def _case_of(self, record: Record, now: Moment) -> Transaction | None:
         """The case of an open request, which is taken over if nobody works on it."""
-        self._table.notice(record)
-        if record.rid not in self._table.cases:
-            self._attempts.take_over(record, now)
-        return self._table.cases.get(record.rid)
+        self.table.notice(record)
+        if record.rid not in self.table.cases:
+            self.attempts.take_over(record, now)
+        return self.table.cases.get(record.rid)

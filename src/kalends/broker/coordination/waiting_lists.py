@@ -7,6 +7,7 @@ is looked into at once, at all sites; what it is not missing goes to the next on
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -30,28 +31,18 @@ from kalends.core.intervals import Moment
 from kalends.core.requests import Term, shortest_stage_s
 
 
+@dataclass(eq=False)
 class ListPlaces:
     """The lists on which requests stand, and the news that they have heard; `look` looks anew."""
 
-    def __init__(
-        self,
-        directory: Directory,
-        table: TransactionTable,
-        outbox: CoordinatorOutbox,
-        log: EventLog,
-        credentials: Credentials,
-        in_flight: RequestsInFlight,
-        prepare: PreparePhase,
-        look: Callable[[Transaction, Moment], None],
-    ) -> None:
-        self._directory = directory
-        self._table = table
-        self._outbox = outbox
-        self._log = log
-        self._credentials = credentials
-        self._in_flight = in_flight
-        self._prepare = prepare
-        self._look = look
+    directory: Directory
+    table: TransactionTable
+    outbox: CoordinatorOutbox
+    log: EventLog
+    credentials: Credentials
+    in_flight: RequestsInFlight
+    prepare: PreparePhase
+    look: Callable[[Transaction, Moment], None]
 
     # What looks have seen of the news
 
@@ -90,14 +81,14 @@ class ListPlaces:
         case.tries.rounds = 0
         case.tries.refusals = list(refusals)
         case.parts = {site: Branch(site, wants) for site, wants in look.wanted.items()}
-        self._prepare.wait_for_votes(case, now)
+        self.prepare.wait_for_votes(case, now)
         case.phase_deadline_ms = case.deadline_ms
         if record.waiting is None or not record.waiting.listed:
             until = (now.wall_ms + case.deadline_ms - now.monotonic_ms) // 1000
             awaited = tuple(dict.fromkeys(refusal.where for refusal in refusals))
             waiting = Waiting(since=now.wall_s, until=until, awaited=awaited, listed=True)
-            self._log.add(case, "listed", f"waits for {', '.join(awaited)}", now, refusals)
-            self._prepare.note_waiting(case, waiting)
+            self.log.add(case, "listed", f"waits for {', '.join(awaited)}", now, refusals)
+            self.prepare.note_waiting(case, waiting)
         for part in case.parts.values():
             part.voted = part.site in news.listed
             if part.site in news.offering or not part.voted:
@@ -106,23 +97,23 @@ class ListPlaces:
         news.offering.clear()
         if self._may_help(case):
             names = (want.resource for wants in look.wanted.values() for want in wants)
-            self._in_flight.give_way(case.rid, names)
+            self.in_flight.give_way(case.rid, names)
 
     def resend(self, case: Transaction, part: Branch) -> None:
         record = case.record
         request = record.spec.request
         terms = [term for alternative in request.alternatives for term in alternative.terms]
         wish = m.Await(
-            rid=record.rid, att=record.att, secret=self._credentials.secret(record, part.site),
+            rid=record.rid, att=record.att, secret=self.credentials.secret(record, part.site),
             stamp=record.stamp, principal=record.principal,
             wants=part.wants if case.fixed else _as_much(part.wants, terms),
             length_s=shortest_stage_s(request), seen=case.lists.looked_into.get(part.site, 0),
         )  # fmt: skip
-        self._outbox.send(part.site, wish)
+        self.outbox.send(part.site, wish)
 
     def awaited(self, site: str, awaited: m.Awaited, now: Moment) -> None:
         """What has not been looked into yet is: at once when it is offered, else when all have answered."""
-        case = self._table.cases.get(awaited.rid)
+        case = self.table.cases.get(awaited.rid)
         if case is None:
             return
         news = case.lists
@@ -142,7 +133,7 @@ class ListPlaces:
     def look_if_stirred(self, case: Transaction, now: Moment) -> None:
         """Not before all lists have answered: what comes free after the look is told."""
         if case.lists.stirred and all(each.voted for each in case.parts.values()):
-            self._look(case, now)
+            self.look(case, now)
 
     def _offered(self, case: Transaction, site: str, awaited: m.Awaited, now: Moment) -> None:
         """Look, if what has come free may be what was missing; else it goes to the next at once.
@@ -154,7 +145,7 @@ class ListPlaces:
         news.offering.add(site)
         news.hoped += [each for each in awaited.offered if split_resource(each.resource)[0] == site]
         if case.phase == "waiting" and self._may_help(case):
-            self._look(case, now)
+            self.look(case, now)
         elif case.phase == "looking":
             news.stirred = True
         else:
@@ -176,7 +167,7 @@ class ListPlaces:
         free = dict(look.seen)
         hoped = {each.resource for each in case.lists.hoped}
         for want in (each for of_site in look.wanted.values() for each in of_site):
-            info = self._directory.resources.get(want.resource)
+            info = self.directory.resources.get(want.resource)
             if info is not None and want.resource in hoped:
                 # What was too little by itself came free before, and was not offered.
                 steps = free[want.resource]
@@ -184,14 +175,14 @@ class ListPlaces:
         if case.fixed:
             return fits(case.record.spec.wants, free)
         free = {name: steps for name, steps in free.items() if not case.tries.shuns(name)}
-        return bool(plans(case.record.spec.request, self._directory, free))
+        return bool(plans(case.record.spec.request, self.directory, free))
 
     def leave(self, case: Transaction, *, but: Set[str] = frozenset()) -> None:
         """Best effort: a list forgets by itself who does not come back. `but` these have heard already."""
         for site in sorted(case.lists.listed - but):
-            secret = self._credentials.secret(case.record, site)
+            secret = self.credentials.secret(case.record, site)
             release = m.Release(rid=case.rid, att=case.record.att, secret=secret)
-            self._outbox.send(site, release)
+            self.outbox.send(site, release)
         case.lists.listed.clear()
 
 
