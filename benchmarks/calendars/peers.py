@@ -6,6 +6,7 @@ Each does what its library makes natural, and no more checking than the answer n
 from __future__ import annotations
 
 import importlib
+from abc import abstractmethod
 from collections.abc import Callable
 from itertools import accumulate
 from typing import Any, Final
@@ -16,7 +17,23 @@ from benchmarks.calendars.engines import Call, Engine, Kalends
 from benchmarks.calendars.workload import Kind, Operation, Workload
 
 
-class StepDict(Engine):
+class Peer(Engine):
+    """An engine whose methods bear the words of the trace; what it has no method for, it cannot do."""
+
+    def prepare_load(self, workload: Workload) -> Callable[[], object]:
+        rows = [workload.booking(each) for each in workload.loaded]
+        return lambda: self._load(rows)
+
+    def prepare(self, operation: Operation) -> Call | None:
+        call = getattr(self, f"_{operation.word}", None)
+        return None if call is None else (call, operation.arguments)
+
+    @abstractmethod
+    def _load(self, rows: list[tuple[int, int, int, int]]) -> None:
+        """Take all bookings: number, start, end, units."""
+
+
+class StepDict(Peer):
     """Capacity: free units by change point in a SortedDict, walked point by point."""
 
     name = "SortedDict"
@@ -26,22 +43,6 @@ class StepDict(Engine):
         self._nodes = nodes
         self._free = SortedDict({-1: nodes})
         self._known: dict[int, tuple[int, int, int]] = {}
-
-    def prepare_load(self, workload: Workload) -> Callable[[], object]:
-        rows = [workload.booking(each) for each in workload.loaded]
-        return lambda: self._load(rows)
-
-    def prepare(self, operation: Operation) -> Call | None:
-        does: dict[str, Callable[..., Any]] = {
-            "add": self._add,
-            "rem": self._rem,
-            "min": self._min,
-            "fit": self._fit,
-            "plan": self._plan,
-            "steps": self._steps,
-        }
-        call = does.get(operation.word)
-        return None if call is None else (call, operation.arguments)
 
     def _load(self, rows: list[tuple[int, int, int, int]]) -> None:
         self._known = {number: (start, end, units) for number, start, end, units in rows}
@@ -104,7 +105,7 @@ class StepDict(Engine):
         return start
 
 
-class SlotDict(Engine):
+class SlotDict(Peer):
     """Unit: ends and ids by start in a SortedDict, walked booking by booking."""
 
     name = "SortedDict"
@@ -113,21 +114,6 @@ class SlotDict(Engine):
     def __init__(self, _: int) -> None:
         self._slots = SortedDict()
         self._starts: dict[int, int] = {}
-
-    def prepare_load(self, workload: Workload) -> Callable[[], object]:
-        rows = [workload.booking(each) for each in workload.loaded]
-        return lambda: self._load(rows)
-
-    def prepare(self, operation: Operation) -> Call | None:
-        does: dict[str, Callable[..., Any]] = {
-            "add": self._add,
-            "rem": self._rem,
-            "min": self._min,
-            "fit": self._fit,
-            "list": self._list,
-        }
-        call = does.get(operation.word)
-        return None if call is None else (call, operation.arguments)
 
     def _load(self, rows: list[tuple[int, int, int, int]]) -> None:
         self._slots = SortedDict({start: (end, number) for number, start, end, _ in rows})
@@ -166,7 +152,7 @@ class SlotDict(Engine):
         return total
 
 
-class Tree(Engine):
+class Tree(Peer):
     """Unit: intervaltree; a search jumps to the end of whatever overlaps."""
 
     name = "intervaltree"
@@ -176,21 +162,6 @@ class Tree(Engine):
         self._library = importlib.import_module("intervaltree")
         self._tree = self._library.IntervalTree()
         self._known: dict[int, Any] = {}
-
-    def prepare_load(self, workload: Workload) -> Callable[[], object]:
-        rows = [workload.booking(each) for each in workload.loaded]
-        return lambda: self._load(rows)
-
-    def prepare(self, operation: Operation) -> Call | None:
-        does: dict[str, Callable[..., Any]] = {
-            "add": self._add,
-            "rem": self._rem,
-            "min": self._min,
-            "fit": self._fit,
-            "list": self._list,
-        }
-        call = does.get(operation.word)
-        return None if call is None else (call, operation.arguments)
 
     def _load(self, rows: list[tuple[int, int, int, int]]) -> None:
         self._known = {
@@ -223,7 +194,7 @@ class Tree(Engine):
         return sum(interval.data for interval in self._tree.overlap(start, end))
 
 
-class Algebra(Engine):
+class Algebra(Peer):
     """Unit: what is free as one `portion` interval; bookings are taken from it and given back."""
 
     name = "portion"
@@ -233,20 +204,6 @@ class Algebra(Engine):
         self._library = importlib.import_module("portion")
         self._free = self._library.closedopen(0, self._library.inf)
         self._known: dict[int, Any] = {}
-
-    def prepare_load(self, workload: Workload) -> Callable[[], object]:
-        rows = [workload.booking(each) for each in workload.loaded]
-        return lambda: self._load(rows)
-
-    def prepare(self, operation: Operation) -> Call | None:
-        does: dict[str, Callable[..., Any]] = {
-            "add": self._add,
-            "rem": self._rem,
-            "min": self._min,
-            "fit": self._fit,
-        }
-        call = does.get(operation.word)
-        return None if call is None else (call, operation.arguments)
 
     def _load(self, rows: list[tuple[int, int, int, int]]) -> None:
         slot = self._library.closedopen

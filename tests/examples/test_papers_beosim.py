@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
-from transcripts import EXAMPLES, ROOT, environment
-
-
-def run(script: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "papers" / script, *arguments],
-        env=environment({"PYTHONPATH": str(ROOT / "src")}), capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+from transcripts import EXAMPLES, ROOT, run_paper
 
 
 def test_the_formulas_are_what_the_paper_prints_and_simulations_lie_around_them() -> None:
-    found: dict[str, Any] = json.loads(run("beosim_mmm.py", "--jobs", "20000", "--json"))
+    found: dict[str, Any] = json.loads(run_paper("beosim_mmm.py", "--jobs", "20000", "--json"))
     assert len(found["rows"]) == 7
     for row in found["rows"]:
         for key, printed in row["paper_formula"].items():
@@ -44,7 +33,7 @@ def test_the_formulas_are_what_the_paper_prints_and_simulations_lie_around_them(
 
 
 def test_scan_beats_no_scan_and_backfill_gives_a_quarter_more_utilization_than_fcfs() -> None:
-    found: dict[str, Any] = json.loads(run("beosim_policies.py", "--quick", "--json"))
+    found: dict[str, Any] = json.loads(run_paper("beosim_policies.py", "--quick", "--json"))
     drawn = found["conclusions"]
     for held, of in drawn["scan_at_least_as_good"].values():
         assert held == of == 20
@@ -63,7 +52,7 @@ def test_scan_beats_no_scan_and_backfill_gives_a_quarter_more_utilization_than_f
 
 
 def test_the_tables_are_printed() -> None:
-    told = run("beosim_mmm.py", "--quick")
+    told = run_paper("beosim_mmm.py", "--quick")
     assert "0.005   .0059  4  W      0.637      0.64     0.657" in told
     assert "of 24 formulas lie within our intervals." in told
 

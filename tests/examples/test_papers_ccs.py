@@ -8,20 +8,11 @@ import subprocess
 import sys
 
 import pytest
-from transcripts import EXAMPLES, ROOT, environment
-
-
-def run(script: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "papers" / script, *arguments],
-        env=environment({"PYTHONPATH": str(ROOT / "src")}), capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+from transcripts import EXAMPLES, ROOT, environment, run_paper
 
 
 def test_the_four_packings_of_the_paper_come_out_exactly() -> None:
-    found = {each["algorithm"]: each for each in json.loads(run("ccs_packing.py", "--json"))}
+    found = {each["algorithm"]: each for each in json.loads(run_paper("ccs_packing.py", "--json"))}
     shown = {
         name: (round(each["utilization_percent"], 2), each["mean_wait"])
         for name, each in found.items()
@@ -36,7 +27,7 @@ def test_the_four_packings_of_the_paper_come_out_exactly() -> None:
 
 
 def test_the_drawing_has_every_request_with_its_nodes_and_time() -> None:
-    drawn = run("ccs_packing.py")
+    drawn = run_paper("ccs_packing.py")
     assert "ffdh*      89.49   89.49         60.5    60.5" in drawn
     first = drawn.split("\n\n")[1].splitlines()[1:]
     assert len(first) == 16
@@ -45,7 +36,7 @@ def test_the_drawing_has_every_request_with_its_nodes_and_time() -> None:
 
 
 def test_verified_estimates_are_better_by_as_much_as_in_the_paper_and_ivs_beats_ffdh() -> None:
-    found = json.loads(run("ccs_waiting_times.py", "--windows", "3", "--json"))
+    found = json.loads(run_paper("ccs_waiting_times.py", "--windows", "3", "--json"))
     assert [each["verified"]["jobs"] for each in found["windows"]] == [600] * 3
     assert found["less_error_percent"] >= 76
     for each in found["windows"]:

@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from transcripts import EXAMPLES, ROOT, environment
+from transcripts import PAPERS, run_paper
 
-PAPERS = EXAMPLES / "papers"
-SCRIPT = PAPERS / "drms_policies.py"
-
-
-def run(*arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, SCRIPT, *arguments],
-        env=environment({"PYTHONPATH": str(ROOT / "src")}), capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+SCRIPT = "drms_policies.py"
 
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     """What to ask for the figures of a quick run, which is made once."""
     arguments = ("--quick", "--save", str(tmp_path_factory.mktemp("drms") / "runs"))
-    run(*arguments)
+    run_paper(SCRIPT, *arguments)
     return arguments
 
 
 def test_reconfigurable_is_best_and_category_one_gains_most(quick: tuple[str, ...]) -> None:
-    rows = json.loads(run(*quick, "--json", "--processes", "1"))
+    rows = json.loads(run_paper(SCRIPT, *quick, "--json", "--processes", "1"))
     assert [(row["workload"], row["utilization"]) for row in rows] == [
         (mix, at) for mix in ("05:25:70", "25:25:50", "55:25:20") for at in (0.3, 0.6)
     ]
@@ -51,14 +39,14 @@ def test_reconfigurable_is_best_and_category_one_gains_most(quick: tuple[str, ..
 
 
 def test_ours_stands_beside_the_papers_words(quick: tuple[str, ...]) -> None:
-    told = run(*quick, "--processes", "1")
+    told = run_paper(SCRIPT, *quick, "--processes", "1")
     assert "a factor of two in several instances" in told
     (shown,) = [line.split() for line in told.splitlines() if line.startswith("25:25:50    0.60")]
     assert 1 < float(shown[2]) < 4
 
 
 def test_fewer_sizes_cost_most_of_the_four_experiments() -> None:
-    row = json.loads(run("--sensitivity", "--quick", "--json"))[1]
+    row = json.loads(run_paper(SCRIPT, "--sensitivity", "--quick", "--json"))[1]
     ratios = {label: of["ratio"]["value"] for label, of in row["of"].items()}
     assert row["utilization"] == 0.6
     assert ratios["as in Fig. 2"] == 1
@@ -70,14 +58,14 @@ def test_a_run_goes_on_where_it_was_stopped_and_comes_to_the_same(tmp_path: Path
     points = ("--utilizations", "0.3", "--processes", "1", "--json")
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     sizes = ("--limit", "1700", "--save")
-    told = run(*points, *sizes, str(whole))
+    told = run_paper(SCRIPT, *points, *sizes, str(whole))
     lines = whole.read_text().splitlines(keepends=True)
     assert len(lines) == 6
     parts.write_text("".join(lines[2:5]))
-    assert json.loads(run(*points, *sizes, str(parts), "--minutes", "0"))[0].keys() == {
+    assert json.loads(run_paper(SCRIPT, *points, *sizes, str(parts), "--minutes", "0"))[0].keys() == {
         "workload", "utilization", "contenders", "batch", "jobs", "saturated",
     }  # fmt: skip
-    assert run(*points, *sizes, str(parts)) == told
+    assert run_paper(SCRIPT, *points, *sizes, str(parts)) == told
     assert len(parts.read_text().splitlines()) == 6
 
 

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
-from transcripts import EXAMPLES, ROOT, environment
+from transcripts import run_paper
 
-SCRIPT = EXAMPLES / "papers" / "reservation_n_of_k.py"
-
-
-def run(*arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, SCRIPT, *arguments],
-        env=environment({"PYTHONPATH": str(ROOT / "src")}), capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+SCRIPT = "reservation_n_of_k.py"
 
 
 def test_costs_by_the_model_are_those_that_are_played_and_measured() -> None:
-    found = json.loads(run("--busy", "0.3", "--looks", "60", "--json"))
+    found = json.loads(run_paper(SCRIPT, "--busy", "0.3", "--looks", "60", "--json"))
     assert (found["best_by_model"], found["best_with_rounds"]) == (8, 9)
     points = {point["polled"]: point for point in found["points"]}
     assert list(points) == list(range(2, 13))
@@ -37,7 +26,7 @@ def test_costs_by_the_model_are_those_that_are_played_and_measured() -> None:
 
 
 def test_the_curve_is_drawn_with_its_least_point_marked() -> None:
-    told = run("--busy", "0.1", "--looks", "5")
+    told = run_paper(SCRIPT, "--busy", "0.1", "--looks", "5")
     assert "2 of 12, each taken with a chance of 10%: 7 are asked first" in told
     (marked,) = [line for line in told.splitlines() if line.lstrip().startswith(">")]
     assert marked.split()[1] == "7"

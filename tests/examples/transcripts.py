@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 OUTPUT = EXAMPLES / "output"
+PAPERS = EXAMPLES / "papers"
 
 _SUBSTITUTIONS = [
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "ID"),
@@ -46,6 +47,16 @@ def environment(more: dict[str, str]) -> dict[str, str]:
     """Only what an example may depend on."""
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return {"PATH": programs, "COLUMNS": "80", "LANG": "C.UTF-8", "TZ": "UTC", **more}
+
+
+def run_paper(script: str, *arguments: str) -> str:
+    """What the script of a paper prints; it must end well."""
+    run = subprocess.run(
+        [sys.executable, PAPERS / script, *arguments],
+        env=environment({"PYTHONPATH": str(ROOT / "src")}), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return run.stdout
 
 
 def run_script(path: Path, variables: dict[str, str]) -> str:

@@ -4,37 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from tests.shells.connections import real_connect
 from tests.shells.facility import Facility
-
-COMMITTED = ("commit", "cancelled", "replaced")
-
-
-class Row(NamedTuple):
-    """A row of a broker's register."""
-
-    client: str
-    key: str
-    att: int
-    state: str
-    owner: str
-    done: bool
-    body: Mapping[str, Any]
-
-    @property
-    def reservation(self) -> str:
-        """The id that users know, which survives changes."""
-        return str(self.body.get("reservation", ""))
-
-    def chosen(self, site: str) -> set[int]:
-        """The hold ids that it has chosen at `site`."""
-        return set(self.body.get("chosen", {}).get(site, ()))
+from tests.support.register_rows import Row
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from tests.shells import books
 from tests.shells.facility import Facility
 from tests.shells.scenarios import Broken
+from tests.support.register_rows import COMMITTED
 
 CALM_S: Final = 60.0
 """Within it everything that is open comes to its end: the longest hold, inquiry and repeat."""
@@ -66,12 +67,12 @@ def judge(
     for row in rows.values():
         of_one[row.reservation].append(row)
     for rid in sorted(told):
-        states = sorted(row.state for row in of_one[rid] if row.state in books.COMMITTED)
+        states = sorted(row.state for row in of_one[rid] if row.state in COMMITTED)
         lost = states.count("cancelled") == 1 and _had_some_of(of_one[rid], reclaimed)
         if states.count("commit") != 1 and not lost:
             raise Broken(f"{rid} was told as reserved, and its rows are {of_one[rid]}")
     for rid in sorted(cancelled):
-        states = sorted(row.state for row in of_one[rid] if row.state in books.COMMITTED)
+        states = sorted(row.state for row in of_one[rid] if row.state in COMMITTED)
         if states.count("cancelled") != 1 or "commit" in states:
             raise Broken(f"{rid} was told as cancelled, and its rows are {of_one[rid]}")
     for rid, row in sorted(rows.items()):

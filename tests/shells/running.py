@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tests.support.source import commit
+
 
 class Report(NamedTuple):
     """One play. `broken` is "" when every promise was kept; else `tail` and `logs` tell the end of it."""
@@ -81,10 +83,3 @@ def names() -> list[str]:
     command = [sys.executable, "-m", "tests.shells", "--names"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.split()
-
-
-def commit() -> str:
-    """The commit of this source; "+" when files differ from it."""
-    asked = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"

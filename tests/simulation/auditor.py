@@ -29,11 +29,11 @@ from kalends.resource_servers.participation.registers import RegisterStored
 from kalends.stores.sqlite.journal import Loaded
 from tests.simulation.clocks import EPOCH_S, SKEW_MS_MAX
 from tests.simulation.kernel import Kernel, Violation
+from tests.support.register_rows import COMMITTED, Row
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import BrokerNode, Call, Node, SiteNode
 
-COMMITTED = ("commit", "cancelled", "replaced")
 NEXT_STATES = {
     "open": ("open", "commit", "closed"),
     "commit": COMMITTED,
@@ -41,30 +41,6 @@ NEXT_STATES = {
     "cancelled": ("cancelled",),
     "replaced": ("replaced",),
 }
-
-
-class Row(NamedTuple):
-    """A row of the register, as it is durable."""
-
-    client: str
-    key: str
-    att: int
-    state: str
-    owner: str
-    done: bool
-    body: dict[str, Any]
-
-    def committed(self, att: int) -> bool:
-        return self.state in COMMITTED and self.att == att
-
-    def dead(self, att: int) -> bool:
-        """Attempt `att` can never be committed any more."""
-        return (
-            self.att > att or self.state == "closed" or (self.state in COMMITTED and self.att < att)
-        )
-
-    def chosen(self, site: str) -> set[int]:
-        return set(self.body.get("chosen", {}).get(site, ()))
 
 
 class Piece(NamedTuple):

@@ -6,7 +6,6 @@ import argparse
 import multiprocessing
 import os
 import secrets
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Final
 
 from tests.simulation.climates import CLIMATES, EVERY_FAULT, run_by_name
 from tests.simulation.schedule import Report, complaint
+from tests.support.source import commit
 
 SHARE: Final = {name: 100 if name == EVERY_FAULT.name else 10 for name in CLIMATES}
 """Schedules of each climate in one round."""
@@ -51,7 +51,7 @@ def main() -> int:
     parser.add_argument("--least", type=int, default=500, help="schedules of every climate")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     options = parser.parse_args()
-    commit = _commit()
+    source = commit()
     faults: Counter[str] = Counter()
     schedules: Counter[str] = Counter()
     broken: Counter[str] = Counter()
@@ -67,28 +67,17 @@ def main() -> int:
                 simulated_ms += report.simulated_ms
                 if report.violation:
                     broken[climate] += 1
-                    print(f"at {commit}, {complaint(report, climate)}", flush=True)
+                    print(f"at {source}, {complaint(report, climate)}", flush=True)
     for kind, count in sorted(faults.items()):
         print(f"{count:>10} {kind}")
     for name in CLIMATES:
         print(f"{schedules[name]:>10} schedules of {name}, {broken[name]} violations")
     print(
-        f"{schedules.total()} schedules at {commit}, {events} events, {answers} answers, "
+        f"{schedules.total()} schedules at {source}, {events} events, {answers} answers, "
         f"{reserved} reservations, {simulated_ms / 3_600_000:.1f} simulated hours, "
         f"{broken.total()} violations"
     )
     return 1 if broken else 0
-
-
-def _commit() -> str:
-    """What is run, for whoever replays it; "+" when files differ from the commit."""
-    asked = subprocess.run(
-        ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return asked.stdout.strip() or "an unknown commit"
 
 
 if __name__ == "__main__":

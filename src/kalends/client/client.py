@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from types import TracebackType
 from typing import Any, Literal, Self
 from zoneinfo import ZoneInfo
 
@@ -64,12 +63,7 @@ class Client(RequestCalls, JobCalls):
         self._open_caller = self._make_caller(self._transport)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await self.close()
 
     async def close(self) -> None:

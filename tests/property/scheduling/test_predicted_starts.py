@@ -6,6 +6,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import effort
+from tests.policy_logs import Recording
 
 from kalends.scheduling.cluster import Cluster
 from kalends.scheduling.job import Job
@@ -53,23 +54,14 @@ def jobs_of(rows: list[Row]) -> list[SimulatedJob]:
     ]
 
 
-class Recording(Scheduler):
+class Foretelling(Recording):
     """Keeps all it was told to say at each event: predictions of everybody who waits."""
 
     def __init__(self, policy: object) -> None:
         super().__init__(policy)  # type: ignore[arg-type]  # any policy
         self.told: list[tuple[int, dict[int, int]]] = []
 
-    def submit(self, job: Job, now: int) -> list[Job]:
-        return self._tell(super().submit(job, now), now)
-
-    def end(self, job: Job, now: int) -> list[Job]:
-        return self._tell(super().end(job, now), now)
-
-    def wake(self, now: int) -> list[Job]:
-        return self._tell(super().wake(now), now)
-
-    def _tell(self, touched: list[Job], now: int) -> list[Job]:
+    def passed(self, touched: list[Job], now: int) -> list[Job]:
         every = predicted_starts(self, now)
         for job in self.policy.waiting():
             effort.steps["predicted starts"] += 1
@@ -83,14 +75,14 @@ class Recording(Scheduler):
 def test_with_exact_estimates_and_no_later_arrivals_every_prediction_is_exact(
     name: str, rows: list[Row], blocks: tuple[Reservation, ...]
 ) -> None:
-    scheduler = Recording(policy_maker(name)(Cluster(NODES, blocks)))
+    scheduler = Foretelling(policy_maker(name)(Cluster(NODES, blocks)))
     starts = {job.id: job.start_s for job in replay(jobs_of(rows), scheduler)}
     for _, told in scheduler.told[events_until_last(scheduler, rows) :]:
         for number, start_s in told.items():
             assert start_s == starts[number]
 
 
-def events_until_last(scheduler: Recording, rows: list[Row]) -> int:
+def events_until_last(scheduler: Foretelling, rows: list[Row]) -> int:
     """The first event after which nobody comes: submissions come first in their second."""
     last_s = rows[-1][0]
     same = [at for at, (now, _) in enumerate(scheduler.told) if now == last_s]
@@ -102,7 +94,7 @@ def events_until_last(scheduler: Recording, rows: list[Row]) -> int:
 def test_fcfs_with_exact_estimates_is_predicted_exactly_whoever_comes_later(
     rows: list[Row],
 ) -> None:
-    scheduler = Recording(policy_maker("fcfs")(Cluster(NODES)))
+    scheduler = Foretelling(policy_maker("fcfs")(Cluster(NODES)))
     starts = {job.id: job.start_s for job in replay(jobs_of(rows), scheduler)}
     assert all(
         start_s == starts[number] for _, told in scheduler.told for number, start_s in told.items()
@@ -114,7 +106,7 @@ def test_fcfs_with_exact_estimates_is_predicted_exactly_whoever_comes_later(
 def test_conservative_promises_are_what_its_frozen_copy_does_if_estimates_are_exact(
     rows: list[Row], blocks: tuple[Reservation, ...]
 ) -> None:
-    scheduler = Recording(policy_maker("conservative")(Cluster(NODES, blocks)))
+    scheduler = Foretelling(policy_maker("conservative")(Cluster(NODES, blocks)))
     policy = scheduler.policy
     assert isinstance(policy, Conservative)
     for job in replay(jobs_of(rows), scheduler):
