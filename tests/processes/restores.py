@@ -1,4 +1,4 @@
-"""Stores that are put back to an earlier state: a backup as it is documented, or a host's whole disk.
+"""Stores that are restored to an earlier state: a backup as it is documented, or a host's whole disk.
 
 What a disk is put back to is an image of one moment of it. Until then the server works on, so that there
 is something to be forgotten.
@@ -30,10 +30,10 @@ WORKS_ON_S: Final = (0.1, 12.0)
 
 NEWS_OF_RESTORES: Final = (
     "may have forgotten promises: what it has is compared",
-    "an older image of this site's store was put back",
-    "this broker's register was put back to an earlier state",
+    "an older image of this site's store was restored",
+    "this broker's register was restored to an earlier state",
     "the register is made good",
-    "that were open when it was put back have failed",
+    "that were open when it was restored have failed",
     "of which nothing is known here",  # A decision that comes before the comparison.
 )
 """By these, servers tell their owners that they have noticed it."""

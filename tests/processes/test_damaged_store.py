@@ -216,7 +216,7 @@ async def test_a_register_whose_whole_disk_was_put_back_is_reminded_by_its_sites
         await ada.book_patiently(RESOURCE, 1)
         async with open_access(broker, "ada") as client:
             assert (await client.show(kept)).state == "reserved"
-            assert "put back" not in (await client.health()).detail
+            assert "restored" not in (await client.health()).detail
 
 
 async def test_a_store_put_back_by_hand_is_refused_as_an_old_copy_of_itself(

@@ -1,4 +1,4 @@
-"""Disks that are put back to an earlier state: what the site, or the register, forgot comes back."""
+"""Disks that are restored to an earlier state: what the site, or the register, forgot comes back."""
 
 from __future__ import annotations
 

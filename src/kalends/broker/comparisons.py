@@ -101,7 +101,7 @@ class Comparisons:
             return
         if not includes_all and not life.recognition.put_back:
             self._alarms.tell(
-                f"this broker's register was put back to an earlier state: {site} was told more than it"
+                f"this broker's register was restored to an earlier state: {site} was told more than it"
                 " knows. Nothing new is taken until it has been compared with all sites",
                 PUT_BACK,
             )
@@ -148,7 +148,7 @@ class Comparisons:
             self._reconciled.set()
 
     def _go_on(self, results: Sequence[Result]) -> None:
-        """The register was put back, and has been made good."""
+        """The restored register has been made good."""
         life = self._lives.current
         if life is None:
             return
@@ -157,7 +157,7 @@ class Comparisons:
         if isinstance(results[0], int):
             if results[0]:
                 self._alarms.tell(
-                    f"{results[0]} requests that were open when it was put back have failed",
+                    f"{results[0]} requests that were open when it was restored have failed",
                     PUT_BACK,
                 )
             self._logger.info("register_made_good", failed=results[0])
@@ -194,7 +194,7 @@ class Comparisons:
     async def reconcile(self, wait_s: float, go_on: bool) -> Reconciled:
         """Compare with all sites that are connected; what has ended within `wait_s`, and how.
 
-        `go_on`: a register that was put back takes new requests again without the sites that are missing.
+        `go_on`: a restored register takes new requests again without the sites that are missing.
         """
         reached = [name for name, site in self._directory.sites.items() if site.up]
         for site in reached:
@@ -240,7 +240,7 @@ def _about(site: str) -> str:
 
 def _made_good(recognition: Recognition) -> MadeGood:
     problem = LostRace(
-        "the broker's register was put back to an earlier state while this was open",
+        "the broker's register was restored to an earlier state while this was open",
         remedy="ask again with a new key",
     ).to_problem()
     return MadeGood(tuple(recognition.accounted()), problem)

@@ -209,7 +209,7 @@ class EffectRunner:
         return await self.written(writes)
 
     async def written(self, writes: Sequence[Write]) -> Sequence[Result]:
-        """As `stored`, also while the register that was put back is not compared yet."""
+        """As `stored`, also while a restored register is not compared yet."""
         store = self._lives.store
         self._lives.check_not_stuck()
         found: list[Result] = []
@@ -261,7 +261,7 @@ class EffectRunner:
             self._store_timer = loop.call_later(LOOK_AT_STORE_EVERY_S, self._look_at_store)
 
     def _look_at_store(self) -> None:
-        """Whoever waits for a write that does not come is told so; the write itself goes on waiting."""
+        """Tell callers whose write does not come; the write itself goes on waiting."""
         self._store_timer = None
         life = self._lives.current
         if life is None or life.store.writer.idle:

@@ -160,7 +160,7 @@ class Heart:
         return orphans + life.store.read(register.unattended, owner, attended, ORPHANS_MAX)
 
     def _follow_replicas(self, life: Life) -> bool:
-        """Whether another replica has found that the register was put back: then this one begins anew."""
+        """Whether another replica has found that the register was restored: then this one begins anew."""
         put_back = life.store.read(register.is_put_back)
         if put_back and not life.recognition.put_back:
             self._lives.fail(store_trouble.put_back())

@@ -20,7 +20,7 @@ from kalends.stores.sqlite import register
 AUDIT_PAGE: Final = 1_000
 
 COMPARE_S_MAX: Final = 20.0
-"""An audit waits so long for sites to be compared: shorter than the client waits for an answer."""
+"""The wait of an audit for sites to be compared: shorter than the client's for an answer."""
 
 _SEE_ALL: Final = frozenset({"audit", "admin"})
 

@@ -40,7 +40,7 @@ from kalends.serving.metrics import Metrics
 from kalends.stores.sqlite.register_file import BrokerStore
 
 QUIET_S_MAX: Final = 3.0
-"""At a stop, open requests get so long to end; the rest goes on at the next start, or elsewhere."""
+"""The time that open requests get to end at a stop; the rest goes on at the next start, or elsewhere."""
 
 
 def build_broker(

@@ -194,7 +194,7 @@ class BrokerService:
         return LeaseRenewal(owner, ahead)
 
     def _life_failed(self) -> None:
-        """Whoever waits is told, links begin anew, and the heart begins the next life."""
+        """Tell all callers that wait, open the links anew, and let the heart begin the next life."""
         self.runner.fail()
         for link in self.links.values():
             link.drop()

@@ -35,7 +35,7 @@ CONNECT_S_MAX: Final = 10.0
 HELLO_S_MAX: Final = 10.0
 RETRY_S_MIN: Final = 0.2
 RETRY_S_MAX: Final = 5.0
-"""A site that is back is used again at most so much later."""
+"""The longest delay before a site that is back is used again."""
 
 OUTBOX_BYTES_MAX: Final = 32 * 1024 * 1024
 """What a site that does not read can make us keep; beyond it the connection is dropped."""
@@ -73,7 +73,7 @@ class LinkLost(Exception):
 
 
 class LinkUser(Protocol):
-    """Who uses the links; called on the event loop."""
+    """The user of the links; called on the event loop."""
 
     def site_said(self, site: str, messages: Sequence[m.Message]) -> None:
         """Messages of a connected site, in order; the first ever of a connection is its Hello."""

@@ -34,7 +34,7 @@ def stuck(stuck_s: float) -> Unavailable:
 
 def put_back() -> Unavailable:
     return Unavailable(
-        "this broker's register was put back to an earlier state, and is compared with its sites first",
+        "this broker's register was restored to an earlier state, and is compared with its sites first",
         where="store",
         remedy="try again in a moment; the operator of the broker sees in /healthz what is missing",
         retry_after_s=5.0,

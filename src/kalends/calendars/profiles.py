@@ -27,7 +27,7 @@ def from_windows(windows: Iterable[Interval], start: int, end: int, units: int) 
 
 
 Change = tuple[int, int, int]
-"""A change ``(start, end, units)``: so many units more, or fewer, during ``[start, end)``."""
+"""A change ``(start, end, units)``: `units` more, or fewer if negative, during ``[start, end)``."""
 
 
 def changed(

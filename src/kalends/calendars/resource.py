@@ -274,7 +274,7 @@ class ResourceCalendar:
         return None
 
     def too_long(self, principal: Principal, length_s: int) -> Refusal | None:
-        """Return the refusal for a booking of `length_s`, at whatever time; None where it may be so long."""
+        """Return the refusal for a booking of `length_s` at any time; None where it may be that long."""
         longest = self.rules.limits.deciding(principal, "longest_s")
         if longest is None or length_s <= longest.longest_s:
             return None

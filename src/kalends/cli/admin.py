@@ -20,7 +20,7 @@ COMMANDS = {
     },
     "Machines": {
         "nodes": "Take nodes out of service, or put them back.",
-        "policy": "Let another policy decide from now on; jobs keep their order.",
+        "policy": "Switch the policy of a machine; its jobs keep their order.",
     },
     "Stores": {
         "backup": "Copy a store while its server runs.",

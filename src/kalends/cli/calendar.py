@@ -25,7 +25,7 @@ from kalends.core.times import format_time
     ),
 )
 @click.argument("resource")
-@click.option("--from", "start", metavar="TIME", help="Begin of the drawing.  [default: this hour]")
+@click.option("--from", "start", metavar="TIME", help="Start of the drawing.  [default: this hour]")
 @click.option(
     "--for", "duration", metavar="DURATION", help="Length of the drawing, e.g. 2d.  [default: 1d]"
 )

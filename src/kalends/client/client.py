@@ -229,7 +229,7 @@ class Client(RequestCalls, JobCalls):
     async def reconcile(self, *, wait_s: float = 30.0, go_on: bool = False) -> calls.Reconciled:
         """Compare a broker's register with all its sites, and mend what differs.
 
-        Asked of a site: what it has not compared yet. With `go_on` a server whose store was put back takes
+        Asked of a site: what it has not compared yet. With `go_on` a server whose store was restored takes
         new bookings though not all has been compared.
         """
         body = calls.Reconcile(wait_ms=int(wait_s * 1000), go_on=go_on)

@@ -137,7 +137,7 @@ class JobCalls(AgentCalls):
         return await self._caller.call(body, "machine_nodes", job_calls.MachineLoad)
 
     async def set_policy(self, machine: str, policy: str) -> job_calls.MachineLoad:
-        """Let another policy decide on a machine from now on; needs the scope ``admin``."""
+        """Switch the policy of a machine; its jobs keep their order. Needs the scope ``admin``."""
         body = job_calls.SetPolicy(machine=machine, policy=policy)
         return await self._caller.call(body, "machine_policy", job_calls.MachineLoad)
 

@@ -109,7 +109,7 @@ class ClaimView(Answer, frozen=True, kw_only=True):
 
 
 class AgentNote(Answer, frozen=True, kw_only=True):
-    """What an agent has left for its client at a site: `value` is plain data."""
+    """A message that an agent left for its client at a site: `value` is plain data."""
 
     at_ms: int
     site: str
@@ -117,11 +117,11 @@ class AgentNote(Answer, frozen=True, kw_only=True):
 
 
 class Waiting(Answer, frozen=True, kw_only=True):
-    """What an open request waits for, as it was when it was last heard of.
+    """What an open request waits for, as last reported.
 
     `since` and `until` (when it gives up) are seconds UTC; `ahead` is the greatest number of requests
-    before it in any line; `awaited` are the resources, or sites, that it waits for, and `earliest`
-    the start that is tried now (0: any). `listed`: it waits for what is taken, on waiting lists, and
+    before it in any queue; `awaited` are the resources, or sites, that it waits for, and `earliest`
+    the start that is tried now (0: any). `listed`: it is on waiting lists for what is locked, and
     holds nothing meanwhile.
     """
 
@@ -155,11 +155,11 @@ class RequestView(Answer, frozen=True, kw_only=True):
     """The agent that chose, or is to choose: as it was named, and the hash of its script."""
     script: str = ""
     notes: tuple[AgentNote, ...] = ()
-    """What the agent has left for its client, oldest first."""
+    """Messages that the agent left for its client, oldest first."""
     changing: str = ""
     """The id of a move, extend or shrink that is under way."""
     waiting: Waiting | None = None
-    """Set while it is ``open`` and in line somewhere."""
+    """Set while it is ``open`` and queued at a site."""
     recalled_until: int = 0
     """An older request wants what is held: lock or release it by then (seconds UTC), or it is lost."""
     problem: Problem | None = None
@@ -187,7 +187,7 @@ class Book(Body, frozen=True, kw_only=True):
 
 
 class Find(Body, frozen=True, kw_only=True):
-    """Where `request` could start now, the best `count` starts; touches nothing.
+    """Find the best `count` starts at which `request` is free now; nothing is booked.
 
     With `explain` the answer also prices each start, tells what stands in the way of better ones, and
     shows how candidates would be polled.
@@ -202,7 +202,7 @@ class Price(Answer, frozen=True, kw_only=True):
     """What a start would cost others, as far as the asker may see.
 
     `idle_unit_s`: units x seconds left in gaps too short for another booking like it, more than
-    without it; `delays`: requests in line whose next possible start it would take away.
+    without it; `delays`: queued requests whose next possible start it would take away.
     """
 
     idle_unit_s: int = 0
@@ -255,7 +255,7 @@ class Found(Answer, frozen=True, kw_only=True):
 
     With `explain`, `obstacles` are the fewest bookings, as far as the asker may see them, that would
     have to move: for any start at all, or for the best one that the owners' rules allow, where that is
-    better than all candidates. Not `fewest`: so few are enough, but fewer might be; with no obstacles,
+    better than all candidates. Without `fewest`: these are enough, but fewer might be; with no obstacles,
     nothing was found within the work that one call may cost.
     """
 
@@ -329,7 +329,7 @@ class Story(Answer, frozen=True, kw_only=True):
 
 
 class Watch(Body, frozen=True, kw_only=True):
-    """Events of the caller's requests after number `after`; waits up to `wait_ms` for the first."""
+    """Return events of the caller's requests after number `after`; wait up to `wait_ms` for the first."""
 
     after: Annotated[int, Meta(ge=-1)] = -1
     """-1: from now on."""
@@ -523,8 +523,8 @@ class Audited(Answer, frozen=True, kw_only=True):
 class Reconcile(Body, frozen=True, kw_only=True):
     """A broker compares its register with every site, mends what can be mended, and names the rest.
 
-    A site is asked what it has not compared yet. With `go_on` a site, or a broker whose register was put
-    back, takes new bookings though not all have been compared.
+    A site is asked what it has not compared yet. With `go_on` a site, or a broker whose register was
+    restored, takes new bookings though not all have been compared.
     """
 
     wait_ms: WaitMs = 30_000
@@ -556,10 +556,12 @@ class SiteReconciled(Answer, frozen=True, kw_only=True):
 
 
 class Reconciled(Answer, frozen=True, kw_only=True):
-    """Of a broker: `sites` whose comparison has ended, those still `comparing` with the number of
-    reservations that the present pass has looked at, and those that were `unreached`. Of a site: `at_risk`,
-    the number of reservations of each register that has not compared in this life of it. `recovering`: its
-    store was put back to an earlier state, and it takes nothing new yet.
+    """How far comparisons have come.
+
+    A broker gives the `sites` whose comparison has ended, those still `comparing` with the number of
+    reservations that the present pass has looked at, and those that were `unreached`. A site gives `at_risk`:
+    for each register that has not compared since the site started, the number of its reservations.
+    `recovering`: the site's store was restored to an earlier state, and it takes nothing new yet.
     """
 
     sites: tuple[SiteReconciled, ...] = ()

@@ -27,7 +27,7 @@ OUTPUT_BYTES_MAX = 256 * 1024
 
 
 class SubmitJob(Body, frozen=True, kw_only=True):
-    """Let `job` wait in its machine's queue; answers once that is durable.
+    """Put `job` into its machine's queue; answered once that is durable.
 
     `key` makes the call repeatable: the same key and job give the same number, the same key with another
     job is refused (`KeyReused`).
@@ -111,7 +111,7 @@ class ListJobs(Body, frozen=True, kw_only=True):
     everyone: bool = False
     count: Annotated[int, Meta(ge=1, le=limits.LISTING_MAX)] = 1_000
     before: Annotated[int, Meta(ge=0)] = 0
-    """Of those that are over: only jobs with a lower number, for the next page; 0: all."""
+    """For jobs that are over: only those with a lower number, for the next page; 0: all."""
 
 
 class MachineLoad(Answer, frozen=True, kw_only=True):
@@ -180,7 +180,7 @@ class ServeNodes(Body, frozen=True, kw_only=True):
 
 
 class SetPolicy(Body, frozen=True, kw_only=True):
-    """Let another policy decide from now on: the jobs stay, in their order."""
+    """Switch the machine to another policy; its jobs stay, in their order."""
 
     machine: MachineName
     policy: Annotated[str, Meta(max_length=200)]

@@ -93,7 +93,7 @@ Warrant = Annotated[str, Meta(max_length=96)]
 """The register's own proof of what it tells a site: kept there, and shown to it should it ever forget."""
 
 Proofs = Annotated[dict[SiteName, Proof], Meta(max_length=limits.CLAIMS_MAX)]
-"""Of a commit: for each other site of the request what proves it there, for a peer that asks."""
+"""For each other site of a committed request, the proof of the commit there: for a peer that asks."""
 Url = Annotated[str, Meta(max_length=512)]
 
 
@@ -260,7 +260,7 @@ class Query(Message, frozen=True, kw_only=True):
     detail: bool = False
     """Also list the slots themselves, with states, for `kalends calendar`."""
     length_s: Annotated[int, Meta(ge=0, le=limits.DURATION_S_MAX)] = 0
-    """The shortest that is wanted; where the owner lets nobody book so long, nothing is shown as free."""
+    """The shortest length wanted; where the owner lets nobody book that long, nothing is shown as free."""
     replaces: RequestId | Literal[""] = ""
     """Count this request's locked claims as free: the view of a move, extend or shrink."""
 
@@ -524,7 +524,7 @@ class Freed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Await(Message, frozen=True, kw_only=True):
-    """Be told when room frees in the windows `wants`: of at least so many units, for at least `length_s`.
+    """Be told when room frees in the windows `wants`: of at least their units, for at least `length_s`.
 
     Room that frees is offered in order of stamp, one request at a time: until it answers by an Await
     that has `seen` the offer, or by a visit, or a few seconds have passed, nobody younger gets that room.

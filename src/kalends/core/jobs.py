@@ -42,7 +42,7 @@ class After(_JobPart, frozen=True, kw_only=True):
 
 
 class LimitWarning(_JobPart, frozen=True, kw_only=True):
-    """The program gets `signal` so many seconds before its time is over."""
+    """The program gets `signal` this many seconds before its time is over."""
 
     before_s: Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)]
     signal: Literal["HUP", "INT", "TERM", "USR1", "USR2", "CONT"] = "TERM"

@@ -85,7 +85,7 @@ BLAME: Final[dict[RunCode, Blame]] = {
     "sandbox-unavailable": "host",
     "unknown-script": "host",
 }
-"""Who can act on it: the script's author, or the operator of the host (then: try again)."""
+"""The party that can act on it: the script's author, or the operator of the host (then: try again)."""
 
 
 class Violation(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -66,8 +66,10 @@ def _parser() -> argparse.ArgumentParser:
         description="Run a program that can change its size.",
         epilog="Example: python -m kalends.malleable heat.py --changes 2@10,4@20 -- --rows 128",
     )
-    parser.add_argument("program", type=Path, metavar="FILE", help="file with a function program")
-    parser.add_argument("arguments", nargs="*", help="what program(arguments) is given, after --")
+    parser.add_argument(
+        "program", type=Path, metavar="FILE", help="Python file that defines a function `program`"
+    )
+    parser.add_argument("arguments", nargs="*", help="arguments of the program, after --")
     parser.add_argument("--size", type=int, metavar="N", help="ranks at the beginning")
     parser.add_argument(
         "--changes", metavar="N@SOP,...", help="sizes by the number of the SOP, such as 2@10,4@20"
@@ -76,10 +78,13 @@ def _parser() -> argparse.ArgumentParser:
         "--checkpoint",
         type=Path,
         metavar="FILE",
-        help="file for arrays and state, before each change",
+        help="file for arrays and state, written before each change",
     )
     parser.add_argument(
-        "--checkpoint-every", type=float, metavar="SECONDS", help="and so often besides, at SOPs"
+        "--checkpoint-every",
+        type=float,
+        metavar="SECONDS",
+        help="longest time between checkpoints, at SOPs",
     )
     parser.add_argument(
         "--restart", action="store_true", help="go on from the checkpoint, if there is one"

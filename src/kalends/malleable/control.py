@@ -1,4 +1,4 @@
-"""Who may have a program change its size: a batch service over a socket, a timetable, or nobody.
+"""What makes a program change its size: a batch service over a socket, a timetable, or nothing.
 
 The lead of the program looks here at every SOP. Nothing here can end the program: a socket that breaks
 is opened again now and then, and until then nobody asks for anything.
@@ -28,7 +28,7 @@ VARIABLE: Final = "KALENDS_CONTROL"
 """The environment variable that names the socket of the one who may change the size."""
 
 AGAIN_S: Final = 5.0
-"""A socket that broke is tried again so much later."""
+"""The pause before a broken socket is tried again."""
 
 CONNECT_S: Final = 2.0
 LINES_AT_ONCE_MAX: Final = 64
@@ -36,7 +36,7 @@ LINES_AT_ONCE_MAX: Final = 64
 
 
 class SizeControl(Protocol):
-    """Who may have the size changed."""
+    """A source of changes of size."""
 
     def offer(self, sizes: Sequence[int]) -> None:
         """Be told what the program can run on from now on."""
@@ -48,7 +48,7 @@ class SizeControl(Protocol):
         """Be told what became of a demand."""
 
     def want(self, ranks: int) -> None:
-        """Be told that the program wants so many ranks."""
+        """Be told how many ranks the program wants."""
 
     def close(self) -> None:
         """Let go of files, and say nothing."""

@@ -3,7 +3,7 @@
 | said by | line | means |
 | --- | --- | --- |
 | program | ``{"sizes": [1, 2, 4]}`` | what it can run on now; said first, and at each new stage |
-| program | ``{"want": 4}`` | it asks for so many ranks |
+| program | ``{"want": 4}`` | it asks for that many ranks |
 | control | ``{"change": 3, "to": 2, "cores": [0, 1]}`` | run on 2 ranks, on these cores (left out: on any) |
 | program | ``{"changed": 3, "ranks": 2, "took_s": 0.01, "moving_s": 0.0}`` | done; moving is part of it |
 | program | ``{"refused": 3, "why": "..."}`` | not done, and the size is as it was |

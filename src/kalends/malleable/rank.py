@@ -103,7 +103,7 @@ class Rank:
         self._team.barrier()
 
     def want(self, ranks: int) -> None:
-        """Have the next `sop` ask whoever gives out ranks for so many; it may come to nothing."""
+        """Have the next `sop` ask for this number of ranks; it may come to nothing."""
         self._want = int(ranks)
 
     def sop(self) -> None:

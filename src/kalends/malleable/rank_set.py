@@ -17,7 +17,7 @@ from kalends.malleable.rank_process import BARRIER, DONE, FAILED, PACKET_BYTES_M
 from kalends.malleable.run import RankFailed
 
 LEAVE_S: Final = 10.0
-"""A rank that was told to leave is ended after so long: its program may tidy up meanwhile."""
+"""The time that a rank has to leave once told: its program may tidy up meanwhile."""
 
 Body = Callable[[int, socket.socket], NoReturn]
 """What a forked process does, given its number and its end of the line to the lead."""

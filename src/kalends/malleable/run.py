@@ -62,7 +62,7 @@ class ProgramResult:
 
 
 class Onlooker(Protocol):
-    """Who is told what a run does; called in the process that leads it."""
+    """An observer of a run; called in the process that leads it."""
 
     def step(self, name: str) -> None:
         """A step of a change is done: asked, saved, grown, left, entered or told."""

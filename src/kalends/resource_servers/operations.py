@@ -179,7 +179,7 @@ class SiteOperations:
 
 
 def _runs_of(caller: Caller) -> str | None:
-    """Whose runs the caller may see; None for everybody's."""
+    """Return the user whose runs the caller may see; None for everybody's."""
     return None if "audit" in caller.scopes else caller.principal.user
 
 

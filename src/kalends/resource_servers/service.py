@@ -61,7 +61,7 @@ class SiteEngine:
         self.store = store
         self._moment = moment
         self._wall_ms = moment().wall_ms
-        """Of the last step: the clock belongs to the event loop, and is not read by the writer's thread."""
+        """The time of the last step: the clock belongs to the event loop, not to the writer's thread."""
         self._deliver = deliver
         self._set_out = set_out
         self._alarmed = alarmed

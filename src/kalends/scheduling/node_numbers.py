@@ -73,7 +73,7 @@ class NodeNumbers:
         """Nodes out of service that no job has."""
 
     def take(self, counts: Sequence[int]) -> Partition:
-        """Give a job so many nodes of each part. They must be there: the cluster counts them."""
+        """Give a job nodes of each part. They must be there: the cluster counts them."""
         found = [part.take(count) for part, count in zip(self._free, counts, strict=True)]
         return _partition(chain.from_iterable(each or () for each in found))
 
@@ -82,7 +82,7 @@ class NodeNumbers:
         self._free_again(partition.nodes)
 
     def resize(self, partition: Partition, nodes: int) -> Partition:
-        """Let a job of the only part have so many: it gains the lowest free ones, or loses its highest."""
+        """Change the nodes of a job in the only part: it gains the lowest free ones, or loses its highest."""
         kept = partition.nodes[:nodes]
         self._free_again(partition.nodes[nodes:])
         gained = self._free[0].take(nodes - len(kept)) or ()

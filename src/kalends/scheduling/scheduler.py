@@ -49,7 +49,7 @@ class Scheduler:
         self.jobs: dict[int, Job] = {}
         """The jobs that wait, are held or run, by their ids; kept only where the cluster is live."""
         self.held: dict[int, Job] = {}
-        """Those of them that are held."""
+        """The jobs among them that are held."""
         self._live = self.cluster.live
         self._wakes = policy.wakes or self._live
         self._submissions = 0

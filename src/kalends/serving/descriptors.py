@@ -27,7 +27,7 @@ def raise_descriptors() -> int:
 
 
 def for_connections(descriptors: int, servers: int) -> int:
-    """Return how many connections each of `servers` in a process with so many descriptors may have.
+    """Return how many connections each of `servers` may have in a process with `descriptors`.
 
     A quarter stays for its own: stores, links to other owners' servers, sandboxes of agents.
     """

@@ -92,8 +92,8 @@ week_share = 0.5          # of all units of a calendar week, each
 name = "others"
 who = "everyone"
 longest = "8h"
-lead = "1h"               # booked at least so long before it starts
-ahead = "14d"             # and at most so long before it ends
+lead = "1h"               # booked at least this long before it starts
+ahead = "14d"             # and at most this long before it ends
 held_max = 4              # held or promised at once, each
 week_hours = 512          # unit-hours of a calendar week, each
 
@@ -126,7 +126,7 @@ capacity = 8
 [[site.machines]]
 resource = "box"
 policy = "easy"           # kalends policies lists them
-cores_each = 4            # a node is so many cores of this host; 0: a mere slot
+cores_each = 4            # cores of this host in each node; 0: a mere slot
 directory = "box.jobs"    # records and output of jobs
 users = { ann = "alice" } # Unix users that are not named like their users; only where the site is root
 grace = "10s"             # between asking a job to end and killing it

@@ -22,7 +22,7 @@ class Waiter(NamedTuple):
 
 
 class Waiters:
-    """Those who wait now; their sources begin with `prefix`."""
+    """The callers that wait now; their sources begin with `prefix`."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix

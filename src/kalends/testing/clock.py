@@ -24,7 +24,7 @@ class MovableClock:
     def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> None:
-        """Let so much time pass at once, for all servers and for the clients' reading of ``now``.
+        """Let this much time pass at once, for all servers and for the clients' reading of ``now``.
 
         Wall clocks, monotonic clocks and the servers' timers leap together, as on a machine that was
         suspended: nothing happens in between, and what came due meanwhile is due now. When this returns,

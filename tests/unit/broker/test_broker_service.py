@@ -169,7 +169,7 @@ async def test_the_owner_may_go_on_with_a_register_that_was_put_back(tmp_path: P
         pass
     administer(tmp_path, "insert into meta values ('recovering', 1)")
     async with serving(tmp_path) as client:
-        with pytest.raises(Unavailable, match="put back to an earlier state"):
+        with pytest.raises(Unavailable, match="restored to an earlier state"):
             await book(client, "first-key")
         assert (await client.reconcile(wait_s=0)).recovering
         assert not (await client.reconcile(wait_s=0, go_on=True)).recovering

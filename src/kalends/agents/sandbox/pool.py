@@ -18,7 +18,7 @@ ZYGOTE_S_MAX: Final = 3_600.0
 ZYGOTE_WORKERS_MAX: Final = 10_000
 AGAIN_S: Final = 0.1
 AGAIN_S_MAX: Final = 5.0
-"""A zygote that does not start is tried again after so long, doubling."""
+"""The pause before a zygote that did not start is tried again; it doubles."""
 
 
 class PoolClosed(Exception):

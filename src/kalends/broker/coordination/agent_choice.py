@@ -1,4 +1,4 @@
-"""Of all that sites hold for an agent, the one common start that serves every term best.
+"""The choice among what sites hold for an agent: the common start that serves every term best.
 
 What a site holds is in its agent's order of preference; the place in it is the *rank* of a slot, and
 a common start is as good as the sum of the ranks of the slots that serve it. Terms of one group take

@@ -38,7 +38,7 @@ from kalends.core.limits import AGENT_MESSAGES_MAX, REQUEST_TEXT_MAX
 from kalends.core.scripts import Stop, asked_for
 
 UNKNOWN_MAX: Final = 3
-"""A site that has been sent the source so often and still does not know it has no agents."""
+"""Sendings of the source after which a site that still does not know it counts as one without agents."""
 
 CALLS_KEPT_MAX: Final = 64
 SEEN_MAX: Final = 256

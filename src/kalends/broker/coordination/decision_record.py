@@ -89,7 +89,7 @@ class Record(msgspec.Struct, omit_defaults=True):
     spec: Spec
     groups: tuple[str, ...] = ()
     secret: str = ""
-    """Of a request from before registers had secrets: the one that all its sites know."""
+    """Set for a request from before registers had secrets: the one that all its sites know."""
     att: int = 1
     state: RecordState = "open"
     wants: tuple[Want, ...] = ()

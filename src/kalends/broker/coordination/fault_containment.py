@@ -23,7 +23,7 @@ STEPS_MAX: Final = 1_000
 """Requests that one step may lose before it is taken for a fault of the whole."""
 
 ASIDE_MAX: Final = 3
-"""A request that steps break at so often is left alone: it would break at the same again."""
+"""Steps that may break at a request before it is left alone: it would break at the same again."""
 
 
 class FaultContainment:

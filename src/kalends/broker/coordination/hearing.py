@@ -22,7 +22,7 @@ from kalends.core.identifiers import split_resource
 from kalends.core.intervals import Moment
 
 COMPLAIN_EVERY_MS: Final = 60_000
-"""The same complaint about the same site is an alarm so often at most: it may repeat itself for ever."""
+"""The least time between two alarms of one complaint about one site: it may repeat itself for ever."""
 
 COMPLAINTS_MAX: Final = 1_000
 """Complaints remembered; beyond it all are forgotten, and told again."""

@@ -1,4 +1,4 @@
-"""Who a broker replica is."""
+"""The identity of a broker replica."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ OPEN_WINDOW_S: Final = 14 * 86_400
 """A request without an end lets its agent choose in the first two weeks; the planner looks further."""
 
 HELD_MAX: Final = 16
-"""What a site usually lets one visit hold: a further round is about so few starts that all fit."""
+"""What a site usually lets one visit hold: a further round is about few enough starts for all to fit."""
 
 NEAR_MAX: Final = 64
 

@@ -96,7 +96,7 @@ class Negotiation:
         part.ahead, part.awaits = visited.ahead, visited.refusals
         if first and visited.refusals:
             ahead = f", {visited.ahead} ahead" if visited.ahead else ""
-            detail = f"in line at {part.site}{ahead}"
+            detail = f"queued at {part.site}{ahead}"
             self.log.add(case, "waiting", detail, now, visited.refusals)
             self.prepare.note_waiting(case, self._waiting(case, now))
 

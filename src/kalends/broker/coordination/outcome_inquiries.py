@@ -32,7 +32,7 @@ class OutcomeInquiries:
     certain: Callable[[], bool]
 
     def inquired(self, reply_to: str, inquire: m.Inquire, now: Moment) -> None:
-        """Whoever proves to be the site it says hears what was decided; others hear, and leave, nothing."""
+        """Tell a site that proves its name what was decided; others learn, and leave, nothing."""
         proved = self.credentials.proves(inquire.secret, inquire.site, inquire.rid)
         op = r.Ask(
             inquire.rid, inquire.att, inquire.secret, reply_to, inquire.site, proved,

@@ -41,7 +41,7 @@ TRIES_MAX: Final = 16
 """Other times that owners' rules refuse before the reservation is cancelled."""
 
 NO_TICKET: Final = 0
-"""Of a call that nobody waits for."""
+"""The ticket of a call that nobody waits for."""
 
 PASSING: Final = frozenset(
     {

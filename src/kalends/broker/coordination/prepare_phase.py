@@ -33,7 +33,7 @@ from kalends.core.times import format_duration, format_time
 
 VOTE_MS_MAX: Final = 10_000
 HOLD_MS: Final = 30_000
-"""A site's hold lives so long without a Renew: longer than a vote and two round trips."""
+"""The life of a site's hold without a Renew: longer than a vote and two round trips."""
 RENEW_EVERY_MS: Final = 10_000
 
 

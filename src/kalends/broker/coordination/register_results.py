@@ -181,7 +181,7 @@ class RegisterResults:
             self.table.end(case)
 
     def _noted(self, case: Transaction, op: r.Note, result: Registered) -> None:
-        """Who waits for a hold is told once it is written; until it is held, what comes of it."""
+        """Answer a caller that waits for a hold, now that it is written."""
         if not result.won:
             self.table.drop(case, result.record)
         elif case.phase == "held" and op.of == "held":

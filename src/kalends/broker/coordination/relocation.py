@@ -151,7 +151,7 @@ def _with_others(moved: Relocation) -> Iterator[Wants]:
 
 
 def _alike(record: Record, name: str, infos: Mapping[str, ResourceInfo]) -> tuple[str, ...]:
-    """Who else has what a term asked for that may have picked `name`; nobody where it was named."""
+    """Return the other resources that fit a term which may have picked `name`; none where it was named."""
     terms = [term for each in record.spec.request.alternatives for term in each.terms]
     if name not in infos or any(term.resource == name for term in terms):
         return ()

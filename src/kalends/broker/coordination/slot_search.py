@@ -46,7 +46,7 @@ UNANSWERED_MAX: Final = 4_096
 Counting = Literal["all", "locked"]
 
 SPREAD_MAX: Final = 16
-"""Who has lost a race tries one of so many starts at most: all losers would meet again at the first."""
+"""The starts among which the loser of a race chooses: all losers would meet again at the first."""
 
 
 @dataclass(eq=False)

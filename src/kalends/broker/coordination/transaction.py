@@ -51,7 +51,7 @@ class Look:
     poll: Poll | None = None
     """The sites to ask, and when the look is over."""
     queries: dict[int, SiteQuestion] = field(default_factory=dict)
-    """Those that are not answered yet."""
+    """The queries that are not answered yet, by number."""
     free: Free = field(default_factory=dict)
     contested: bool = False
     """Some of what was shown is held by others, or waited for."""
@@ -86,7 +86,7 @@ class AgentRound:
     """The agent on its way; written by `AgentDispatch`."""
 
     source: str = ""
-    """Of the agent's script."""
+    """The source of the agent's script."""
     tour: Tour | None = None
     """Its round, while it is on its way."""
 
@@ -110,7 +110,7 @@ class Tries:
 
     @property
     def excluded_starts(self) -> frozenset[int]:
-        """Of the only alternative that an agent chooses for."""
+        """The excluded starts of the only alternative that an agent chooses for."""
         return frozenset(start for _, start in self.excluded)
 
     def shuns(self, resource: str) -> bool:

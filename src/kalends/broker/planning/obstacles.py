@@ -43,7 +43,7 @@ class Move(NamedTuple):
 class Moves(NamedTuple):
     """The moves for one start; `exact`: no start needs fewer.
 
-    If not, the search had a limit: so few are enough, and perhaps fewer would be.
+    If not, the search had a limit: these are enough, and perhaps fewer would be.
     """
 
     start: int

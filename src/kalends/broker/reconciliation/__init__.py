@@ -1,1 +1,1 @@
-"""Stores that were put back: what a register and its sites remember of each other. Pure."""
+"""Restored stores: what a register and its sites remember of each other. Pure."""

@@ -48,7 +48,7 @@ class Ours(NamedTuple):
 
 @dataclass(slots=True)
 class Findings:
-    """Of one page: what is to be told to the site and to the register.
+    """The findings of one page: what is to be told to the site and to the register.
 
     `waits` are reservations that are on their way, and have to be looked at once more; `unproved` cannot be
     mended, for one side or the other is wrong.

@@ -1,4 +1,4 @@
-"""Whether the register was put back to an earlier state: what its sites remember of it, and its own past.
+"""Whether the register was restored to an earlier state: what its sites remember of it, and its own past.
 
 Each start of a replica is a life with a random name; its position counts what it has stored. Sites are
 told both, with a proof that only the register can make, and say them back with `Known`. A register whose past
@@ -18,7 +18,7 @@ from kalends.contract import messages as m
 from kalends.contract import proofs
 
 LISTEN_MS: Final = 10_000
-"""So long at most the sites are waited for after an opening: each is tried every five seconds."""
+"""The longest wait for the sites after an opening: each is tried every five seconds."""
 
 
 class Live(NamedTuple):
@@ -29,8 +29,10 @@ class Live(NamedTuple):
 
 
 class Recognition:
-    """Of one opening of the register. `position_of` gives how far a life of it is known to have come, if it
-    is known; `monotonic_ms` is the time of the opening.
+    """What sites say of the register after one opening of it.
+
+    `position_of` gives how far a life of it is known to have come, if it is known; `monotonic_ms` is the time
+    of the opening.
     """
 
     def __init__(

@@ -101,7 +101,7 @@ class Reconciler:
         self.sends: list[tuple[str, m.Message]] = []
         self.operations: list[Operation] = []
         self.reports: dict[str, SiteReconciled] = {}
-        """Of each site, how its last comparison ended."""
+        """The end of each site's last comparison."""
         self._rows = rows
         self._urls = urls
         self._coords = coords

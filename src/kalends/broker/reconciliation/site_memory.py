@@ -13,7 +13,7 @@ from kalends.contract.messages import Mark
 
 
 class Memories:
-    """Of one replica. A site's memory changes with each of its frames that say how far it is."""
+    """What one replica remembers of its sites. It changes with each frame that says how far a site is."""
 
     def __init__(self) -> None:
         self._known: dict[str, Mark] = {}

@@ -18,7 +18,7 @@ from kalends.cli.administration._reclaims import reclaim_lines
     ),
 )
 @click.argument("resource", required=False, default="")
-@click.option("--at", metavar="TIME", default="", help="Begin of the period, e.g. 'fri 08:00'.")
+@click.option("--at", metavar="TIME", default="", help="Start of the period, e.g. 'fri 08:00'.")
 @click.option(
     "--for", "length", metavar="DURATION", default="", help="Length of the period, e.g. 4h."
 )

@@ -35,10 +35,10 @@ from kalends.resource_servers.participation.runs import RunTable
 from kalends.resource_servers.participation.this_site import ThisSite
 
 RECALL_MS_MAX: Final = 2_000
-"""An older request waits so long for the agents of younger ones; runs take milliseconds."""
+"""The wait of an older request for the agents of younger ones; runs take milliseconds."""
 
 ASK_AGAIN_MS: Final = 10_000
-"""An agent that keeps its slots is not asked again for so long: its user pays for every answer."""
+"""The rest of an agent that keeps its slots before it is asked again: its user pays for every answer."""
 
 BLOCKERS_MAX: Final = 4
 """Held slots that one request asks back: more of them are never all given back."""

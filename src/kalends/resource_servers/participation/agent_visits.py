@@ -248,7 +248,7 @@ def _depth(value: Any) -> int:
 
 
 def _fitted(report: m.SiteReport, bytes_max: int) -> m.SiteReport:
-    """`report`, shortened where it is so long that the whole answer might not fit into a frame."""
+    """Return `report`, shortened if the whole answer might not fit into a frame otherwise."""
     if _size(report) <= bytes_max:
         return report
     shorter = msgspec.structs.replace(report, sent=(), offered=(), refusals=report.refusals[:8])

@@ -68,7 +68,7 @@ class Stake(msgspec.Struct, gc=False):
     register: str = ""
     """The register that made it; "": not known, for it was stored before sites were told."""
     proofs: dict[str, str] = {}
-    """Of a commit: for each other site of the request what proves it there."""
+    """For each other site of a committed request, the proof of the commit there."""
     warrant: str = ""
     """What proves to the register that it has committed this, or cancelled it since."""
 

@@ -1,6 +1,6 @@
 """Comparison of the promises of a site with the decisions of a register, page by page.
 
-What the site has forgotten, because an older image of its store was put back, is locked again.
+What the site has forgotten, because an older image of its store was restored, is locked again.
 """
 
 from __future__ import annotations

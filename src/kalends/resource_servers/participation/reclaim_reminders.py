@@ -33,7 +33,7 @@ REMIND_AFTER_MS: Final = 10_000
 REMIND_EVERY_MS_MAX: Final = 60_000
 
 RECLAIMS_MAX: Final = 1_000
-"""Of one site at a time: each is looked at whenever something is locked."""
+"""The reclaims of one site at a time: each is looked at whenever something is locked."""
 
 REGISTER: Final = "register:"
 """Where to send what is for whichever replica looks after a reservation: this, and its register."""

@@ -1,4 +1,4 @@
-"""Recovery of a site that may have forgotten promises: an older image of its store was put back.
+"""Recovery of a site that may have forgotten promises: an older image of its store was restored.
 
 It cannot know that by itself. A broker's Welcome says what its register remembers of the site: a life
 and a position in it. What the site's own past does not include, it has forgotten. Then it takes nothing
@@ -22,7 +22,7 @@ from kalends.resource_servers.participation.registers import Registers
 from kalends.resource_servers.participation.this_site import ThisSite
 
 RECOVERY_MS_MIN: Final = 10_000
-"""So long at least all brokers have to come: each tries to connect every five seconds."""
+"""The least time that brokers have to connect: each tries every five seconds."""
 
 FORGOTTEN_TOLD_MAX: Final = 1_000
 """Requests of which brokers are told in a session that they are forgotten: one comparison finds the rest."""
@@ -82,7 +82,7 @@ class Recovery:
         self._recovers_at_ms = now.monotonic_ms + RECOVERY_MS_MIN
         self.outbox.store(RecoveryChanged(on=True))
         self.outbox.report(
-            "store", "an older image of this site's store was put back: promises are forgotten here"
+            "store", "an older image of this site's store was restored: promises are forgotten here"
         )
         for stake in [each for each in self.stakes.awake() if each.has("held")]:
             self.claims.end_hold(stake, "expiry")

@@ -47,7 +47,7 @@ class Badge(NamedTuple):
         return any(source == name or source.startswith(f"{name}-") for name in self.brokers)
 
     def beyond(self, principal: Principal) -> str:
-        """Whom of `principal` the key may not speak for, in words; "" for nobody."""
+        """Return the part of `principal` that the key may not speak for, in words; "" for none."""
         if not any(fnmatchcase(principal.user, pattern) for pattern in self.users):
             return f"the user {principal.user}"
         for group in principal.groups:
@@ -57,7 +57,7 @@ class Badge(NamedTuple):
 
 
 NO_BADGE: Final = Badge()
-"""Of a session where access is open."""
+"""The badge of a session where access is open."""
 
 
 class KnownRegister(msgspec.Struct, frozen=True):
@@ -142,7 +142,7 @@ class Registers:
         return [stored_register(self._known[register]) for register in sorted(marked)]
 
     def badge(self, register: str) -> Badge:
-        """Of the last session for `register`; one that has not come yet may vouch for everybody."""
+        """Return the badge of the last session for `register`; before any session it vouches for all."""
         return self._badges.get(register, NO_BADGE)
 
     def welcomed(self) -> set[str]:

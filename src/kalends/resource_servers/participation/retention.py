@@ -39,7 +39,7 @@ KEEP_AFTER_END_S: Final = 86_400
 COLLECT_EVERY_MS: Final = 60_000
 
 ASKED_MAX: Final = 20
-"""Of commits that nobody has said Forget of, so many are asked about at each collection."""
+"""Commits without a Forget that are asked about at each collection."""
 
 LOOKED_AT_MAX: Final = 200
 """Records looked at in one step: a few milliseconds, also when all of them are dropped."""
@@ -79,7 +79,7 @@ class Retention:
     _lingering: dict[str, None] = field(init=False, default_factory=dict)
     """Over, and still needed when they were last looked at."""
     _unlooked: list[str] = field(init=False, default_factory=list)
-    """Those of them that this round of collecting has still to look at."""
+    """The lingering ones that this round of collecting has still to look at."""
     _asked_now: int = field(init=False, default=0)
     sure_time: SureTime = field(init=False)
     _forgettable: set[str] = field(init=False)

@@ -28,7 +28,7 @@ import msgspec
 from kalends.core.intervals import Moment
 
 WINDOW_MS: Final = 7 * 86_400_000
-"""So long, counted while the site runs, must a clock have been ahead before a site believes it."""
+"""How long a clock must have been ahead, counted while the site runs, before the site believes it."""
 
 STORE_EVERY_MS: Final = 3_600_000
 """What was counted since is lost when the site stops: the bound is lower by it."""

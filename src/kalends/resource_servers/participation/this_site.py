@@ -8,7 +8,7 @@ from kalends.contract import messages as m
 from kalends.core.errors import Refusal
 
 SEQUENCE_BITS: Final = 40
-"""Of a fence number: 10^12 claims between two restarts; the epoch is above."""
+"""The bits of a fence number below its epoch: 10^12 claims between two restarts."""
 
 
 class ThisSite(NamedTuple):

@@ -72,7 +72,7 @@ class SetAside:
         """What is set aside, one line each, and what helps."""
         return [
             *(
-                f"the stake of request {stake.rid} cannot be read: {stake.reason}; nothing new is taken"
+                f"the claims of request {stake.rid} cannot be read: {stake.reason}; nothing new is taken"
                 f" before {format_time(stake.ends_at, 'UTC')} (bring back a backup, or wait until then)"
                 for stake in self._stakes.values()
             ),

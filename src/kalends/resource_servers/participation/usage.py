@@ -26,7 +26,7 @@ AT_ONCE: Final = Interval(-1, -1)
 
 
 class Account(NamedTuple):
-    """Of `user`, or of those who share by `rule` (the other is ""); for one week, or `AT_ONCE`."""
+    """The usage of `user`, or of all who share by `rule` (the other is ""); of one week, or `AT_ONCE`."""
 
     resource: str
     user: str

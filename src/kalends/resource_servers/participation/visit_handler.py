@@ -55,7 +55,7 @@ RUN_MS_MAX: Final = 12_000
 """An engine ends every run long before; a visit does not depend on that."""
 
 RELAY_MS_MAX: Final = 8_000
-"""A near site that is silent for so long counts as down; its holds end by themselves."""
+"""A near site that is silent for longer counts as down; its holds end by themselves."""
 
 ERRANDS_MAX: Final = 256
 """Runs of all users at once, each with up to a megabyte: beyond it a visit gets the default choice."""

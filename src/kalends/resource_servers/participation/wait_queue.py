@@ -48,7 +48,7 @@ class QueueEntry:
 
 @dataclass(slots=True)
 class Holder:
-    """Who holds something here, for as long as it is held: where to reach them, and what they asked.
+    """A holder of claims here: where to reach it, and what it asked for.
 
     `visit` is None where an agent has chosen. A person `considered` it: they have longer to answer
     when it is recalled. `recall_until_ms` (monotonic) is when it is taken back; 0: nobody asks.
@@ -99,7 +99,7 @@ class WaitQueue:
         self._leases.add((lease_ms, place.rid))
 
     def touching(self, times: Collection[Stretch]) -> list[str]:
-        """Who waits for something during one of `times`, in order."""
+        """Return the requests that wait for something during one of `times`, in order."""
         return self.earmarks.touching(times)
 
     def ahead(self, rid: str) -> int:

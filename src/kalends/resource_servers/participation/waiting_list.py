@@ -102,7 +102,7 @@ class WaitingList:
         self._deadlines.add((_deadline_ms(listed), listed.rid))
 
     def after(self, order: Order | None, resource: str) -> Iterator[WaitingListEntry]:
-        """Those who wait for something on `resource`, behind `order` (None: all), in order."""
+        """Yield the requests that wait for something on `resource` behind `order` (None: all), in order."""
         for other, rid in list(self._by_resource.get(resource, ())):
             if order is None or other > order:
                 yield self._listed[rid]
@@ -132,7 +132,7 @@ class WaitingList:
         ]
 
     def overdue(self, now_ms: int) -> list[WaitingListEntry]:
-        """Those whose lease, or offer, has ended by now."""
+        """Return the requests whose lease, or offer, has ended by now."""
         due = takewhile(lambda each: each[0] <= now_ms, self._deadlines)
         return [self._listed[rid] for _, rid in due]
 

@@ -31,7 +31,7 @@ from kalends.resource_servers.participation.waiting_list import (
 )
 
 LISTED_MS: Final = 60_000
-"""Brokers wait again every few seconds; one that is silent for so long is gone."""
+"""Brokers wait again every few seconds; one that is silent for longer is gone."""
 
 OFFER_MS: Final = 5_000
 """A broker that is told looks, and asks, within two round trips; this is several of the longest."""

@@ -37,10 +37,10 @@ RECALL_MS: Final = 3_000
 """A broker answers a recall within a round trip; this is several of the longest."""
 
 RECALL_CONSIDERED_MS: Final = 60_000
-"""A person who considers a hold has so long to lock it."""
+"""The time that a person who considers a hold has to lock it."""
 
 LEASE_MS: Final = 60_000
-"""Brokers repeat a visit that waits every few seconds; one that is silent for so long is gone."""
+"""Brokers repeat a visit that waits every few seconds; one that is silent for longer is gone."""
 
 
 @dataclass(eq=False)
@@ -65,7 +65,7 @@ class WoundWait:
         if self.line.get(visit.rid) is None and (
             self.line.count(visit.principal.user) + len(visit.wants) > count_max
         ):
-            detail = f"more than {count_max} claims of one user would wait in line at once"
+            detail = f"more than {count_max} claims of one user would be queued at once"
             return self.here.refusal(RefusalCode.LIMIT, detail)
         return None
 
@@ -221,7 +221,7 @@ class WoundWait:
             self.outbox.send(holder.asker, recall)
 
     def _youngest_in_the_way(self, seniority: Seniority, needs: Sequence[Piece]) -> list[str]:
-        """Of those younger than `seniority`, the youngest whose holds must go; none: that is too few."""
+        """Return the youngest holders behind `seniority` who must give way; none if even all are too few."""
         booked: dict[str, set[tuple[str, int]]] = {}
         for resource, start, end, _ in needs:
             for booking in self.book.calendars[resource].calendar.listing(start, end):
@@ -243,14 +243,14 @@ class WoundWait:
         return []
 
     def _recall_order(self, rid: str) -> tuple[bool, Seniority]:
-        """Those asked already first, then the youngest."""
+        """Return a sort key, highest first: holders already asked, then the youngest."""
         return bool(self.holders[rid].recall_until_ms), self._stake_seniority(rid)
 
     def _stake_seniority(self, rid: str) -> Seniority:
         return self.book.stakes[rid].stamp, rid
 
     def end_recalls(self, now: Moment) -> None:
-        """Take back what was recalled in vain; its broker is informed, and it waits in line."""
+        """Take back what was recalled in vain; its broker is informed, and it is queued again."""
         while self._recalls and self._recalls[0][0] <= now.monotonic_ms:
             until_ms, rid = heapq.heappop(self._recalls)
             holder = self.holders.get(rid)
@@ -263,7 +263,7 @@ class WoundWait:
             self.outbox.send(holder.asker, renewed)
 
     def give(self, give: m.Give, now: Moment) -> None:
-        """Take back what a broker gives; the giver stays in line."""
+        """Take back what a broker gives; the giver stays in the queue."""
         stake = self.book.stakes.get(give.rid)
         if stake is None or stake.att != give.att or not stake.has("held"):
             return
@@ -302,7 +302,7 @@ def _needed(
     calendars: dict[str, Calendar],
     needs: Sequence[Piece],
 ) -> list[str]:
-    """Those of `gone` without whose bookings there is room for `needs`: who went last is spared first."""
+    """Return the requests of `gone` that must go to make room for `needs`; the last one is spared first."""
     found = list(gone)
     for rid in reversed(gone):
         for calendar, booking in gone[rid]:

@@ -1,4 +1,4 @@
-"""Who may stay connected to a server: a bound on connections that strangers cannot use up.
+"""A bound on the connections of a server that strangers cannot use up.
 
 Every connection costs a file descriptor, and a process that has none left can neither accept a customer
 nor reach its own store. So there is a greatest number of connections, and when it is reached the least

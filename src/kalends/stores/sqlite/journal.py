@@ -249,7 +249,7 @@ class SiteStore:
                     registers.append(decode_register(body))
         except sqlite3.DatabaseError as error:
             raise StoreDamaged(
-                f"a stake or a reclaim in it cannot be read: {error}",
+                f"a claim set or a reclaim in it cannot be read: {error}",
                 where=str(self.file.path),
                 remedy=f"see kalends admin doctor {self.file.path}, and bring back a backup",
             ) from error
@@ -416,7 +416,7 @@ def stake_of(rid: str, body: bytes) -> Stake:
     """The stake of `rid` that `body` holds; raises `msgspec.DecodeError` when it does not."""
     stake = decode_stake(body)
     if stake.rid != rid:
-        raise msgspec.DecodeError(f"it is the stake of {stake.rid}")
+        raise msgspec.DecodeError(f"it is the claim set of {stake.rid}")
     return stake
 
 
@@ -436,7 +436,7 @@ def problems_of(connection: sqlite3.Connection) -> list[str]:
             problems.append(f"journal row {seq} of request {rid} cannot be read: {error}")
             continue
         if stake.rid != rid:
-            problems.append(f"journal row {seq} of request {rid} holds the stake of {stake.rid}")
+            problems.append(f"journal row {seq} of request {rid} holds the claims of {stake.rid}")
         standing[rid] = (seq, stake.ends_at)
     for rid, seq, ends_at in connection.execute("select rid, seq, ends_at from stake"):
         said = standing.pop(rid, None)
@@ -444,5 +444,7 @@ def problems_of(connection: sqlite3.Connection) -> list[str]:
             problems.append(
                 f"request {rid} points at row {seq} until {ends_at}, the journal: {said}"
             )
-    problems += [f"request {rid} is in the journal, but not among the stakes" for rid in standing]
+    problems += [
+        f"request {rid} is in the journal, but not among the claim sets" for rid in standing
+    ]
     return problems

@@ -236,7 +236,7 @@ def _stands_before(each: Record, change: Record) -> bool:
 
 
 def _recover(connection: sqlite3.Connection, op: Recover) -> Registered:
-    """Of the records of a reservation only the one with the most changes stands."""
+    """Store a forgotten record; of a reservation's records only the one with the most changes stands."""
     record = op.record
     others = [
         each
@@ -490,7 +490,7 @@ def made_good(
 ) -> int | None:
     """The register goes on: what sites remember of it is `known`, and no request is open any more.
 
-    Nobody knows what became of what was open when it was put back: it failed, with `problem`. Returns how
+    Nobody knows what became of what was open when it was restored: it failed, with `problem`. Returns how
     many these were; None, and nothing is done, where another replica has been faster.
     """
     if not is_put_back(connection):
@@ -553,7 +553,7 @@ def secret(connection: sqlite3.Connection) -> str:
 
 
 def identity(connection: sqlite3.Connection) -> str:
-    """Who this register is among all registers: drawn at random when its file was made."""
+    """Return the register's identity among all registers: drawn at random when its file was made."""
     (value,) = connection.execute("select value from meta where name = 'register'").fetchone()
     return str(value)
 

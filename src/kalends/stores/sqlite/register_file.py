@@ -149,7 +149,7 @@ class BrokerStore:
         self.epoch = file.epoch
         self.secret = self.read(register.secret)
         self.register = self.read(register.identity)
-        """Who this register is; the same for all replicas, for ever."""
+        """The register's identity; the same for all replicas, for ever."""
 
     @classmethod
     async def open(cls, path: Path, name: str, observe: Callable[[Committed], None]) -> BrokerStore:

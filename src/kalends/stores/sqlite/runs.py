@@ -30,7 +30,7 @@ NUMBER_MAX: Final = (1 << 63) - 1
 """SQLite's largest; no run has a greater number."""
 
 PRUNE_SLACK: Final = 100
-"""The oldest go so many at a time."""
+"""The number of oldest runs dropped at a time."""
 
 _SCHEMA: Final = """
 create table run (

@@ -32,7 +32,7 @@ NEEDED_MAX: Final = 32
 """Where more is needed of one term everybody is asked: weighing takes longer than an answer."""
 
 TERMS_MAX: Final = 8
-"""So many terms of one request are weighed; where there are more, everybody is asked about all."""
+"""The terms of one request that are weighed; where there are more, everybody is asked about all."""
 
 NO_DIFFERENCE: Final = 1e-9
 

@@ -62,7 +62,7 @@ class Poll:
     """The poll of one look; `enough`: a plan is possible; `hurried`: the earliest is best.
 
     `always` are resources to ask about in the first round besides what is `wanted`. `polled` sites of
-    each term are asked first (0: so many as the model says), for measurements.
+    each term are asked first (0: as many as the model says), for measurements.
     """
 
     def __init__(

@@ -5,7 +5,7 @@ average with a half-life). Little evidence is drawn towards what is known more b
 been seen a few times as well: an hour of the week towards its site, a site towards a prior. The logarithm
 of a round trip has a mean and a variance of its own per site, drawn towards a prior in the same way.
 
-Kept in memory, so much and no more. A broker that keeps a `snapshot` goes on where it stopped; one
+Kept in memory, within a bound. A broker that keeps a `snapshot` goes on where it stopped; one
 that does not learns anew, and its first polls go by the priors.
 """
 
