@@ -57,8 +57,8 @@ class Turns:
         since_ms = self._since_ms.get(rid)
         if since_ms is None or self._healed_ms is None:
             return ""
-        doubt_ms = self._doubt_ms if since_ms <= self._healed_ms else 0
         since_ms = max(since_ms, self._healed_ms)
+        doubt_ms = max(self._healed_ms + self._doubt_ms - since_ms, 0)
         older = sum(
             stamp < self._stamps[rid] and self._ended_ms.get(other, since_ms) >= since_ms
             for other, stamp in self._stamps.items()

@@ -36,6 +36,9 @@ SEEDS = [
     pytest.param(
         "every-fault", 117965854704516, id="behind-a-promise-that-was-in-doubt-when-all-healed"
     ),
+    pytest.param(
+        "every-fault", 5929599386333, id="behind-such-a-promise-that-is-asked-for-a-minute-later"
+    ),
     pytest.param("every-fault", 214300803024913, id="an-order-that-takes-long-to-find"),
 ]
 
