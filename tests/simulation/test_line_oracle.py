@@ -23,7 +23,7 @@ class Story:
     def __init__(self, head_start_ms: Callable[[Principal], int] = lambda principal: 0) -> None:
         self.ms = 0
         self.oracle = LineOracle(
-            CAPACITIES, head_start_ms=head_start_ms, turn_ms=10_000, wake_ms=2_000, settle_ms=0,
+            CAPACITIES, head_start_ms=head_start_ms, turn_ms=10_000, doubt_ms=0, wake_ms=2_000, settle_ms=0,
             serve_ms=5_000, now_ms=lambda: self.ms,
         )  # fmt: skip
         self._hold_ids = 0
