@@ -58,7 +58,7 @@ class Seat:
 
     async def _next(self) -> None:
         match await self.place.next():
-            case History(data) | Output(data):
+            case History(_, data) | Output(data):
                 self.seen += data
             case Notice(what):
                 self.notices.append(what)
@@ -156,6 +156,122 @@ async def test_a_window_has_the_size_of_the_one_at_the_keys_and_is_drawn_anew(
     await ada.told(keys=False)
     await grace.place.type(b"second\n")
     await grace.sees(b"second 30 90")
+
+
+async def test_who_comes_back_gets_the_keys_again_unless_another_has_had_them(
+    room: JobRoom,
+) -> None:
+    await room.launch(interactive(room, "1.1", ECHO))
+    await room.fact("1.1", Main)
+    ada = Seat(await room.launcher.attach("1.1"))
+    ada.place.ask_keys(24, 80, "ada")
+    await ada.told(keys=True)
+    back = Seat(await room.launcher.attach("1.1"))
+    back.place.ask_keys(24, 80, "ada", again=True)
+    await back.told(keys=True)
+    await ada.told(keys=False, attached=2)
+    await back.place.close()
+    grace = Seat(await room.launcher.attach("1.1"))
+    grace.place.ask_keys(24, 80, "grace")
+    await grace.told(keys=True)
+    await grace.place.close()
+    late = Seat(await room.launcher.attach("1.1"))
+    late.place.ask_keys(24, 80, "ada", again=True)
+    await late.told(keys=False)
+
+
+async def test_it_is_told_how_much_was_typed_and_how_much_of_it_waits(room: JobRoom) -> None:
+    await room.launch(
+        interactive(room, "1.1", f"stty raw; until [ -e go ]; do sleep 0.02; done; {ECHO}")
+    )
+    await room.fact("1.1", Main)
+    ada = await sit(room, "1.1")
+    assert ada.notices[-1]["typed"] == 0
+    await ada.place.type(b"x" * 60_000)
+    await ada.told(typed=60_000)
+    assert ada.notices[-1]["pending"]
+    ada.notices.clear()
+    (room.home / "go").touch()
+    await ada.told(typed=60_000, pending=0)
+
+
+async def test_a_program_with_pipes_gets_and_gives_bytes_as_they_are(room: JobRoom) -> None:
+    order = interactive(room, "1.1", "cat; test -t 0 || echo end >&2", piped=True)
+    await room.launch(order)
+    await room.fact("1.1", Main)
+    ada = await sit(room, "1.1")
+    every = bytes(range(256)) * 100
+    await ada.place.type(every)
+    await ada.place.end_input()
+    await ada.told(ended="exit", status=0)
+    assert ada.seen == every + b"end\n"
+    await ada.told(typed=len(every) + 1, pending=0)
+
+
+async def test_a_pipe_that_nobody_reads_takes_what_is_typed_and_forgets_it(room: JobRoom) -> None:
+    await room.launch(interactive(room, "1.1", "exec 0<&-; echo shut; sleep 1000", piped=True))
+    await room.fact("1.1", Main)
+    ada = await sit(room, "1.1")
+    await ada.sees(b"shut")
+    await ada.place.type(b"x" * 1000)
+    await ada.told(typed=1000, pending=0)
+
+
+async def test_all_that_a_terminal_has_shown_can_be_read_afterwards_up_to_a_bound(
+    room: JobRoom,
+) -> None:
+    await room.run(interactive(room, "1.1", "seq 20000"))
+    await room.run(interactive(room, "2.1", "seq 20000", transcript_bytes_max=1000))
+    whole = "".join(f"{number}\r\n" for number in range(1, 20001)).encode()
+    for name, expected in (("1.1", whole), ("2.1", whole[:1000])):
+        kept = room.launcher.open_output(name)
+        read = b""
+        while data := kept.read(len(read)):
+            read += data
+        kept.close()
+        assert read == expected
+
+
+async def test_whoever_attaches_is_told_where_in_all_output_the_history_begins(
+    room: JobRoom,
+) -> None:
+    await room.launch(interactive(room, "1.1", "seq 20000; echo ready; read line"))
+    await room.fact("1.1", Main)
+    first = await sit(room, "1.1")
+    await first.sees(b"ready\r\n")
+    place = await room.launcher.attach("1.1")
+    place.look_on()
+    match await place.next():
+        case History(start, data):
+            kept = room.launcher.open_output("1.1")
+            assert kept.read(start) == data
+            assert start + len(data) == kept.size
+            kept.close()
+        case other:
+            raise AssertionError(other)
+
+
+async def test_a_job_to_whose_keys_nobody_comes_in_time_ends(room: JobRoom) -> None:
+    await room.launch(interactive(room, "1.1", "sleep 1000", attach_s=1.0))
+    await room.fact("1.1", Main)
+    onlooker = Seat(await room.launcher.attach("1.1"))
+    onlooker.place.look_on()
+    ended = await room.ended("1.1")
+    assert (ended.kind, ended.detail) == ("killed", "nobody came to its terminal within 1 s")
+
+
+async def test_a_job_to_whose_keys_somebody_came_goes_on(room: JobRoom) -> None:
+    for number, attach_s in enumerate((1, 8, 60), 1):
+        name = f"{number}.1"
+        text = f"sleep {attach_s + 1}; echo still here"
+        await room.launch(interactive(room, name, text, attach_s=attach_s))
+        with contextlib.suppress(Conflict, EOFError):
+            await room.fact(name, Main)
+            ada = await sit(room, name)
+            break
+        # This machine was too slow to come in time.
+    await ada.sees(b"still here")
+    await ada.told(ended="exit")
 
 
 async def test_its_terminal_is_the_users_own(room: JobRoom) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from typing import Final
 
@@ -17,13 +18,17 @@ class Countdown:
     The first reason to end it is the one that is told. Asking again can only bring its end nearer.
     """
 
-    def __init__(self, limit_s: float, warn_s: float, warning: int, grace_s: float) -> None:
+    def __init__(
+        self, limit_s: float, warn_s: float, warning: int, grace_s: float, attach_s: float = 0.0
+    ) -> None:
+        """With `attach_s` it ends then, unless somebody `came` before."""
         self.kind = facts.EXIT
         self.detail = ""
         self._limit_s = limit_s
         self._warn_s = warn_s
         self._warning = warning
         self._grace_s = grace_s
+        self._attach_s = attach_s or math.inf
         self._warned = warn_s <= 0
         self._asked = False
         self._kill_s: float | None = None
@@ -44,10 +49,17 @@ class Countdown:
         """Let the limit be `limit_s` since it began; too late once its end is under way."""
         self._limit_s = limit_s
 
+    def came(self) -> None:
+        """Somebody is at the keys of its terminal: it need not end for want of one."""
+        self._attach_s = math.inf
+
     def due(self, ran_s: float) -> tuple[int, ...]:
         """Return the signals to send now to the program's process group."""
         if self._kill_s is None and ran_s >= self._limit_s:
             self.ask(ran_s, facts.LIMIT, f"its {self._limit_s:g} s were over")
+        if self._kill_s is None and ran_s >= self._attach_s:
+            waited = f"nobody came to its terminal within {self._attach_s:g} s"
+            self.ask(ran_s, facts.KILLED, waited)
         if self._kill_s is None:
             if self._warned or ran_s < self._limit_s - self._warn_s:
                 return ()
@@ -67,4 +79,5 @@ class Countdown:
         """Return after how many seconds `due` is to be asked again at the latest."""
         if self._kill_s is not None:
             return max(0.0, self._kill_s - ran_s)
-        return max(0.0, self._limit_s - (0.0 if self._warned else self._warn_s) - ran_s)
+        limit_s = self._limit_s - (0.0 if self._warned else self._warn_s)
+        return max(0.0, min(limit_s, self._attach_s) - ran_s)

@@ -12,16 +12,20 @@ ANSWER: Final = b"a"
 
 ATTACH: Final = b"t"
 """To the shepherd, JSON: show me the terminal. With ``"keys": true`` I want to be at the keys, and its size
-is then ``"rows"`` and ``"columns"``."""
+is then ``"rows"`` and ``"columns"``. ``"seat"`` names me; with ``"again": true`` I get them only if nobody else
+has had them since."""
 KEYS: Final = b"k"
+END: Final = b"e"
 SIZE: Final = b"s"
-"""From the one at the keys: what was typed; JSON of the size of their window."""
+"""From the one at the keys: what was typed; that nothing more comes; JSON of the size of their window."""
 HISTORY: Final = b"h"
 OUTPUT: Final = b"o"
 NOTICE: Final = b"n"
-"""To those attached: the last output so far; what follows; JSON of who is at the keys, or of the end."""
+"""To those attached: where in all output the following last part of it begins (eight bytes); what follows;
+JSON of who is at the keys, or of the end."""
 
-BODY_BYTES_MAX: Final = 64 * 1024
+PLACE_BYTES: Final = 8
+BODY_BYTES_MAX: Final = PLACE_BYTES + 64 * 1024
 _HEAD: Final = struct.Struct(">cI")
 
 
@@ -32,6 +36,19 @@ def frame(kind: bytes, body: bytes) -> bytes:
 
 def json_frame(kind: bytes, body: dict[str, Any]) -> bytes:
     return frame(kind, json.dumps(body).encode())
+
+
+def object_in(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in a body; raises `ValueError` for anything else."""
+    found = json.loads(body)
+    if not isinstance(found, dict):
+        raise ValueError("not an object")
+    return found
+
+
+def history_frame(start: int, data: bytes) -> bytes:
+    """Return the frame of what has been said last, from byte `start` of it all on."""
+    return frame(HISTORY, start.to_bytes(PLACE_BYTES) + data)
 
 
 class FrameReader:

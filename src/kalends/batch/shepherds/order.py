@@ -53,6 +53,12 @@ class JobOrder(NamedTuple):
     """Rows and columns of its terminal; (0, 0): it has none."""
     terminal_bytes_max: int = 1 << 40
     """What it may write to its terminal before it is ended."""
+    piped: bool = False
+    """Pipes stand in the place of its terminal: bytes go through as they are."""
+    attach_s: float = 0.0
+    """It ends if nobody has come to its keys this long after it began; 0: it goes on."""
+    transcript_bytes_max: int = 1 << 30
+    """What is kept of all that it writes to its terminal, from the beginning on."""
     malleable: bool = False
     """It gets a socket by which it is asked to change its size."""
     processes_max: int = 0

@@ -52,6 +52,8 @@ def check_order(order: JobOrder) -> None:
         _refuse("cores", "no such processors", "number them from 0 on")
     if order.terminal != (0, 0) and not all(1 <= each <= EXTENT_MAX for each in order.terminal):
         _refuse("terminal", "no possible size", "give rows and columns")
+    if order.piped and order.terminal == (0, 0):
+        _refuse("piped", "pipes in the place of no terminal", "give it a terminal, too")
     _check_times(order)
     if len(encode_order(order)) > ORDER_BYTES_MAX:
         _refuse("script", "the order is too long", "keep long texts in files of the user's")
@@ -60,6 +62,7 @@ def check_order(order: JobOrder) -> None:
 def _check_times(order: JobOrder) -> None:
     for where, value in (
         ("limit_s", order.limit_s), ("warn_s", order.warn_s), ("grace_s", order.grace_s),
+        ("attach_s", order.attach_s),
     ):  # fmt: skip
         if not (math.isfinite(value) and 0 <= value <= DURATION_S_MAX):
             _refuse(where, f"{value} s", f"give seconds up to {DURATION_S_MAX}")

@@ -32,11 +32,17 @@ class Unable(Exception):
 
 
 class Wires(NamedTuple):
-    """Descriptors: where to report, where to wait for leave to go on, the terminal (-1: none)."""
+    """Descriptors: where to report, where to wait for leave to go on, and the standard streams of an
+    interactive program (-1: it has files), which are the same where they are a terminal."""
 
     report: int
     leave: int
-    terminal: int
+    input: int
+    output: int
+
+    @property
+    def are_a_terminal(self) -> bool:
+        return self.input == self.output >= 0
 
 
 class _User(NamedTuple):
@@ -70,12 +76,12 @@ def _run(
     _stay_with(shepherd)
     os.setsid()
     linux.default_signals()
-    if wires.terminal >= 0:
-        fcntl.ioctl(wires.terminal, termios.TIOCSCTTY, 0)
+    if wires.are_a_terminal:
+        fcntl.ioctl(wires.input, termios.TIOCSCTTY, 0)
     if order.cores:
         _pin(order.cores)
     user = _find_user(order.user)
-    kept = _hand_over(order, folders, user, wires.terminal)
+    kept = _hand_over(order, folders, user, wires)
     group.enter()
     _limit(order.resources)
     if os.geteuid() == 0:
@@ -85,7 +91,7 @@ def _run(
     _stay_with(shepherd)
     os.umask(0o077)
     _enter(order.directory or user.home)
-    files = _connect(order, kept, wires.terminal)
+    files = _connect(order, kept, wires)
     _report(wires, {"uid": user.uid, "files": files})
     if os.read(wires.leave, 1):
         _execute(order, folders, user)
@@ -112,7 +118,7 @@ def _find_user(name: str) -> _User:
     return _User(entry.pw_name, entry.pw_uid, entry.pw_gid, entry.pw_dir)
 
 
-def _hand_over(order: JobOrder, folders: Folders, user: _User, terminal: int) -> int:
+def _hand_over(order: JobOrder, folders: Folders, user: _User, wires: Wires) -> int:
     """Give the user what the service has made for them; return the output that is kept, or -1.
 
     All of it is in a folder of the service's own, so no link can be in the way.
@@ -125,9 +131,10 @@ def _hand_over(order: JobOrder, folders: Folders, user: _User, terminal: int) ->
             os.fchown(script, user.uid, user.gid)
     if order.malleable:
         os.chown(folders.control(order.name), user.uid, user.gid)
-    if terminal >= 0:
-        os.fchown(terminal, user.uid, -1)
-        os.fchmod(terminal, 0o600)
+    if wires.input >= 0:
+        for stream in {wires.input, wires.output}:
+            os.fchown(stream, user.uid, -1)
+            os.fchmod(stream, 0o600)
         return -1
     if order.output:
         return -1
@@ -161,10 +168,10 @@ def _enter(directory: str) -> None:
         raise Unable(f"cannot enter the directory {directory}: {_why(error)}") from None
 
 
-def _connect(order: JobOrder, kept: int, terminal: int) -> list[tuple[int, int]]:
+def _connect(order: JobOrder, kept: int, wires: Wires) -> list[tuple[int, int]]:
     """Connect the standard streams; return device and inode of each file that is written to."""
-    if terminal >= 0:
-        streams = [terminal, terminal, terminal]
+    if wires.input >= 0:
+        streams = [wires.input, wires.output, wires.output]
     else:
         mode = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if order.truncate else 0) | os.O_APPEND
         source = _open(order.input or "/dev/null", os.O_RDONLY, "input")
@@ -175,7 +182,7 @@ def _connect(order: JobOrder, kept: int, terminal: int) -> list[tuple[int, int]]
         streams = [source, output, error]
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
-    if terminal >= 0:
+    if wires.input >= 0:
         return []
     found = {(each.st_dev, each.st_ino): None for each in (os.fstat(1), os.fstat(2))}
     return list(found)

@@ -27,7 +27,9 @@ from kalends.batch.shepherds.folders import Folders
 from kalends.batch.shepherds.order import SIGNALS, JobOrder
 from kalends.batch.shepherds.poll_loop import PollLoop
 from kalends.batch.shepherds.record import AttemptRecord, take
+from kalends.batch.shepherds.streams import open_streams
 from kalends.batch.shepherds.terminal import Terminal
+from kalends.batch.shepherds.transcript import Transcript
 from kalends.batch.shepherds.visitors import Reception, Visitor
 
 LOCK_TRIES: Final = 500
@@ -85,8 +87,9 @@ class Shepherd:
         self._loop = PollLoop()
         self._began_s = linux.since_boot_s()
         self._countdown = Countdown(
-            order.limit_s, order.warn_s, getattr(signal, f"SIG{order.warning}"), order.grace_s
-        )
+            order.limit_s, order.warn_s, getattr(signal, f"SIG{order.warning}"), order.grace_s,
+            order.attach_s,
+        )  # fmt: skip
         self._main = 0
         self._cannot = ""
         self._started = False
@@ -102,8 +105,10 @@ class Shepherd:
         self._terminal: Terminal | None = None
         if order.terminal != (0, 0):
             self._terminal = Terminal(
-                self._loop, order.terminal, order.terminal_bytes_max, self._flooded
-            )
+                self._loop, open_streams(piped=order.piped), order.terminal,
+                Transcript(folders.kept(order.name), order.transcript_bytes_max),
+                said=self._said, came=self._countdown.came,
+            )  # fmt: skip
         self._control: Control | None = None
         if order.malleable:
             self._control = Control(
@@ -166,13 +171,13 @@ class Shepherd:
             self._cannot = f"this machine has no room for it: {error.strerror}"
             return None
         if self._main == 0:
-            slave = self._terminal.slave if self._terminal is not None else -1
-            wires = program.Wires(theirs, waiting, slave)
+            streams = self._terminal.streams[2:] if self._terminal is not None else (-1, -1)
+            wires = program.Wires(theirs, waiting, *streams)
             program.become(self._order, self._folders, self._group, me, wires)
         os.close(theirs)
         os.close(waiting)
         if self._terminal is not None:
-            self._terminal.program_has_it()
+            self._terminal.streams.close_theirs()
         self._loop.watch(report, lambda ready: self._hear_report(report))
         return os.pidfd_open(self._main)
 
@@ -193,6 +198,9 @@ class Shepherd:
 
     def _note_main(self, told: dict[str, Any]) -> None:
         files = tuple((int(device), int(inode)) for device, inode in told["files"])
+        if self._terminal is not None:
+            self._terminal.transcript.belong_to(told["uid"])
+            files = (self._terminal.transcript.file,) if self._terminal.transcript.file else ()
         ticks = linux.start_ticks(self._main)
         self._started = True
         self._note(Main(self._main, ticks or 0, told["uid"], files), sync=False)
@@ -289,15 +297,11 @@ class Shepherd:
     def _hear(self, visitor: Visitor, kind: bytes, body: bytes) -> None:
         """Take one frame; raises `ValueError` for what is none of ours, and then its sender is let go."""
         if kind == frames.COMMAND:
-            visitor.say(frames.json_frame(frames.ANSWER, self._obey(_object(body))))
+            visitor.say(frames.json_frame(frames.ANSWER, self._obey(frames.object_in(body))))
         elif self._terminal is None:
             raise ValueError("this job has no terminal")
-        elif kind == frames.KEYS:
-            self._terminal.type(visitor, body)
-        elif kind == frames.SIZE:
-            self._terminal.resize(visitor, _object(body))
-        elif kind == frames.ATTACH:
-            self._terminal.attach(visitor, _object(body))
+        else:
+            self._terminal.hear(visitor, kind, body)
 
     def _has_gone(self, visitor: Visitor) -> None:
         if self._terminal is not None:
@@ -365,18 +369,11 @@ class Shepherd:
     def _wanted(self, ranks: int) -> None:
         self._hint({"want": ranks})
 
-    def _flooded(self) -> None:
+    def _said(self, output_bytes: int) -> None:
         most = self._order.terminal_bytes_max
-        self._countdown.ask(
-            self._ran_s, facts.KILLED, f"it wrote more than {most} bytes to its terminal", 0.0
-        )
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    found = json.loads(body)
-    if not isinstance(found, dict):
-        raise ValueError("not an object")
-    return found
+        if output_bytes > most:
+            too_much = f"it wrote more than {most} bytes to its terminal"
+            self._countdown.ask(self._ran_s, facts.KILLED, too_much, 0.0)
 
 
 def _listed(sizes: tuple[int, ...]) -> str:

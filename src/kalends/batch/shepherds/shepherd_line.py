@@ -16,8 +16,9 @@ READ_BYTES: Final = 64 * 1024
 
 
 class History(NamedTuple):
-    """The last output of the terminal before one attached."""
+    """The last output of the terminal before one attached, from byte `start` of all its output on."""
 
+    start: int
     data: bytes
 
 
@@ -28,7 +29,9 @@ class Output(NamedTuple):
 
 
 class Notice(NamedTuple):
-    """Something else: ``{"keys": bool, "attached": int}`` of this attachment, or ``{"ended": kind, ...}``."""
+    """Something else: ``{"ended": kind, ...}``, or of this attachment ``{"keys": bool, "attached": int,
+    "typed": int, "pending": int}``: whether it is at the keys, how many there are, how many bytes were ever
+    typed (and 1 for their end), and how many of them the program has not taken yet."""
 
     what: dict[str, Any]
 
@@ -42,9 +45,12 @@ class Attachment:
         self._frames = frames.FrameReader()
         self._read: deque[tuple[bytes, bytes]] = deque()
 
-    def ask_keys(self, rows: int, columns: int) -> None:
-        """Take the keys from whoever has them, in a window of that size."""
-        wishes = {"keys": True, "rows": rows, "columns": columns}
+    def ask_keys(self, rows: int, columns: int, seat: str = "", *, again: bool = False) -> None:
+        """Take the keys from whoever has them, in a window of that size.
+
+        With `again`, only if the last who took them called themselves `seat`, too.
+        """
+        wishes = {"keys": True, "rows": rows, "columns": columns, "seat": seat, "again": again}
         self._writer.write(frames.json_frame(frames.ATTACH, wishes))
 
     def look_on(self) -> None:
@@ -56,10 +62,12 @@ class Attachment:
         for start in range(0, len(keys), frames.BODY_BYTES_MAX):
             body = keys[start : start + frames.BODY_BYTES_MAX]
             self._writer.write(frames.frame(frames.KEYS, body))
-        try:
-            await self._writer.drain()
-        except OSError:
-            raise Conflict("its shepherd has let this terminal go", where="terminal") from None
+        await self._sent()
+
+    async def end_input(self) -> None:
+        """Tell the program that nothing more is typed; as `type`."""
+        self._writer.write(frames.frame(frames.END, b""))
+        await self._sent()
 
     def resize(self, rows: int, columns: int) -> None:
         """Tell the size of the window, which counts with the keys only."""
@@ -78,8 +86,15 @@ class Attachment:
                 return None
         kind, body = self._read.popleft()
         if kind == frames.HISTORY:
-            return History(body)
+            place = frames.PLACE_BYTES
+            return History(int.from_bytes(body[:place]), body[place:])
         return Output(body) if kind == frames.OUTPUT else Notice(json.loads(body))
+
+    async def _sent(self) -> None:
+        try:
+            await self._writer.drain()
+        except OSError:
+            raise Conflict("its shepherd has let this terminal go", where="terminal") from None
 
     async def close(self) -> None:
         """Leave it."""

@@ -1,7 +1,8 @@
 """The terminal of an interactive job, and those who sit at it.
 
 Its last output is kept, so that whoever attaches sees where the program is; then a short change of size
-makes the program draw anew. One is at the keys, the last who asked for them; the others look on.
+makes the program draw anew. One is at the keys, the last who asked for them; the others look on. Who comes
+back after a lost line gets the keys again if nobody else has had them meanwhile.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kalends.batch.shepherds import frames
-from kalends.batch.shepherds.poll_loop import READ, WRITE, PollLoop
+from kalends.batch.shepherds.keyboard import Keyboard
+from kalends.batch.shepherds.poll_loop import PollLoop
+from kalends.batch.shepherds.streams import Streams
+from kalends.batch.shepherds.transcript import Transcript
 from kalends.batch.shepherds.visitors import Visitor
 
 HISTORY_BYTES: Final = 64 * 1024
-KEYS_BYTES_MAX: Final = 64 * 1024
-"""Keys that a program has not read yet; more are dropped."""
-
 READ_BYTES: Final = 32 * 1024
 REDRAW_S: Final = 0.05
 """How long a terminal stays one row smaller: long enough for its program to have looked."""
@@ -31,41 +32,49 @@ _WINDOW: Final = struct.Struct("HHHH")
 
 
 class Terminal:
-    """A pseudoterminal; `flooded` is called once its program has written more than `bytes_max`."""
+    """A terminal, or pipes. `said` hears how much the program has written, `came` that the keys were taken."""
 
     def __init__(
-        self, loop: PollLoop, size: tuple[int, int], bytes_max: int, flooded: Callable[[], None]
+        self,
+        loop: PollLoop,
+        streams: Streams,
+        size: tuple[int, int],
+        transcript: Transcript,
+        *,
+        said: Callable[[int], None],
+        came: Callable[[], None],
     ) -> None:
-        """Open it; raises `OSError`. `slave` is the program's end."""
-        self._master, self.slave = os.openpty()
-        os.set_blocking(self._master, False)
+        self.transcript = transcript
+        self.streams = streams
         self._loop = loop
-        self._left = bytes_max
-        self._flooded = flooded
+        self._said = said
+        self._came = came
+        self._keyboard = Keyboard(
+            loop, streams.writes, self._tell_typed, piped=streams.input != streams.output
+        )
         self._history = bytearray()
-        self._keys = bytearray()
+        self._output_bytes = 0
         self._attached: list[Visitor] = []
         self._at_keys: Visitor | None = None
+        self._seat = ""
+        """Who has taken the keys last, by the name that they gave themselves."""
         self._size = size
         self._set_size(*size)
-        loop.watch(self._master, self._on_ready)
+        loop.watch(streams.reads, self._on_ready)
 
-    def program_has_it(self) -> None:
-        """Close our copy of the program's end, so that the end of the last process shows."""
-        os.close(self.slave)
-
-    def attach(self, visitor: Visitor, wishes: dict[str, Any]) -> None:
-        """Show `visitor` what there was, and all that follows; raises `ValueError` for odd wishes."""
-        if visitor not in self._attached:
-            self._attached.append(visitor)
-            visitor.say(frames.frame(frames.HISTORY, bytes(self._history)))
-        if wishes.get("keys"):
-            rows, columns = _extent(wishes)
-            self._at_keys = visitor
-            self._set_size(max(1, rows - 1) if rows > 1 else 2, columns)
-            self._size = (rows, columns)
-            self._loop.later(REDRAW_S, self._restore_size)
-        self._tell_who()
+    def hear(self, visitor: Visitor, kind: bytes, body: bytes) -> None:
+        """Take a frame; raises `ValueError` for one that says nothing sensible."""
+        if kind == frames.ATTACH:
+            self._attach(visitor, frames.object_in(body))
+        elif kind == frames.SIZE:
+            size = _extent(frames.object_in(body))
+            if visitor is self._at_keys:
+                self._size = size
+                self._restore_size()
+        elif kind == frames.KEYS and visitor is self._at_keys:
+            self._keyboard.type(body)
+        elif kind == frames.END and visitor is self._at_keys:
+            self._keyboard.end()
 
     def leave(self, visitor: Visitor) -> None:
         """Show `visitor` nothing more."""
@@ -75,70 +84,79 @@ class Terminal:
             self._at_keys = None
             self._tell_who()
 
-    def type(self, visitor: Visitor, keys: bytes) -> None:
-        """Hand `keys` to the program, if they come from the one at the keys."""
-        if visitor is self._at_keys:
-            self._keys += keys[: KEYS_BYTES_MAX - len(self._keys)]
-            self._write()
-
-    def resize(self, visitor: Visitor, wishes: dict[str, Any]) -> None:
-        """Take the size of the window of the one at the keys; raises `ValueError` for an odd one."""
-        if visitor is self._at_keys:
-            self._size = _extent(wishes)
-            self._restore_size()
-
     def drain(self) -> None:
         """Take what the program has said last."""
         while self._read():
             pass
 
+    def _attach(self, visitor: Visitor, wishes: dict[str, Any]) -> None:
+        size = _extent(wishes) if wishes.get("keys") else None
+        if visitor not in self._attached:
+            self._attached.append(visitor)
+            start = self._output_bytes - len(self._history)
+            visitor.say(frames.history_frame(start, bytes(self._history)))
+        seat = str(wishes.get("seat", ""))
+        may = seat == self._seat or not wishes.get("again")
+        if size is not None and may and visitor in self._attached:
+            self._take_keys(visitor, seat, size)
+        self._tell_who()
+
+    def _take_keys(self, visitor: Visitor, seat: str, size: tuple[int, int]) -> None:
+        self._at_keys, self._seat, self._size = visitor, seat, size
+        rows, columns = size
+        self._set_size(rows - 1 if rows > 1 else 2, columns)
+        self._loop.later(REDRAW_S, self._restore_size)
+        self._came()
+
     def _restore_size(self) -> None:
         self._set_size(*self._size)
 
     def _set_size(self, rows: int, columns: int) -> None:
+        # Pipes have none.
         with contextlib.suppress(OSError):
-            fcntl.ioctl(self._master, termios.TIOCSWINSZ, _WINDOW.pack(rows, columns, 0, 0))
+            window = _WINDOW.pack(rows, columns, 0, 0)
+            fcntl.ioctl(self.streams.reads, termios.TIOCSWINSZ, window)
 
     def _tell_who(self) -> None:
         for each in list(self._attached):
-            notice = {"keys": each is self._at_keys, "attached": len(self._attached)}
-            each.say(frames.json_frame(frames.NOTICE, notice))
+            self._tell(each)
+
+    def _tell_typed(self) -> None:
+        if self._at_keys is not None:
+            self._tell(self._at_keys)
+
+    def _tell(self, visitor: Visitor) -> None:
+        notice = {
+            "keys": visitor is self._at_keys,
+            "attached": len(self._attached),
+            "typed": self._keyboard.typed,
+            "pending": self._keyboard.pending,
+        }
+        visitor.say(frames.json_frame(frames.NOTICE, notice))
 
     def _on_ready(self, ready: int) -> None:
-        if ready & WRITE:
-            self._write()
-        if ready & ~WRITE:
-            self._read()
+        self._read()
 
     def _read(self) -> bool:
         """Read once; return whether there may be more."""
         try:
-            data = os.read(self._master, READ_BYTES)
+            data = os.read(self.streams.reads, READ_BYTES)
         except BlockingIOError:
             return False
         except OSError:
+            data = b""
+        if not data:
             # The last process that had it has closed it.
-            self._loop.forget(self._master)
+            self._loop.forget(self.streams.reads)
             return False
+        self._output_bytes += len(data)
         self._history += data
         del self._history[:-HISTORY_BYTES]
+        self.transcript.add(data)
         for each in list(self._attached):
             each.say(frames.frame(frames.OUTPUT, data))
-        if self._left >= 0:
-            self._left -= len(data)
-            if self._left < 0:
-                self._flooded()
-        return bool(data)
-
-    def _write(self) -> None:
-        try:
-            del self._keys[: os.write(self._master, self._keys)]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._keys.clear()
-            return
-        self._loop.watch(self._master, self._on_ready, READ | WRITE if self._keys else READ)
+        self._said(self._output_bytes)
+        return True
 
 
 def _extent(wishes: dict[str, Any]) -> tuple[int, int]:

@@ -9,8 +9,10 @@ from kalends.batch.shepherds.countdown import AGAIN_S, Countdown
 ASK = (SIGTERM, SIGCONT)
 
 
-def countdown(*, limit_s: float = 100, warn_s: float = 0, grace_s: float = 10) -> Countdown:
-    return Countdown(limit_s, warn_s, SIGUSR1, grace_s)
+def countdown(
+    *, limit_s: float = 100, warn_s: float = 0, grace_s: float = 10, attach_s: float = 0
+) -> Countdown:
+    return Countdown(limit_s, warn_s, SIGUSR1, grace_s, attach_s)
 
 
 def test_nothing_is_sent_before_its_time() -> None:
@@ -72,3 +74,19 @@ def test_no_longer_limit_saves_what_is_being_ended() -> None:
     one.due(100)
     one.prolong(1000)
     assert one.due(110) == (SIGKILL,)
+
+
+def test_without_anybody_at_its_terminal_in_time_it_is_asked_to_end() -> None:
+    one = countdown(attach_s=30)
+    assert one.wait_s(10) == 20
+    assert one.due(29.9) == ()
+    assert one.due(30) == ASK
+    assert (one.kind, one.detail) == ("killed", "nobody came to its terminal within 30 s")
+
+
+def test_once_somebody_came_only_its_limit_ends_it() -> None:
+    one = countdown(attach_s=30)
+    one.came()
+    assert one.wait_s(10) == 90
+    assert one.due(99) == ()
+    assert one.due(100) == ASK
