@@ -8,12 +8,15 @@ from typing import Final, Protocol, TypeVar
 from kalends.batch.queue.facts import Reason
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import OWN_REASONS, BatchQueue
+from kalends.batch.shepherds.shepherd_line import Attachment
+from kalends.batch.terminal_sessions import Seat
 from kalends.batch.terms import check_policy
 from kalends.batch.views import load_of, row_of, view_of, view_over
 from kalends.contract import history_calls as h
 from kalends.contract import job_calls as c
+from kalends.contract.terminal_frames import AttachTerminal
 from kalends.core import limits
-from kalends.core.errors import NotAllowed, NotFound
+from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from kalends.serving.auth.callers import Caller
 from kalends.serving.http.dispatch import Handler
 from kalends.stores.sqlite.job_journal import Cursor, JobOver, ReservedTime, ReservedUse, UserUse
@@ -69,9 +72,12 @@ class Machines(Protocol):
         self, machine: str, number: int, stream: str, offset: int, wait_s: float
     ) -> c.JobOutput: ...
 
+    async def attach(self, machine: str, attempt: str) -> Attachment:
+        """Return a place at the terminal of an attempt; raises `Conflict` if it does not run."""
+
 
 class JobOperations:
-    """One handler for each operation about jobs."""
+    """One handler for each operation about jobs, and the way to their terminals."""
 
     def __init__(self, machines: Machines) -> None:
         self._machines = machines
@@ -163,6 +169,25 @@ class JobOperations:
         return await self._machines.output(
             body.machine, body.job, body.stream, body.offset, body.wait_ms / 1000
         )
+
+    async def attach(self, caller: Caller, wish: AttachTerminal) -> Seat:
+        """Return a place at the terminal of a job, for its user or an operator.
+
+        Raises `NotFound`, `NotAllowed`, `InvalidInput` where there is none, `Conflict` if it does not run.
+        """
+        queue = self._queue(caller, wish.machine)
+        view = await self._view(caller, queue, wish.job)
+        if view.user != caller.principal.user and not _operates(caller):
+            raise _not_yours(wish.job)
+        if not view.terminal:
+            raise InvalidInput(
+                f"job {wish.job} has no terminal", where="job", remedy="read its log instead"
+            )
+        job = queue.flow.table.jobs.get(wish.job)
+        if job is None or not job.on_nodes:
+            raise Conflict(f"job {wish.job} is {view.phase}: it does not run", where="job")
+        place = await self._machines.attach(wish.machine, f"{wish.job}.{job.attempt}")
+        return Seat(job.attempt, place)
 
     async def usage(self, caller: Caller, body: c.ShowUsage) -> c.UsageView:
         self._queue(caller, body.machine)

@@ -10,6 +10,7 @@ from kalends.batch.shepherds.order import JobOrder
 from kalends.serving.configuration import MachineConfiguration
 
 MEGABYTE = 1_000_000
+UNBOUNDED_BYTES = 1 << 53
 FIRST_WINDOW = (24, 80)
 """Rows and columns of a terminal until somebody attaches."""
 
@@ -44,6 +45,9 @@ class OrderMaker:
             warning=warning.signal if warning is not None else "TERM",
             grace_s=float(rules.grace_s),
             terminal=FIRST_WINDOW if request.terminal else (0, 0),
+            piped=request.piped,
+            attach_s=float(min(rules.attach_s, request.limit_s)) if request.terminal else 0.0,
+            transcript_bytes_max=rules.output_mb_max * MEGABYTE or UNBOUNDED_BYTES,
             malleable=request.malleable,
             processes_max=rules.processes_max,
             memory_bytes_max=rules.memory_mb_max * MEGABYTE,

@@ -7,8 +7,9 @@ and brings what it takes to ask.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -27,7 +28,11 @@ from kalends.core.errors import (
     Unavailable,
 )
 
+if TYPE_CHECKING:
+    from aiohttp import ClientWebSocketResponse
+
 A = TypeVar("A", bound=Answer)
+T = TypeVar("T")
 
 _CHANGING = frozenset(
     {
@@ -104,6 +109,31 @@ class CallSender:
             await self._sleep(wait_s)
         return self._understood(raw, operation, checked, answer)
 
+    async def open_socket(self, path: str) -> ClientWebSocketResponse[bool]:
+        """Open a WebSocket; raises as `Transport.call` does."""
+        return await self._transport.open_socket(path)
+
+    async def persist(self, attempt: Callable[[], Awaitable[T]], patience_s: float) -> T:
+        """Return what `attempt` returns, made again while its failure may pass, for `patience_s` or longer.
+
+        Raises what it raises, and `Unavailable` in the end.
+        """
+        until_s = self._clock() + patience_s
+        tries = 0
+        while True:
+            tries += 1
+            failure: KalendsError | ConnectionFailed
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    return await attempt()
+            except TimeoutError:
+                failure = ConnectionFailed(f"no answer within {self._timeout_s:.0f} s", sent=True)
+            except (KalendsError, ConnectionFailed) as error:
+                failure = error
+            if not is_passing(failure) or self._clock() >= until_s:
+                raise self._unreached(failure) if isinstance(failure, ConnectionFailed) else failure
+            await self._sleep(self._backoff.wait_s(tries, self._fraction(), asked_wait_s(failure)))
+
     def _final(
         self, error: KalendsError | ConnectionFailed, operation: Operation, body: Body, sent: bool
     ) -> KalendsError:
@@ -112,13 +142,14 @@ class CallSender:
             return self._unknown(f"the answer was lost: {_detail(error)}", operation, body)
         if changing and isinstance(error, OutcomeUnknown):
             return self._unknown(error.detail, operation, body)
-        if isinstance(error, ConnectionFailed):
-            return Unavailable(
-                f"no answer: {error.detail}",
-                where=self._url,
-                remedy="check the address, and that the server is running there",
-            )
-        return error
+        return self._unreached(error) if isinstance(error, ConnectionFailed) else error
+
+    def _unreached(self, failure: ConnectionFailed) -> Unavailable:
+        return Unavailable(
+            f"no answer: {failure.detail}",
+            where=self._url,
+            remedy="check the address, and that the server is running there",
+        )
 
     def _understood(self, raw: Any, operation: Operation, body: Body, answer: type[A]) -> A:
         try:

@@ -8,6 +8,7 @@ import aiohttp
 import msgspec
 
 from kalends.client.retry import ConnectionFailed
+from kalends.client.sockets import open_socket
 from kalends.client.transport import (
     ANSWER_BYTES_MAX,
     Access,
@@ -58,6 +59,9 @@ class HttpTransport:
             raise ConnectionFailed(f"no answer within {timeout_s:.0f} s", sent=True) from error
         except aiohttp.ClientError as error:
             raise ConnectionFailed(reason(error), sent=True) from error
+
+    async def open_socket(self, path: str) -> aiohttp.ClientWebSocketResponse[bool]:
+        return await open_socket(self._http, self._access, path)
 
     async def close(self) -> None:
         await self._http.close()

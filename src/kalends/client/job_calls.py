@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Collection
 from typing import Final, Literal
 
 from kalends.client.agent_calls import AgentCalls
+from kalends.client.job_terminal import JobTerminal
 from kalends.contract import history_calls, job_calls
+from kalends.contract.terminal_frames import AttachTerminal
 from kalends.core.jobs import JobRequest
 
 FOLLOW_WAIT_MS: Final = 25_000
@@ -92,6 +94,30 @@ class JobCalls(AgentCalls):
                 offset = piece.offset + len(piece.data)
             elif piece.ended:
                 return
+
+    async def attach(
+        self,
+        machine: str,
+        number: int,
+        *,
+        keys: bool = True,
+        size: tuple[int, int] = (24, 80),
+        whole: bool = False,
+    ) -> JobTerminal:
+        """Return a place at the terminal of a job that runs; to be detached from, or used by ``async with``.
+
+        With `keys` it takes the keys from whoever has them, in a window of `size` (rows, columns); else it
+        only looks on. It begins with what was written last; with `whole` with all of it, and skips nothing
+        either after a line that was lost for long. Raises `Conflict` for a job that does not run,
+        `InvalidInput` for one without a terminal, `NotAllowed` for somebody else's.
+        """
+        rows, columns = size
+        wish = AttachTerminal(
+            machine=machine, job=number, keys=keys, seat=self.new_key(), rows=rows, columns=columns
+        )
+        terminal = JobTerminal(self, self._caller, wish, whole=whole)
+        await terminal.join()
+        return terminal
 
     async def job_usage(
         self, machine: str, *, start: int, end: int, everyone: bool = False

@@ -12,13 +12,8 @@ import aiohttp
 import msgspec
 
 from kalends.client.retry import ConnectionFailed
-from kalends.client.transport import (
-    ANSWER_BYTES_MAX,
-    Access,
-    error_from_status,
-    reason,
-    retry_after_s,
-)
+from kalends.client.sockets import open_socket
+from kalends.client.transport import ANSWER_BYTES_MAX, Access, reason
 from kalends.contract import codec
 from kalends.contract.bodies import Body
 from kalends.contract.calls import Call, Operation, Reply
@@ -27,14 +22,8 @@ from kalends.core.errors import InvalidInput, error_from_problem
 
 PATH = "/v1/calls"
 
-HEARTBEAT_S = 10.0
-"""A silent connection is probed after this time and given up when the probe is not answered."""
-
 CALLS_IN_FLIGHT_MAX = limits.FRAME_MESSAGES_MAX // 2
 """Further calls wait here: servers refuse more than a frame's worth on one session."""
-
-CLOSE_S = 2.0
-"""Seconds to wait at closing until the server closes its side."""
 
 _ARRAY16 = b"\xdc"
 """MessagePack's head of an array with a 16-bit length: calls are packed one by one, to know their size."""
@@ -64,6 +53,9 @@ class SessionTransport:
                 f"no answer within {timeout_s:.0f} s", sent=handed_over
             ) from error
 
+    async def open_socket(self, path: str) -> aiohttp.ClientWebSocketResponse[bool]:
+        return await open_socket(self._http, self._access, path)
+
     async def close(self) -> None:
         if self._connection is not None:
             await self._connection.close()
@@ -74,26 +66,8 @@ class SessionTransport:
             if self._connection is None or self._connection.broken:
                 if self._connection is not None:
                     await self._connection.close()
-                self._connection = _Connection(await self._open())
+                self._connection = _Connection(await self.open_socket(PATH))
             return self._connection
-
-    async def _open(self) -> aiohttp.ClientWebSocketResponse[bool]:
-        try:
-            return await self._http.ws_connect(
-                self._access.address(PATH),
-                heartbeat=HEARTBEAT_S,
-                max_msg_size=ANSWER_BYTES_MAX,
-                timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_S),
-            )
-        except aiohttp.WSServerHandshakeError as error:
-            wait_s = retry_after_s(error.headers.get("Retry-After") if error.headers else None)
-            if error.status in (502, 504):
-                raise ConnectionFailed(
-                    f"a gateway before the server failed ({error.status})", sent=False
-                ) from error
-            raise error_from_status(error.status, self._access.url, wait_s) from error
-        except aiohttp.ClientError as error:
-            raise ConnectionFailed(reason(error), sent=False) from error
 
 
 class _Connection:

@@ -13,6 +13,7 @@ from kalends.client.client import Client
 from kalends.client.connection import connect
 from kalends.client.follower import Progress
 from kalends.client.job_calls import FOLLOW_WAIT_MS
+from kalends.client.job_terminal import JobTerminal
 from kalends.client.request_calls import WATCH_WAIT_S
 from kalends.contract.calls import Event, RequestView
 
@@ -170,6 +171,21 @@ class SyncClient:
             elif piece.ended:
                 return
 
+    def attach(
+        self,
+        machine: str,
+        number: int,
+        *,
+        keys: bool = True,
+        size: tuple[int, int] = (24, 80),
+        whole: bool = False,
+    ) -> SyncJobTerminal:
+        """Return a place at a job's terminal, see `Client.attach`."""
+        terminal = self._run(
+            self._client.attach(machine, number, keys=keys, size=size, whole=whole)
+        )
+        return SyncJobTerminal(terminal, self._run)
+
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:
             # Without a loop the client itself says what is wrong, on its first step.
@@ -208,6 +224,53 @@ class SyncClient:
             loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
             loop.close()
+
+
+class SyncJobTerminal:
+    """A `JobTerminal` for code without an event loop. Its calls may be made from several threads."""
+
+    def __init__(
+        self, terminal: JobTerminal, run: Callable[[Coroutine[Any, Any, Any]], Any]
+    ) -> None:
+        self._terminal = terminal
+        self._run = run
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.detach()
+
+    @property
+    def at_keys(self) -> bool:
+        """Whether what is typed here counts."""
+        return self._terminal.at_keys
+
+    def read(self) -> bytes:
+        """Return what the job writes next, see `JobTerminal.read`."""
+        data: bytes = self._run(self._terminal.read())
+        return data
+
+    def write(self, data: bytes) -> None:
+        """Type `data`, see `JobTerminal.write`: another thread is to read meanwhile."""
+        self._run(self._terminal.write(data))
+
+    def end_input(self) -> None:
+        """Tell the program that nothing more is typed, see `JobTerminal.end_input`."""
+        self._run(self._terminal.end_input())
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Tell the size of the window, see `JobTerminal.resize`."""
+        self._run(self._terminal.resize(rows, columns))
+
+    def detach(self) -> None:
+        """Leave; the job goes on."""
+        self._run(self._terminal.detach())
 
 
 def _synchronous(make: Callable[P, Client]) -> Callable[P, SyncClient]:

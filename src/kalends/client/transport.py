@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from kalends.contract.bodies import Body
@@ -20,6 +20,9 @@ from kalends.core.errors import (
     Unavailable,
 )
 
+if TYPE_CHECKING:
+    import aiohttp
+
 ANSWER_BYTES_MAX = 16 * 1024 * 1024
 """The largest answer that is read: the longest listings and calendars stay below it."""
 
@@ -33,6 +36,9 @@ class Transport(Protocol):
         Raises the typed error that the server answered, or `ConnectionFailed` when there was no
         answer within `timeout_s`. Cancelling gives up the answer; the server may still act.
         """
+
+    async def open_socket(self, path: str) -> aiohttp.ClientWebSocketResponse[bool]:
+        """Open a WebSocket of its own; raises as `call` does."""
 
     async def close(self) -> None:
         """Close all connections; calls in flight fail with `ConnectionFailed`."""

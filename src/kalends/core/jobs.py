@@ -59,7 +59,8 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
 
     `output` and `error` are paths for the standard streams, with ``%j`` for the job's number, ``%a`` for its
     index and ``%u`` for its user; "" keeps them with the machine, to be read by ``kalends log``; `error` ""
-    goes where `output` goes. With `terminal` it has a terminal instead, to which its user attaches.
+    goes where `output` goes. With `terminal` it has a terminal instead, to which its user attaches;
+    with `piped`, too, pipes stand in the place of that: bytes go through as they are, and have an end.
 
     `rerun` says that starting it twice does no harm: after a failed node it is queued again. `key` makes
     the submission repeatable: it is the caller's (see the call).
@@ -92,6 +93,7 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     output: JobText = ""
     error: JobText = ""
     terminal: bool = False
+    piped: bool = False
     indices: Annotated[
         tuple[Annotated[int, Meta(ge=0, le=10**9)], ...], Meta(max_length=limits.JOB_INDICES_MAX)
     ] = ()
@@ -150,6 +152,12 @@ def _check_program(request: JobRequest) -> None:
             "a terminal and files for the standard streams",
             where="terminal",
             remedy="leave out input, output and error",
+        )
+    if request.piped and not request.terminal:
+        raise InvalidInput(
+            "pipes to which nobody attaches",
+            where="piped",
+            remedy="ask for a terminal, too; or leave it out, and name files",
         )
 
 

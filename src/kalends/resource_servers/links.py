@@ -19,7 +19,7 @@ from aiohttp import web
 from kalends.contract import codec
 from kalends.contract import messages as m
 from kalends.core import limits
-from kalends.serving.http.sessions import CLOSE_REASON_BYTES_MAX
+from kalends.serving.http.sessions import close_reason
 
 OUTBOX_BYTES_MAX: Final = 32 * 1024 * 1024
 """What a broker that does not read can make us keep; beyond it the session is over."""
@@ -103,8 +103,7 @@ class BrokerLink:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FLUSH_S_MAX):
                 await self._empty.wait()
-        message = reason.encode()[:CLOSE_REASON_BYTES_MAX].decode(errors="ignore").encode()
-        await self.socket.close(code=code, message=message)
+        await self.socket.close(code=code, message=close_reason(reason))
 
     def drop(self) -> None:
         """End the session at once; what waits is lost, as messages may be."""

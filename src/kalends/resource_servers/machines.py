@@ -15,6 +15,7 @@ from kalends.batch.queue.facts import Terms
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.runner import ShepherdRunner, output_piece
 from kalends.batch.service import QueueService
+from kalends.batch.shepherds.shepherd_line import Attachment
 from kalends.batch.terms import terms_of
 from kalends.contract import job_calls
 from kalends.core.errors import InvalidInput, NotAllowed, Unavailable
@@ -120,7 +121,11 @@ class SiteMachines:
 
     @property
     def queues(self) -> Mapping[str, BatchQueue]:
-        return self._service.queues if self._service is not None else {}
+        if self._service is not None:
+            return self._service.queues
+        if self.terms:
+            raise unavailable()
+        return {}
 
     def visible(self, caller: Caller, machine: str) -> bool:
         calendar = self._engine().participant.book.calendars[machine]
@@ -171,6 +176,9 @@ class SiteMachines:
             if data or job is None or clock() >= deadline_s:
                 return job_calls.JobOutput(data=data, offset=offset, ended=job is None and not data)
             await asyncio.sleep(LOOK_EVERY_S)
+
+    async def attach(self, machine: str, attempt: str) -> Attachment:
+        return await self._runners[machine].launcher.attach(attempt)
 
     def _heard(self, machine: str, step: Callable[[BatchQueue, int], None]) -> None:
         if self._service is not None:

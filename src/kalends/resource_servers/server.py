@@ -16,8 +16,10 @@ from typing import Final, Literal
 from aiohttp import WSCloseCode, web
 
 from kalends.batch.operations import JobOperations
+from kalends.batch.terminal_sessions import TerminalSessions
 from kalends.contract import calls
 from kalends.contract import messages as m
+from kalends.contract.terminal_frames import TERMINALS_PATH
 from kalends.core.errors import KalendsError, StoreDamaged, Unavailable
 from kalends.core.intervals import Moment
 from kalends.resource_servers.assembly import agent_limits_of, calendars_of, limits_of
@@ -73,7 +75,7 @@ def build_site(
         version=version,
         handlers={
             **SiteOperations(site, moment).handlers(),
-            **JobOperations(site.machines).handlers(),
+            **site.jobs.handlers(),
         },
         authenticator=authenticator,
         metrics=metrics,
@@ -81,6 +83,7 @@ def build_site(
         limits=site.limits,
         routes=[
             web.get(SESSION_PATH, site.sessions.respond, allow_head=False),
+            web.get(TERMINALS_PATH, site.terminals.respond, allow_head=False),
             web.post(PEERS_PATH, site.questions.respond),
             web.post(VISITS_PATH, site.visits.respond),
         ],
@@ -139,6 +142,8 @@ class SiteServer:
             metrics, self.sessions.__len__, self._total, lambda: bool(self._watch.doubt)
         )
         self.machines = SiteMachines(configuration, self.engine, moment, logger, self.alarms.tell)
+        self.jobs = JobOperations(self.machines)
+        self.terminals = TerminalSessions(self.jobs, self.limits, lambda: moment().wall_s)
         self._tasks: set[asyncio.Task[None]] = set()
 
     # Life
@@ -188,6 +193,7 @@ class SiteServer:
             with contextlib.suppress(StoreFailed):
                 await self._engine.settle()
         reason = "the site is stopping"
+        await self.terminals.close(WSCloseCode.GOING_AWAY, reason)
         await self.sessions.close(WSCloseCode.GOING_AWAY, reason, stopping=True)
 
     async def _begin(self) -> SiteEngine:

@@ -308,6 +308,8 @@ class MachineConfiguration(_Section, frozen=True, kw_only=True):
     """Credits for a node-hour that is reserved."""
     grace_s: DurationS = field(name="grace", default=DurationS(10))
     """Between asking a job to end and killing it."""
+    attach_s: DurationS = field(name="attach", default=DurationS(600))
+    """An interactive job to whose keys nobody has come this long after its start ends."""
     users: Annotated[dict[str, str], Meta(max_length=100_000)] = {}
     memory_mb_max: Annotated[int, Meta(ge=0)] = 0
     processes_max: Annotated[int, Meta(ge=0)] = 0

@@ -12,8 +12,8 @@ ANSWER: Final = b"a"
 
 ATTACH: Final = b"t"
 """To the shepherd, JSON: show me the terminal. With ``"keys": true`` I want to be at the keys, and its size
-is then ``"rows"`` and ``"columns"``. ``"seat"`` names me; with ``"again": true`` I get them only if nobody else
-has had them since."""
+is then ``"rows"`` and ``"columns"``. ``"seat"`` names me; with ``"again": true`` I get them only if nobody
+else has had them since."""
 KEYS: Final = b"k"
 END: Final = b"e"
 SIZE: Final = b"s"

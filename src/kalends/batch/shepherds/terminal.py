@@ -32,7 +32,7 @@ _WINDOW: Final = struct.Struct("HHHH")
 
 
 class Terminal:
-    """A terminal, or pipes. `said` hears how much the program has written, `came` that the keys were taken."""
+    """A terminal, or pipes. `said` hears how many bytes it has shown, `came` that the keys were taken."""
 
     def __init__(
         self,

@@ -231,9 +231,9 @@ class Session:
         self._drained.set()
 
     async def _close(self, code: WSCloseCode, reason: str) -> None:
-        await self._socket.close(code=code, message=_reason_bytes(reason))
+        await self._socket.close(code=code, message=close_reason(reason))
 
 
-def _reason_bytes(reason: str) -> bytes:
+def close_reason(reason: str) -> bytes:
     """Return `reason` cut to what a close frame carries, between characters."""
     return reason.encode()[:CLOSE_REASON_BYTES_MAX].decode(errors="ignore").encode()
