@@ -34,7 +34,8 @@ UNIX_USER = "nobody" if os.geteuid() == 0 else ""
 class Laboratory:
     """A site with a machine of four nodes, and a folder in which its jobs leave marks."""
 
-    def __init__(self, directory: Path, *, keyed: bool = False) -> None:
+    def __init__(self, directory: Path, *, keyed: bool = False, rules: str = "") -> None:
+        """`rules` are further lines about the machine."""
         self._signer = directory / "people" if keyed else None
         keys = ""
         if self._signer is not None:
@@ -66,20 +67,23 @@ directory = "{directory}/jobs"
 grace = "1s"
 reserved_credits = 20
 {users}
+{rules}
 """
         self.site = Server("lab", write(directory / "lab.toml", text), url)
 
     @contextlib.asynccontextmanager
-    async def client(self, user: str = USER) -> AsyncIterator[kalends.Client]:
-        token = self._token(user) if self._signer is not None else ""
+    async def client(
+        self, user: str = USER, scopes: tuple[str, ...] = ("use",)
+    ) -> AsyncIterator[kalends.Client]:
+        token = self._token(user, scopes) if self._signer is not None else ""
         named = "" if token else user
         async with kalends.connect(self.site.url, user=named, token=token, zone="UTC") as client:
             yield client
 
-    def _token(self, user: str) -> str:
+    def _token(self, user: str, scopes: tuple[str, ...]) -> str:
         assert self._signer is not None
         return mint(
-            load_private_key(self._signer), user=user, groups=(), audience=("lab",), scopes=("use",),
+            load_private_key(self._signer), user=user, groups=(), audience=("lab",), scopes=scopes,
             issuer="", lifetime_s=3_600, now_s=int(time.time()),
         )  # fmt: skip
 
@@ -111,7 +115,7 @@ reserved_credits = 20
 async def laboratory() -> AsyncIterator[Laboratory]:
     # Not in pytest's own folder, which only root could enter.
     with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
-        async for laboratory in _opened(Path(directory)):
+        async for laboratory in opened(Laboratory(Path(directory))):
             yield laboratory
 
 
@@ -119,12 +123,12 @@ async def laboratory() -> AsyncIterator[Laboratory]:
 async def guarded() -> AsyncIterator[Laboratory]:
     """A site that asks for tokens: whoever has none of an operator is one."""
     with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
-        async for laboratory in _opened(Path(directory), keyed=True):
+        async for laboratory in opened(Laboratory(Path(directory), keyed=True)):
             yield laboratory
 
 
-async def _opened(directory: Path, *, keyed: bool = False) -> AsyncIterator[Laboratory]:
-    laboratory = Laboratory(directory, keyed=keyed)
+async def opened(laboratory: Laboratory) -> AsyncIterator[Laboratory]:
+    """Start its site; in the end no job is left, and the site is stopped."""
     await laboratory.site.start()
     yield laboratory
     async with laboratory.client() as client:

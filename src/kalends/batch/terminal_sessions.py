@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
+import msgspec
 from aiohttp import WSCloseCode, WSMessage, WSMsgType, web
 
 from kalends.batch.shepherds.shepherd_line import Attachment, History, Notice, Output
@@ -30,11 +31,15 @@ from kalends.serving.http.application import caller_of, open_socket
 from kalends.serving.http.rate_limits import ServingLimits
 from kalends.serving.http.sessions import close_reason
 
+T = TypeVar("T")
+
 SESSIONS_MAX: Final = 512
 SESSIONS_OF_USER_MAX: Final = 64
-FRAME_BYTES_MAX: Final = 2 * t.KEYS_BYTES_MAX
 FIRST_FRAME_S_MAX: Final = 10.0
 """A client says what it wants at once."""
+
+_WISHES: Final = msgspec.msgpack.Decoder(t.AttachTerminal)
+_FRAMES: Final[msgspec.msgpack.Decoder[t.FromOnlooker]] = msgspec.msgpack.Decoder(t.FromOnlooker)
 
 
 class Seat(NamedTuple):
@@ -122,7 +127,7 @@ class TerminalSessions:
                 message = await socket.receive()
         except TimeoutError:
             return _SILENT
-        wish: t.AttachTerminal | None = _understood(message, t.AttachTerminal)
+        wish = _understood(message, _WISHES)
         if wish is None:
             return _LEFT
         try:
@@ -162,7 +167,7 @@ class TerminalSessions:
     async def _hear(self, socket: web.WebSocketResponse, place: Attachment) -> _Close:
         """Hand on what the client says."""
         while True:
-            frame = _understood(await socket.receive(), t.FromOnlooker)
+            frame = _understood(await socket.receive(), _FRAMES)
             try:
                 async with asyncio.timeout(self._limits.send_s_max):
                     if isinstance(frame, t.TypedKeys):
@@ -193,13 +198,13 @@ class TerminalSessions:
             await socket.send_bytes(codec.encode_msgpack(frame))
 
 
-def _understood(message: WSMessage, kind: Any) -> Any:
+def _understood(message: WSMessage, decoder: msgspec.msgpack.Decoder[T]) -> T | None:
     """Return the frame in `message`, None if the client has gone; raises `InvalidInput`."""
     if message.type is WSMsgType.TEXT:
         raise InvalidInput("frames are binary: MessagePack", where="frame")
     if message.type is not WSMsgType.BINARY:
         return None
-    return codec.decode_msgpack(message.data, kind, bytes_max=FRAME_BYTES_MAX)
+    return codec.decode_frame(message.data, decoder)
 
 
 def _frame_of(said: History | Output | Notice, attempt: int) -> t.ToOnlooker:

@@ -61,7 +61,7 @@ class TerminalLine:
             message = await self._socket.receive()
             if message.type is not aiohttp.WSMsgType.BINARY:
                 return None
-            return codec.decode_frame(message.data, _FRAMES)
+            frame: ToOnlooker = codec.decode_frame(message.data, _FRAMES)
         except (aiohttp.ClientError, OSError):
             return None
         except InvalidInput as error:
@@ -70,6 +70,7 @@ class TerminalLine:
                 where="terminal",
                 remedy="use the same version of client and server",
             ) from error
+        return frame
 
     async def close(self) -> None:
         await self._socket.close()
