@@ -106,7 +106,7 @@ def _asked(machine: str, number: int, user: str, request: JobRequest, whole: boo
     view = JobView(
         job=number, machine=machine, user=user, phase="", submitted=0, nodes=request.nodes,
         limit_s=request.limit_s, project=request.project, priority=request.priority,
-        terminal=request.terminal,
+        terminal=request.terminal, piped=request.piped,
     )  # fmt: skip
     if not whole:
         return view

@@ -36,6 +36,8 @@ COMMANDS = {
     },
     "Running jobs": {
         "submit": "Submit a job to a machine's queue.",
+        "run": "Run a program on a machine, with this terminal as its own.",
+        "attach": "Come back to the terminal of a job.",
         "queue": "List the jobs that wait or run on a machine.",
         "job": "Show one job, also after its end.",
         "log": "Print what a job has written, byte by byte as it wrote it.",

@@ -69,8 +69,8 @@ _OPTIONS = (
 
 
 def job_from(
-    machine: str, command: Sequence[str], *, terminal: bool, not_before: int, script: str,
-    limit: str | None, options: dict[str, Any],
+    machine: str, command: Sequence[str], *, not_before: int, script: str, limit: str | None,
+    options: dict[str, Any], terminal: bool = False, piped: bool = False,
 ) -> JobRequest:  # fmt: skip
     """Return the job that the options describe; raises `InvalidInput`."""
     if limit is None:
@@ -95,6 +95,7 @@ def job_from(
         output=options.get("output", ""),
         error=options.get("error", ""),
         terminal=terminal,
+        piped=piped,
         indices=_indices(options.get("array", "")),
         after=tuple(_after(each, machine) for each in options["after"]),
         not_before=not_before,

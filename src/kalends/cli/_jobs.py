@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from kalends.cli import _output, _words
@@ -14,7 +15,14 @@ from kalends.core.durations import format_duration
 from kalends.core.errors import InvalidInput
 from kalends.core.identifiers import split_resource
 
+SIGNALLED: Final = 128
+"""Shells add the number of the signal that has ended a program."""
+
+LOOK_EVERY_S: Final = 0.1
 JOB_HELP = "sdsc/sp2/17"
+
+if TYPE_CHECKING:
+    from kalends.client.client import Client
 
 
 class JobName(NamedTuple):
@@ -47,6 +55,34 @@ def settings_at(settings: Settings, machine: str) -> Settings:
     return replace(site_settings(settings, site), json=settings.json)
 
 
+def left_lines(machine: str, number: int) -> list[str]:
+    """Return what to say to one who leaves a job to itself."""
+    name = f"{machine}/{number}"
+    return [
+        f"kalends: {name} goes on without you",
+        f"  come back:  kalends attach {name}",
+        f"  end it:     kalends kill {name}",
+    ]
+
+
+async def ended(client: Client, machine: str, number: int) -> JobView:
+    """Return a job once it is over, or waits to run again: its terminal has ended."""
+    while True:
+        view = await client.job(machine, number)
+        if view.end or not view.node_numbers:
+            return view
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+def exit_code(job: JobView) -> int:
+    """Return the exit code of a job's program, and tell how it ended if it did not end by itself."""
+    if job.end != "exit":
+        _output.say(f"kalends: {job.machine}/{job.job} {job.phase}: {end_words(job)}", error=True)
+    if job.status < 0:
+        return SIGNALLED - job.status
+    return job.status if job.end == "exit" else job.status or 1
+
+
 def listing(jobs: tuple[JobView, ...], zone: ZoneInfo) -> list[str]:
     """Return a row for each job: where it stands, and when it starts or ends."""
     return _output.rows(
@@ -60,7 +96,7 @@ def listing(jobs: tuple[JobView, ...], zone: ZoneInfo) -> list[str]:
                 job.nodes,
                 format_duration(job.limit_s),
                 _start(job, zone),
-                "; ".join(job.reasons) or _end(job) or "-",
+                "; ".join(job.reasons) or end_words(job) or "-",
             )
             for job in jobs
         ],
@@ -106,7 +142,7 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
     if job.until:
         lines.append(f"until      {_words.short_time(job.until, zone)} at the latest")
     if job.over:
-        lines.append(f"over       {_words.short_time(job.over, zone)}: {_end(job)}")
+        lines.append(f"over       {_words.short_time(job.over, zone)}: {end_words(job)}")
         used = f"{job.node_seconds} node-seconds"
         if job.credit_seconds:
             used += f", {credits_text(job.credit_seconds)} credits"
@@ -154,7 +190,7 @@ def _start(job: JobView, zone: ZoneInfo) -> str:
     return f"~{_words.short_time(job.predicted.expected, zone)}"
 
 
-def _end(job: JobView) -> str:
+def end_words(job: JobView) -> str:
     if not job.end:
         return ""
     how = job.end if job.end != "exit" or job.status == 0 else f"exit {job.status}"

@@ -19,6 +19,7 @@ from kalends.cli._help import LAST, SectionedOption, write_examples, write_optio
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
+    from kalends.client.client import Client
     from kalends.client.sync import SyncClient
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,10 +45,16 @@ class Settings:
 
     def connect(self) -> SyncClient:
         """Return a client as the options say, before it sends anything. Raises `InvalidInput`."""
-        from kalends.client.retry import Backoff
-        from kalends.client.sync import connect_sync
+        from kalends.client.sync import SyncClient
 
-        return connect_sync(
+        return SyncClient(self.connect_async())
+
+    def connect_async(self) -> Client:
+        """Return the same for code with an event loop."""
+        from kalends.client.connection import connect
+        from kalends.client.retry import Backoff
+
+        return connect(
             self.broker,
             token=self.token or _token_in(self.token_file),
             user=self.user_name(),

@@ -10,6 +10,7 @@ import click
 from kalends.cli import _output, _words
 from kalends.cli._groups import EXIT_INTERRUPTED
 from kalends.cli._help import section
+from kalends.cli._live_line import LiveLine
 from kalends.cli._settings import Settings
 from kalends.client.request_calls import PROMPT_S
 from kalends.client.sync import SyncClient
@@ -20,7 +21,6 @@ from kalends.core.identifiers import short_id
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.status import Status
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -131,34 +131,15 @@ class Progress:
     """
 
     def __init__(self, settings: Settings, terminal: Console | None = None) -> None:
-        self._silent = settings.json
         self._zone = settings.time_zone()
-        self._terminal = terminal
-        self._status: Status | None = None
-        self._said = ""
+        self._line = LiveLine(silent=settings.json, terminal=terminal)
 
     def __enter__(self) -> Self:
-        if not self._silent:
-            from rich.console import Console
-
-            terminal = self._terminal or Console(stderr=True, highlight=False)
-            if terminal.is_terminal and not terminal.is_dumb_terminal:
-                self._status = terminal.status("waiting")
-                self._status.start()
+        self._line.__enter__()
         return self
 
     def __exit__(self, *raised: object) -> None:
-        if self._status is not None:
-            self._status.stop()
+        self._line.__exit__(kind, error, at)
 
     def __call__(self, view: RequestView) -> None:
-        words = _words.waiting_words(view, self._zone)
-        if self._silent or words == self._said:
-            return
-        self._said = words
-        if self._status is None:
-            _output.say(words, error=True)
-            return
-        from rich.text import Text
-
-        self._status.update(Text(_output.plain_line(words)))
+        self._line.show(_words.waiting_words(view, self._zone))

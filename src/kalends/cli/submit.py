@@ -53,7 +53,7 @@ def command(
     zone = settings.time_zone()
     with _jobs.settings_at(settings, machine).connect() as client:
         job = _job_options.job_from(
-            machine, program, terminal=False, script=text, limit=limit, options=options,
+            machine, program, script=text, limit=limit, options=options,
             not_before=client.time_s(begin) if begin else 0,
         )  # fmt: skip
         made = client.submit(job, key=key)

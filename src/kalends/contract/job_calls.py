@@ -72,6 +72,7 @@ class JobView(Answer, frozen=True, kw_only=True):
     array: int = 0
     command: tuple[str, ...] = ()
     terminal: bool = False
+    piped: bool = False
     reasons: tuple[str, ...] = ()
     ahead: int = 0
     """Waiting jobs that were submitted before it."""

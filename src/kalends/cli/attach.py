@@ -1,0 +1,46 @@
+"""``kalends attach``: a place at the terminal of a job that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+import click
+
+from kalends.cli import _job_terminal, _jobs, _output
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.cli._told import Told, ear
+
+
+@click.command(
+    "attach",
+    cls=ServerCommand,
+    examples=("kalends attach sdsc/sp2/17", "kalends attach 17 --machine sdsc/sp2 --watch"),
+)
+@click.argument("job")
+@click.option("--machine", default="", metavar="NAME", help="Machine of a job named by its number.")
+@click.option("--watch", is_flag=True, help="Only look on; Ctrl-C leaves, too.")
+@pass_settings
+def command(settings: Settings, job: str, machine: str, watch: bool) -> int:
+    """Come back to the terminal of a job.
+
+    It goes on where it was, from the last that it has shown. Whoever attaches takes the keys; the others
+    look on. Ctrl-\\ leaves it.
+    """
+    name = _jobs.job_named(f"{machine}/{job}" if machine else job)
+    return asyncio.run(_attach(_jobs.settings_at(settings, name.machine), name, watch=watch))
+
+
+async def _attach(settings: Settings, name: _jobs.JobName, *, watch: bool) -> int:
+    async with settings.connect_async() as client:
+        raw = os.isatty(sys.stdin.fileno()) and not (await client.job(*name)).piped
+        terminal = await client.attach(*name, keys=not watch, size=_job_terminal.window())
+        with ear() as heard:
+            try:
+                await _job_terminal.Guest(terminal, heard, raw=raw, types=not watch).stay()
+            except Told:
+                for line in _jobs.left_lines(*name):
+                    _output.say(line, error=True)
+                return 0
+        return _jobs.exit_code(await _jobs.ended(client, *name))

@@ -1,0 +1,136 @@
+"""``kalends run``: a job with the terminal, or the pipes, of whoever starts it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kalends.cli import _job_options, _job_start, _job_terminal, _jobs, _output
+from kalends.cli._groups import EXIT_INTERRUPTED
+from kalends.cli._settings import Settings, pass_settings
+from kalends.cli._told import Ear, Told, ear
+from kalends.core.errors import Conflict, InvalidInput
+from kalends.core.jobs import JobRequest
+
+if TYPE_CHECKING:
+    from kalends.client.client import Client
+    from kalends.contract.job_calls import JobView
+
+LOOK_EVERY_S: Final = 0.1
+PROGRAM: Final = "kalends.cli.run.program"
+
+
+class RunCommand(_job_options.JobCommand):
+    """What stands behind ``--`` is the program, also where no machine is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[PROGRAM] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+@click.command(
+    "run",
+    cls=RunCommand,
+    examples=(
+        "kalends run sdsc/sp2 -n 8 --for 1h -- bash",
+        "kalends run sdsc/sp2 --for 5m -- sort < names > sorted",
+    ),
+)
+@click.argument("machine", required=False, default="", envvar="KALENDS_MACHINE")
+@click.argument("program", nargs=-1, metavar="[-- COMMAND...]")
+@click.option(
+    "--script", metavar="FILE", help="Run this script; its #KALENDS lines are options, too."
+)
+@_job_options.job_options
+@click.pass_context
+@pass_settings
+def command(
+    settings: Settings,
+    ctx: click.Context,
+    /,
+    machine: str,
+    program: tuple[str, ...],
+    script: str | None,
+    limit: str | None,
+    begin: str,
+    **options: Any,
+) -> int:
+    """Run a program on a machine, with this terminal as its own.
+
+    It waits in the machine's queue, and its expected start is counted down. Then it has this terminal;
+    without one, in a pipe, it has the pipes. Ctrl-\\ leaves it, and kalends attach comes back; a lost line
+    is joined again. While it waits, Ctrl-C withdraws it. The exit code is the program's.
+
+    The machine is KALENDS_MACHINE where none is named.
+    """
+    if not machine:
+        raise InvalidInput(
+            "no machine is named",
+            where="MACHINE",
+            remedy="write kalends run sdsc/sp2 ..., or set KALENDS_MACHINE",
+        )
+    text = _job_options.read_script(script) if script else ""
+    at_site = _jobs.settings_at(settings, machine)
+    with at_site.connect() as client:
+        job = _job_options.job_from(
+            machine, ctx.meta.get(PROGRAM, program), script=text, limit=limit, options=options,
+            not_before=client.time_s(begin) if begin else 0,
+            terminal=True, piped=not _job_terminal.has_terminal(),
+        )  # fmt: skip
+    return asyncio.run(_run(at_site, job))
+
+
+async def _run(settings: Settings, job: JobRequest) -> int:
+    async with settings.connect_async() as client:
+        view = (await client.submit(job)).job
+        with ear() as heard:
+            try:
+                view = await _followed(client, settings, heard, view, piped=job.piped)
+            except Told as told:
+                if told.interrupted:
+                    await client.kill_job(view.machine, view.job)
+                    _output.say(f"kalends: {view.machine}/{view.job} is ended", error=True)
+                    return EXIT_INTERRUPTED
+                for line in _jobs.left_lines(view.machine, view.job):
+                    _output.say(line, error=True)
+                return 0
+    return _jobs.exit_code(view)
+
+
+async def _followed(
+    client: Client, settings: Settings, heard: Ear, view: JobView, *, piped: bool
+) -> JobView:
+    """Return a job when it is over, all of whose output has been shown; raises `Told`."""
+    shown = 0
+    while not view.end:
+        view = await heard.unless_told(_job_start.started(client, settings, view))
+        if not view.end and view.attempt != shown:
+            try:
+                place = client.attach(
+                    view.machine, view.job, size=_job_terminal.window(), whole=piped
+                )
+                terminal = await heard.unless_told(place)
+            except Conflict:
+                pass  # It has just ended, or is about to begin.
+            else:
+                shown = view.attempt
+                await _job_terminal.Guest(terminal, heard, raw=not piped, types=True).stay()
+                if terminal.missed_bytes:
+                    lost = (
+                        f"{terminal.missed_bytes} bytes of output came too fast, and were not kept"
+                    )
+                    _output.say(f"kalends: {lost}", error=True)
+        if not view.end:
+            await heard.unless_told(asyncio.sleep(LOOK_EVERY_S))
+            view = await client.job(view.machine, view.job)
+    if view.attempt != shown:
+        async for piece in client.follow_output(view.machine, view.job):
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+    return view
