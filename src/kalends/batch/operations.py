@@ -16,7 +16,7 @@ from kalends.contract import history_calls as h
 from kalends.contract import job_calls as c
 from kalends.contract.terminal_frames import AttachTerminal
 from kalends.core import limits
-from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
 from kalends.serving.auth.callers import Caller
 from kalends.serving.http.dispatch import Handler
 from kalends.stores.sqlite.job_journal import Cursor, JobOver, ReservedTime, ReservedUse, UserUse
@@ -277,6 +277,8 @@ class JobOperations:
             whole = _is_own(caller, job) or _operates(caller)
             return view_of(queue, job, predictions, whole=whole)
         over = await self._machines.history.one(queue.name, number)
+        if over is None and number in queue.flow.table.past:
+            raise Unavailable("its end is being stored", remedy="ask again", retry_after_s=0.1)
         if over is None:
             raise NotFound(
                 f"{queue.name} has no job {number}",

@@ -1,0 +1,259 @@
+"""``kalends run`` and ``kalends attach`` at a real pseudoterminal, against a real site."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from .cut_line import cut_line
+from .person import WAIT_S_MAX, Person
+from .servers import until
+from .test_jobs import MACHINE, USER, Laboratory, opened
+
+ECHO = 'stty -echo; echo ready; while read line; do echo "<$line>"; done; exit 5'
+
+
+@pytest.fixture
+async def laboratory() -> AsyncIterator[Laboratory]:
+    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
+        async for each in opened(Laboratory(Path(directory))):
+            yield each
+
+
+def environment(laboratory: Laboratory, url: str = "") -> dict[str, str]:
+    return {
+        "KALENDS_BROKER": url or laboratory.site.url,
+        "KALENDS_USER": USER,
+        "KALENDS_ZONE": "UTC",
+    }
+
+
+def run(laboratory: Laboratory, text: str, *options: str, url: str = "") -> Person:
+    words = ("run", MACHINE, "--directory", str(laboratory.marks), "--for", "10m", *options)
+    return Person(*words, "--", "sh", "-c", text, environment=environment(laboratory, url))
+
+
+def attach(laboratory: Laboratory, number: int, *options: str) -> Person:
+    words = ("attach", f"{MACHINE}/{number}", *options)
+    return Person(*words, environment=environment(laboratory))
+
+
+async def piped(laboratory: Laboratory, given: bytes, *words: str) -> tuple[int, bytes, bytes]:
+    """A command without a terminal: its exit code, output and errors."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "kalends", *words,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE, env={**os.environ, **environment(laboratory)},
+    )  # fmt: skip
+    async with asyncio.timeout(WAIT_S_MAX):
+        said, cried = await process.communicate(given)
+    assert process.returncode is not None
+    return process.returncode, said, cried
+
+
+async def test_a_program_has_this_terminal_and_its_exit_code_is_ours(
+    laboratory: Laboratory,
+) -> None:
+    async with run(laboratory, ECHO) as ann:
+        await ann.sees(b"ready\r\n")
+        assert not ann.restored()
+        ann.type(b"one\n")
+        await ann.sees(b"<one>\r\n")
+        ann.type(b"\x04")
+        assert await ann.left() == 5
+        assert ann.restored()
+
+
+async def test_keys_that_send_signals_send_them_to_the_program(laboratory: Laboratory) -> None:
+    async with run(laboratory, "trap 'echo caught; exit 6' INT; echo ready; sleep 60") as ann:
+        await ann.sees(b"ready")
+        ann.type(b"\x03")
+        await ann.sees(b"caught")
+        assert await ann.left() == 6
+
+
+async def test_the_expected_start_is_counted_down_until_it_begins(laboratory: Laboratory) -> None:
+    async with laboratory.client() as client:
+        await client.submit(laboratory.job("sleep 600", nodes=4, limit_s=600))
+        async with run(laboratory, ECHO) as ann:
+            await ann.sees(f"{MACHINE}/2 queued: starts ~".encode())
+            await ann.sees(b"nine times of ten; in ")
+            await client.kill_job(MACHINE, 1)
+            await ann.sees(b"ready\r\n")
+            ann.type(b"\x04")
+            assert await ann.left() == 5
+
+
+async def test_a_job_that_waits_is_withdrawn_by_an_interrupt_and_left_waiting_by_the_other_key(
+    laboratory: Laboratory,
+) -> None:
+    async with laboratory.client() as client:
+        await client.submit(laboratory.job("sleep 600", nodes=4, limit_s=600))
+        async with run(laboratory, ECHO) as ann:
+            await ann.sees(b"queued")
+            ann.type(b"\x03")
+            assert await ann.left() == 130
+        assert (await client.job(MACHINE, 2)).end == "withdrawn"
+        async with run(laboratory, ECHO) as ann:
+            await ann.sees(b"queued")
+            ann.type(b"\x1c")
+            assert await ann.left() == 0
+            assert f"kalends attach {MACHINE}/3".encode() in ann.seen
+        assert (await client.job(MACHINE, 3)).phase == "queued"
+
+
+async def test_whoever_leaves_comes_back_from_elsewhere_to_where_it_was(
+    laboratory: Laboratory,
+) -> None:
+    async with run(laboratory, ECHO) as ann:
+        await ann.sees(b"ready")
+        ann.type(b"one\n")
+        await ann.sees(b"<one>")
+        ann.type(b"\x1c")
+        assert await ann.left() == 0
+        assert ann.restored()
+        assert f"kalends: {MACHINE}/1 goes on without you".encode() in ann.seen
+        assert f"kalends attach {MACHINE}/1".encode() in ann.seen
+    async with attach(laboratory, 1) as elsewhere:
+        await elsewhere.sees(b"ready\r\n<one>\r\n")
+        elsewhere.type(b"two\n")
+        await elsewhere.sees(b"<two>")
+        elsewhere.type(b"\x04")
+        assert await elsewhere.left() == 5
+
+
+async def test_a_killed_command_does_not_end_its_job(laboratory: Laboratory) -> None:
+    async with run(laboratory, ECHO) as ann:
+        await ann.sees(b"ready")
+        ann.kill()
+        await ann.process.wait()
+    words = ("attach", "1", "--machine", MACHINE)
+    async with Person(*words, environment=environment(laboratory)) as again:
+        await again.sees(b"ready")
+        again.type(b"one\n")
+        await again.sees(b"<one>")
+
+
+async def test_a_lost_line_is_joined_again_by_itself(laboratory: Laboratory) -> None:
+    async with (
+        cut_line(laboratory.site.url) as line,
+        run(laboratory, ECHO, url=line.url) as ann,
+    ):
+        await ann.sees(b"ready\r\n")
+        for count in range(5):
+            line.cut()
+            ann.type(b"%d\n" % count)
+            await ann.sees(b"<%d>\r\n" % count)
+        ann.type(b"\x04")
+        assert await ann.left() == 5
+        assert ann.seen == b""
+
+
+async def test_the_site_is_killed_and_the_terminal_goes_on(laboratory: Laboratory) -> None:
+    async with run(laboratory, ECHO) as ann:
+        await ann.sees(b"ready")
+        await laboratory.site.kill()
+        ann.type(b"one\n")
+        await laboratory.site.start()
+        await ann.sees(b"<one>")
+        await laboratory.site.kill()
+        await laboratory.site.start()
+        async with attach(laboratory, 1) as elsewhere:
+            await elsewhere.sees(b"ready\r\n<one>\r\n")
+
+
+async def test_the_program_has_a_window_of_this_size(laboratory: Laboratory) -> None:
+    text = "stty -echo; echo ready; while read line; do stty size; done"
+    async with run(laboratory, text) as ann:
+        await ann.sees(b"ready\r\n")
+        for rows, columns in ((33, 77), (50, 132)):
+            ann.resize(rows, columns)
+
+            async def shows_it(size: bytes = b"%d %d\r\n" % (rows, columns)) -> bool:
+                ann.type(b"\n")
+                return await ann.line() == size
+
+            await until(shows_it, "the size has arrived", within_s=30)
+
+
+async def test_the_newest_has_the_keys_and_onlookers_only_look(laboratory: Laboratory) -> None:
+    async with run(laboratory, ECHO) as ann:
+        await ann.sees(b"ready")
+        async with attach(laboratory, 1, "--watch") as onlooker, attach(laboratory, 1) as grace:
+            await onlooker.sees(b"ready")
+            await grace.sees(b"ready")
+            onlooker.type(b"not heard\n")
+            grace.type(b"one\n")
+            for each in (ann, onlooker, grace):
+                await each.sees(b"<one>")
+            await ann.sees(b"[somebody else is at the keys]")
+            ann.type(b"nor this\n")
+            grace.type(b"two\n")
+            for each in (ann, onlooker, grace):
+                await each.sees(b"\r\n<two>")
+            onlooker.type(b"\x03")
+            assert await onlooker.left() == 0
+            ann.type(b"\x1c")
+            assert await ann.left() == 0
+            grace.type(b"\x04")
+            assert await grace.left() == 5
+
+
+async def test_bytes_go_through_pipes_as_they_are(laboratory: Laboratory) -> None:
+    given = bytes(range(256)) * 2000
+    words = ("run", MACHINE, "--directory", "/tmp", "--for", "10m", "--", "sh", "-c", "cat; exit 3")
+    code, said, cried = await piped(laboratory, given, *words)
+    assert (code, said) == (3, given)
+    assert b"kalends" not in cried
+
+
+async def test_a_program_that_is_over_at_once_is_heard_to_its_end(laboratory: Laboratory) -> None:
+    for _ in range(3):
+        words = ("run", MACHINE, "--directory", "/tmp", "--for", "1m", "--", "seq", "5000")
+        code, said, _ = await piped(laboratory, b"", *words)
+        assert code == 0
+        assert said == b"".join(b"%d\n" % count for count in range(1, 5001))
+
+
+async def test_what_cannot_be_run_says_why(laboratory: Laboratory) -> None:
+    words = ("run", "--for", "1m", "--", "no-such-program")
+    code, _, cried = await piped(laboratory, b"", *words)
+    assert code == 2
+    assert b"no machine is named" in cried
+    words = ("run", MACHINE, "--directory", "/tmp", "--for", "1m", "--", "no-such-program")
+    code, said, cried = await piped(laboratory, b"", *words)
+    assert (code, said) == (127, b"")
+    assert b"there is no command no-such-program" in cried
+    code, _, cried = await piped(laboratory, b"", "attach", f"{MACHINE}/1")
+    assert code == 1
+    assert b"it does not run" in cried
+
+
+async def test_a_pipe_that_nobody_reads_ends_the_job(laboratory: Laboratory) -> None:
+    words = f"run {MACHINE} --directory /tmp --for 10m -- yes"
+    process = await asyncio.create_subprocess_shell(
+        f"'{sys.executable}' -m kalends {words} </dev/null | head -1",
+        stdout=asyncio.subprocess.PIPE, env={**os.environ, **environment(laboratory)},
+    )  # fmt: skip
+    async with asyncio.timeout(WAIT_S_MAX):
+        said, _ = await process.communicate()
+    assert said == b"y\n"
+    async with laboratory.client() as client:
+        assert (await laboratory.over(client, 1)).end == "killed"
+
+
+async def test_what_a_terminal_shows_can_be_followed_in_the_log(laboratory: Laboratory) -> None:
+    async with run(laboratory, ECHO) as ann:
+        await ann.sees(b"ready")
+        words = ("log", "-f", f"{MACHINE}/1")
+        log = asyncio.create_task(piped(laboratory, b"", *words))
+        ann.type(b"one\n\x04")
+        assert await ann.left() == 5
+        code, said, _ = await log
+        assert (code, said) == (0, b"ready\r\n<one>\r\n")
