@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import re
 import signal
 import subprocess
@@ -280,6 +281,9 @@ calls_burst = 1000000000
 """
 
 
+_UNIX_USERS = 'users = { anna = "nobody" }' if os.geteuid() == 0 else ""
+
+
 def _keys(section: str, tokens: bool) -> str:
     if not tokens:
         return ""
@@ -324,6 +328,7 @@ capacity = {PRESS_NODES}
 grain = "1s"
 [[site.machines]]
 resource = "press"
+{_UNIX_USERS}
 """
 
 

@@ -15,7 +15,10 @@ pytestmark = pytest.mark.usefixtures("untouched")
 
 RID = "01234567-89ab-7def-8123-456789abcdef"
 CLOSED = [operation for operation in OPERATIONS if operation.scope]
-SESSIONS = [("alpha", "/v1/session"), ("alpha", "/v1/calls"), ("broker", "/v1/calls")]
+SESSIONS = [
+    ("alpha", "/v1/session"), ("alpha", "/v1/calls"), ("alpha", "/v1/terminals"),
+    ("broker", "/v1/calls"),
+]  # fmt: skip
 
 
 def ask(

@@ -245,6 +245,7 @@ PATHS = [
     "/v1/resources#a", "/v1/requests/%C0%AF", "/v1/requests/😀".encode().decode("latin-1"),
     "/v1/requests/by-key", "/v1/requests/list", "/healthz?a=b", "http://evil.example/v1/resources",
     "/v1/audit?x=1", "/metrics/", "/v1/openapi.json/x", "/v1/calls", "/v1/session",
+    "/v1/terminals",
 ]  # fmt: skip
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 from collections.abc import AsyncIterator
 
 import pytest
 
-from kalends.batch.shepherds.facts import Main
+from kalends.batch.shepherds.facts import Begun, Main
 from kalends.batch.shepherds.frames import KEYS, frame
 from kalends.batch.shepherds.order import JobOrder
 from kalends.batch.shepherds.shepherd_line import Attachment, History, Notice, Output
@@ -295,6 +296,28 @@ async def test_one_who_does_not_keep_up_is_let_go_and_the_job_never_waits(room: 
     assert (await room.ended("1.1")).status == 3
     with pytest.raises(EOFError):
         await slow.told(ended="exit")
+
+
+async def test_many_who_come_at_once_all_get_a_place(room: JobRoom) -> None:
+    await room.launch(interactive(room, "1.1", ECHO))
+    await room.fact("1.1", Main)
+    shepherd = (await room.fact("1.1", Begun)).shepherd
+
+    async def first_sight() -> object:
+        place = await room.launcher.attach("1.1")
+        place.look_on()
+        seen = await place.next()
+        await place.close()
+        return seen
+
+    os.kill(shepherd, signal.SIGSTOP)
+    try:
+        crowd = [asyncio.create_task(first_sight()) for _ in range(40)]
+        # Those for whom there is no room in the queue of its socket have been told so by now.
+        await asyncio.gather(*(asyncio.sleep(0) for _ in crowd))
+    finally:
+        os.kill(shepherd, signal.SIGCONT)
+    assert all(isinstance(each, History) for each in await asyncio.gather(*crowd))
 
 
 async def test_nonsense_ends_its_speaker_and_nobody_else(room: JobRoom) -> None:

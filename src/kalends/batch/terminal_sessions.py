@@ -49,7 +49,7 @@ class Seat(NamedTuple):
     place: Attachment
 
 
-class Door(Protocol):
+class TerminalGate(Protocol):
     """Lets callers to the terminals of jobs."""
 
     async def attach(self, caller: Caller, wish: t.AttachTerminal) -> Seat:
@@ -68,14 +68,17 @@ _REFUSED: Final = _Close(WSCloseCode.OK, "there is no place at this terminal")
 _LEFT: Final = _Close(WSCloseCode.OK, "")
 _LET_GO: Final = _Close(WSCloseCode.TRY_AGAIN_LATER, "the terminal has let this session go")
 _EXPIRED: Final = _Close(WSCloseCode.POLICY_VIOLATION, "the token has expired: bring a new one")
+_NO_FRAME: Final = _Close(WSCloseCode.UNSUPPORTED_DATA, "frames are binary: MessagePack")
 _SILENT: Final = _Close(WSCloseCode.POLICY_VIOLATION, "no terminal was asked for")
 
 
 class TerminalSessions:
     """`wall_s` tells whether a caller's right has run out, in seconds UTC."""
 
-    def __init__(self, door: Door, limits: ServingLimits, wall_s: Callable[[], int]) -> None:
-        self._door = door
+    def __init__(
+        self, gate: TerminalGate, limits: ServingLimits, wall_s: Callable[[], int]
+    ) -> None:
+        self._gate = gate
         self._limits = limits
         self._wall_s = wall_s
         self._open: dict[web.WebSocketResponse, str] = {}
@@ -128,10 +131,10 @@ class TerminalSessions:
         except TimeoutError:
             return _SILENT
         wish = _understood(message, _WISHES)
-        if wish is None:
-            return _LEFT
+        if isinstance(wish, _Close):
+            return wish
         try:
-            seat = await self._door.attach(caller, wish)
+            seat = await self._gate.attach(caller, wish)
         except KalendsError as error:
             await self._say(socket, t.TerminalRefusal(problem=error.to_problem()))
             return _REFUSED
@@ -168,16 +171,16 @@ class TerminalSessions:
         """Hand on what the client says."""
         while True:
             frame = _understood(await socket.receive(), _FRAMES)
+            if isinstance(frame, _Close):
+                return frame
             try:
                 async with asyncio.timeout(self._limits.send_s_max):
                     if isinstance(frame, t.TypedKeys):
                         await place.type(frame.data)
                     elif isinstance(frame, t.InputEnd):
                         await place.end_input()
-                    elif isinstance(frame, t.WindowSize):
-                        place.resize(frame.rows, frame.columns)
                     else:
-                        return _LEFT
+                        place.resize(frame.rows, frame.columns)
             except Conflict:
                 return _LET_GO
 
@@ -198,12 +201,12 @@ class TerminalSessions:
             await socket.send_bytes(codec.encode_msgpack(frame))
 
 
-def _understood(message: WSMessage, decoder: msgspec.msgpack.Decoder[T]) -> T | None:
-    """Return the frame in `message`, None if the client has gone; raises `InvalidInput`."""
+def _understood(message: WSMessage, decoder: msgspec.msgpack.Decoder[T]) -> T | _Close:
+    """Return the frame in `message`, or how the session ends; raises `InvalidInput` and `TooLarge`."""
     if message.type is WSMsgType.TEXT:
-        raise InvalidInput("frames are binary: MessagePack", where="frame")
+        return _NO_FRAME
     if message.type is not WSMsgType.BINARY:
-        return None
+        return _LEFT
     return codec.decode_frame(message.data, decoder)
 
 

@@ -39,7 +39,7 @@ LOOK_AGAIN_S: Final = 0.2
 """How often a job is looked at whose terminal is gone, and whose end is not known yet."""
 
 
-class Jobs(Protocol):
+class JobLooks(Protocol):
     """The calls that a terminal needs besides its own line."""
 
     async def job(self, machine: str, number: int) -> JobView: ...
@@ -53,7 +53,7 @@ class JobTerminal:
     """
 
     def __init__(
-        self, jobs: Jobs, sender: CallSender, wish: AttachTerminal, *, whole: bool
+        self, jobs: JobLooks, sender: CallSender, wish: AttachTerminal, *, whole: bool
     ) -> None:
         self.at_keys = False
         self.attached = 0

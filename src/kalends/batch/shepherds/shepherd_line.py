@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
+import os
+import socket
 from collections import deque
 from typing import Any, Final, NamedTuple
 
@@ -12,6 +15,7 @@ from kalends.batch.shepherds import frames
 from kalends.core.errors import Conflict, Unavailable
 
 ANSWER_S_MAX: Final = 5.0
+AGAIN_S: Final = 0.01
 READ_BYTES: Final = 64 * 1024
 
 
@@ -144,9 +148,22 @@ async def _ask(path: str, name: str, what: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _connect(path: str, name: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    line.setblocking(False)
     try:
-        return await asyncio.open_unix_connection(path)
+        async with asyncio.timeout(ANSWER_S_MAX):
+            # asyncio takes a queue that is full for a connection under way (EAGAIN, unix(7)).
+            while (refused := line.connect_ex(path)) == errno.EAGAIN:
+                await asyncio.sleep(AGAIN_S)
+        if refused:
+            raise OSError(refused, os.strerror(refused))
+        return await asyncio.open_unix_connection(sock=line)
+    except TimeoutError:
+        line.close()
+        raise Unavailable("too many want to speak to its shepherd", where=f"job {name}") from None
     except (FileNotFoundError, ConnectionError):
+        line.close()
         raise Conflict("it does not run", where=f"job {name}") from None
     except OSError as error:
+        line.close()
         raise Unavailable(f"no line to its shepherd: {error}", where=f"job {name}") from None
