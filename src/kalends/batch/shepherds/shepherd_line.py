@@ -152,11 +152,7 @@ async def _connect(path: str, name: str) -> tuple[asyncio.StreamReader, asyncio.
     line.setblocking(False)
     try:
         async with asyncio.timeout(ANSWER_S_MAX):
-            # asyncio takes a queue that is full for a connection under way (EAGAIN, unix(7)).
-            while (refused := line.connect_ex(path)) == errno.EAGAIN:
-                await asyncio.sleep(AGAIN_S)
-        if refused:
-            raise OSError(refused, os.strerror(refused))
+            await _reach(line, path)
         return await asyncio.open_unix_connection(sock=line)
     except TimeoutError:
         line.close()
@@ -167,3 +163,17 @@ async def _connect(path: str, name: str) -> tuple[asyncio.StreamReader, asyncio.
     except OSError as error:
         line.close()
         raise Unavailable(f"no line to its shepherd: {error}", where=f"job {name}") from None
+
+
+async def _reach(line: socket.socket, path: str) -> None:
+    """Connect, when there is room in the queue at `path`; raises `OSError`.
+
+    asyncio would take a queue that is full for a connection under way (EAGAIN, unix(7)).
+    """
+    while True:
+        refused = line.connect_ex(path)
+        if refused == 0:
+            return
+        if refused != errno.EAGAIN:
+            raise OSError(refused, os.strerror(refused))
+        await asyncio.sleep(AGAIN_S)

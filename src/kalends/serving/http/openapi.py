@@ -33,7 +33,8 @@ Book several resources that different people own, for the same time: all of them
 
 Bodies and answers are JSON or MessagePack, by `Content-Type` and `Accept`. Times are integer seconds
 UTC. Errors are problem details (RFC 9457) whose `code` is stable. Many calls at once go over a
-WebSocket at `/v1/calls`: frames of MessagePack, lists of `Call` there and lists of `Reply` back.
+WebSocket at `/v1/calls`: frames of MessagePack, lists of `Call` there and lists of `Reply` back. A site
+that runs jobs has another one at `/v1/terminals` for each place at the terminal of a job.
 """
 
 
