@@ -1,16 +1,16 @@
 # A day in the machine room: a site whose machine `lab/box` has four nodes, and a broker. docs/jobs.md shows
 # how to configure such a site.
-export KALENDS_ZONE=UTC KALENDS_USER=ann IN='--directory /tmp'
+export KALENDS_ZONE=UTC KALENDS_USER=ann IN="--directory $PWD"
 
 # Ann submits a job for two nodes, and Bob one for the other two.
-kalends submit lab/box $IN -n 2 --for 10m --name model -- sh -c 'echo on nodes $KALENDS_NODES; sleep 3; echo done' | head -1
+kalends submit lab/box $IN -n 2 --for 10m --name model -- sh -c 'echo on nodes $KALENDS_NODES; until [ -e go ]; do sleep 0.1; done; echo done' | head -1
 kalends submit lab/box $IN -n 2 --for 10m --name scan --user bob -- sleep 600 | head -1
 until kalends job lab/box/1 | grep -q 'running' && kalends job lab/box/2 | grep -q 'running'; do sleep 0.1; done
 
 # The next one needs all nodes: it waits, and is told when it will start at the latest.
 kalends submit lab/box $IN -n 4 --for 5m --name whole -- echo all four | head -1
 kalends queue lab/box
-kalends log -f lab/box/1
+touch go; kalends log -f lab/box/1
 until kalends job lab/box/1 | grep -q 'over'; do sleep 0.1; done
 
 # Somebody reserves the whole machine by the broker, for 15 minutes from now. What runs stays out of its way.
@@ -36,11 +36,21 @@ until kalends job lab/box/6 | grep -q 'over'; do sleep 0.1; done
 kalends admin policy lab/box sjf
 kalends kill lab/box/4
 
+# Ann has a program to talk to. Her line is lost (here her command is killed); the program goes on, and
+# she comes back to where it was.
+mkfifo keys; touch seen
+kalends run lab/box $IN --for 10m --name talk -- sh -c 'echo ready; while read line; do echo "you said $line"; done' <keys >seen 2>notes & exec 3>keys
+until grep -q ready seen; do sleep 0.1; done; echo hello >&3
+until grep -q hello seen; do sleep 0.1; done; cat seen
+kill -KILL $!; exec 3>&-; kalends job lab/box/7 | grep state
+echo 'it is me again' | kalends attach lab/box/7
+kalends job lab/box/7 | grep over
+
 # What everybody did, and what Ann has used. Mistakes are told at once.
 kalends queue lab/box --over
 kalends usage lab/box --everyone | wc -l
 kalends submit lab/box $IN -n 5 --for 1h -- ./solve
 kalends submit lab/box $IN -n 1 -- ./solve
 kalends submit lab/box $IN --for 1m -- no-such-program | head -1
-until kalends job lab/box/7 | grep -q 'over'; do sleep 0.1; done
-kalends job lab/box/7 | grep over
+until kalends job lab/box/8 | grep -q 'over'; do sleep 0.1; done
+kalends job lab/box/8 | grep over
