@@ -26,6 +26,7 @@ pytestmark = pytest.mark.usefixtures("untouched")
 MACHINE = "beta/press"
 ECHO = 'stty -echo -icanon; echo ready; while IFS= read -r line; do echo "<$line>"; done'
 KEYS_BYTES_MAX = 32 * 1024
+SESSIONS_OF_USER_MAX = 64
 LIMITED_S = 30
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 FRAMES: list[dict[str, Any]] = [
@@ -216,6 +217,27 @@ def test_a_stranger_is_refused_whatever_they_ask_for(
         assert at_terminals(closed, refusal, "mallory") == ("not-allowed", WSCloseCode.OK)
     asked = wish(1_000_000)
     assert at_terminals(closed, refusal, "mallory") == ("not-found", WSCloseCode.OK)
+
+
+def test_a_user_has_so_many_places_at_terminals_and_no_more(place: Facility) -> None:
+    async def run() -> list[int]:
+        server = beta(place)
+        headers = place.headers("anna", server, "use")
+        answers, opened = [], []
+        async with asyncio.timeout(LIMITED_S), aiohttp.ClientSession() as http:
+            for _ in range(SESSIONS_OF_USER_MAX + 1):
+                try:
+                    opened.append(
+                        await http.ws_connect(f"{server.url}/v1/terminals", headers=headers)
+                    )
+                    answers.append(101)
+                except aiohttp.WSServerHandshakeError as error:
+                    answers.append(error.status)
+            others = place.headers("mallory", server, "use")
+            await http.ws_connect(f"{server.url}/v1/terminals", headers=others)
+        return answers
+
+    assert asyncio.run(run()) == [101] * SESSIONS_OF_USER_MAX + [429]
 
 
 @SHARED

@@ -73,18 +73,18 @@ reserved_credits = 20
 
     @contextlib.asynccontextmanager
     async def client(
-        self, user: str = USER, scopes: tuple[str, ...] = ("use",)
+        self, user: str = USER, scopes: tuple[str, ...] = ("use",), lifetime_s: int = 3_600
     ) -> AsyncIterator[kalends.Client]:
-        token = self._token(user, scopes) if self._signer is not None else ""
+        token = self._token(user, scopes, lifetime_s) if self._signer is not None else ""
         named = "" if token else user
         async with kalends.connect(self.site.url, user=named, token=token, zone="UTC") as client:
             yield client
 
-    def _token(self, user: str, scopes: tuple[str, ...]) -> str:
+    def _token(self, user: str, scopes: tuple[str, ...], lifetime_s: int) -> str:
         assert self._signer is not None
         return mint(
             load_private_key(self._signer), user=user, groups=(), audience=("lab",), scopes=scopes,
-            issuer="", lifetime_s=3_600, now_s=int(time.time()),
+            issuer="", lifetime_s=lifetime_s, now_s=int(time.time()),
         )  # fmt: skip
 
     def job(self, text: str, **more: Any) -> JobRequest:

@@ -13,7 +13,7 @@ import pytest
 
 import kalends
 from kalends.client.job_terminal import JobTerminal
-from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotAuthenticated, NotFound
 
 from .cut_line import CutLine, cut_line
 from .servers import until
@@ -209,6 +209,25 @@ async def test_a_stranger_may_not_attach_and_an_operator_may(guarded: Laboratory
             await screen.sees(b"<hello>")
 
 
+async def test_a_session_ends_with_the_right_of_its_caller_and_the_job_goes_on(
+    guarded: Laboratory,
+) -> None:
+    async with guarded.client() as client:
+        number = await started(guarded, client, ECHO)
+        for lifetime_s in (3, 30):
+            async with guarded.client(lifetime_s=lifetime_s) as hasty:
+                try:
+                    terminal = await hasty.attach(MACHINE, number)
+                except NotAuthenticated:
+                    continue  # This machine was too slow to come in time.
+                with pytest.raises(NotAuthenticated):
+                    await Screen(terminal).sees_the_end()
+                break
+        async with await client.attach(MACHINE, number) as again:
+            await again.write(b"one\n")
+            await Screen(again).sees(b"<one>")
+
+
 async def test_what_cannot_be_attached_to_says_so(laboratory: Laboratory) -> None:
     async with laboratory.client() as client:
         with pytest.raises(NotFound):
@@ -218,6 +237,8 @@ async def test_what_cannot_be_attached_to_says_so(laboratory: Laboratory) -> Non
         batch = (await client.submit(laboratory.job("sleep 60"))).job.job
         with pytest.raises(InvalidInput, match=f"job {batch} has no terminal"):
             await client.attach(MACHINE, batch)
+        with pytest.raises(InvalidInput, match="pipes to which nobody attaches"):
+            await client.submit(laboratory.job("true", piped=True))
         held = laboratory.job("true", terminal=True, held=True)
         waiting = (await client.submit(held)).job.job
         with pytest.raises(Conflict, match=f"job {waiting} is held: it does not run"):

@@ -52,6 +52,8 @@ def test_nothing_else_becomes_part_of_a_path(name: str) -> None:
         ({"warning": "KILL"}, "warning"),
         ({"cores": (-1,)}, "cores"),
         ({"terminal": (0, 80)}, "terminal"),
+        ({"piped": True}, "piped"),
+        ({"attach_s": -1}, "attach_s"),
         ({"limit_s": 0}, "limit_s"),
         ({"limit_s": float("nan")}, "limit_s"),
         ({"grace_s": float("inf")}, "grace_s"),
