@@ -139,7 +139,7 @@ class Progress:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._line.__exit__(kind, error, at)
+        self._line.__exit__(*raised)
 
     def __call__(self, view: RequestView) -> None:
         self._line.show(_words.waiting_words(view, self._zone))

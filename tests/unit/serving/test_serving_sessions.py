@@ -17,7 +17,7 @@ from kalends.serving.auth.keys import TrustedKey, generate_key, key_id
 from kalends.serving.auth.tokens import KeyRing, mint
 from kalends.serving.http.application import open_socket
 from kalends.serving.http.rate_limits import ServingLimits
-from kalends.serving.http.sessions import _reason_bytes
+from kalends.serving.http.sessions import close_reason
 
 BOOK = {"key": "key-0001", "request": REQUEST}
 
@@ -332,7 +332,7 @@ async def test_what_is_no_websocket_upgrade_is_a_problem(headers: dict[str, str]
 
 @pytest.mark.parametrize("text", ["", "a", "é" * 100, "a" + "é" * 100, "x" * 200, "😀" * 40])
 def test_close_reasons_fit_and_stay_valid_text(text: str) -> None:
-    reason = _reason_bytes(text)
+    reason = close_reason(text)
     assert len(reason) <= 123
     assert text.startswith(reason.decode())
     assert len(reason) > 119 or reason.decode() == text
