@@ -23,7 +23,7 @@ def test_a_job_grows_and_shrinks_as_its_shepherd_asks(
     wishes: list[int] = []
     loop = PollLoop()
     path = str(tmp_path / "control")
-    control = Control(loop, path, lambda asked, answered: answers.append(answered), wishes.append)
+    control = Control(loop, path, lambda answered, left: answers.append(answered), wishes.append)
 
     def until(there: Callable[[], bool]) -> None:
         while not there():

@@ -40,7 +40,7 @@ class OrderMaker:
             error=named_path(request.error, job.number, job.index, job.principal.user),
             cores=self.cores_of(start.nodes),
             resources=self._resources(),
-            limit_s=float(request.limit_s),
+            limit_s=float(job.limit_s),
             warn_s=float(warning.before_s) if warning is not None else 0.0,
             warning=warning.signal if warning is not None else "TERM",
             grace_s=float(rules.grace_s),

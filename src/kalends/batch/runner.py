@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from kalends.batch.orders import OrderMaker
 from kalends.batch.queue import facts as f
-from kalends.batch.queue.effects import Action, Kill, LookUp, Resize, Start
+from kalends.batch.queue.effects import Action, Kill, LookUp, Relimit, Resize, Start, Withdraw
 from kalends.batch.queue.queue import BatchQueue
 from kalends.batch.shepherds.facts import Begun, ChangeAnswered, Ended, Fact, Void
 from kalends.batch.shepherds.launcher import Launcher
+from kalends.batch.shepherds.shepherd_line import ShepherdRefusal
 from kalends.batch.shepherds.watch import Wanted
 from kalends.core.errors import Conflict, InvalidInput, KalendsError, NotFound, Unavailable
 from kalends.serving.logs import Logger
 
 AGAIN_S: Final = 1.0
 """After so long what could not be done for want of something, disk space say, is tried again."""
+
+A = TypeVar("A", bound=Action)
 
 Report = Callable[[Callable[[BatchQueue, int], None]], None]
 """Does a step with the queue; nothing happens while there is none."""
@@ -47,7 +50,7 @@ class ShepherdRunner:
         self._orders = orders
         self._report = report
         self._logger = logger
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
 
     async def start(self) -> None:
         """Raises `InvalidInput` and `Unavailable` as `Launcher.start` does."""
@@ -69,9 +72,11 @@ class ShepherdRunner:
             self._spawn(self._adopt(looks))
         for action in actions:
             if isinstance(action, Kill):
-                self._spawn(self._kill(action))
-            elif isinstance(action, Resize):
-                self._spawn(self._resize(action))
+                self._spawn(self._insist(action, self._kill))
+            elif isinstance(action, Relimit):
+                self._spawn(self._insist(action, self._relimit))
+            elif isinstance(action, Resize | Withdraw):
+                self._spawn(self._insist(action, self._change_size))
 
     async def _start(self, starts: Sequence[Start]) -> None:
         """Make the records, then ask for the shepherds; what can never run ends as not started."""
@@ -98,23 +103,48 @@ class ShepherdRunner:
                 self._logger.error("jobs_not_adopted", machine=self._machine, detail=error.detail)
                 await asyncio.sleep(AGAIN_S)
 
-    async def _kill(self, kill: Kill) -> None:
-        if not await self._try(self.launcher.kill(_name(kill), kill.detail)):
+    async def _insist(self, action: A, do: Callable[[A], Coroutine[Any, Any, object]]) -> None:
+        """Do it until the shepherd has heard it, or is no more."""
+        while not await self._try(do(action)):
             await asyncio.sleep(AGAIN_S)
-            self._spawn(self._kill(kill))
 
-    async def _resize(self, resize: Resize) -> None:
-        """A program that cannot be asked keeps its size."""
-        cores = self._orders.cores_of(resize.nodes)
+    async def _kill(self, kill: Kill) -> None:
+        await self.launcher.kill(_name(kill), kill.detail)
+
+    async def _relimit(self, relimit: Relimit) -> None:
+        if relimit.job.limit_s == relimit.limit_s:  # Else a later one has been sent.
+            await self.launcher.prolong(_name(relimit), float(relimit.limit_s))
+
+    async def _change_size(self, action: Resize | Withdraw) -> None:
+        """Ask for a change, or take it back. A program that cannot be asked keeps its size.
+
+        Of one that has ended meanwhile, its record says when its nodes are free.
+        """
+        name, change, nodes = _name(action), action.change, action.nodes
+        cores = self._orders.cores_of(nodes)
         try:
-            await self.launcher.change(_name(resize), resize.change, len(resize.nodes), cores)
-        except KalendsError as error:
-            self._logger.info("size_not_changed", job=resize.job.number, detail=error.detail)
-            number, change, before = resize.job.number, resize.change, len(resize.job.nodes)
-            self._report(lambda queue, now: queue.size_changed(number, change, before, 0.0, now))
+            if isinstance(action, Withdraw):
+                await self.launcher.withdraw(name, change, len(nodes), cores)
+            else:
+                await self.launcher.change(name, change, len(nodes), cores)
+        except ShepherdRefusal as error:
+            number = action.job.number
+            self._logger.info("size_not_changed", job=number, detail=error.detail)
+            self._report(lambda queue, now: queue.size_changed(number, change, 0, 0.0, now))
+
+    def _take_wish(self, name: str, number: int, ranks: int) -> None:
+        """Have the queue decide whether a program gets the ranks that it wants, or tell it why not."""
+
+        def step(queue: BatchQueue, now: int) -> None:
+            try:
+                queue.wanted(number, ranks, now)
+            except Conflict as error:
+                self._spawn(self._try(self.launcher.deny(name, ranks, error.detail)))
+
+        self._report(step)
 
     async def _try(self, doing: Coroutine[Any, Any, object]) -> bool:
-        """Whether it needs no second try."""
+        """Return whether it needs no second try."""
         try:
             await doing
         except Unavailable as error:
@@ -150,8 +180,10 @@ class ShepherdRunner:
                     job, changed.number, changed.ranks, changed.took_s, now
                 )
             )
+        elif isinstance(fact, Wanted):
+            self._take_wish(name, job, fact.ranks)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -52,7 +52,9 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     """One job, or with `indices` an array of jobs that differ in their index alone.
 
     `nodes` are wanted for at most `limit_s` seconds. With `sizes` (ascending, `nodes` one of them) the
-    program can run on any of them, and changes while it runs if it is `malleable`. `shape` is the extent
+    program can run on any of them, and changes while it runs if it is `malleable`; `limits_s` are its limits
+    on each of them (the longest is `limit_s`), and `change_s` is what a change is expected to take, until
+    it was measured. `shape` is the extent
     asked of a machine with a topology. Either `command` (a program with its arguments, found on the
     machine's PATH) or `script` (text that begins with ``#!``) is to run, in `directory` ("": the user's
     home there), with `environment` besides what the machine sets.
@@ -73,7 +75,12 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
         tuple[Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)], ...],
         Meta(max_length=limits.JOB_SIZES_MAX),
     ] = ()
+    limits_s: Annotated[
+        tuple[Annotated[int, Meta(ge=1, le=limits.DURATION_S_MAX)], ...],
+        Meta(max_length=limits.JOB_SIZES_MAX),
+    ] = ()
     malleable: bool = False
+    change_s: Annotated[int, Meta(ge=0, le=86_400)] = 0
     shape: Annotated[
         tuple[Annotated[int, Meta(ge=1, le=limits.UNITS_MAX)], ...],
         Meta(max_length=limits.JOB_SHAPE_MAX),
@@ -105,6 +112,10 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
     rerun: bool = False
     warning: LimitWarning | None = None
 
+    def limit_on(self, nodes: int) -> int:
+        """Return how long it may run on `nodes` nodes."""
+        return self.limits_s[self.sizes.index(nodes)] if self.limits_s else self.limit_s
+
     def check(self, *, from_wire: bool = False) -> None:
         """Raise `InvalidInput` for a job that can never be right; `where` is the field."""
         if not from_wire:
@@ -115,9 +126,10 @@ class JobRequest(_JobPart, frozen=True, kw_only=True):
             raise InvalidInput(
                 "an index stands twice", where="indices", remedy="give each index once"
             )
-        if self.warning is not None and self.warning.before_s >= self.limit_s:
+        shortest_s = min(self.limits_s, default=self.limit_s)
+        if self.warning is not None and self.warning.before_s >= shortest_s:
             raise InvalidInput(
-                f"a warning {self.warning.before_s} s before the end of {self.limit_s} s",
+                f"a warning {self.warning.before_s} s before the end of {shortest_s} s",
                 where="warning.before_s",
                 remedy="let the warning come after the start",
             )
@@ -170,6 +182,14 @@ def _check_sizes(request: JobRequest) -> None:
             f"{request.nodes} nodes are not among them",
             where="sizes",
             remedy="let nodes be one of the sizes",
+        )
+    if request.limits_s and (
+        len(request.limits_s) != len(sizes) or max(request.limits_s) != request.limit_s
+    ):
+        raise InvalidInput(
+            f"{len(request.limits_s)} limits for {len(sizes)} sizes, the longest not {request.limit_s} s",
+            where="limits_s",
+            remedy="give one limit for each size; limit_s is the longest of them",
         )
     if request.malleable and len(sizes) < 2:
         raise InvalidInput(

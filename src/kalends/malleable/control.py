@@ -17,8 +17,10 @@ from kalends.core.limits import CONTROL_LINE_BYTES_MAX, RANKS_MAX
 from kalends.malleable.control_lines import (
     LineBuffer,
     SizeDemand,
+    SizeDenial,
     SizeReply,
     demand_in,
+    denial_in,
     reply_line,
     sizes_line,
     want_line,
@@ -41,8 +43,8 @@ class SizeControl(Protocol):
     def offer(self, sizes: Sequence[int]) -> None:
         """Be told what the program can run on from now on."""
 
-    def demands(self, sop: int) -> list[SizeDemand]:
-        """Return what is asked for at the SOP of that number, without waiting."""
+    def heard(self, sop: int) -> list[SizeDemand | SizeDenial]:
+        """Return what was said until the SOP of that number, without waiting."""
 
     def reply(self, reply: SizeReply) -> None:
         """Be told what became of a demand."""
@@ -59,7 +61,7 @@ class NoControl:
 
     def offer(self, sizes: Sequence[int]) -> None: ...
 
-    def demands(self, sop: int) -> list[SizeDemand]:
+    def heard(self, sop: int) -> list[SizeDemand | SizeDenial]:
         return []
 
     def reply(self, reply: SizeReply) -> None: ...
@@ -92,7 +94,7 @@ class Timetable:
 
     def offer(self, sizes: Sequence[int]) -> None: ...
 
-    def demands(self, sop: int) -> list[SizeDemand]:
+    def heard(self, sop: int) -> list[SizeDemand | SizeDenial]:
         to, self._want = self._sizes.pop(sop, self._want), 0
         return [SizeDemand(sop, to)] if to else []
 
@@ -123,7 +125,7 @@ class ControlSocket:
         else:
             self._open()
 
-    def demands(self, sop: int) -> list[SizeDemand]:
+    def heard(self, sop: int) -> list[SizeDemand | SizeDenial]:
         if self._socket is None:
             self._open()
         lines: list[bytes] = []
@@ -139,7 +141,8 @@ class ControlSocket:
             if not data:
                 self.close()
             lines += self._buffer.take(data)
-        return [demand for line in lines if (demand := demand_in(line)) is not None]
+        said = [demand_in(line) or denial_in(line) for line in lines]
+        return [each for each in said if each is not None]
 
     def reply(self, reply: SizeReply) -> None:
         self._last = reply

@@ -6,6 +6,8 @@
 | program | ``{"want": 4}`` | it asks for that many ranks |
 | control | ``{"change": 3, "to": 2, "cores": [0, 1]}`` | run on 2 ranks, on these cores (left out: on any) |
 | program | ``{"changed": 3, "ranks": 2, "took_s": 0.01, "moving_s": 0.0}`` | done; moving is part of it |
+| program | ``"left": [4711]`` in it | the processes that have been given up, or are just ending |
+| control | ``{"denied": 4, "why": "..."}`` | it does not get the ranks that it asked for |
 | program | ``{"refused": 3, "why": "..."}`` | not done, and the size is as it was |
 
 Numbers of changes rise. Each line may be repeated: an answer is given again. A change numbered 0 was
@@ -24,6 +26,9 @@ from kalends.core.limits import CONTROL_LINE_BYTES_MAX, CORES_MAX, RANKS_MAX
 WHY_CHARACTERS_MAX = 400
 """Characters of a reason: a sentence or two."""
 
+LEFT_MAX = 256
+"""Processes that are named as given up; whoever gives up more at once does not name all."""
+
 
 class SizeDemand(NamedTuple):
     """What the control asks for: change number `number`, to `to` ranks, on `cores` (none: on any)."""
@@ -33,15 +38,41 @@ class SizeDemand(NamedTuple):
     cores: tuple[int, ...] = ()
 
 
+class SizeDenial(NamedTuple):
+    """The program does not get `ranks` ranks, which it has asked for."""
+
+    ranks: int
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.ranks} ranks are denied: {self.why}"
+
+
 @dataclass(frozen=True)
 class SizeReply:
-    """What became of a demand: the size is `ranks` now, or, with a reason `why`, as it was."""
+    """What became of a demand: the size is `ranks` now, or, with a reason `why`, as it was.
+
+    `left` are the process ids of ranks that are no more, or will not be in a moment.
+    """
 
     number: int
     ranks: int
     took_s: float = 0.0
     moving_s: float = 0.0
     why: str = ""
+    left: tuple[int, ...] = ()
+
+
+def denial_in(line: bytes) -> SizeDenial | None:
+    """Return the denial in a line; None where there is none, whatever else it is."""
+    try:
+        said = json.loads(line)
+        ranks, why = said["denied"], said["why"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    if not _whole(ranks, 1, RANKS_MAX) or not isinstance(why, str):
+        return None
+    return SizeDenial(ranks, why[:WHY_CHARACTERS_MAX])
 
 
 def demand_in(line: bytes) -> SizeDemand | None:
@@ -73,7 +104,8 @@ def reply_line(reply: SizeReply) -> bytes:
     if reply.why:
         return _line({"refused": reply.number, "why": reply.why[:WHY_CHARACTERS_MAX]})
     costs = {"took_s": round(reply.took_s, 6), "moving_s": round(reply.moving_s, 6)}
-    return _line({"changed": reply.number, "ranks": reply.ranks, **costs})
+    left = {"left": list(reply.left[:LEFT_MAX])} if reply.left else {}
+    return _line({"changed": reply.number, "ranks": reply.ranks, **costs, **left})
 
 
 class LineBuffer:

@@ -19,7 +19,7 @@ import numpy as np
 from kalends.core.errors import InvalidInput
 from kalends.malleable.change_desk import ChangeDesk
 from kalends.malleable.checkpoints import Position
-from kalends.malleable.control_lines import SizeDemand, SizeReply
+from kalends.malleable.control_lines import SizeDemand, SizeDenial, SizeReply
 from kalends.malleable.program import Array, Program
 from kalends.malleable.rank import Values, packed, unpacked
 from kalends.malleable.rank_process import (
@@ -104,8 +104,11 @@ class _Lead:
         control = self._options.control
         if halt.want:
             control.want(halt.want)
-        for demand in control.demands(sop):
-            for reply in self._desk.hear(demand):
+        for said in control.heard(sop):
+            if isinstance(said, SizeDenial):
+                self._note(str(said))
+                continue
+            for reply in self._desk.hear(said):
                 control.reply(reply)
         wanted = self._desk.next(self._program.stages[self._position.stage].sizes)
         if isinstance(wanted, SizeDemand) and wanted.to == self._size:
@@ -134,6 +137,7 @@ class _Lead:
             self._told(self._desk.done(SizeReply(demand.number, before, why=why)))
             return False
         self._step("grown")
+        left = tuple(map(self._ranks.pid, range(demand.to, len(self._ranks))))
         self._ranks.shrink(demand.to, LEAVE)
         self._step("left")
         self._size, self._cores = demand.to, demand.cores or self._cores
@@ -142,7 +146,14 @@ class _Lead:
         self._step("entered")
         took_s = time.perf_counter() - began_s
         change = SizeChange(
-            demand.number, self._position.sop, before, demand.to, took_s, 0.0, saved_s - began_s
+            demand.number,
+            self._position.sop,
+            before,
+            demand.to,
+            took_s,
+            0.0,
+            saved_s - began_s,
+            left,
         )
         self._changes.append(change)
         self._note(str(change))

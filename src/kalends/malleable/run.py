@@ -42,9 +42,11 @@ class SizeChange:
     """Moving data between ranks, a part of it."""
     saving_s: float = 0.0
     """Writing the checkpoint, a part of it."""
+    left: tuple[int, ...] = ()
+    """The processes of ranks that were given up."""
 
     def reply(self) -> SizeReply:
-        return SizeReply(self.number, self.after, self.took_s, self.moving_s)
+        return SizeReply(self.number, self.after, self.took_s, self.moving_s, left=self.left)
 
     def __str__(self) -> str:
         moving = f", {1e3 * self.moving_s:.1f} of them moving" if self.moving_s else ""

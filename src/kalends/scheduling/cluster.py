@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable
 from typing import ClassVar, Final
 
 from kalends.core.errors import Conflict, InvalidInput, NotFound
-from kalends.scheduling.job import Job
-from kalends.scheduling.node_numbers import NodeNumbers
+from kalends.scheduling.job import HeldSize, Job
+from kalends.scheduling.node_numbers import NodeNumbers, without
 from kalends.scheduling.profile import Profile
 from kalends.scheduling.promise import Promise, ReservedPromise, promise_by_ends
 from kalends.scheduling.reservations import Reservation, Reservations, check_arrival, no_room
@@ -251,14 +251,12 @@ class Cluster:
         from now on; nodes that it gives up are free from then on. A job makes one change at a time, and
         none in the pass that started it.
         """
-        molds = job.molds
-        if molds is None or not molds.malleable or nodes not in molds.sizes:
+        if not self.can_resize(job, nodes, now):
             return False
-        if job.target or nodes == job.granted or job.until_s <= now or job in self.touched:
-            return False
+        assert job.molds is not None
+        limit_s = self.overdue.get(job.order, job.until_s)
+        job.before = HeldSize(job.granted, job.partition, limit_s, now)
         more = nodes - job.granted
-        if more > self.free or (self.reserved and not self._leaves_change(job, nodes, now)):
-            return False
         if more > 0:
             self.free -= more
             job.granted = nodes
@@ -267,9 +265,20 @@ class Cluster:
                 job.partition = self._numbers.resize(job.partition, nodes)
         job.target = nodes
         # It may begin to change in the very second in which it would have been over.
-        self._expect(job, job.until_s + molds.reconfiguration_s + 1)
+        self._expect(job, job.until_s + job.molds.reconfiguration_s + 1)
         self.touched.append(job)
         return True
+
+    def can_resize(self, job: Job, nodes: int, now: int) -> bool:
+        """Return whether `resize` would ask."""
+        molds = job.molds
+        if molds is None or not molds.malleable or nodes not in molds.sizes:
+            return False
+        if job.target or nodes == job.granted or job.until_s <= now or job in self.touched:
+            return False
+        if nodes - job.granted > self.free:
+            return False
+        return not self.reserved or self._leaves_change(job, nodes, now)
 
     def resized(self, job: Job, until_s: int) -> None:
         """Apply the change that a job was asked for; it will end by `until_s`."""
@@ -281,6 +290,21 @@ class Cluster:
             job.partition = self._numbers.resize(job.partition, job.nodes)
         self.overdue.pop(job.order, None)
         self._expect(job, until_s)
+
+    def kept(self, job: Job) -> None:
+        """Let a job that has not made the change that it was asked for have just what it had before."""
+        before = job.before
+        assert before is not None
+        self.free += job.granted - before.nodes
+        job.granted = before.nodes
+        job.target = 0
+        if self._numbers is not None:
+            assert job.partition is not None
+            assert before.partition is not None
+            self._numbers.give_back(without(job.partition, before.partition))
+            job.partition = before.partition
+        self.overdue.pop(job.order, None)
+        self._expect(job, before.until_s)
 
     def promise(self, job: Job, now: int) -> Promise:
         """Return the latest start of a job that cannot start now, if nothing else is started."""

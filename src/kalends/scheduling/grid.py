@@ -163,7 +163,7 @@ class Grid(Cluster):
         super().unreserve(name, now)
         self._keep([each for each in self._kept if each[0].end_s > now and each[0].name != name])
 
-    def resize(self, job: Job, nodes: int, now: int) -> bool:
+    def can_resize(self, job: Job, nodes: int, now: int) -> bool:
         """Refuse: a job keeps its nodes of each part until it has ended."""
         return False
 

@@ -17,17 +17,34 @@ class Moldability(msgspec.Struct, frozen=True):
 
     `sizes[i]` nodes need `requested_s[i]` time. Moldable jobs get one of them at the start; malleable
     ones may be changed while they run (Konuru, Moreira and Naik 1996, section 3), and then take up to
-    `reconfiguration_s` longer each time.
+    `reconfiguration_s` longer each time. Where all times are one and the same limit, they do not say what
+    more nodes are good for: a job that `scales` is taken to be twice as fast on twice the nodes.
     """
 
     sizes: tuple[int, ...]
     requested_s: tuple[int, ...]
     malleable: bool = False
     reconfiguration_s: int = 0
+    scales: bool = False
 
     def requested_on(self, nodes: int) -> int:
         """Return the run time of the job on one of its sizes."""
         return self.requested_s[self.sizes.index(nodes)]
+
+    def left_on(self, nodes: int, left_s: int, before: int) -> int:
+        """Return how long work takes on a size that would take `left_s` on the size `before`."""
+        if self.scales:
+            return left_s * before // nodes
+        return left_s * self.requested_on(nodes) // self.requested_on(before)
+
+
+class HeldSize(msgspec.Struct, frozen=True):
+    """What a running job had until `until_s`, before it was asked at `asked_s` to change."""
+
+    nodes: int
+    partition: Partition | None
+    until_s: int
+    asked_s: int
 
 
 class Components(msgspec.Struct, frozen=True):
@@ -67,7 +84,7 @@ class Job(msgspec.Struct, eq=False, gc=False):
     workload counts in), nodes are counts.
 
     A policy reads it and asks the cluster to start it; only the cluster writes `granted`, `start_s`,
-    `until_s`, `stretch`, `partition`, `placed`, `asked_s` and `target`. How long it will really run is
+    `until_s`, `stretch`, `partition`, `placed`, `asked_s`, `target` and `before`. How long it will really run is
     nowhere in here. A policy that is a user's own sees it as a `SeenJob`, which it cannot change.
     """
 
@@ -107,6 +124,8 @@ class Job(msgspec.Struct, eq=False, gc=False):
     """The first requested time, if a preemption has left less of it; else 0."""
     target: int = 0
     """The number of nodes to which a running job is to change; 0: none."""
+    before: HeldSize | None = None
+    """What it had when it was asked to change last."""
     request: NodeRequest | None = None
     """What its user asked for, with the last change that the user made; None in simulations."""
 

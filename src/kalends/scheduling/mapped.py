@@ -140,7 +140,7 @@ class MappedCluster(Cluster):
         """Return the nodes that are free, in service and not reserved; here each counts once."""
         return self._board(now, now + 1).free
 
-    def resize(self, job: Job, nodes: int, now: int) -> bool:
+    def can_resize(self, job: Job, nodes: int, now: int) -> bool:
         """Refuse: a partition stays as it is until its job has ended."""
         return False
 

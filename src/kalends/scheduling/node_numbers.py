@@ -116,6 +116,11 @@ def _partition(taken: Iterable[tuple[int, int]]) -> Partition:
     return Partition(tuple(chain.from_iterable(range(first, last + 1) for first, last in taken)))
 
 
+def without(partition: Partition, kept: Partition) -> Partition:
+    """Return the nodes of `partition` that are not among the `kept`."""
+    return Partition(tuple(sorted(set(partition.nodes) - set(kept.nodes))))
+
+
 def intervals(numbers: Iterable[int]) -> Intervals:
     """Return ascending `numbers` as runs without a gap."""
     runs: list[tuple[int, int]] = []

@@ -319,6 +319,29 @@ class Scheduler:
         self.cluster.resized(job, until_s)
         return self.wake(now)
 
+    def kept_size(self, job: Job, now: int) -> list[Job]:
+        """Record that a running job has not changed as it was asked to: it has what it had before."""
+        self._check_time(now)
+        self._check_here(job)
+        self.cluster.kept(job)
+        return self.wake(now)
+
+    def denies_size(self, job: Job, nodes: int, now: int) -> str:
+        """Return why a running job that wants another size itself does not get it now; "": it does."""
+        denies = getattr(self.policy, "denies", None)
+        if denies is None:
+            return "the policy of this machine changes no sizes"
+        said: str = denies(job, nodes, now)
+        return said
+
+    def change_size(self, job: Job, nodes: int, now: int) -> list[Job]:
+        """Ask a running job to change as it wants to, unless that is denied now. Only live."""
+        with self._asked(now):
+            self._check_here(job)
+            if not self.denies_size(job, nodes, now):
+                self.policy.ask(job, nodes, now)  # type: ignore[attr-defined]  # who denies, asks
+        return self.wake(now)
+
     def wake(self, now: int) -> list[Job]:
         """Let the policy look, though nothing was submitted and nothing ended."""
         if self._live:

@@ -16,8 +16,8 @@ from kalends.scheduling.job import Job
 from kalends.scheduling.seen_job import SeenJob
 
 CALLERS_OWN: Final = frozenset(
-    {"drain", "end", "expect_as_before", "expect_overdue", "prolong", "reserve", "resized", "resume",
-     "unreserve"}
+    {"drain", "end", "expect_as_before", "expect_overdue", "kept", "prolong", "reserve", "resized",
+     "resume", "unreserve"}
 )  # fmt: skip
 """What only the caller of a scheduler may do to a cluster."""
 

@@ -18,6 +18,7 @@ LONG_MODULES: Final = {
     "contract/messages.py": "all messages, and the table of them",
     "resource_servers/participation/claim_table.py": "claims and calendars change together",
     "resource_servers/participation/participant.py": "the parts of a site, and everything that spans them",
+    "scheduling/cluster.py": "what runs, what is free and what is reserved change together",
     "scheduling/scheduler.py": "all events of a queue, and what each may be refused for",
     "serving/configuration.py": "all settings, with type, bound and default",
     "stores/sqlite/journal.py": "the statements of one file, beside its schema",

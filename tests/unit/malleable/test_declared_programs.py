@@ -113,11 +113,11 @@ def test_a_timetable_that_says_nothing_is_refused(text: str) -> None:
 
 def test_a_timetable_gives_what_the_program_wants_at_the_next_sop() -> None:
     timetable = Timetable.of("2@10, 4@20")
-    assert timetable.demands(9) == []
-    assert [each.to for each in timetable.demands(10)] == [2]
+    assert timetable.heard(9) == []
+    assert [each.to for each in timetable.heard(10)] == [2]
     timetable.want(3)
-    assert [each.to for each in timetable.demands(11)] == [3]
-    assert timetable.demands(12) == []
+    assert [each.to for each in timetable.heard(11)] == [3]
+    assert timetable.heard(12) == []
 
 
 @pytest.mark.parametrize(

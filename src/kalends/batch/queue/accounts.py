@@ -142,5 +142,5 @@ def _of(job: BatchJob) -> list[JobAccount]:
 
 def most_of(request: JobRequest) -> tuple[int, int]:
     """Return the nodes and node-seconds that one attempt takes at most."""
-    nodes = max(request.nodes, *request.sizes) if request.malleable else request.nodes
-    return nodes, nodes * request.limit_s
+    sizes = request.sizes or (request.nodes,)
+    return max(sizes), max(nodes * request.limit_on(nodes) for nodes in sizes)

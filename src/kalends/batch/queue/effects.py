@@ -37,6 +37,28 @@ class Resize:
 
 
 @dataclass(slots=True, frozen=True)
+class Withdraw:
+    """Take back the change that a program has not answered: it has `nodes` as before.
+
+    The next number is used up by it.
+    """
+
+    job: BatchJob
+    attempt: int
+    change: int
+    nodes: tuple[int, ...]
+
+
+@dataclass(slots=True, frozen=True)
+class Relimit:
+    """Let an attempt run until `limit_s` after it began: it has another size now."""
+
+    job: BatchJob
+    attempt: int
+    limit_s: int
+
+
+@dataclass(slots=True, frozen=True)
 class LookUp:
     """Find out what has become of an attempt that was asked for in an earlier life of the server."""
 
@@ -54,7 +76,7 @@ class Occupied:
     until_s: int
 
 
-Action = Start | Kill | Resize | LookUp
+Action = Start | Kill | Resize | Withdraw | Relimit | LookUp
 
 
 @dataclass(slots=True)

@@ -82,6 +82,8 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Credits for a node-hour by priority class, in force when a job is over; none for those not named."""
     reserved_credits: int = 0
     """Credits for a node-hour that is reserved, used or not."""
+    change_s: int = 60
+    """So long a program has to answer when it is asked to change its size; then that is taken back."""
     attempts_max: int = 3
     """A job that is lost or whose node fails is started so often, if it may run again."""
 
@@ -148,12 +150,22 @@ class JobEnded(Fact, frozen=True):
 
 
 class SizeChanged(Fact, frozen=True):
-    """A program has made the change of size that it was asked for, or has not (`nodes` as before)."""
+    """A program has made the change of size that it was asked for, or has not (`nodes` as before).
+
+    Nodes that it has given up are free: its shepherd has seen those leave who were there.
+    """
 
     job: JobNumber
     change: int
     nodes: int
     took_s: float = 0.0
+
+
+class SizeWanted(Fact, frozen=True):
+    """A running program wants to have `nodes` nodes, and nothing spoke against it."""
+
+    job: JobNumber
+    nodes: int
 
 
 class PolicyWoken(Fact, frozen=True):
@@ -205,6 +217,7 @@ AnyFact = (
     | AttemptVoid
     | JobEnded
     | SizeChanged
+    | SizeWanted
     | PolicyWoken
     | ClaimsChanged
     | NodesDrained

@@ -13,7 +13,15 @@ import msgspec
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.accounts import JobAccounts
 from kalends.batch.queue.dependencies import Dependencies
-from kalends.batch.queue.effects import Kill, Occupied, QueueEffects, Resize, Start
+from kalends.batch.queue.effects import (
+    Kill,
+    Occupied,
+    QueueEffects,
+    Relimit,
+    Resize,
+    Start,
+    Withdraw,
+)
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.job_table import JobTable
 from kalends.batch.queue.machine_room import Given, MachineRoom
@@ -98,6 +106,7 @@ class JobFlow:
             job.reasons.discard("time")
             self._queue_unless_held(job, now)
         self._queue_what_limits_allow(now)
+        self._withdraw_changes(now)
         self._give(self.room.pass_time(now), now)
 
     # On nodes
@@ -140,10 +149,25 @@ class JobFlow:
         job = self.table.jobs[fact.job]
         assert job.entry is not None
         job.enter("changed")
-        given = self.room.resized(job.entry, fact.nodes, job.entry.until_s, now)
+        if job.withdrawn:
+            job.withdrawn = False
+            job.change += 1
+        if fact.nodes == job.entry.target:
+            until_s, given = self.room.resized(job.entry, fact.took_s, now)
+        else:
+            until_s, given = self.room.kept(job.entry, now)
         job.take_nodes(self.room.nodes_of(job.entry), now)
+        if job.limit_s != until_s - job.started_s:
+            job.limit_s = until_s - job.started_s
+            self.effects.actions.append(Relimit(job, job.attempt, job.limit_s))
         self.effects.occupied.append(self.occupied(job))
+        self.effects.moved.add(job.number)
         self._give(given, now)
+
+    def size_wanted(self, fact: f.SizeWanted, now: int) -> None:
+        entry = self.table.jobs[fact.job].entry
+        assert entry is not None
+        self._give(self.room.change_size(entry, fact.nodes, now), now)
 
     # The machine
 
@@ -172,6 +196,32 @@ class JobFlow:
 
     def resumed(self, fact: f.NodesResumed, now: int) -> None:
         self._give(self.room.resume(fact.nodes, now), now)
+
+    # Changes of size
+
+    def changing(self) -> list[BatchJob]:
+        """Return the jobs whose programs were asked to change, and have not answered."""
+        asked = (self.table.jobs[entry.id] for entry in self.room.changing())
+        return [job for job in asked if job.phase == "changing"]
+
+    def answer_due_s(self) -> int | None:
+        """Return when the first change that nobody answers is to be taken back; None: none is."""
+        asked = [_asked_s(job) for job in self.changing() if not job.withdrawn]
+        return min(asked) + self.terms.change_s if asked else None
+
+    def asked_again(self, job: BatchJob) -> Resize | Withdraw:
+        """Return what the shepherd of a changing job was told, or was about to be, to be told again."""
+        entry = job.entry
+        assert entry is not None
+        if not job.withdrawn:
+            return Resize(job, job.attempt, job.change, self.room.nodes_of(entry)[: entry.target])
+        return Withdraw(job, job.attempt, job.change, self.room.nodes_before(entry))
+
+    def _withdraw_changes(self, now: int) -> None:
+        for job in self.changing():
+            if not job.withdrawn and _asked_s(job) + self.terms.change_s <= now:
+                job.withdrawn = True
+                self.effects.actions.append(self.asked_again(job))
 
     # What the steps above have in common
 
@@ -245,9 +295,15 @@ class JobFlow:
                 job.change += 1
                 job.enter("ask")
                 self.effects.actions.append(Resize(job, job.attempt, job.change, nodes))
+                assert job.entry is not None
+                # What it gains is its own from now on, what it gives up until it is gone.
+                job.take_nodes(self.room.nodes_of(job.entry), now)
+                self.effects.moved.add(number)
             else:
-                job.node_seconds = 0
-                job.started_s = now
+                assert job.entry is not None
+                job.node_seconds = job.change = 0
+                job.withdrawn = False
+                job.started_s, job.limit_s = now, job.entry.until_s - now
                 job.take_nodes(nodes, now)
                 job.enter("start")
                 self._start(job)
@@ -313,8 +369,13 @@ class JobFlow:
         """Return what a job has of the calendar: the larger of two sizes while it changes."""
         entry = job.entry
         assert entry is not None
-        count = max(len(job.nodes), entry.granted)
-        return Occupied(job.number, count, job.since_s, entry.until_s)
+        return Occupied(job.number, len(job.nodes), job.since_s, entry.until_s)
+
+
+def _asked_s(job: BatchJob) -> int:
+    assert job.entry is not None
+    assert job.entry.before is not None
+    return job.entry.before.asked_s
 
 
 APPLY: Final[Mapping[type[f.Fact], Callable[[JobFlow, Any, int], None]]] = {
@@ -328,6 +389,7 @@ APPLY: Final[Mapping[type[f.Fact], Callable[[JobFlow, Any, int], None]]] = {
     f.AttemptVoid: JobFlow.void,
     f.JobEnded: JobFlow.ended,
     f.SizeChanged: JobFlow.size_changed,
+    f.SizeWanted: JobFlow.size_wanted,
     f.PolicyWoken: JobFlow.time_passed,
     f.ClaimsChanged: JobFlow.claims_changed,
     f.NodesDrained: JobFlow.drained,

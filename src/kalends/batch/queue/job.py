@@ -46,6 +46,10 @@ class BatchJob:
     """What was said of a node of its that has failed; it is ending for that."""
     change: int = 0
     """The number of the last change of size that it was asked for."""
+    withdrawn: bool = False
+    """Whether that change is being taken back."""
+    limit_s: int = 0
+    """How long this attempt may run, as far as is known on its present size."""
     kill_detail: str = ""
     ending: JobEnding | None = None
     over_s: int = 0

@@ -7,7 +7,9 @@ numbers of nodes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from msgspec import structs
 
 from kalends.batch.queue.facts import NodeClaim, Terms
 from kalends.batch.queue.job import BatchJob
@@ -20,6 +22,10 @@ from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler
+
+
+DEAREST_S: Final = 3600
+"""A program that does not change when it is asked to is asked ever more rarely, down to this cost of a change."""
 
 
 class Given(NamedTuple):
@@ -50,7 +56,7 @@ class MachineRoom:
         """Return the job as policies see it."""
         request = job.request
         return Job(
-            job.number, now, request.nodes, request.limit_s,
+            job.number, now, request.nodes, request.limit_on(request.nodes),
             priority=priority, user=user, interactive=request.terminal, shape=request.shape,
             molds=_molds_of(request),
         )  # fmt: skip
@@ -100,10 +106,51 @@ class MachineRoom:
         """As `end`; the job waits again first, at its old place."""
         return _given(self.scheduler.run_again(entry, again, now))
 
-    def resized(self, entry: Job, nodes: int, until_s: int, now: int) -> list[Given]:
-        """Take it that a program goes on with so many nodes: those that it was asked to have, or had."""
-        entry.target = nodes
-        return _given(self.scheduler.resized(entry, now, until_s))
+    def resized(self, entry: Job, took_s: float, now: int) -> tuple[int, list[Given]]:
+        """Take it that a program has changed as it was asked to, which took so long.
+
+        Returns also by when it is to be over: what it had left, and the time that the change took, is
+        worth more or less on its new size. Never later than there was room for when it was asked.
+        """
+        before, molds = entry.before, entry.molds
+        assert before is not None
+        assert molds is not None
+        new_s, old_s = molds.requested_on(entry.target), molds.requested_on(before.nodes)
+        took = min(int(took_s + 0.5), now - before.asked_s)
+        left_s = max(before.until_s + took - now, 0)
+        latest_s = max(before.until_s, before.asked_s + new_s) + molds.reconfiguration_s + 1
+        until_s = min(now - -left_s * new_s // old_s, latest_s)
+        entry.molds = structs.replace(molds, reconfiguration_s=took)
+        return until_s, _given(self.scheduler.resized(entry, now, until_s))
+
+    def kept(self, entry: Job, now: int) -> tuple[int, list[Given]]:
+        """Take it that a program has not changed as it was asked to; the next time that is thought twice of.
+
+        Returns also by when it is to be over, as `resized` does.
+        """
+        before, molds = entry.before, entry.molds
+        assert before is not None
+        assert molds is not None
+        dear_s = max(2 * molds.reconfiguration_s, now - before.asked_s, 1)
+        entry.molds = structs.replace(molds, reconfiguration_s=min(dear_s, DEAREST_S))
+        return before.until_s, _given(self.scheduler.kept_size(entry, now))
+
+    def denies_size(self, entry: Job, nodes: int, now: int) -> str:
+        """Return why a program that wants so many nodes does not get them now; "": it does."""
+        return self.scheduler.denies_size(entry, nodes, now)
+
+    def change_size(self, entry: Job, nodes: int, now: int) -> list[Given]:
+        """Have a program change as it wants to, unless that is denied now."""
+        return _given(self.scheduler.change_size(entry, nodes, now))
+
+    def changing(self) -> list[Job]:
+        """Return the jobs that were asked to change, and have not answered."""
+        return [entry for _, _, entry in self.scheduler.cluster.ends if entry.target]
+
+    def nodes_before(self, entry: Job) -> tuple[int, ...]:
+        """Return the numbers of the nodes that a job had before it was asked to change."""
+        assert entry.before is not None
+        return entry.before.partition.nodes if entry.before.partition is not None else ()
 
     def nodes_of(self, entry: Job) -> tuple[int, ...]:
         """Return the numbers of the nodes that a job has."""
@@ -165,9 +212,13 @@ def _given(touched: Iterable[Job]) -> list[Given]:
 
 
 def _molds_of(request: JobRequest) -> Moldability | None:
-    """Return the sizes of a program that can choose; it is asked for the same time on each."""
+    """Return the sizes of a program that can choose, and its limit on each."""
     if len(request.sizes) < 2:
         return None
     return Moldability(
-        request.sizes, (request.limit_s,) * len(request.sizes), malleable=request.malleable
+        request.sizes,
+        tuple(request.limit_on(nodes) for nodes in request.sizes),
+        malleable=request.malleable,
+        reconfiguration_s=request.change_s,
+        scales=not request.limits_s,
     )

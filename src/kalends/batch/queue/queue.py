@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import structs
 
 from kalends.batch.queue import facts as f
-from kalends.batch.queue.effects import LookUp, QueueEffects
+from kalends.batch.queue.effects import LookUp, QueueEffects, Relimit
 from kalends.batch.queue.flow import JobFlow
 from kalends.batch.queue.job import BatchJob
 from kalends.core import limits
@@ -146,10 +146,33 @@ class BatchQueue:
             self._record(f.JobEnded(number, attempt, ending), now)
 
     def size_changed(self, number: int, change: int, nodes: int, took_s: float, now: int) -> None:
-        """A program goes on with `nodes` nodes after it was asked to change, perhaps as many as before."""
+        """Record the answer to a change: the program has `nodes` nodes now, or 0: it refuses.
+
+        Whatever else it says that it has counts as refused. Told again, or too late, it changes nothing.
+        """
         job = self.flow.table.jobs.get(number)
-        if job is not None and job.phase == "changing" and job.change == change:
-            self._record(f.SizeChanged(number, change, nodes, took_s), now)
+        if job is None or job.phase != "changing" or job.change != change:
+            return
+        entry = job.entry
+        assert entry is not None
+        if nodes != entry.target:
+            nodes = len(self.flow.room.nodes_before(entry))
+        self._record(f.SizeChanged(number, change, nodes, took_s), now)
+
+    def wanted(self, number: int, nodes: int, now: int) -> None:
+        """Have a running program change its size as it wants to. Raises `Conflict` with why it cannot."""
+        job = self.flow.table.jobs.get(number)
+        if job is None or job.phase != "running" or job.entry is None:
+            raise Conflict("it is changing, or it ends", where="want", remedy="ask again")
+        if not job.request.malleable or nodes not in job.request.sizes:
+            sizes = ", ".join(map(str, job.request.sizes)) or str(job.request.nodes)
+            raise Conflict(f"its job is for {sizes} nodes", where="want")
+        if nodes == len(job.nodes):
+            return
+        why = self.flow.room.denies_size(job.entry, nodes, max(now, self.last_s))
+        if why:
+            raise Conflict(why, where="want")
+        self._record(f.SizeWanted(number, nodes), now)
 
     # What the calendar and the operator say
 
@@ -192,8 +215,8 @@ class BatchQueue:
     def next_due_s(self) -> int | None:
         """Return when `advance` is due without another event before; None: never."""
         times = [job.request.not_before for job in self.flow.table if "time" in job.reasons]
-        wake_s = self.flow.room.wake_at(self.last_s)
-        return min([*times, *([] if wake_s is None else [wake_s])], default=None)
+        others = self.flow.room.wake_at(self.last_s), self.flow.answer_due_s()
+        return min([*times, *(each for each in others if each is not None)], default=None)
 
     def take_effects(self) -> QueueEffects:
         """Return all effects since the last call."""
@@ -206,6 +229,10 @@ class BatchQueue:
             if job.on_nodes:
                 effects.actions.append(LookUp(job, job.attempt))
                 effects.occupied.append(self.flow.occupied(job))
+            if job.phase == "changing":
+                effects.actions.append(self.flow.asked_again(job))
+            if job.on_nodes and job.change:
+                effects.actions.append(Relimit(job, job.attempt, job.limit_s))
 
     def _record(self, fact: f.AnyFact, now: int) -> None:
         entry = f.JournalEntry(self.number + 1, max(now, self.last_s), fact)

@@ -2,7 +2,8 @@
 
 The program's lead connects to the path in KALENDS_CONTROL. It says ``{"sizes": [1, 2, 4]}``, is told
 ``{"change": 3, "to": 2, "cores": [0, 1]}``, and answers ``{"changed": 3, "ranks": 2, "took_s": 0.01}`` or
-``{"refused": 3, "why": "..."}``. With ``{"want": 4}`` it asks for a change itself. Any of it may be
+``{"refused": 3, "why": "..."}``. ``"left": [...]`` names the processes that it has given up. With
+``{"want": 4}`` it asks for a change itself, and may be told ``{"denied": 4, "why": "..."}``. Any of it may be
 repeated. The newest change that has not been answered is said again to a lead that connects anew.
 """
 
@@ -20,6 +21,7 @@ from kalends.batch.shepherds.visitors import accepted, listening
 LINE_BYTES_MAX: Final = 4096
 SIZES_MAX: Final = 64
 RANKS_MAX: Final = 10_000_000
+LEFT_MAX: Final = 256
 TOOK_S_MAX: Final = 1e9
 WHY_CHARACTERS_MAX: Final = 500
 WANT_S: Final = 1.0
@@ -36,7 +38,7 @@ class Control:
         self,
         loop: PollLoop,
         path: str,
-        answered: Callable[[ChangeAsked, ChangeAnswered], None],
+        answered: Callable[[ChangeAnswered, tuple[int, ...]], None],
         wanted: Callable[[int], None],
     ) -> None:
         """Listen at `path`; raises `OSError`."""
@@ -44,7 +46,8 @@ class Control:
         self._answered = answered
         self._wanted = wanted
         self._loop = loop
-        self._open: dict[int, ChangeAsked] = {}
+        self.open: dict[int, ChangeAsked] = {}
+        """Changes that the program has not answered, by number."""
         self._lead: socket.socket | None = None
         self._rest = b""
         self._want: int | None = None
@@ -52,18 +55,27 @@ class Control:
         self._listener = listening(path)
         loop.watch(self._listener.fileno(), self._welcome)
 
-    def ask(self, change: ChangeAsked) -> None:
-        """Ask the program for `change`, now or when its lead connects."""
-        self._open[change.number] = change
+    def ask(self, change: ChangeAsked, *, alone: bool = False) -> None:
+        """Ask the program for `change`, now or when its lead connects; `alone`: and for nothing else."""
+        if alone:
+            self.open.clear()
+        self.open[change.number] = change
         self._forward()
+
+    def deny(self, ranks: int, why: str) -> None:
+        """Tell the program, if its lead is there, that it does not get so many ranks."""
+        self._say({"denied": ranks, "why": why[:WHY_CHARACTERS_MAX]})
 
     def _forward(self) -> None:
         """Say the newest change that has not been answered; it stands for those before it."""
-        if not self._open or self._lead is None:
+        if self.open:
+            change = self.open[max(self.open)]
+            self._say({"change": change.number, "to": change.to, "cores": list(change.cores)})
+
+    def _say(self, what: dict[str, Any]) -> None:
+        if self._lead is None:
             return
-        change = self._open[max(self._open)]
-        asked = {"change": change.number, "to": change.to, "cores": list(change.cores)}
-        line = json.dumps(asked).encode() + b"\n"
+        line = json.dumps(what).encode() + b"\n"
         try:
             if self._lead.send(line) < len(line):
                 self._let_go()
@@ -112,18 +124,18 @@ class Control:
         elif "want" in said:
             self._want = _whole(said["want"])
             self._hand_on_want()
-        elif said.get("changed") in self._open:
+        elif said.get("changed") in self.open:
             ranks, took_s = _whole(said["ranks"]), _seconds(said.get("took_s", 0.0))
-            self._close(ChangeAnswered(said["changed"], ranks, took_s, "", 0.0))
-        elif said.get("refused") in self._open:
+            left = tuple(_whole(each) for each in said.get("left", [])[:LEFT_MAX])
+            self._close(ChangeAnswered(said["changed"], ranks, took_s, "", 0.0), left)
+        elif said.get("refused") in self.open:
             why = str(said.get("why") or "it did not say why")[:WHY_CHARACTERS_MAX]
-            self._close(ChangeAnswered(said["refused"], 0, 0.0, why, 0.0))
+            self._close(ChangeAnswered(said["refused"], 0, 0.0, why, 0.0), ())
 
-    def _close(self, answer: ChangeAnswered) -> None:
+    def _close(self, answer: ChangeAnswered, left: tuple[int, ...]) -> None:
         """Take the answer; changes before that one are not waited for any more."""
-        change = self._open[answer.number]
-        self._open = {each: self._open[each] for each in self._open if each > answer.number}
-        self._answered(change, answer)
+        self.open = {each: self.open[each] for each in self.open if each > answer.number}
+        self._answered(answer, left)
 
     def _hand_on_want(self) -> None:
         if self._want is not None and not self._resting:
@@ -139,7 +151,7 @@ class Control:
 
 def _whole(value: Any) -> int:
     if type(value) is not int or not 1 <= value <= RANKS_MAX:
-        raise ValueError("not a number of ranks")
+        raise ValueError("not a number of ranks, or of a process")
     return value
 
 

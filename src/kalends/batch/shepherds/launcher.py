@@ -190,6 +190,18 @@ class Launcher:
         what = {"do": "change", "number": number, "to": to, "cores": list(cores)}
         return tuple((await self._command(name, what))["sizes"])
 
+    async def withdraw(self, name: str, number: int, to: int, cores: tuple[int, ...]) -> None:
+        """Take change `number` back unless it has been answered: `to` ranks on `cores`, as before.
+
+        It is heard as refused then; the next number is used up. Raises `Conflict`.
+        """
+        what = {"do": "withdraw", "number": number, "to": to, "cores": list(cores)}
+        await self._command(name, what)
+
+    async def deny(self, name: str, ranks: int, why: str) -> None:
+        """Tell a program that it does not get the ranks that it wants; raises `Conflict`."""
+        await self._command(name, {"do": "deny", "ranks": ranks, "why": why})
+
     async def attach(self, name: str) -> Attachment:
         """Return a place at the terminal of an attempt; raises `Conflict` if it does not run."""
         check_name(name)

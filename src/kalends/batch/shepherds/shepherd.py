@@ -19,14 +19,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kalends.batch.shepherds import facts, family, frames, linux, program
-from kalends.batch.shepherds.control import Control
 from kalends.batch.shepherds.control_group import ControlGroup
 from kalends.batch.shepherds.countdown import Countdown
-from kalends.batch.shepherds.facts import Begun, ChangeAnswered, ChangeAsked, Ended, Fact, Main
+from kalends.batch.shepherds.facts import Begun, Ended, Fact, Main
 from kalends.batch.shepherds.folders import Folders
 from kalends.batch.shepherds.order import SIGNALS, JobOrder
 from kalends.batch.shepherds.poll_loop import PollLoop
 from kalends.batch.shepherds.record import AttemptRecord, take
+from kalends.batch.shepherds.size_changes import SizeChanges
 from kalends.batch.shepherds.streams import open_streams
 from kalends.batch.shepherds.terminal import Terminal
 from kalends.batch.shepherds.transcript import Transcript
@@ -95,7 +95,6 @@ class Shepherd:
         self._started = False
         self._reports = b""
         self._unwritten: list[Fact] = []
-        self._last_change: ChangeAsked | None = None
         self._hints = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._hints.setblocking(False)
         folders.make_own(order.name)
@@ -109,11 +108,12 @@ class Shepherd:
                 Transcript(folders.kept(order.name), order.transcript_bytes_max),
                 said=self._said, came=self._countdown.came,
             )  # fmt: skip
-        self._control: Control | None = None
+        self._sizes: SizeChanges | None = None
         if order.malleable:
-            self._control = Control(
-                self._loop, folders.control(order.name), self._answered, self._wanted
-            )
+            self._sizes = SizeChanges(
+                self._loop, folders.control(order.name),
+                store=self._store, note=self._note, hint=self._hint,
+            )  # fmt: skip
 
     def run(self) -> None:
         """Start the program and stay until all of it has gone."""
@@ -266,6 +266,12 @@ class Shepherd:
 
     # What is recorded
 
+    def _store(self, fact: Fact) -> None:
+        """Record `fact` now; raises `ValueError` or `OSError` if that cannot be."""
+        if self._unwritten or self._record.full:
+            raise ValueError("its record takes no more changes now")
+        self._record.append(fact)
+
     def _note(self, fact: Fact, *, sync: bool = True) -> None:
         """Record `fact`, later if the disk is full now."""
         self._unwritten.append(fact)
@@ -309,9 +315,15 @@ class Shepherd:
 
     def _obey(self, command: dict[str, Any]) -> dict[str, Any]:
         commands: dict[Any, Callable[[dict[str, Any]], dict[str, Any]]] = {
-            "kill": self._kill, "warn": self._warn, "prolong": self._prolong, "change": self._change,
+            "kill": self._kill, "warn": self._warn, "prolong": self._prolong,
         }  # fmt: skip
+        if self._sizes is not None:
+            commands |= {
+                "change": self._sizes.ask, "withdraw": self._sizes.withdraw, "deny": self._sizes.deny,
+            }  # fmt: skip
         do = commands.get(command.get("do"))
+        if do is None and self._sizes is None and command.get("do") == "change":
+            return {"error": "this program cannot change its size"}
         if do is None:
             return {"error": "a shepherd of this version does not know that"}
         try:
@@ -336,48 +348,11 @@ class Shepherd:
         self._countdown.prolong(float(command["limit_s"]))
         return {}
 
-    def _change(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Ask the program for a change, after that has been recorded. An old number changes nothing."""
-        if self._control is None:
-            return {"error": "this program cannot change its size"}
-        number, to = int(command["number"]), int(command["to"])
-        change = ChangeAsked(number, to, tuple(int(each) for each in command["cores"]), time.time())
-        if self._last_change is None or number > self._last_change.number:
-            if self._control.sizes and to not in self._control.sizes:
-                return {"error": f"it can run on {_listed(self._control.sizes)} ranks, not on {to}"}
-            if self._unwritten or self._record.full:
-                return {"error": "its record takes no more changes now"}
-            self._record.append(change)
-            self._last_change = change
-            self._control.ask(change)
-        return {"sizes": list(self._control.sizes)}
-
-    def _answered(self, change: ChangeAsked, answer: ChangeAnswered) -> None:
-        """Record the program's answer; none of its processes keeps what it gave back."""
-        last = self._last_change
-        if last is not None and change.cores and not answer.refused:
-            self._keep_to(change.cores + last.cores)
-        self._note(answer._replace(at=time.time()))
-        self._hint({"fact": "changed"})
-
-    def _keep_to(self, cores: tuple[int, ...]) -> None:
-        for pid in family.descendants(os.getpid()):
-            with contextlib.suppress(OSError):
-                if not os.sched_getaffinity(pid) <= set(cores):
-                    os.sched_setaffinity(pid, cores)
-
-    def _wanted(self, ranks: int) -> None:
-        self._hint({"want": ranks})
-
     def _said(self, output_bytes: int) -> None:
         most = self._order.terminal_bytes_max
         if output_bytes > most:
             too_much = f"it wrote more than {most} bytes to its terminal"
             self._countdown.ask(self._ran_s, facts.KILLED, too_much, 0.0)
-
-
-def _listed(sizes: tuple[int, ...]) -> str:
-    return ", ".join(map(str, sizes))
 
 
 def _name_of(number: int) -> str:

@@ -19,6 +19,10 @@ AGAIN_S: Final = 0.01
 READ_BYTES: Final = 64 * 1024
 
 
+class ShepherdRefusal(Conflict):
+    """The attempt runs, and its shepherd will not do what it was told."""
+
+
 class History(NamedTuple):
     """The last output of the terminal before one attached, from byte `start` of all its output on."""
 
@@ -115,7 +119,7 @@ async def attach(path: str, name: str) -> Attachment:
 async def command(path: str, name: str, what: dict[str, Any]) -> dict[str, Any]:
     """Have the shepherd at `path` do something, and return its answer.
 
-    Raises `Conflict` when the attempt does not run or the shepherd refuses, `Unavailable` when it does not
+    Raises `Conflict` when the attempt does not run, `ShepherdRefusal`, and `Unavailable` when it does not
     answer: it may then have been done.
     """
     try:
@@ -128,7 +132,7 @@ async def command(path: str, name: str, what: dict[str, Any]) -> dict[str, Any]:
     except (OSError, EOFError, ValueError):
         raise Conflict("it ended meanwhile", where=f"job {name}") from None
     if "error" in answer:
-        raise Conflict(str(answer["error"]), where=f"job {name}")
+        raise ShepherdRefusal(str(answer["error"]), where=f"job {name}")
     return answer
 
 

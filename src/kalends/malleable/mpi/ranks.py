@@ -18,7 +18,7 @@ from mpi4py import MPI
 from kalends.core.errors import InvalidInput, KalendsError
 from kalends.malleable.change_desk import ChangeDesk
 from kalends.malleable.checkpoints import Position
-from kalends.malleable.control_lines import SizeDemand, SizeReply
+from kalends.malleable.control_lines import SizeDemand, SizeDenial, SizeReply
 from kalends.malleable.mpi.exchange import (
     LocalArray,
     exchange,
@@ -55,6 +55,8 @@ class Handover(msgspec.Struct, frozen=True, array_like=True):
     last: tuple[int, int, float, float, str] | None
     began_s: float
     saving_s: float
+    ranks: tuple[int, ...]
+    """The processes of the set that is replaced."""
 
 
 def run_mpi(program: Program, options: RunOptions, command: Sequence[str]) -> None:
@@ -186,6 +188,7 @@ class _Set:
                 took_s,
                 moving_s,
                 told.saving_s,
+                told.ranks,
             )
             self._options.control.reply(self._desk.done(change.reply()))
             self._note(str(change))
@@ -225,8 +228,11 @@ class _Set:
         control, stage = self._options.control, self._program.stages[self._position.stage]
         if want:
             control.want(want)
-        for demand in control.demands(self._position.sop):
-            for reply in self._desk.hear(demand):
+        for said in control.heard(self._position.sop):
+            if isinstance(said, SizeDenial):
+                self._note(str(said))
+                continue
+            for reply in self._desk.hear(said):
                 control.reply(reply)
         wanted = self._desk.next(stage.sizes)
         if isinstance(wanted, SizeDemand) and wanted.to == self.size:
@@ -268,6 +274,7 @@ class _Set:
     ) -> None:
         self._options.control.close()
         last = self._desk.last
+        ranks = self._world.gather(os.getpid())
         told = Handover(
             self._position,
             distributed_as,
@@ -278,6 +285,7 @@ class _Set:
             else (last.number, last.ranks, last.took_s, last.moving_s, last.why),
             began_s,
             saving_s,
+            tuple(ranks or ()),
         )
         root = MPI.ROOT if self.number == 0 else MPI.PROC_NULL
         successors.bcast(msgspec.msgpack.encode(told), root=root)

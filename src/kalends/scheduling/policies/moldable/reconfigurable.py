@@ -70,7 +70,7 @@ class Reconfigurable(Adaptive):
                 excess -= before - molds.sizes[0]
                 enough = [nodes for nodes in molds.sizes if nodes <= before - (needed - room)]
                 smaller = enough[-1] if enough else molds.sizes[0]
-                if self._ask(job, smaller, now):
+                if self.ask(job, smaller, now):
                     room += before - smaller
             room = max(room - needed, 0)
 
@@ -78,13 +78,14 @@ class Reconfigurable(Adaptive):
         while self.cluster.free > 0:
             best_s, best = 0, None
             for job, molds in self._changeable(now):
-                left_s, on_now_s = job.until_s - now, molds.requested_on(job.granted)
-                for nodes, requested_s in zip(molds.sizes, molds.requested_s, strict=True):
-                    if job.granted < nodes <= job.granted + self.cluster.free:
-                        gain_s = left_s - left_s * requested_s // on_now_s - molds.reconfiguration_s
+                left_s, most = job.until_s - now, job.granted + self.cluster.free
+                for nodes in molds.sizes:
+                    if job.granted < nodes <= most:
+                        gain_s = left_s - molds.left_on(nodes, left_s, job.granted)
+                        gain_s -= molds.reconfiguration_s
                         if gain_s > best_s:
                             best_s, best = gain_s, (job, nodes)
-            if best is None or not self._ask(*best, now):
+            if best is None or not self.ask(*best, now):
                 return
 
     def _changeable(self, now: int) -> list[tuple[Job, Moldability]]:
@@ -108,7 +109,21 @@ class Reconfigurable(Adaptive):
                     wanted.append((rests_until_s.get(order, job.start_s + 1), job, molds))
         return wanted
 
-    def _ask(self, job: Job, nodes: int, now: int) -> bool:
+    def denies(self, job: Job, nodes: int, now: int) -> str:
+        """Return why a job that wants another size itself does not get it now; "": it does.
+
+        It may always give nodes back. It gets more where nobody waits; it need not rest before.
+        """
+        if nodes > job.granted and self.queue:
+            return "other jobs wait for nodes"
+        if nodes - job.granted > self.cluster.free:
+            return f"{self.cluster.free} nodes are free"
+        if not self.cluster.can_resize(job, nodes, now):
+            return "it is changing, or nodes are reserved"
+        return ""
+
+    def ask(self, job: Job, nodes: int, now: int) -> bool:
+        """Ask a running job to change, and then let it rest; return whether it was asked."""
         assert job.molds is not None
         asked = self.cluster.resize(job, nodes, now)
         if asked:

@@ -1,0 +1,130 @@
+"""Changes of a program's size: what it was asked, what it has answered, and whether its leavers have gone.
+
+What is asked is recorded before the program is asked. What it answers is recorded when those of its
+processes have gone that it says it has given up: who reads the answer may give their nodes to others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from kalends.batch.shepherds import family, linux
+from kalends.batch.shepherds.control import Control
+from kalends.batch.shepherds.facts import ChangeAnswered, ChangeAsked, Fact
+from kalends.batch.shepherds.poll_loop import PollLoop
+
+PAUSE_S: Final = 0.01
+"""How often one looks whether the leavers have gone."""
+
+Said = dict[str, Any]
+
+
+class SizeChanges:
+    """The changes of one program, whose lead connects to `path`.
+
+    `store` records a fact now or raises `ValueError` or `OSError`, `note` records it as soon as it can, and
+    `hint` tells the server that there is something to look at.
+    """
+
+    def __init__(
+        self,
+        loop: PollLoop,
+        path: str,
+        *,
+        store: Callable[[Fact], None],
+        note: Callable[[Fact], None],
+        hint: Callable[[Said], None],
+    ) -> None:
+        """Raises `OSError`."""
+        self._loop = loop
+        self._store, self._note, self._hint = store, note, hint
+        self._control = Control(loop, path, self._answered, self._wanted)
+        self._last: ChangeAsked | None = None
+        self._leaving: deque[tuple[ChangeAnswered, frozenset[int]]] = deque()
+        """Answers that are not recorded yet, with the processes that are to go before."""
+
+    def ask(self, command: Said) -> Said:
+        """Ask for a change, after that has been recorded. An old number changes nothing."""
+        change, sizes = _change_in(command), self._control.sizes
+        if self._last is None or change.number > self._last.number:
+            if sizes and change.to not in sizes:
+                listed = ", ".join(map(str, sizes))
+                return {"error": f"it can run on {listed} ranks, not on {change.to}"}
+            self._store(change)
+            self._last = change
+            self._control.ask(change)
+        return {"sizes": list(sizes)}
+
+    def withdraw(self, command: Said) -> Said:
+        """Take a change back, unless it has been answered: the program is to have `to` ranks as before.
+
+        A lead that has just begun with it goes back at its next SOP, by a change with the next number.
+        """
+        change = _change_in(command)
+        last = self._last
+        known = last is not None and change.number <= last.number
+        if known and not self._unanswered(change.number):
+            return {}
+        back = change._replace(number=change.number + 1)
+        self._leaving.clear()
+        self._note(ChangeAnswered(change.number, 0, 0.0, "it was taken back", time.time()))
+        self._last = back
+        if known:
+            self._note(back)
+            self._control.ask(back, alone=True)
+            self._keep_to(back.cores)
+        self._hint({"fact": "changed"})
+        return {}
+
+    def deny(self, command: Said) -> Said:
+        """Tell the program that it does not get the ranks that it wants."""
+        self._control.deny(int(command["ranks"]), str(command["why"]))
+        return {}
+
+    def _unanswered(self, number: int) -> bool:
+        return number in self._control.open or any(
+            answer.number == number for answer, _ in self._leaving
+        )
+
+    def _answered(self, answer: ChangeAnswered, left: tuple[int, ...]) -> None:
+        self._leaving.append((answer, frozenset(left)))
+        if len(self._leaving) == 1:
+            self._see_them_go()
+
+    def _see_them_go(self) -> None:
+        """Record the answers whose leavers have gone, one after the other."""
+        while self._leaving:
+            answer, left = self._leaving[0]
+            if left and any(_lives(pid) for pid in left & family.descendants(os.getpid())):
+                self._loop.later(PAUSE_S, self._see_them_go)
+                return
+            self._leaving.popleft()
+            if self._last is not None and not answer.refused:
+                self._keep_to(self._last.cores)
+            self._note(answer._replace(at=time.time()))
+            self._hint({"fact": "changed"})
+
+    def _keep_to(self, cores: tuple[int, ...]) -> None:
+        """Let none of the program's processes keep what it gave back."""
+        for pid in family.descendants(os.getpid()) if cores else ():
+            with contextlib.suppress(OSError):
+                if not os.sched_getaffinity(pid) <= set(cores):
+                    os.sched_setaffinity(pid, cores)
+
+    def _wanted(self, ranks: int) -> None:
+        self._hint({"want": ranks})
+
+
+def _change_in(command: Said) -> ChangeAsked:
+    cores = tuple(int(each) for each in command["cores"])
+    return ChangeAsked(int(command["number"]), int(command["to"]), cores, time.time())
+
+
+def _lives(pid: int) -> bool:
+    fields = linux.stat_fields(pid)
+    return fields is not None and fields[0] not in (b"Z", b"X")
