@@ -14,7 +14,7 @@ from kalends.batch.shepherds.facts import Begun, ChangeAnswered, Ended, Fact, Vo
 from kalends.batch.shepherds.launcher import Launcher
 from kalends.batch.shepherds.shepherd_line import ShepherdRefusal
 from kalends.batch.shepherds.watch import Wanted
-from kalends.core.errors import Conflict, InvalidInput, KalendsError, NotFound, Unavailable
+from kalends.core.errors import Conflict, InvalidInput, NotFound, Unavailable
 from kalends.serving.logs import Logger
 
 AGAIN_S: Final = 1.0
@@ -105,8 +105,9 @@ class ShepherdRunner:
 
     async def _insist(self, action: A, do: Callable[[A], Coroutine[Any, Any, object]]) -> None:
         """Do it until the shepherd has heard it, or is no more."""
-        while not await self._try(do(action)):
+        if not await self._try(do(action)):
             await asyncio.sleep(AGAIN_S)
+            self._spawn(self._insist(action, do))
 
     async def _kill(self, kill: Kill) -> None:
         await self.launcher.kill(_name(kill), kill.detail)

@@ -41,6 +41,7 @@ def terms_of(machine: MachineConfiguration, capacity: int) -> Terms:
         tariff=machine.tariff,
         reserved_credits=machine.reserved_credits,
         fair_share=FairShares(by=machine.fair_share.by, shares=machine.fair_share.shares),
+        change_s=int(machine.change_s_max),
     )
 
 

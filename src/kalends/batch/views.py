@@ -106,7 +106,8 @@ def _asked(machine: str, number: int, user: str, request: JobRequest, whole: boo
     view = JobView(
         job=number, machine=machine, user=user, phase="", submitted=0, nodes=request.nodes,
         limit_s=request.limit_s, project=request.project, priority=request.priority,
-        terminal=request.terminal, piped=request.piped,
+        terminal=request.terminal, piped=request.piped, sizes=request.sizes,
+        malleable=request.malleable,
     )  # fmt: skip
     if not whole:
         return view

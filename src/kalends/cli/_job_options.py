@@ -41,10 +41,10 @@ def job_options(function: F) -> F:
 
 
 _OPTIONS = (
-    click.option("-n", "--nodes", type=click.IntRange(1), default=1, show_default=True,
-                 metavar="N", help="Number of nodes."),
+    click.option("-n", "--nodes", type=click.IntRange(1), metavar="N",
+                 help="Number of nodes.  [default: 1, or the first of --sizes]"),
     click.option("--for", "limit", metavar="DURATION",
-                 help="Longest time that it may run, e.g. 1h30m."),
+                 help="Longest time that it may run, e.g. 1h30m; with --sizes one for each, e.g. 4h,2h,1h."),
     click.option("--name", default="", metavar="TEXT", help="Name to find it by."),
     click.option("--project", default="", metavar="NAME", help="Project that it is charged to."),
     click.option("--priority", default="", metavar="CLASS",
@@ -54,6 +54,8 @@ _OPTIONS = (
     click.option("--sizes", default="", metavar="N,N,...",
                  help="Numbers of nodes that it can run on, e.g. 2,4,8."),
     click.option("--malleable", is_flag=True, help="It can change its size while it runs."),
+    click.option("--change", default="", metavar="DURATION",
+                 help="Time that one change of size is expected to take, e.g. 2s."),
     click.option("--directory", default="", metavar="PATH",
                  help="Working directory on the machine.  [default: your home there]"),
     click.option("--env", "environment", multiple=True, metavar="NAME=VALUE",
@@ -77,12 +79,16 @@ def job_from(
         raise InvalidInput(
             "no time is given", where="--for", remedy="say how long it may run, e.g. --for 1h"
         )
+    limits_s = tuple(parse_duration(each, where="--for") for each in limit.split(","))
+    sizes = _numbers(options["sizes"], ",", "--sizes")
     job = JobRequest(
         machine=machine,
-        limit_s=parse_duration(limit, where="--for"),
-        nodes=options["nodes"],
-        sizes=_numbers(options["sizes"], ",", "--sizes"),
+        limit_s=max(limits_s),
+        nodes=options["nodes"] or (sizes[0] if sizes else 1),
+        sizes=sizes,
+        limits_s=limits_s if len(limits_s) > 1 else (),
         malleable=options["malleable"],
+        change_s=parse_duration(options["change"], where="--change") if options["change"] else 0,
         shape=_numbers(options["shape"], "x", "--shape"),
         command=tuple(command),
         script=script,

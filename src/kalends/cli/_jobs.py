@@ -93,7 +93,7 @@ def listing(jobs: tuple[JobView, ...], zone: ZoneInfo) -> list[str]:
                 job.name or _short(job) or "-",
                 job.user,
                 job.phase,
-                job.nodes,
+                len(job.node_numbers) or job.nodes,
                 format_duration(job.limit_s),
                 _start(job, zone),
                 "; ".join(job.reasons) or end_words(job) or "-",
@@ -124,7 +124,7 @@ def details(job: JobView, zone: ZoneInfo) -> list[str]:
         f"job        {job.machine}/{job.job}" + (f" ({job.name})" if job.name else ""),
         f"user       {job.user}" + (f", project {job.project}" if job.project else ""),
         f"state      {job.phase}" + (f": {'; '.join(job.reasons)}" if job.reasons else ""),
-        f"asks for   {job.nodes} node{'' if job.nodes == 1 else 's'} for {format_duration(job.limit_s)}",
+        f"asks for   {_asked(job)} for {format_duration(job.limit_s)}",
         f"submitted  {_words.short_time(job.submitted, zone)}",
     ]
     if job.command:
@@ -188,6 +188,13 @@ def _start(job: JobView, zone: ZoneInfo) -> str:
     if job.predicted is None:
         return "-"
     return f"~{_words.short_time(job.predicted.expected, zone)}"
+
+
+def _asked(job: JobView) -> str:
+    if len(job.sizes) < 2:
+        return f"{job.nodes} node{'' if job.nodes == 1 else 's'}"
+    listed = f"{', '.join(map(str, job.sizes[:-1]))} or {job.sizes[-1]} nodes"
+    return f"{listed}, to change while it runs," if job.malleable else listed
 
 
 def end_words(job: JobView) -> str:

@@ -65,6 +65,9 @@ class JobView(Answer, frozen=True, kw_only=True):
     nodes: int
     limit_s: int
     submitted: int
+    sizes: tuple[int, ...] = ()
+    """Numbers of nodes that it can run on, where there are several."""
+    malleable: bool = False
     name: str = ""
     project: str = ""
     priority: str = ""

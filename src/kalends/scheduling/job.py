@@ -84,8 +84,8 @@ class Job(msgspec.Struct, eq=False, gc=False):
     workload counts in), nodes are counts.
 
     A policy reads it and asks the cluster to start it; only the cluster writes `granted`, `start_s`,
-    `until_s`, `stretch`, `partition`, `placed`, `asked_s`, `target` and `before`. How long it will really run is
-    nowhere in here. A policy that is a user's own sees it as a `SeenJob`, which it cannot change.
+    `until_s`, `stretch`, `partition`, `placed`, `asked_s`, `target` and `before`. How long it will really
+    run is nowhere in here. A policy that is a user's own sees it as a `SeenJob`, which it cannot change.
     """
 
     id: int

@@ -310,6 +310,8 @@ class MachineConfiguration(_Section, frozen=True, kw_only=True):
     """Between asking a job to end and killing it."""
     attach_s: DurationS = field(name="attach", default=DurationS(600))
     """An interactive job to whose keys nobody has come this long after its start ends."""
+    change_s_max: DurationS = field(name="change_max", default=DurationS(60))
+    """How long a program may take to answer when it is asked to change its size."""
     users: Annotated[dict[str, str], Meta(max_length=100_000)] = {}
     memory_mb_max: Annotated[int, Meta(ge=0)] = 0
     processes_max: Annotated[int, Meta(ge=0)] = 0

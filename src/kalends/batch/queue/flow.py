@@ -115,6 +115,9 @@ class JobFlow:
         job = self.table.jobs[fact.job]
         job.enter("begun")
         job.begun_attempt = fact.attempt
+        if job.request.malleable and job.phase == "running":
+            assert job.entry is not None
+            self._give(self.room.let_change(job.entry, now), now)
         self._tell_dependents(job, now)
 
     def void(self, fact: f.AttemptVoid, now: int) -> None:
@@ -317,6 +320,8 @@ class JobFlow:
     def _kill(self, job: BatchJob, detail: str) -> None:
         job.enter("kill")
         job.kill_detail = detail
+        if job.entry is not None:
+            self.room.let_be(job.entry)
         self.effects.actions.append(Kill(job, job.attempt, detail))
         self.effects.moved.add(job.number)
 

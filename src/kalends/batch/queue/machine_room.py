@@ -23,9 +23,8 @@ from kalends.scheduling.registry import policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler
 
-
 DEAREST_S: Final = 3600
-"""A program that does not change when it is asked to is asked ever more rarely, down to this cost of a change."""
+"""A program that does not change when it is asked to is asked more and more rarely, up to this cost."""
 
 
 class Given(NamedTuple):
@@ -105,6 +104,17 @@ class MachineRoom:
     def run_again(self, entry: Job, again: Job, now: int) -> list[Given]:
         """As `end`; the job waits again first, at its old place."""
         return _given(self.scheduler.run_again(entry, again, now))
+
+    def let_change(self, entry: Job, now: int) -> list[Given]:
+        """Let the policy change the size of a job from now on: its program runs."""
+        if entry.molds is not None:
+            entry.molds = structs.replace(entry.molds, malleable=True)
+        return self.pass_time(now)
+
+    def let_be(self, entry: Job) -> None:
+        """Let the policy change the size of a job no more: it is to end."""
+        if entry.molds is not None:
+            entry.molds = structs.replace(entry.molds, malleable=False)
 
     def resized(self, entry: Job, took_s: float, now: int) -> tuple[int, list[Given]]:
         """Take it that a program has changed as it was asked to, which took so long.
@@ -212,13 +222,12 @@ def _given(touched: Iterable[Job]) -> list[Given]:
 
 
 def _molds_of(request: JobRequest) -> Moldability | None:
-    """Return the sizes of a program that can choose, and its limit on each."""
+    """Return the sizes of a program that can choose, and its limit on each; none changes before it runs."""
     if len(request.sizes) < 2:
         return None
     return Moldability(
         request.sizes,
         tuple(request.limit_on(nodes) for nodes in request.sizes),
-        malleable=request.malleable,
         reconfiguration_s=request.change_s,
         scales=not request.limits_s,
     )
