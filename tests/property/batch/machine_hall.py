@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kalends.batch.queue import facts as f
-from kalends.batch.queue.effects import Action, Kill, LookUp, Resize, Start
+from kalends.batch.queue.effects import Action, Kill, LookUp, Relimit, Resize, Start, Withdraw
 from kalends.batch.queue.queue import BatchQueue
 
 Attempt = tuple[int, int]
@@ -22,10 +22,28 @@ class Run:
     """The shepherd of one attempt, and its record, which outlive the server."""
 
     nodes: tuple[int, ...]
+    """Those on which it has ranks."""
     record: Record = "empty"
     alive: bool = False
     """Processes of it are there."""
     ending: f.JobEnding | None = None
+    last_change: int = 0
+    asked: tuple[int, tuple[int, ...]] | None = None
+    """The change that its program has not answered, and the nodes that it is to have then."""
+    answers: list[tuple[int, int]] = field(default_factory=list)
+    """In its record: changes, and how many ranks the program said that it has then; 0: it refused."""
+
+    def ask(self, number: int, nodes: tuple[int, ...]) -> None:
+        if self.alive and number > self.last_change:
+            self.last_change, self.asked = number, (number, nodes)
+
+    def withdraw(self, number: int, nodes: tuple[int, ...]) -> None:
+        if not self.alive:
+            return
+        known = number <= self.last_change
+        if not known or (self.asked is not None and self.asked[0] == number):
+            self.answers.append((number, 0))
+            self.last_change, self.asked = number + 1, (number + 1, nodes) if known else None
 
 
 @dataclass
@@ -86,8 +104,13 @@ class Hall:
                 self.program_ends((number, attempt), f.JobEnding(kind="killed", status=-9))
         elif isinstance(action, LookUp):
             self.look((number, attempt), recovering=True)
+        elif isinstance(action, Resize | Withdraw):
+            run = self.runs[number, attempt]
+            tell = run.ask if isinstance(action, Resize) else run.withdraw
+            tell(action.change, action.nodes)
         else:
-            assert isinstance(action, Resize)
+            assert isinstance(action, Relimit)
+            assert action.limit_s > 0
 
     def crash(self) -> None:
         """Die, and begin anew from what was stored; what is asked of the zygote may still come."""
@@ -105,6 +128,8 @@ class Hall:
         run = self.runs.setdefault(attempt, Run(job.nodes))
         if run.record == "begun" and run.alive:
             self.queue.begun(*attempt, self.now)
+            for change, ranks in run.answers:
+                self.queue.size_changed(attempt[0], change, ranks, 0.7, self.now)
         elif run.record in ("begun", "ended"):
             self.queue.begun(*attempt, self.now)
             self.queue.ended(*attempt, run.ending or f.JobEnding(kind="lost"), self.now)
@@ -157,12 +182,33 @@ class Hall:
         assert run.alive
         run.record, run.alive, run.ending = "ended", False, ending
 
+    def program_answers(self, attempt: Attempt, ranks: int | None) -> None:
+        """It does what it was asked to, and says so; or says that it has `ranks`, and does nothing."""
+        run = self.runs[attempt]
+        assert run.asked is not None
+        (number, nodes), run.asked = run.asked, None
+        if ranks is None:
+            others = {
+                node
+                for each in self.runs.values()
+                if each.alive and each is not run
+                for node in each.nodes
+            }
+            assert others.isdisjoint(nodes), f"{attempt} grows onto nodes of another: {nodes}"
+            run.nodes = nodes
+        elif ranks == len(nodes):
+            ranks = 0
+        run.answers.append((number, len(nodes) if ranks is None else ranks))
+
     def shepherd_dies(self, attempt: Attempt) -> None:
         """With everything that it has started, before it could say how that ended."""
         self.runs[attempt].alive = False
 
     def running(self) -> list[Attempt]:
         return [attempt for attempt, run in self.runs.items() if run.alive]
+
+    def asked_to_change(self) -> list[Attempt]:
+        return [attempt for attempt in self.running() if self.runs[attempt].asked is not None]
 
     # The auditor
 
@@ -183,6 +229,10 @@ class Hall:
         table = self.queue.flow.table
         has = [node for job in table for node in job.nodes]
         assert len(has) == len(set(has)), "two jobs have one node"
+        for (number, attempt), run in self.runs.items():
+            job = table.jobs.get(number)
+            if run.alive and job is not None and job.attempt == attempt:
+                assert set(run.nodes) <= set(job.nodes), f"{number} has nodes that it was not given"
         for number in self.accepted:
             assert number in table.jobs or number in table.past, f"job {number} is lost"
         cluster = self.queue.flow.room.scheduler.cluster
@@ -206,7 +256,18 @@ def state_of(queue: BatchQueue) -> object:
         queue.number,
         queue.last_s,
         [
-            (job.number, job.phase, sorted(job.reasons), job.attempt, job.nodes, job.ending)
+            (
+                job.number,
+                job.phase,
+                sorted(job.reasons),
+                job.attempt,
+                job.nodes,
+                job.ending,
+                job.change,
+                job.withdrawn,
+                job.limit_s,
+                job.node_seconds,
+            )
             for job in flow.table
         ],
         dict(flow.table.past),

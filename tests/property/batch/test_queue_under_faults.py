@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests import effort
 
 from kalends.batch.queue import facts as f
-from kalends.core.errors import KalendsError
+from kalends.core.errors import Conflict, KalendsError
 from kalends.core.jobs import After, JobRequest
 from kalends.core.principals import Principal
 
@@ -29,10 +32,15 @@ ENDINGS = st.sampled_from(
 def requests(draw: st.DrawFn) -> JobRequest:
     after = draw(st.lists(st.integers(1, 8), max_size=2, unique=True))
     happened = st.sampled_from(["started", "ended", "succeeded", "failed"])
+    sizes = draw(st.sampled_from([(), (), (1, 2, 4), (2, NODES)]))
+    limits_s = draw(st.sampled_from([(), (60, 40, 30)[: len(sizes)]]))
     return JobRequest(
         machine="lab/box",
-        nodes=draw(st.integers(1, NODES)),
-        limit_s=draw(st.integers(1, 40)),
+        nodes=sizes[0] if sizes else draw(st.integers(1, NODES)),
+        sizes=sizes,
+        malleable=bool(sizes) and draw(st.booleans()),
+        limit_s=60 if limits_s else draw(st.integers(1, 40)),
+        limits_s=limits_s,
         command=("true",),
         indices=draw(st.sampled_from([(), (), (), (3, 4)])),
         after=tuple(After(job=number, happened=draw(happened)) for number in after),
@@ -53,6 +61,7 @@ class QueueUnderFaults(RuleBasedStateMachine):
                 machine=f"pool:{NODES}",
                 policy=self.policy,
                 user=f.JobLimits(running=3, jobs=12),
+                change_s=20,
                 project=f.JobLimits(nodes=NODES),
             )
         )
@@ -70,6 +79,26 @@ class QueueUnderFaults(RuleBasedStateMachine):
             assert self.hall.queue.submit(who, request, key, self.hall.now) == (first, count)
         self.hall.answers += range(first, first + count)
         self.hall.gather()
+
+    @rule(who=USERS, nodes=st.sampled_from([1, 2, 4]), limit_s=st.integers(40, 200))
+    def submit_malleable(self, who: Principal, nodes: int, limit_s: int) -> None:
+        request = JobRequest(
+            machine="lab/box", nodes=nodes, sizes=(1, 2, 4), malleable=True, limit_s=limit_s,
+            command=("true",),
+        )  # fmt: skip
+        self.submit(who=who, request=request, again=False)
+
+    @rule(rounds=st.integers(1, 3), by_s=st.sampled_from([1, 1, 1, 5]))
+    def life_goes_on(self, rounds: int, by_s: int) -> None:
+        """Nothing fails for a while; but no program answers."""
+        hall = self.hall
+        for _ in range(rounds):
+            hall.flush()
+            while hall.asked:
+                hall.shepherd_begins(0)
+            hall.look_at_all()
+            hall.flush()
+            self.time_passes(by_s=by_s)
 
     @rule(number=st.integers(1, 12), what=st.sampled_from(["hold", "release", "cancel"]))
     def say(self, number: int, what: str) -> None:
@@ -119,6 +148,8 @@ class QueueUnderFaults(RuleBasedStateMachine):
     def time_passes(self, by_s: int) -> None:
         self.hall.now += by_s
         self.hall.queue.advance(self.hall.now)
+        due_s = self.hall.queue.flow.answer_due_s()
+        assert due_s is None or due_s > self.hall.now, "it may change for ever"
         self.hall.gather()
 
     @rule()
@@ -139,6 +170,27 @@ class QueueUnderFaults(RuleBasedStateMachine):
     def program_ends(self, which: int, ending: f.JobEnding) -> None:
         running = self.hall.running()
         self.hall.program_ends(running[which % len(running)], ending)
+
+    @precondition(lambda self: self.hall.asked_to_change())
+    @rule(
+        which=st.integers(0, 20),
+        ranks=st.sampled_from([None, None, None, None, 0, 5]),
+        heard=st.booleans(),
+    )
+    def program_answers(self, which: int, ranks: int | None, heard: bool) -> None:
+        asked = self.hall.asked_to_change()
+        attempt = asked[which % len(asked)]
+        self.hall.program_answers(attempt, ranks)
+        if heard:
+            self.hall.look(attempt)
+
+    @precondition(lambda self: self.hall.running())
+    @rule(which=st.integers(0, 20), nodes=st.integers(1, NODES))
+    def program_wants(self, which: int, nodes: int) -> None:
+        running = self.hall.running()
+        with contextlib.suppress(Conflict):
+            self.hall.queue.wanted(running[which % len(running)][0], nodes, self.hall.now)
+        self.hall.gather()
 
     @precondition(lambda self: self.hall.running())
     @rule(which=st.integers(0, 20))
@@ -182,11 +234,17 @@ def machine_under(policy: str) -> type[QueueUnderFaults]:
     return type(f"Under_{policy}", (QueueUnderFaults,), {"policy": policy})
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "sjf-scan"])
+@pytest.mark.parametrize(
+    "policy", ["fcfs", "easy", "conservative", "sjf-scan", "lazy", "adaptive", "reconfigurable"]
+)
 def test_a_queue_keeps_its_promises_whatever_dies(policy: str) -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
     run_state_machine_as_test(
         machine_under(policy),
-        settings=settings(max_examples=60, stateful_step_count=40, deadline=None),
+        settings=settings(
+            max_examples=effort.examples(300 if policy == "reconfigurable" else 60),
+            stateful_step_count=40,
+            deadline=None,
+        ),
     )

@@ -1,0 +1,284 @@
+"""Jobs that change their size, at their queue: who is asked, what nodes they have, and until when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.batch.queue.test_batch_queue import DONE, Room
+
+from kalends.batch.queue import facts as f
+from kalends.batch.queue.effects import Occupied, Relimit, Resize, Start, Withdraw
+from kalends.batch.queue.queue import BatchQueue
+from kalends.core.errors import Conflict, InvalidInput, NotAllowed
+from kalends.core.jobs import JobRequest
+
+
+class SizeRoom(Room):
+    """The queue of four nodes under a policy that changes sizes."""
+
+    def __init__(self, **terms: Any) -> None:
+        super().__init__(**{"policy": "reconfigurable", **terms})
+
+    def run(self, **fields: Any) -> int:
+        """Submit a job that can change from one to four nodes, and let its program begin."""
+        number = self.submit(**{"sizes": (1, 2, 4), "malleable": True, "limit_s": 600, **fields})
+        self.queue.begun(number, self.queue.job(number).attempt, self.now)
+        return number
+
+    def later(self, by_s: int = 1) -> None:
+        self.now += by_s
+        self.queue.advance(self.now)
+
+    def nodes(self, number: int) -> tuple[int, ...]:
+        return self.queue.job(number).nodes
+
+    def grown_beside(self) -> tuple[int, int]:
+        """Have a job on node 3 that was asked to grow to all four, and return it and its change."""
+        blocker = self.submit(nodes=3)
+        number = self.run(limit_s=600)
+        self.settle()
+        self.later()
+        self.end(blocker)
+        (ask,) = self.settle()
+        assert isinstance(ask, Resize)
+        assert (ask.job.number, ask.nodes) == (number, (0, 1, 2, 3))
+        return number, ask.change
+
+
+def test_free_nodes_go_to_a_running_job_which_has_them_from_the_ask_on() -> None:
+    room = SizeRoom()
+    number, change = room.grown_beside()
+    assert (room.phase(number), room.nodes(number)) == ("changing", (0, 1, 2, 3))
+    room.now += 3
+    room.queue.size_changed(number, change, 4, 0.2, room.now)
+    assert (room.phase(number), room.nodes(number)) == ("running", (0, 1, 2, 3))
+    room.now += 7
+    room.end(number)
+    (over,) = room.queue.take_effects().over
+    assert over.node_seconds == 1 * 1 + 4 * 10
+
+
+@pytest.mark.parametrize("said", [0, 1, 3, 7])
+def test_a_growth_that_is_refused_gives_back_just_what_it_had_gained(said: int) -> None:
+    room = SizeRoom()
+    number, change = room.grown_beside()
+    room.queue.size_changed(number, change, said, 0.0, room.now)
+    assert (room.phase(number), room.nodes(number)) == ("running", (3,))
+    waiting = room.submit(nodes=3)
+    assert room.starts() == [waiting]
+    assert room.nodes(waiting) == (0, 1, 2)
+
+
+def test_a_shrink_frees_nodes_when_it_has_been_made_and_not_before() -> None:
+    room = SizeRoom()
+    number = room.run()
+    assert len(room.nodes(number)) == 4
+    room.settle()
+    room.later()
+    waiting = room.submit(nodes=2)
+    effects = room.queue.take_effects()
+    (ask,) = effects.actions
+    assert isinstance(ask, Resize)
+    assert ask.nodes == (0, 1)
+    assert [each.nodes for each in effects.occupied if each.number == number] == [4]
+    room.queue.size_changed(number, ask.change, 2, 0.0, room.now)
+    effects = room.queue.take_effects()
+    assert [type(each) for each in effects.actions] == [Start]
+    assert [(each.number, each.nodes) for each in effects.occupied] == [(number, 2), (waiting, 2)]
+    assert room.nodes(waiting) == (2, 3)
+
+
+def test_a_change_that_is_answered_twice_or_late_changes_nothing() -> None:
+    room = SizeRoom()
+    number, change = room.grown_beside()
+    room.queue.size_changed(number, change + 1, 4, 0.0, room.now)
+    assert room.phase(number) == "changing"
+    room.queue.size_changed(number, change, 4, 0.0, room.now)
+    room.queue.size_changed(number, change, 0, 0.0, room.now)
+    assert len(room.nodes(number)) == 4
+
+
+def test_a_change_that_nobody_answers_is_taken_back_and_over_when_that_has_been_heard() -> None:
+    room = SizeRoom(change_s=30)
+    number, change = room.grown_beside()
+    assert room.queue.next_due_s() == room.now + 30
+    room.later(29)
+    assert room.settle() == []
+    room.later(1)
+    (back,) = room.settle()
+    assert isinstance(back, Withdraw)
+    assert (back.change, back.nodes) == (change, (3,))
+    room.later(60)
+    assert room.settle() == [], "it is told once"
+    assert len(room.nodes(number)) == 4, "its program may just be growing"
+    room.queue.size_changed(number, change, 0, 0.0, room.now)
+    entry = room.queue.job(number).entry
+    assert entry is not None
+    assert entry.before is not None
+    assert entry.before.nodes == 1, "it was free, and then asked once more"
+    (again,) = (each for each in room.settle() if isinstance(each, Resize))
+    assert again.change == change + 2, "the number after it was used to take it back"
+
+
+@pytest.mark.parametrize("withdrawn", [False, True])
+def test_after_a_restart_an_open_change_is_asked_for_or_taken_back_again(withdrawn: bool) -> None:
+    room = SizeRoom(change_s=30)
+    number, change = room.grown_beside()
+    if withdrawn:
+        room.later(30)
+        room.settle()
+    again = BatchQueue("lab/box", room.terms, room.now, room.stored)
+    assert (again.job(number).phase, again.job(number).nodes) == ("changing", (0, 1, 2, 3))
+    again.recover()
+    told = [each for each in again.take_effects().actions if isinstance(each, Resize | Withdraw)]
+    kind, nodes = (Withdraw, (3,)) if withdrawn else (Resize, (0, 1, 2, 3))
+    assert told == [kind(again.job(number), 1, change, nodes)]
+
+
+@pytest.mark.parametrize("how", ["not begun", "ending"])
+def test_only_a_job_whose_program_runs_is_asked_to_change(how: str) -> None:
+    room = SizeRoom()
+    number = room.submit(sizes=(1, 2, 4), malleable=True, limit_s=600)
+    if how == "ending":
+        room.queue.begun(number, 1, room.now)
+        room.queue.cancel(number, "by ann", room.now)
+    room.settle()
+    room.later()
+    room.submit(nodes=1)
+    assert room.settle() == []
+    if how == "not begun":
+        room.queue.begun(number, 1, room.now)
+        assert [type(each) for each in room.settle()] == [Resize]
+
+
+def test_a_job_that_ends_in_a_change_leaves_all_that_it_had_or_was_to_have() -> None:
+    room = SizeRoom()
+    number, _ = room.grown_beside()
+    waiting = room.submit(nodes=4)
+    room.settle()
+    room.queue.ended(number, 1, DONE, room.now)
+    assert room.starts() == [waiting]
+
+
+def test_a_node_that_fails_ends_a_job_that_was_just_given_it() -> None:
+    room = SizeRoom()
+    number, _ = room.grown_beside()
+    room.queue.fail([1], "its fan", room.now)
+    assert room.phase(number) == "ending"
+
+
+def test_a_program_gets_the_size_that_it_wants_or_the_reason_why_not() -> None:
+    room = SizeRoom()
+    number = room.run()
+    room.settle()
+    room.later()
+    with pytest.raises(Conflict, match="its job is for 1, 2, 4 nodes"):
+        room.queue.wanted(number, 3, room.now)
+    room.queue.wanted(number, 4, room.now)
+    assert room.settle() == [], "it has that"
+    room.queue.wanted(number, 1, room.now)
+    (ask,) = room.settle()
+    assert isinstance(ask, Resize)
+    assert ask.nodes == (0,)
+    with pytest.raises(Conflict, match="it is changing"):
+        room.queue.wanted(number, 4, room.now)
+    room.queue.size_changed(number, ask.change, 1, 0.0, room.now)
+    room.settle()
+    room.queue.wanted(number, 2, room.now)
+    (ask,) = room.settle()
+    assert isinstance(ask, Resize)
+    assert ask.nodes == (0, 1), "it need not rest before, as the policy would have it"
+
+
+def test_a_wish_for_more_is_denied_while_others_wait_or_nothing_is_free() -> None:
+    room = SizeRoom()
+    number = room.run(sizes=(2, 4), nodes=2)
+    room.settle()
+    room.later()
+    room.queue.wanted(number, 2, room.now)
+    room.queue.size_changed(number, 1, 2, 0.0, room.now)
+    blocker = room.submit(nodes=2)
+    room.settle()
+    room.queue.begun(blocker, 1, room.now)
+    with pytest.raises(Conflict, match="0 nodes are free"):
+        room.queue.wanted(number, 4, room.now)
+    room.submit(nodes=3)
+    with pytest.raises(Conflict, match="other jobs wait for nodes"):
+        room.queue.wanted(number, 4, room.now)
+    assert [type(entry.fact) for entry in room.stored if isinstance(entry.fact, f.SizeWanted)] == [
+        f.SizeWanted
+    ], "what is denied is no fact"
+
+
+def test_a_policy_that_changes_no_sizes_denies_every_wish() -> None:
+    room = SizeRoom(policy="adaptive")
+    number = room.run()
+    with pytest.raises(Conflict, match="the policy of this machine changes no sizes"):
+        room.queue.wanted(number, 1, room.now)
+
+
+def test_the_limit_follows_the_size_where_a_job_has_one_for_each() -> None:
+    room = SizeRoom()
+    limits = {"sizes": (1, 2, 4), "limits_s": (400, 220, 120), "limit_s": 400}
+    blocker = room.submit(nodes=3, limit_s=1_000)
+    number = room.run(**limits)
+    job = room.queue.job(number)
+    assert (job.limit_s, len(job.nodes)) == (400, 1)
+    room.settle()
+    room.later(100)
+    room.end(blocker)
+    room.settle()
+    room.now += 2
+    room.queue.size_changed(number, 1, 4, 2.0, room.now)
+    # 300 of 400 s were left at 1,100, and are worth 90 on four nodes.
+    (limit,) = (each for each in room.settle() if isinstance(each, Relimit))
+    assert limit.limit_s == job.limit_s == 102 + 90
+    assert job.entry is not None
+    assert job.entry.until_s == job.started_s + 192
+
+
+def test_what_a_change_has_taken_is_what_the_next_one_is_expected_to_take() -> None:
+    room = SizeRoom()
+    number, change = room.grown_beside()
+    room.now += 5
+    room.queue.size_changed(number, change, 4, 3.4, room.now)
+    entry = room.queue.job(number).entry
+    assert entry is not None
+    assert entry.molds is not None
+    assert entry.molds.reconfiguration_s == 3
+    waiting = room.submit(nodes=1)
+    asked_s = room.now
+    room.queue.size_changed(number, change + 1, 2, 3.4, room.now)
+    room.settle()
+    room.end(waiting)
+    assert room.settle() == [], "nodes are free, and it rests"
+    assert room.queue.next_due_s() == asked_s + 10 * 3
+
+
+def test_a_job_of_several_sizes_counts_with_the_most_that_it_may_take() -> None:
+    room = SizeRoom(user=f.JobLimits(node_seconds=480))
+    fields = {"sizes": (1, 2, 4), "limits_s": (400, 220, 120), "limit_s": 400}
+    room.submit(**fields)
+    with pytest.raises(NotAllowed, match="484 node-seconds"):
+        room.submit(**{**fields, "limits_s": (400, 220, 121)})
+
+
+@pytest.mark.parametrize(
+    "limits_s", [(400, 220), (400, 220, 100, 50), (300, 220, 100), (500, 220, 100)]
+)
+def test_limits_that_do_not_belong_to_the_sizes_are_refused(limits_s: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidInput, match="limits for 3 sizes"):
+        JobRequest(
+            machine="lab/box", command=("true",), sizes=(1, 2, 4), limits_s=limits_s, limit_s=400
+        ).check()
+
+
+def test_what_the_calendar_has_of_a_job_follows_its_size() -> None:
+    room = SizeRoom()
+    number, change = room.grown_beside()
+    room.queue.size_changed(number, change, 0, 0.0, room.now)
+    occupied = [each for each in room.queue.take_effects().occupied if each.number == number]
+    entry = room.queue.job(number).entry
+    assert entry is not None
+    assert occupied[0] == Occupied(number, 1, room.now, 1_000 + 600)
