@@ -148,7 +148,8 @@ class QueueUnderFaults(RuleBasedStateMachine):
     def time_passes(self, by_s: int) -> None:
         self.hall.now += by_s
         self.hall.queue.advance(self.hall.now)
-        due_s = self.hall.queue.flow.answer_due_s()
+        flow = self.hall.queue.flow
+        due_s = flow.open_changes.due_s(flow.terms.change_s)
         assert due_s is None or due_s > self.hall.now, "it may change for ever"
         self.hall.gather()
 

@@ -20,11 +20,11 @@ from kalends.batch.queue.effects import (
     Relimit,
     Resize,
     Start,
-    Withdraw,
 )
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.job_table import JobTable
 from kalends.batch.queue.machine_room import Given, MachineRoom
+from kalends.batch.queue.open_changes import OpenChanges
 from kalends.scheduling.job import Job
 from kalends.scheduling.scheduler import Scheduler
 
@@ -42,6 +42,7 @@ class JobFlow:
         self.dependencies = Dependencies(self.table)
         self.accounts = JobAccounts(terms)
         self.room = MachineRoom(terms, scheduler_type)
+        self.open_changes = OpenChanges(self.table, self.room)
         self._users: dict[str, int] = {}
         """Numbers of users for policies, in order of appearance."""
         self._accounts: dict[tuple[str, str], int] = {}
@@ -106,7 +107,7 @@ class JobFlow:
             job.reasons.discard("time")
             self._queue_unless_held(job, now)
         self._queue_what_limits_allow(now)
-        self._withdraw_changes(now)
+        self.effects.actions += self.open_changes.withdraw(self.terms.change_s, now)
         self._give(self.room.pass_time(now), now)
 
     # On nodes
@@ -199,32 +200,6 @@ class JobFlow:
 
     def resumed(self, fact: f.NodesResumed, now: int) -> None:
         self._give(self.room.resume(fact.nodes, now), now)
-
-    # Changes of size
-
-    def changing(self) -> list[BatchJob]:
-        """Return the jobs whose programs were asked to change, and have not answered."""
-        asked = (self.table.jobs[entry.id] for entry in self.room.changing())
-        return [job for job in asked if job.phase == "changing"]
-
-    def answer_due_s(self) -> int | None:
-        """Return when the first change that nobody answers is to be taken back; None: none is."""
-        asked = [_asked_s(job) for job in self.changing() if not job.withdrawn]
-        return min(asked) + self.terms.change_s if asked else None
-
-    def asked_again(self, job: BatchJob) -> Resize | Withdraw:
-        """Return what the shepherd of a changing job was told, or was about to be, to be told again."""
-        entry = job.entry
-        assert entry is not None
-        if not job.withdrawn:
-            return Resize(job, job.attempt, job.change, self.room.nodes_of(entry)[: entry.target])
-        return Withdraw(job, job.attempt, job.change, self.room.nodes_before(entry))
-
-    def _withdraw_changes(self, now: int) -> None:
-        for job in self.changing():
-            if not job.withdrawn and _asked_s(job) + self.terms.change_s <= now:
-                job.withdrawn = True
-                self.effects.actions.append(self.asked_again(job))
 
     # What the steps above have in common
 
@@ -375,12 +350,6 @@ class JobFlow:
         entry = job.entry
         assert entry is not None
         return Occupied(job.number, len(job.nodes), job.since_s, entry.until_s)
-
-
-def _asked_s(job: BatchJob) -> int:
-    assert job.entry is not None
-    assert job.entry.before is not None
-    return job.entry.before.asked_s
 
 
 APPLY: Final[Mapping[type[f.Fact], Callable[[JobFlow, Any, int], None]]] = {

@@ -215,7 +215,8 @@ class BatchQueue:
     def next_due_s(self) -> int | None:
         """Return when `advance` is due without another event before; None: never."""
         times = [job.request.not_before for job in self.flow.table if "time" in job.reasons]
-        others = self.flow.room.wake_at(self.last_s), self.flow.answer_due_s()
+        answer_s = self.flow.open_changes.due_s(self.flow.terms.change_s)
+        others = self.flow.room.wake_at(self.last_s), answer_s
         return min([*times, *(each for each in others if each is not None)], default=None)
 
     def take_effects(self) -> QueueEffects:
@@ -230,7 +231,7 @@ class BatchQueue:
                 effects.actions.append(LookUp(job, job.attempt))
                 effects.occupied.append(self.flow.occupied(job))
             if job.phase == "changing":
-                effects.actions.append(self.flow.asked_again(job))
+                effects.actions.append(self.flow.open_changes.told(job))
             if job.on_nodes and job.change:
                 effects.actions.append(Relimit(job, job.attempt, job.limit_s))
 
