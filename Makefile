@@ -18,7 +18,7 @@ ARGS :=
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-server setup-test demo test lint types layers unit simulation processes attacks \
 	soak soak-faults soak-shells soak-calendars bench bench-calendar bench-agents \
-	bench-contention bench-malleable bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds published papers clean
+	bench-contention bench-malleable bench-size-policies bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds published papers clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -110,6 +110,9 @@ bench-startup: setup-test ## A site with a million claims: its start, its memory
 
 bench-malleable: setup-test ## What a change of size costs a program, on one host and over MPI
 	@$(IN_VENV)/python benchmarks/malleable.py $(ARGS)
+
+bench-size-policies: setup-test ## Policies that choose and change sizes, live beside simulated
+	@$(IN_VENV)/python benchmarks/size_policies.py $(ARGS)
 
 bench-simulate: setup-test ## What replays cost: CPU, memory, layers, long queues, beside AccaSim
 	@$(IN_VENV)/python benchmarks/simulate.py $(ARGS)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import msgspec
-import numpy
 import pytest
+from benchmarks.size_policies import python_for_jobs
 
 import kalends
 from kalends.contract.job_calls import JobView
@@ -99,20 +96,6 @@ async def room(request: pytest.FixtureRequest) -> AsyncIterator[SizeRoom]:
         async for laboratory in opened(Laboratory(Path(directory), settings=settings)):
             async with laboratory.client() as client:
                 yield SizeRoom(laboratory, client)
-
-
-def python_for_jobs() -> tuple[str, str]:
-    """A Python that jobs' users can run, and the path on which it finds everything: kalends and NumPy."""
-    folders = {Path(each.__file__ or "").parents[1] for each in (kalends, numpy, msgspec)}
-    path = ":".join(map(str, folders))
-    for python in (sys.executable, "/usr/bin/python3"):
-        with contextlib.suppress(OSError, subprocess.CalledProcessError):
-            subprocess.run(
-                [python, "-c", "import kalends.malleable"], user=UNIX_USER or None, cwd="/", check=True,
-                env={"PYTHONPATH": path}, capture_output=True,
-            )  # fmt: skip
-            return python, path
-    raise AssertionError(f"{UNIX_USER} can run no Python of this version with {path}")
 
 
 async def test_a_submitted_program_grows_into_free_nodes_and_shrinks_for_one_that_waits(
