@@ -93,7 +93,7 @@ class SizeRoom:
 async def room(request: pytest.FixtureRequest) -> AsyncIterator[SizeRoom]:
     settings = getattr(request, "param", LIVE)
     with tempfile.TemporaryDirectory(prefix="kalends-sizes-") as directory:
-        async for laboratory in opened(Laboratory(Path(directory), settings=settings)):
+        async for laboratory in opened(Laboratory(Path(directory), rules=settings)):
             async with laboratory.client() as client:
                 yield SizeRoom(laboratory, client)
 
