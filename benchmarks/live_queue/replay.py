@@ -1,0 +1,191 @@
+"""A log told to the queue of a machine as its site would tell it, on a virtual clock.
+
+What the simulator knows at once the queue is told, event by event: jobs are submitted as requests, shepherds
+begin, programs end, time passes. In one second submissions come first, then ends in the order in which the
+programs began, then the mere passing of time: as in `kalends.simulation.kernel`.
+
+One rule tells a live machine from a simulated one. There a job that has used its whole time is gone in that
+very second, before its end was told; here it has its nodes until it is told, and is expected a little later.
+`short_of_limits` makes a log in which nobody runs to the limit: on such logs both start the same jobs at the
+same times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from copy import copy
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
+
+from kalends.batch.queue import facts as f
+from kalends.batch.queue.effects import Start
+from kalends.batch.queue.queue import BatchQueue
+from kalends.core.jobs import JobRequest
+from kalends.core.principals import Principal
+from kalends.scheduling.reservations import Reservation
+from kalends.scheduling.scheduler import Scheduler
+from kalends.simulation.job import SimulatedJob
+
+MACHINE: Final = "lab/box"
+PRIORITIES: Final = range(16)
+"""Numbers of priority that a log's jobs may have; each is a class of the machine."""
+
+
+class Started(NamedTuple):
+    """A job of the log, by its number there, has got nodes."""
+
+    job: int
+    now: int
+    nodes: int
+
+
+class _End(NamedTuple):
+    now: int
+    begun: int
+    """The number of its start: what breaks ties."""
+    number: int
+
+
+def short_of_limits(jobs: Iterable[SimulatedJob]) -> Iterator[SimulatedJob]:
+    """Return the jobs anew; each asks for a second more where it would use all that it asked for."""
+    for job in jobs:
+        changed = copy(job)
+        changed.requested_s = max(job.requested_s, job.run_s + 1)
+        yield changed
+
+
+def terms_of(policy: str, machine: str) -> f.Terms:
+    """Return terms without any limits."""
+    return f.Terms(
+        machine=machine,
+        policy=policy,
+        classes={f"p{number}": number for number in PRIORITIES},
+        default_class="p0",
+    )
+
+
+class LiveReplay:
+    """One log on one machine under one policy: `events` lets it happen.
+
+    `jobs` are in order of submission. With `restarted`, the queue is made anew after so many facts each
+    time, from the bytes that a site would have stored.
+    """
+
+    def __init__(
+        self,
+        jobs: Iterable[SimulatedJob],
+        *,
+        policy: str,
+        machine: str,
+        reservations: Sequence[Reservation] = (),
+        scheduler_type: type[Scheduler] = Scheduler,
+        restarted: int = 0,
+    ) -> None:
+        self._arrivals = iter(jobs)
+        self._scheduler_type = scheduler_type
+        self._restarted = restarted
+        self._next = next(self._arrivals, None)
+        self._jobs: dict[int, SimulatedJob] = {}
+        self._ends: list[_End] = []
+        self._begun = 0
+        self._stored: list[tuple[int, int, bytes]] = []
+        self._facts = 0
+        self.queue = self._opened(
+            terms_of(policy, machine), self._next.submit_s if self._next else 0
+        )
+        self._reserve(reservations)
+
+    def events(self) -> Iterator[list[Started]]:
+        """Let the log happen; return after each event what it has started."""
+        while (now := self._next_event_s()) is not None:
+            yield from self._happened(now)
+
+    def starts(self) -> dict[int, Started]:
+        """Let all of the log happen; return the start of each job."""
+        return {start.job: start for starts in self.events() for start in starts}
+
+    def _next_event_s(self) -> int | None:
+        """Return when something happens; None: never, for no job is left."""
+        if self._next is None and not self.queue.flow.table.jobs:
+            return None
+        due_s = self.queue.next_due_s()
+        times = [] if due_s is None else [due_s]
+        times += [end.now for end in self._ends[:1]]
+        if self._next is not None:
+            times.append(self._next.submit_s)
+        return min(times)
+
+    def _happened(self, now: int) -> Iterator[list[Started]]:
+        """Tell the submissions of this second, and then the next end, or that it has come."""
+        while self._next is not None and self._next.submit_s <= now:
+            self._submit(self._next, now)
+            self._next = next(self._arrivals, None)
+            yield self._carry_out(now)
+        if self._ends and self._ends[0].now <= now:
+            number = heappop(self._ends).number
+            job = self._jobs.pop(number)
+            kind: f.EndKind = "limit" if job.run_s >= job.requested_s else "exit"
+            self.queue.ended(number, 1, f.JobEnding(kind=kind, ran_s=job.run_s), now)
+        else:
+            self.queue.advance(now)
+        yield self._carry_out(now)
+
+    def _submit(self, job: SimulatedJob, now: int) -> None:
+        request = request_of(job)
+        number, _ = self.queue.submit(
+            Principal(f"user{job.user}"), request, f"key-{job.id:08}", now
+        )
+        self._jobs[number] = job
+
+    def _carry_out(self, now: int) -> list[Started]:
+        """Store the facts, and begin what was decided."""
+        effects = self.queue.take_effects()
+        for entry in effects.entries:
+            self._facts += 1
+            if self._restarted:
+                self._stored.append((entry.number, entry.now, f.encode_fact(entry.fact)))
+        started = []
+        for action in effects.actions:
+            if isinstance(action, Start):
+                number, job = action.job.number, self._jobs[action.job.number]
+                started.append(Started(job.id, now, len(action.nodes)))
+                self._begun += 1
+                heappush(self._ends, _End(now + job.run_s, self._begun, number))
+                self.queue.begun(number, action.attempt, now)
+        if started:
+            self._carry_out(now)
+        if self._restarted and self._facts >= self._restarted:
+            self._facts = 0
+            self.queue = self._opened(None, now)
+        return started
+
+    def _opened(self, terms: f.Terms | None, now: int) -> BatchQueue:
+        entries = [
+            f.JournalEntry(number, at_s, f.decode_fact(body)) for number, at_s, body in self._stored
+        ]
+        return BatchQueue(MACHINE, terms, now, entries, scheduler_type=self._scheduler_type)
+
+    def _reserve(self, reservations: Collection[Reservation]) -> None:
+        """Claim them in order of time, as the simulator gives them nodes; before anything else."""
+        claims = [
+            f.NodeClaim(number, each.start_s, each.end_s, each.nodes)
+            for number, each in enumerate(sorted(reservations), 1)
+        ]
+        self.queue.claims_changed((), claims, self.queue.last_s)
+        self._carry_out(self.queue.last_s)
+
+
+def request_of(job: SimulatedJob) -> JobRequest:
+    """Return what the user of a log's job would have asked for."""
+    sizes = job.molds.sizes if job.molds is not None else ()
+    return JobRequest(
+        machine=MACHINE,
+        nodes=job.nodes,
+        sizes=sizes,
+        malleable=job.molds is not None and job.molds.malleable,
+        shape=job.shape,
+        limit_s=job.requested_s,
+        command=("true",),
+        priority=f"p{job.priority}",
+        terminal=job.interactive,
+    )
