@@ -12,18 +12,17 @@ same times.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from kalends.batch.queue import facts as f
-from kalends.batch.queue.effects import Start
+from kalends.batch.queue.effects import Action, Start
 from kalends.batch.queue.queue import BatchQueue
 from kalends.core.jobs import JobRequest
 from kalends.core.principals import Principal
 from kalends.scheduling.reservations import Reservation
-from kalends.scheduling.scheduler import Scheduler
 from kalends.simulation.job import SimulatedJob
 
 MACHINE: Final = "lab/box"
@@ -37,6 +36,15 @@ class Started(NamedTuple):
     job: int
     now: int
     nodes: int
+
+
+class Event(NamedTuple):
+    """What the queue was told at `now`, and what it has started for that."""
+
+    now: int
+    submitted: int
+    """The number, in the queue, of a job that was submitted; 0: something else has happened."""
+    started: tuple[Started, ...]
 
 
 class _End(NamedTuple):
@@ -67,8 +75,8 @@ def terms_of(policy: str, machine: str) -> f.Terms:
 class LiveReplay:
     """One log on one machine under one policy: `events` lets it happen.
 
-    `jobs` are in order of submission. With `restarted`, the queue is made anew after so many facts each
-    time, from the bytes that a site would have stored.
+    `jobs` are in order of submission. `store` is given the facts of each event, as the site's store is.
+    With `restarted`, the queue is made anew after so many facts each time, from the bytes of all of them.
     """
 
     def __init__(
@@ -78,13 +86,15 @@ class LiveReplay:
         policy: str,
         machine: str,
         reservations: Sequence[Reservation] = (),
-        scheduler_type: type[Scheduler] = Scheduler,
+        store: Callable[[Sequence[f.JournalEntry]], object] = len,
         restarted: int = 0,
     ) -> None:
         self._arrivals = iter(jobs)
-        self._scheduler_type = scheduler_type
+        self._store = store
         self._restarted = restarted
         self._next = next(self._arrivals, None)
+        self.numbers: dict[int, int] = {}
+        """Those in the queue, by those in the log."""
         self._jobs: dict[int, SimulatedJob] = {}
         self._ends: list[_End] = []
         self._begun = 0
@@ -95,14 +105,14 @@ class LiveReplay:
         )
         self._reserve(reservations)
 
-    def events(self) -> Iterator[list[Started]]:
-        """Let the log happen; return after each event what it has started."""
+    def events(self) -> Iterator[Event]:
+        """Let the log happen, event by event."""
         while (now := self._next_event_s()) is not None:
             yield from self._happened(now)
 
     def starts(self) -> dict[int, Started]:
         """Let all of the log happen; return the start of each job."""
-        return {start.job: start for starts in self.events() for start in starts}
+        return {start.job: start for event in self.events() for start in event.started}
 
     def _next_event_s(self) -> int | None:
         """Return when something happens; None: never, for no job is left."""
@@ -115,12 +125,12 @@ class LiveReplay:
             times.append(self._next.submit_s)
         return min(times)
 
-    def _happened(self, now: int) -> Iterator[list[Started]]:
+    def _happened(self, now: int) -> Iterator[Event]:
         """Tell the submissions of this second, and then the next end, or that it has come."""
         while self._next is not None and self._next.submit_s <= now:
-            self._submit(self._next, now)
+            number = self._submit(self._next, now)
             self._next = next(self._arrivals, None)
-            yield self._carry_out(now)
+            yield Event(now, number, self._carry_out(now))
         if self._ends and self._ends[0].now <= now:
             number = heappop(self._ends).number
             job = self._jobs.pop(number)
@@ -128,24 +138,20 @@ class LiveReplay:
             self.queue.ended(number, 1, f.JobEnding(kind=kind, ran_s=job.run_s), now)
         else:
             self.queue.advance(now)
-        yield self._carry_out(now)
+        yield Event(now, 0, self._carry_out(now))
 
-    def _submit(self, job: SimulatedJob, now: int) -> None:
-        request = request_of(job)
-        number, _ = self.queue.submit(
-            Principal(f"user{job.user}"), request, f"key-{job.id:08}", now
-        )
+    def _submit(self, job: SimulatedJob, now: int) -> int:
+        request, key = request_of(job), f"key-{job.id:08}"
+        number, _ = self.queue.submit(Principal(f"user{job.user}"), request, key, now)
         self._jobs[number] = job
+        self.numbers[job.id] = number
+        return number
 
-    def _carry_out(self, now: int) -> list[Started]:
-        """Store the facts, and begin what was decided."""
-        effects = self.queue.take_effects()
-        for entry in effects.entries:
-            self._facts += 1
-            if self._restarted:
-                self._stored.append((entry.number, entry.now, f.encode_fact(entry.fact)))
+    def _carry_out(self, now: int) -> tuple[Started, ...]:
+        """Store the facts, begin what was decided, and store that it has begun."""
+        actions = self._stored_effects()
         started = []
-        for action in effects.actions:
+        for action in actions:
             if isinstance(action, Start):
                 number, job = action.job.number, self._jobs[action.job.number]
                 started.append(Started(job.id, now, len(action.nodes)))
@@ -153,17 +159,27 @@ class LiveReplay:
                 heappush(self._ends, _End(now + job.run_s, self._begun, number))
                 self.queue.begun(number, action.attempt, now)
         if started:
-            self._carry_out(now)
+            self._stored_effects()
         if self._restarted and self._facts >= self._restarted:
             self._facts = 0
             self.queue = self._opened(None, now)
-        return started
+        return tuple(started)
+
+    def _stored_effects(self) -> list[Action]:
+        effects = self.queue.take_effects()
+        self._store(effects.entries)
+        self._facts += len(effects.entries)
+        if self._restarted:
+            self._stored += [
+                (entry.number, entry.now, f.encode_fact(entry.fact)) for entry in effects.entries
+            ]
+        return effects.actions
 
     def _opened(self, terms: f.Terms | None, now: int) -> BatchQueue:
         entries = [
             f.JournalEntry(number, at_s, f.decode_fact(body)) for number, at_s, body in self._stored
         ]
-        return BatchQueue(MACHINE, terms, now, entries, scheduler_type=self._scheduler_type)
+        return BatchQueue(MACHINE, terms, now, entries)
 
     def _reserve(self, reservations: Collection[Reservation]) -> None:
         """Claim them in order of time, as the simulator gives them nodes; before anything else."""
