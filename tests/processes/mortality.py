@@ -68,3 +68,16 @@ def main(descriptor: int, top: str, groups: str) -> None:
         plan.unlink()
         die_before(number)
     zygote.main(descriptor, top, groups)
+
+
+def barren(descriptor: int, top: str, groups: str) -> None:
+    """Be a zygote on a host that has no room for another process, the first two times."""
+    fork, refusals = os.fork, iter(range(2))
+
+    def fork_later() -> int:
+        if next(refusals, None) is not None:
+            raise BlockingIOError("no room for another process")
+        return fork()
+
+    os.fork = fork_later
+    zygote.main(descriptor, top, groups)

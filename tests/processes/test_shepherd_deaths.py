@@ -118,3 +118,12 @@ async def test_a_zygote_may_die_before_any_of_its_calls(room: JobRoom) -> None:
         await room.launch(deaths[number])
     assert {"exit"} == {end.kind for end in [await follow(room, each) for each in deaths]}
     judge(room)
+
+
+async def test_an_order_for_which_no_process_could_be_forked_is_made_void() -> None:
+    """Its job gets the next attempt: it does not wait for ever for a shepherd that never was."""
+    async with job_room(program="tests.processes.mortality:barren") as room:
+        await room.launch(job(room, 1))
+        assert (await follow(room, 1)).status == 5
+        assert room.kinds("1.1") == room.kinds("1.2") == ["Void"]
+        judge(room)

@@ -2,8 +2,8 @@
 
 It belongs to one life of the server, and ends with it; its shepherds do not notice. An order comes as a
 message with the attempt's name and, as a descriptor, a file in memory that holds the rest. The zygote says
-the name back once the shepherd has been forked: from then on, an empty record without a lock means that
-nothing has begun.
+the name back once the shepherd has been forked, or could not be: from then on, an empty record without a
+lock means that nothing has begun.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ def _serve(requests: socket.socket, folders: Folders, groups: str) -> NoReturn:
         )
         if not name:
             os._exit(0)
-        if _fork_shepherd(requests, descriptors, folders, groups):
-            requests.send(name)
+        _fork_shepherd(requests, descriptors, folders, groups)
+        requests.send(name)
         for each in descriptors:
             os.close(each)
 
 
 def _fork_shepherd(
     requests: socket.socket, descriptors: list[int], folders: Folders, groups: str
-) -> bool:
-    """Fork twice, so that nobody here has to wait for the shepherd; return whether that was possible."""
+) -> None:
+    """Fork twice, so that nobody here has to wait for the shepherd. There may be no room for a process."""
     try:
         pid = os.fork()
     except OSError:
-        return False
+        return
     if pid == 0:
         status = 1
         try:
@@ -75,7 +75,7 @@ def _fork_shepherd(
             status = 0
         finally:
             os._exit(status)
-    return os.waitpid(pid, 0)[1] == 0
+    os.waitpid(pid, 0)
 
 
 def _be_shepherd(descriptor: int, folders: Folders, groups: str) -> NoReturn:
