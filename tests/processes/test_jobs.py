@@ -18,7 +18,7 @@ import pytest
 
 import kalends
 from kalends.contract.job_calls import JobView, ReservedRow
-from kalends.core.errors import Conflict, InvalidInput, KalendsError, NotAllowed, NotFound
+from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from kalends.core.jobs import JobRequest
 from kalends.serving.auth.keys import load_private_key, write_key_pair
 from kalends.serving.auth.tokens import mint
@@ -102,10 +102,7 @@ reserved_credits = 20
 
     async def over(self, client: kalends.Client, number: int) -> JobView:
         async def ended() -> JobView | None:
-            try:
-                view = await client.job(MACHINE, number)
-            except KalendsError:
-                return None
+            view = await client.job(MACHINE, number)
             return view if view.end else None
 
         return await until(ended, f"job {number} is over", within_s=60)

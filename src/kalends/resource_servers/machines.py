@@ -49,7 +49,7 @@ class SiteMachines:
     ) -> None:
         """Raises `InvalidInput` for a machine that cannot be."""
         self.terms = terms_of_all(configuration)
-        self.history = StoredHistory(configuration.store)
+        self.history = StoredHistory(configuration.store, self._settled)
         self._engine = engine
         self._moment = moment
         self._alarmed = alarmed
@@ -145,7 +145,7 @@ class SiteMachines:
         if self._service is None:
             raise unavailable()
         result = self._service.step(machine, step)
-        await self._engine().settle()
+        await self._settled()
         return result
 
     async def predictions(self, machine: str, wait_s: float) -> Predictions:
@@ -179,6 +179,9 @@ class SiteMachines:
 
     async def attach(self, machine: str, attempt: str) -> Attachment:
         return await self._runners[machine].launcher.attach(attempt)
+
+    async def _settled(self) -> None:
+        await self._engine().settle()
 
     def _heard(self, machine: str, step: Callable[[BatchQueue, int], None]) -> None:
         if self._service is not None:

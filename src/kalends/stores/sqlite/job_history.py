@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,10 +17,14 @@ T = TypeVar("T")
 
 
 class StoredHistory:
-    """One question at a time; each is answered from what is durable."""
+    """One question at a time; each is answered from what is durable, once all that was stored before is.
 
-    def __init__(self, path: Path) -> None:
+    So a job that is in its queue no more is found here, from that moment on.
+    """
+
+    def __init__(self, path: Path, settled: Callable[[], Awaitable[None]]) -> None:
         self._path = path
+        self._settled = settled
         self._one = asyncio.Lock()
 
     async def one(self, machine: str, number: int) -> JobOver | None:
@@ -70,6 +74,7 @@ class StoredHistory:
 
     async def _read(self, function: Callable[[sqlite3.Connection], T]) -> T:
         async with self._one:
+            await self._settled()
             return await asyncio.to_thread(self._read_now, function)
 
     def _read_now(self, function: Callable[[sqlite3.Connection], T]) -> T:
