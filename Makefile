@@ -8,6 +8,7 @@ IN_PARALLEL := -n $(WORKERS) --dist worksteal
 SECONDS := 600
 EFFORT := 20
 PAIRS := 1000000
+KILLS := 1000
 
 # The tests start hundreds of processes: none shall have to compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -17,8 +18,8 @@ ARGS :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-server setup-test demo test lint types layers unit simulation processes attacks \
-	soak soak-faults soak-shells soak-calendars bench bench-calendar bench-agents \
-	bench-contention bench-malleable bench-size-policies bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds published papers clean
+	soak soak-faults soak-shells soak-calendars soak-jobs bench bench-calendar bench-agents \
+	bench-contention bench-malleable bench-size-policies bench-n-of-k bench-planner bench-placement bench-startup bench-simulate bench-shepherds bench-jobs published papers clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | \
@@ -71,7 +72,7 @@ attacks: setup-test ## Hostile scripts, each followed by an honest one that must
 processes: setup-test ## Real processes and the examples
 	$(PYTEST) -n $(WORKERS) --dist loadgroup tests/processes tests/examples $(ARGS)
 
-soak: soak-faults soak-shells soak-calendars ## All soaks: about three quarters of an hour
+soak: soak-faults soak-shells soak-calendars soak-jobs ## All soaks: more than an hour
 
 soak-faults: setup-test ## Simulated faults with fresh seeds: SECONDS=600, and 500 of every climate
 	$(IN_VENV)/python -m tests.simulation.soak --seconds $(SECONDS) $(ARGS)
@@ -82,6 +83,9 @@ soak-shells: setup-test ## The shipped servers under fresh seeds for SECONDS=600
 soak-calendars: setup-test ## Calendars against their slow twins, EFFORT=20 times as hard; PAIRS=1000000 of rules
 	KALENDS_EFFORT=$(EFFORT) $(PYTEST) $(IN_PARALLEL) -o timeout=0 tests/property/calendars
 	$(IN_VENV)/python -m tests.property.calendars.clash_soak --pairs $(PAIRS)
+
+soak-jobs: setup-test ## A site that runs jobs, its zygotes and shepherds, killed KILLS=1000 times and audited
+	$(IN_VENV)/python -m tests.processes.job_soak --kills $(KILLS) $(ARGS)
 
 bench: setup-test ## Bookings a second, beside what the line and the stores could do
 	@$(IN_VENV)/python benchmarks/booking.py $(ARGS)
@@ -119,6 +123,9 @@ bench-simulate: setup-test ## What replays cost: CPU, memory, layers, long queue
 
 bench-shepherds: setup-test ## Running jobs: starts a second, memory of a shepherd, 1,000 adopted after a restart
 	@$(IN_VENV)/python benchmarks/shepherds.py $(ARGS)
+
+bench-jobs: setup-test ## Jobs on a live site, beside Slurm on loopback: rates, restarts, long queues
+	@$(IN_VENV)/python -m benchmarks.jobs $(ARGS)
 
 papers: setup-test ## The papers' figures at full length: hours
 	$(IN_VENV)/python examples/papers/ccs_packing.py
