@@ -22,8 +22,9 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-# In place of this folder, whose calendar.py would stand in for the standard library's.
-sys.path.pop(0)
+if __name__ == "__main__":
+    # In place of this folder, whose calendar.py would stand in for the standard library's.
+    sys.path.pop(0)
 
 from kalends.batch.shepherds.conclusion import State
 from kalends.batch.shepherds.facts import Begun, Ended, Fact, Main
