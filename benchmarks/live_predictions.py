@@ -21,7 +21,7 @@ from benchmarks.live_queue.comparison import first_jobs
 from benchmarks.live_queue.replay import MACHINE, LiveReplay
 from kalends.batch.queue import facts as f
 from kalends.batch.queue.queue import BatchQueue
-from kalends.scheduling.prediction.predictor import PredictingScheduler, Prediction
+from kalends.scheduling.prediction.predictor import FollowingScheduler, Prediction
 from kalends.simulation.job import SimulatedJob
 from kalends.simulation.prediction_accuracy import Accounts
 
@@ -40,11 +40,11 @@ class FollowingQueue:
         """Return the predicted starts of the jobs that wait, by their numbers."""
         entries, self._new = self._new, []
         if self._queue is None:
-            self._queue = BatchQueue(MACHINE, None, 0, entries, scheduler_type=PredictingScheduler)
+            self._queue = BatchQueue(MACHINE, None, 0, entries, scheduler_type=FollowingScheduler)
         else:
             self._queue.follow(entries)
         scheduler = self._queue.flow.room.scheduler
-        assert isinstance(scheduler, PredictingScheduler)
+        assert isinstance(scheduler, FollowingScheduler)
         found = scheduler.predict_all(self._queue.last_s)
         return {job.id: prediction for job, prediction in found.items()}
 

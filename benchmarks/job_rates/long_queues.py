@@ -46,11 +46,11 @@ def full_queue(policy: str, waiting: int, reservations: int = 0) -> tuple[Schedu
 def passes_ms(policy: str, waiting: int) -> dict[str, float]:
     """Return what an end costs, with the pass that follows: the median, and the most."""
     scheduler, now = full_queue(policy, waiting)
-    costs = []
-    for number in range(ENDS):
-        job = scheduler.cluster.ends[0][2]
+    costs: list[float] = []
+    while scheduler.cluster.ends and len(costs) < ENDS:
+        job, now = scheduler.cluster.ends[0][2], now + 1
         began_s = time.process_time()
-        scheduler.end(job, now + number)
+        scheduler.end(job, now)
         costs.append(1e3 * (time.process_time() - began_s))
     return {"median": statistics.median(costs), "most": max(costs)}
 

@@ -15,7 +15,7 @@ import msgspec
 from kalends.batch.queue.queue import BatchQueue
 from kalends.contract.job_calls import PredictedStart
 from kalends.core.errors import KalendsError
-from kalends.scheduling.prediction.predictor import PredictingScheduler
+from kalends.scheduling.prediction.predictor import FollowingScheduler
 from kalends.stores.sqlite.job_journal import entries_after
 from kalends.stores.sqlite.sqlite_file import reading
 
@@ -41,12 +41,12 @@ class JournalFollower:
         with reading(self._path) as connection:
             entries = entries_after(connection, machine, queue.number if queue is not None else 0)
             if queue is None:
-                queue = BatchQueue(machine, None, 0, entries, scheduler_type=PredictingScheduler)
+                queue = BatchQueue(machine, None, 0, entries, scheduler_type=FollowingScheduler)
             else:
                 queue.follow(entries)
         self._queues[machine] = queue
         scheduler, now = queue.flow.room.scheduler, queue.last_s
-        assert isinstance(scheduler, PredictingScheduler)
+        assert isinstance(scheduler, FollowingScheduler)
         starts = {
             job.id: PredictedStart(
                 made_at=now, latest=each.requested_s, expected=each.expected_s, p50=each.p50_s,

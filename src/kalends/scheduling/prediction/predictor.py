@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from kalends.scheduling.job import Job
@@ -10,6 +12,9 @@ from kalends.scheduling.prediction.frozen import predicted_start, predicted_star
 from kalends.scheduling.prediction.learner import Learner, WaitHistory
 from kalends.scheduling.prediction.run_times import RunTimes
 from kalends.scheduling.scheduler import Scheduler
+
+LEARNED_WAITING: Final = 50
+"""As long as no more jobs than these wait, a `FollowingScheduler` learns from every job."""
 
 
 class Prediction(msgspec.Struct, frozen=True):
@@ -107,6 +112,19 @@ class PredictingScheduler(Scheduler):
             if job.granted and job in self.predictions:
                 self.learner.started(job.order, now)
                 self.started(job, self.predictions.pop(job), now)
+
+
+class FollowingScheduler(PredictingScheduler):
+    """Predicts when it is asked (`predict_all`), and at submissions only to learn: where many wait, from few.
+
+    What one prediction costs grows with the number of jobs that wait. So that thousands can be submitted
+    at once, of those that find `n` times `LEARNED_WAITING` waiting one in `n` squared is learned from.
+    """
+
+    def _waits(self, job: Job, now: int) -> WaitHistory | None:
+        if job.order % max(self.waiting // LEARNED_WAITING, 1) ** 2:
+            return None
+        return super()._waits(job, now)
 
 
 def _prediction(waits: WaitHistory, bounds: tuple[int, ...], now: int) -> Prediction:
