@@ -20,6 +20,13 @@ kalends submit lab/box $IN --for 1m --name short -- true | head -1
 until kalends job lab/box/5 | grep -q 'over'; do sleep 0.1; done
 kalends queue lab/box
 
+# The schedule: rows are time, columns are nodes. Bob runs, then `whole` comes, Eve's reservation, and `long`.
+until kalends queue lab/box --plan | grep -q '^b '; do sleep 0.1; done
+kalends queue lab/box --plan | grep -o '[aAb.=]\{4\} *[0-9]$'
+
+# What a job of Ann's may ask for to start at once.
+kalends machine lab/box --gaps | sed 1d | cut -c 1-5
+
 # Bob changes his mind, and Ann's job for the whole machine runs.
 kalends kill lab/box/2 --user bob | cut -d ' ' -f 1
 until kalends job lab/box/3 | grep -q 'over'; do sleep 0.1; done

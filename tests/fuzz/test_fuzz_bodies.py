@@ -97,6 +97,8 @@ SEEDS: dict[str, Any] = {
         "after_s": 9,
         "after_job": 9,
     },
+    "machine_plan": {"machine": "alpha/press"},
+    "machine_gaps": {"machine": "alpha/press"},
     "machine_nodes": {
         "machine": "alpha/press",
         "what": "resume",

@@ -34,8 +34,8 @@ from kalends.core.errors import OutcomeUnknown, Unavailable
 from kalends.core.jobs import JobRequest
 
 from .job_deaths import JobDeaths
+from .laboratory import MACHINE, Laboratory
 from .servers import until
-from .test_jobs import MACHINE, Laboratory
 
 SUBMITTERS: Final = 3
 UNFINISHED_MAX: Final = 12

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from .cut_line import cut_line
+from .laboratory import MACHINE, USER, Laboratory, opened
 from .person import WAIT_S_MAX, Person
 from .servers import until
-from .test_jobs import MACHINE, USER, Laboratory, opened
 
 ECHO = 'stty -echo; echo ready; while read line; do echo "<$line>"; done; exit 5'
 

@@ -17,8 +17,8 @@ import kalends
 from kalends.contract.job_calls import JobView
 
 from . import malleable_programs, ranks_by_hand
+from .laboratory import MACHINE, UNIX_USER, USER, Laboratory, opened
 from .servers import until
-from .test_jobs import MACHINE, UNIX_USER, USER, Laboratory, opened
 
 WITHIN_S = 60.0
 LIVE = 'policy = "reconfigurable"\nchange_max = "1h"'

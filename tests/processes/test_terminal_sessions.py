@@ -16,8 +16,8 @@ from kalends.client.job_terminal import JobTerminal
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotAuthenticated, NotFound
 
 from .cut_line import CutLine, cut_line
+from .laboratory import MACHINE, USER, Laboratory, opened
 from .servers import until
-from .test_jobs import MACHINE, USER, Laboratory, opened
 
 WAIT_S_MAX = 60.0
 ECHO = 'stty -echo; echo ready; while read line; do echo "<$line>"; done; exit 5'

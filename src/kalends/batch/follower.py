@@ -1,30 +1,41 @@
 """A process that follows the journals of a site's queues, and says when waiting jobs will start.
 
-Started by `forecast`: ``python -m kalends.batch.follower STORE``. A line with the name of a machine comes in,
-a line with the prediction goes out. It ends when its input does: with the server, however that ends.
+Started by `forecast`: ``python -m kalends.batch.follower STORE``. A line with a question and the name of a
+machine comes in, a line with the answer goes out. It ends when its input does: with the server, however
+that ends.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from kalends.batch.queue.queue import BatchQueue
-from kalends.contract.job_calls import PredictedStart
+from kalends.contract.job_calls import NodeGap, PredictedStart
 from kalends.core.errors import KalendsError
+from kalends.core.limits import DURATION_S_MAX
+from kalends.scheduling.cluster import NEVER
 from kalends.scheduling.prediction.predictor import FollowingScheduler
+from kalends.scheduling.prediction.vacancies import vacancies
 from kalends.stores.sqlite.job_journal import entries_after
 from kalends.stores.sqlite.sqlite_file import reading
 
+Question = Literal["starts", "gaps"]
+
 
 class Foreseen(msgspec.Struct, frozen=True):
-    """The starts of the jobs that wait, by number, after fact `known`; `error` if they cannot be told."""
+    """What was asked, as of fact `known`, at `made_at`; `error` if it cannot be told.
+
+    Either the starts of the jobs that wait, by number, or what could start at once.
+    """
 
     known: int = 0
+    made_at: int = 0
     starts: dict[int, PredictedStart] = {}
+    gaps: tuple[NodeGap, ...] = ()
     error: str = ""
 
 
@@ -35,8 +46,22 @@ class JournalFollower:
         self._path = path
         self._queues: dict[str, BatchQueue] = {}
 
-    def foresee(self, machine: str) -> Foreseen:
-        """Read the new facts, and predict. Raises `StoreDamaged`, and begins anew the next time."""
+    def foresee(self, question: Question, machine: str) -> Foreseen:
+        """Read the new facts, and answer. Raises `StoreDamaged`, and begins anew the next time."""
+        queue = self._followed(machine)
+        scheduler, now = queue.flow.room.scheduler, queue.last_s
+        if question == "starts":
+            assert isinstance(scheduler, FollowingScheduler)
+            return Foreseen(queue.number, now, starts=_starts(scheduler, now))
+        terms = queue.flow.terms
+        priority = terms.classes.get(terms.default_class, 0)
+        gaps = tuple(
+            NodeGap(nodes=each.nodes, until=0 if each.until_s == NEVER else each.until_s)
+            for each in vacancies(scheduler, now, DURATION_S_MAX, priority)
+        )
+        return Foreseen(queue.number, now, gaps=gaps)
+
+    def _followed(self, machine: str) -> BatchQueue:
         queue = self._queues.pop(machine, None)
         with reading(self._path) as connection:
             entries = entries_after(connection, machine, queue.number if queue is not None else 0)
@@ -45,16 +70,17 @@ class JournalFollower:
             else:
                 queue.follow(entries)
         self._queues[machine] = queue
-        scheduler, now = queue.flow.room.scheduler, queue.last_s
-        assert isinstance(scheduler, FollowingScheduler)
-        starts = {
-            job.id: PredictedStart(
-                made_at=now, latest=each.requested_s, expected=each.expected_s, p50=each.p50_s,
-                p90=each.p90_s,
-            )
-            for job, each in scheduler.predict_all(now).items()
-        }  # fmt: skip
-        return Foreseen(queue.number, starts)
+        return queue
+
+
+def _starts(scheduler: FollowingScheduler, now: int) -> dict[int, PredictedStart]:
+    return {
+        job.id: PredictedStart(
+            made_at=now, latest=each.requested_s, expected=each.expected_s, p50=each.p50_s,
+            p90=each.p90_s,
+        )
+        for job, each in scheduler.predict_all(now).items()
+    }  # fmt: skip
 
 
 _ENCODER: Final = msgspec.json.Encoder()
@@ -63,8 +89,9 @@ _ENCODER: Final = msgspec.json.Encoder()
 def main() -> None:
     follower = JournalFollower(Path(sys.argv[1]))
     for line in sys.stdin.buffer:
+        question, _, machine = line.decode().strip().partition(" ")
         try:
-            answer = follower.foresee(line.decode().strip())
+            answer = follower.foresee(msgspec.convert(question, Question), machine)
         except KalendsError as error:
             answer = Foreseen(error=str(error))
         sys.stdout.buffer.write(_ENCODER.encode(answer) + b"\n")

@@ -1,4 +1,4 @@
-"""When waiting jobs will start: worked out beside the queue, in a process that follows its journal.
+"""When waiting jobs will start, and what could at once: worked out beside the queue, by its journal.
 
 A prediction runs a frozen copy of the scheduler on until all waiting jobs have begun, which takes long
 where thousands wait. So a `follower` does it when somebody wants to know. It may use a fifth of a core;
@@ -10,15 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
-from kalends.batch.follower import Foreseen
-from kalends.contract.job_calls import PredictedStart
+from kalends.batch.follower import Foreseen, Question
 from kalends.serving.logs import Logger
 
 REST: Final = 4.0
@@ -27,13 +26,10 @@ REST: Final = 4.0
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of the most jobs that may wait, at twice the length of the longest prediction."""
 
-Predictions = Mapping[int, PredictedStart]
-"""By the number of the job."""
-
 
 @dataclass
 class _Asked:
-    """What the follower has said of one queue."""
+    """What the follower has said to one question about one queue."""
 
     said: Foreseen = field(default_factory=Foreseen)
     rests_until_s: float = 0.0
@@ -46,7 +42,9 @@ class Forecaster:
     def __init__(self, path: Path, machines: Iterable[str], logger: Logger) -> None:
         self._path = path
         self._logger = logger
-        self._asked = {machine: _Asked() for machine in machines}
+        self._asked = {
+            (question, machine): _Asked() for machine in machines for question in get_args(Question)
+        }
         self._process: asyncio.subprocess.Process | None = None
         self._turn = asyncio.Lock()
 
@@ -61,23 +59,25 @@ class Forecaster:
                 process.kill()
             await process.wait()
 
-    async def predictions(self, machine: str, number: int, wait_s: float) -> Predictions:
-        """Return the starts of the jobs that wait; those after fact `number` if they come in time."""
-        asked = self._asked[machine]
+    async def foreseen(
+        self, question: Question, machine: str, number: int, wait_s: float
+    ) -> Foreseen:
+        """Return an answer; one as of fact `number` if it comes in time, else the last one, if any."""
+        asked = self._asked[question, machine]
         if asked.said.known >= number:
-            return asked.said.starts
+            return asked.said
         if asked.asking is None and _now_s() >= asked.rests_until_s:
-            asked.asking = asyncio.create_task(self._ask(machine, asked))
+            asked.asking = asyncio.create_task(self._ask(question, machine, asked))
         if asked.asking is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(asked.asking), wait_s)
-        return asked.said.starts
+        return asked.said
 
-    async def _ask(self, machine: str, asked: _Asked) -> None:
+    async def _ask(self, question: Question, machine: str, asked: _Asked) -> None:
         began_s = _now_s()
         try:
             async with self._turn:
-                said = await self._answer(machine)
+                said = await self._answer(f"{question} {machine}")
             if said.error:
                 self._logger.warning("no_predictions", machine=machine, detail=said.error)
             else:
@@ -91,7 +91,7 @@ class Forecaster:
             now_s = _now_s()
             asked.rests_until_s = now_s + REST * (now_s - began_s)
 
-    async def _answer(self, machine: str) -> Foreseen:
+    async def _answer(self, line_asked: str) -> Foreseen:
         if self._process is None:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "kalends.batch.follower", str(self._path),
@@ -101,7 +101,7 @@ class Forecaster:
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(machine.encode() + b"\n")
+        process.stdin.write(line_asked.encode() + b"\n")
         await process.stdin.drain()
         line = await process.stdout.readline()
         if not line:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
+from kalends.batch.follower import Foreseen, Question
+from kalends.batch.plans import gaps_within, plan_of
 from kalends.batch.queue.facts import Reason
 from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.queue import OWN_REASONS, BatchQueue
@@ -25,6 +27,9 @@ T = TypeVar("T")
 
 PREDICTED_S: Final = 1.0
 """So long a call waits for fresh predictions; after that it tells those that there are."""
+
+GAPS_S: Final = 5.0
+"""So long it waits to hear what could start at once, which takes longer."""
 
 
 class JobHistory(Protocol):
@@ -65,8 +70,14 @@ class Machines(Protocol):
     async def called(self, machine: str, step: Callable[[BatchQueue, int], T]) -> T:
         """Return the result of a step, once all that it has changed is durable."""
 
-    async def predictions(self, machine: str, wait_s: float) -> Mapping[int, c.PredictedStart]:
-        """Return when the jobs that wait are expected to start; what is known after `wait_s`."""
+    def now_s(self) -> int:
+        """Return the time by the clock of the queues."""
+
+    def reservations(self, caller: Caller, machine: str) -> Sequence[c.ReservedNodes]:
+        """Return what the calendar keeps free of jobs, with the holders that the caller may see."""
+
+    async def foreseen(self, question: Question, machine: str, wait_s: float) -> Foreseen:
+        """Return when the jobs that wait will start, or what could; what is known after `wait_s`."""
 
     async def output(
         self, machine: str, number: int, stream: str, offset: int, wait_s: float
@@ -91,6 +102,8 @@ class JobOperations:
             "job_output": self.output,
             "job_usage": self.usage,
             "job_history": self.history,
+            "machine_plan": self.plan,
+            "machine_gaps": self.gaps,
             "machine_nodes": self.serve_nodes,
             "machine_policy": self.set_policy,
         }
@@ -123,7 +136,7 @@ class JobOperations:
                     caller,
                     queue,
                     body.state,
-                    await self._machines.predictions(queue.name, PREDICTED_S),
+                    (await self._machines.foreseen("starts", queue.name, PREDICTED_S)).starts,
                     everyone=body.everyone,
                 )
             ]
@@ -236,6 +249,30 @@ class JobOperations:
             next_job=last.number if last is not None else 0,
         )
 
+    async def plan(self, caller: Caller, body: c.ShowPlan) -> c.MachinePlan:
+        queue = self._queue(caller, body.machine)
+        foreseen = await self._machines.foreseen("starts", queue.name, PREDICTED_S)
+        own = [job.number for job in queue.flow.table if _is_own(caller, job) or _operates(caller)]
+        now = self._machines.now_s()
+        reserved = self._machines.reservations(caller, queue.name)
+        return plan_of(queue, now, foreseen.starts, foreseen.made_at, reserved, own)
+
+    async def gaps(self, caller: Caller, body: c.FindGaps) -> c.MachineGaps:
+        """Also within what the limits of the caller leave."""
+        queue = self._queue(caller, body.machine)
+        foreseen = await self._machines.foreseen("gaps", queue.name, GAPS_S)
+        if not foreseen.known:
+            raise Unavailable(
+                f"what fits on {queue.name} is still being worked out",
+                where="machine",
+                remedy="ask again",
+                retry_after_s=GAPS_S,
+            )
+        now = self._machines.now_s()
+        left = queue.flow.accounts.left(caller.principal.user, now)
+        gaps = gaps_within(foreseen.gaps, now, left.nodes, left.longest_s, left.node_seconds)
+        return c.MachineGaps(machine=load_of(queue), made_at=foreseen.made_at, gaps=gaps)
+
     async def serve_nodes(self, caller: Caller, body: c.ServeNodes) -> c.MachineLoad:
         queue = self._queue(caller, body.machine)
 
@@ -273,9 +310,13 @@ class JobOperations:
         job = queue.flow.table.jobs.get(number)
         if job is not None:
             waits = job.phase == "queued"
-            predictions = await self._machines.predictions(queue.name, PREDICTED_S) if waits else {}
+            foreseen = (
+                await self._machines.foreseen("starts", queue.name, PREDICTED_S)
+                if waits
+                else Foreseen()
+            )
             whole = _is_own(caller, job) or _operates(caller)
-            return view_of(queue, job, predictions, whole=whole)
+            return view_of(queue, job, foreseen.starts, whole=whole)
         over = await self._machines.history.one(queue.name, number)
         if over is None and number in queue.flow.table.past:
             raise Unavailable("its end is being stored", remedy="ask again", retry_after_s=0.1)

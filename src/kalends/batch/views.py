@@ -99,6 +99,7 @@ def load_of(queue: BatchQueue) -> MachineLoad:
         policy=queue.flow.terms.policy,
         waiting=len(jobs) - running,
         running=running,
+        out_numbers=tuple(sorted(cluster.out_nodes)),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kalends.cli import _timeline
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 STYLES = {
     "locked": "red", "held": "yellow", "available": "green", "closed": "bright_black",
-    "unknown": "bright_black", "": "",
+    "unknown": "bright_black", "running": "red", "planned": "yellow", "reserved": "magenta",
+    "free": "green", "out": "bright_black", "": "",
 }  # fmt: skip
 
 
@@ -29,8 +30,8 @@ def glyphs() -> dict[_timeline.State, str]:
     return _timeline.UNICODE if can_print("█▒·") else _timeline.ASCII
 
 
-def print_lines(lines: Iterable[_timeline.Line], terminal: Console) -> None:
-    """Print what `_timeline.draw` drew, in colours where the terminal has them."""
+def print_lines(lines: Iterable[Sequence[tuple[str, str]]], terminal: Console) -> None:
+    """Print lines of styled pieces, in colours where the terminal has them."""
     from rich.text import Text
 
     for line in lines:

@@ -1,4 +1,4 @@
-"""``kalends queue``: list jobs and when they start."""
+"""``kalends queue``: list jobs and when they start, or draw the schedule."""
 
 from __future__ import annotations
 
@@ -6,26 +6,38 @@ from typing import Literal
 
 import click
 
-from kalends.cli import _jobs, _output
+from kalends.cli import _jobs, _output, _plan_drawing, _terminal
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
+
+DRAWN_WIDTH_MAX = 80
 
 
 @click.command(
     "queue",
     cls=ServerCommand,
-    examples=("kalends queue sdsc/sp2", "kalends queue sdsc/sp2 --over --mine"),
+    examples=("kalends queue sdsc/sp2", "kalends queue sdsc/sp2 --plan"),
 )
 @click.argument("machine")
 @click.option("--mine", is_flag=True, help="List only your own jobs.")
 @click.option("--over", is_flag=True, help="List jobs that are over, newest first.")
+@click.option("--plan", "planned", is_flag=True, help="Draw the schedule: rows are time, columns "
+              "are nodes.")  # fmt: skip
 @click.option("--count", default=100, show_default=True, type=click.IntRange(1, 10_000),
               metavar="N", help="Maximum number of rows.")  # fmt: skip
 @pass_settings
-def command(settings: Settings, machine: str, mine: bool, over: bool, count: int) -> None:
+def command(
+    settings: Settings, machine: str, mine: bool, over: bool, planned: bool, count: int
+) -> None:
     """List the jobs that wait or run on a machine.
 
-    Waiting jobs show the start that is expected, with ~ before it.
+    Waiting jobs show the start that is expected, with ~ before it. The schedule of --plan has them at their
+    latest starts, which hold if nothing goes before them.
     """
+    if planned:
+        if mine or over:
+            raise click.UsageError("--plan excludes --mine and --over.")
+        _draw(settings, machine, count)
+        return
     state: Literal["", "over"] = "over" if over else ""
     zone = settings.time_zone()
     with _jobs.settings_at(settings, machine).connect() as client:
@@ -36,3 +48,18 @@ def command(settings: Settings, machine: str, mine: bool, over: bool, count: int
         found,
         lambda: [*_jobs.machine_lines(found.machines), "", *_jobs.listing(found.jobs, zone)],
     )
+
+
+def _draw(settings: Settings, machine: str, count: int) -> None:
+    zone = settings.time_zone()
+    with _jobs.settings_at(settings, machine).connect() as client:
+        plan = client.machine_plan(machine)
+    if settings.json:
+        _output.print_json("plan", plan)
+        return
+    terminal = _terminal.console()
+    width = min(terminal.width, DRAWN_WIDTH_MAX)
+    load = plan.machine
+    _output.say(f"{machine}  {load.nodes} nodes, {load.policy}")
+    _output.say("")
+    _terminal.print_lines(_plan_drawing.draw(plan, zone, width=width, count=count), terminal)

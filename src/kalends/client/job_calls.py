@@ -148,6 +148,19 @@ class JobCalls(AgentCalls):
         )  # fmt: skip
         return await self._caller.call(body, "job_history", history_calls.HistoryPage)
 
+    async def machine_plan(self, machine: str) -> job_calls.MachinePlan:
+        """Return the schedule of a machine: what runs, what waits at its latest start, what is reserved."""
+        body = job_calls.ShowPlan(machine=machine)
+        return await self._caller.call(body, "machine_plan", job_calls.MachinePlan)
+
+    async def machine_gaps(self, machine: str) -> job_calls.MachineGaps:
+        """Return which jobs of yours would start on a machine at once: how many nodes until when.
+
+        Raises `Unavailable` while that is worked out for the first time.
+        """
+        body = job_calls.FindGaps(machine=machine)
+        return await self._caller.call(body, "machine_gaps", job_calls.MachineGaps)
+
     async def serve_nodes(
         self,
         machine: str,

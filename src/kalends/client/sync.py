@@ -120,6 +120,8 @@ class SyncClient:
     job_output = _waiting(Client.job_output)
     job_usage = _waiting(Client.job_usage)
     job_history = _waiting(Client.job_history)
+    machine_plan = _waiting(Client.machine_plan)
+    machine_gaps = _waiting(Client.machine_gaps)
     serve_nodes = _waiting(Client.serve_nodes)
     set_policy = _waiting(Client.set_policy)
     lock = _waiting(Client.lock)

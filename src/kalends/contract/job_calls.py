@@ -119,7 +119,7 @@ class ListJobs(Body, frozen=True, kw_only=True):
 
 
 class MachineLoad(Answer, frozen=True, kw_only=True):
-    """A machine at a glance; `nodes` are all that it has, `out` those out of service."""
+    """A machine at a glance; `nodes` are all that it has, `out` those out of service: `out_numbers`."""
 
     machine: str
     description: str
@@ -130,6 +130,7 @@ class MachineLoad(Answer, frozen=True, kw_only=True):
     policy: str
     waiting: int
     running: int
+    out_numbers: tuple[int, ...] = ()
 
 
 class Jobs(Answer, frozen=True, kw_only=True):
@@ -188,6 +189,76 @@ class SetPolicy(Body, frozen=True, kw_only=True):
 
     machine: MachineName
     policy: Annotated[str, Meta(max_length=200)]
+
+
+class ShowPlan(Body, frozen=True, kw_only=True):
+    """The schedule of `machine` from now on, as far as it is known."""
+
+    machine: MachineName
+
+
+class ScheduledJob(Answer, frozen=True, kw_only=True):
+    """A job in the schedule: one that has nodes until it must end, or one that waits, at its latest start.
+
+    `nodes` are all that it takes: whole units of a machine that has such. `expected` is the start that is
+    expected of a waiting job, 0 of others.
+    """
+
+    job: int
+    user: str
+    phase: str
+    nodes: int
+    start: int
+    end: int
+    expected: int = 0
+    name: str = ""
+    node_numbers: tuple[int, ...] = ()
+
+
+class ReservedNodes(Answer, frozen=True, kw_only=True):
+    """Nodes that no job gets during ``[start, end)``; `holder` is "" for those who may not know."""
+
+    nodes: int
+    start: int
+    end: int
+    holder: str = ""
+
+
+class MachinePlan(Answer, frozen=True, kw_only=True):
+    """The schedule of a machine at `now`; waiting jobs stand where they stood at `made_at`.
+
+    `free` says how many nodes are free from each time on: ``(time, nodes)``, the last one for good. `more`:
+    there are jobs that are not listed; the free nodes do count them.
+    """
+
+    machine: MachineLoad
+    now: int
+    made_at: int
+    jobs: tuple[ScheduledJob, ...]
+    reservations: tuple[ReservedNodes, ...]
+    free: tuple[tuple[int, int], ...]
+    more: bool = False
+
+
+class FindGaps(Body, frozen=True, kw_only=True):
+    """What a job may ask for that is to start on `machine` at once."""
+
+    machine: MachineName
+
+
+class NodeGap(Answer, frozen=True, kw_only=True):
+    """A job of `nodes` nodes starts now if it ends by `until`; 0: however long it runs."""
+
+    nodes: int
+    until: int
+
+
+class MachineGaps(Answer, frozen=True, kw_only=True):
+    """What the policy lets begin at once, as things stood at `made_at`: the widest gap first."""
+
+    machine: MachineLoad
+    made_at: int
+    gaps: tuple[NodeGap, ...]
 
 
 class ShowUsage(Body, frozen=True, kw_only=True):

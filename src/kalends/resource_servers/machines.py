@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from kalends.batch.forecast import Forecaster, Predictions
+from kalends.batch.follower import Foreseen, Question
+from kalends.batch.forecast import Forecaster
 from kalends.batch.orders import OrderMaker, cores_of_this_host, named_path
 from kalends.batch.queue.facts import Terms
 from kalends.batch.queue.queue import BatchQueue
@@ -148,8 +149,32 @@ class SiteMachines:
         await self._settled()
         return result
 
-    async def predictions(self, machine: str, wait_s: float) -> Predictions:
-        return await self._forecaster.predictions(machine, self.queues[machine].number, wait_s)
+    def now_s(self) -> int:
+        if self._service is None:
+            raise unavailable()
+        return self._service.now_s()
+
+    def reservations(self, caller: Caller, machine: str) -> list[job_calls.ReservedNodes]:
+        engine, now = self._engine(), self.now_s()
+        ledger = JobLedger(engine)
+        access = engine.participant.book.calendars[machine].access
+        detail = access.sees_detail(caller.principal)
+        found = []
+        for each in self.queues[machine].flow.room.reservations():
+            claim = ledger.claim(machine, int(each.name))
+            if claim is None or each.end_s <= now:
+                continue
+            holder = claim.holder if detail or claim.holder == caller.principal.user else ""
+            found.append(
+                job_calls.ReservedNodes(
+                    nodes=each.nodes, start=each.start_s, end=each.end_s, holder=holder
+                )
+            )
+        return found
+
+    async def foreseen(self, question: Question, machine: str, wait_s: float) -> Foreseen:
+        number = self.queues[machine].number
+        return await self._forecaster.foreseen(question, machine, number, wait_s)
 
     async def output(
         self, machine: str, number: int, stream: str, offset: int, wait_s: float

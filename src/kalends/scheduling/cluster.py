@@ -62,7 +62,8 @@ class Cluster:
         self.revision = 0
         """Number of changes of nodes in service, of reservations and of expected ends: what was planned
         before one may be impossible, or more may be possible."""
-        self._out_nodes: frozenset[int] = frozenset()
+        self.out_nodes: frozenset[int] = frozenset()
+        """Their numbers."""
         self._numbers = self._node_numbers() if live else None
 
     def could_ever_fit(self, job: Job) -> bool:
@@ -143,14 +144,14 @@ class Cluster:
         `resume`. Raises `InvalidInput`, and nothing is changed, for nodes that are not here.
         """
         self._check_numbers(nodes)
-        self._out_nodes |= frozenset(nodes)
-        self._count_out_of_service(len(self._out_nodes))
+        self.out_nodes |= frozenset(nodes)
+        self._count_out_of_service(len(self.out_nodes))
 
     def resume(self, nodes: Collection[int]) -> None:
         """Put nodes back into service."""
         self._check_numbers(nodes)
-        self._out_nodes -= frozenset(nodes)
-        self._count_out_of_service(len(self._out_nodes))
+        self.out_nodes -= frozenset(nodes)
+        self._count_out_of_service(len(self.out_nodes))
 
     def expect_overdue(self, now: int) -> list[tuple[Job, int]]:
         """Expect every running job whose time is over to end a little later: 1 s, 2 s, 4 s beyond its limit.
@@ -364,7 +365,7 @@ class Cluster:
         self.free += self.out_of_service - nodes
         self.out_of_service = nodes
         if self._numbers is not None:
-            self._numbers.serve_all_but(self._out_nodes)
+            self._numbers.serve_all_but(self.out_nodes)
 
     def _reserve_all(self, reservations: Collection[Reservation]) -> None:
         self.reservations = Reservations(self.nodes, reservations)

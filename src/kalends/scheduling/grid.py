@@ -241,7 +241,7 @@ class Grid(Cluster):
         first, out = 0, []
         for part in self.parts:
             last = first + part.nodes
-            out.append(sum(first <= node < last for node in self._out_nodes))
+            out.append(sum(first <= node < last for node in self.out_nodes))
             first = last
         returned = map(int.__sub__, self.out_of_parts, out)
         self.free_of_parts = list(map(int.__add__, self.free_of_parts, returned))

@@ -146,10 +146,12 @@ class MappedCluster(Cluster):
 
     def drain(self, nodes: Collection[int]) -> None:
         self.machine.drain(nodes)
+        self.out_nodes |= frozenset(nodes)
         self._count_out_of_service(self.machine.out_of_service)
 
     def resume(self, nodes: Collection[int]) -> None:
         self.machine.resume(nodes)
+        self.out_nodes -= frozenset(nodes)
         self._count_out_of_service(self.machine.out_of_service)
 
     def has_room_beyond(self, job: Job, until_s: int, now: int) -> bool:

@@ -362,6 +362,7 @@ class Scheduler:
         policy.cluster.live = policy.cluster.driven = False
         twin = Scheduler(policy)
         twin._wakes = self._wakes
+        twin._submissions, twin._withdrawals = self._submissions, self._withdrawals
         return twin
 
     def _touched_in_pass(self, now: int) -> list[Job]:

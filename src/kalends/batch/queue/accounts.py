@@ -90,6 +90,16 @@ class JobAccounts:
                 return False
         return True
 
+    def left(self, user: str, now: int) -> JobLimits:
+        """Return what the limits leave one more job of `user`; -1 nodes: it would be held, 0: no limit."""
+        limits, use = self.terms.user, self.uses.get(JobAccount("user", user), Use())
+        used = use.node_seconds + use.used[now // self.terms.period_s]
+        nodes = (limits.nodes - use.nodes or -1) if limits.nodes else 0
+        node_seconds = (limits.node_seconds - used or -1) if limits.node_seconds else 0
+        if limits.running and use.queued >= limits.running:
+            nodes = -1
+        return JobLimits(nodes=nodes, longest_s=limits.longest_s, node_seconds=node_seconds)
+
     def queued(self, job: BatchJob) -> None:
         """The job may be started from now on."""
         self._count(job, 1)

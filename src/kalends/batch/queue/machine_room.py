@@ -166,9 +166,13 @@ class MachineRoom:
         """Return the numbers of the nodes that a job has."""
         return entry.partition.nodes if entry.partition is not None else ()
 
+    def reservations(self) -> list[Reservation]:
+        """Return what nodes are kept free for: claims of the calendar, each with its booking for a name."""
+        return list(self.scheduler.cluster.reservations)
+
     def claims(self) -> set[int]:
         """Return the bookings of the calendar that nodes are kept free for."""
-        return {int(each.name) for each in self.scheduler.cluster.reservations}
+        return {int(each.name) for each in self.reservations()}
 
     def claims_changed(
         self, gone: Collection[int], came: Collection[NodeClaim], now: int

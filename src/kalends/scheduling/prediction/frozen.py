@@ -88,7 +88,7 @@ class Future:
         self.now = now
         self.touched: list[Job] = []
         """Jobs that started, stopped or changed at the last event."""
-        self._copies = _copied_jobs(scheduler)
+        self._copies = copied_jobs(scheduler)
         self._scheduler = scheduler.frozen(self._copies)
         self._expected_end = expected_end
         self._began: dict[Job, int] = {}
@@ -142,8 +142,8 @@ class Future:
         heappush(self._ends, (self._expected_end(job, self.now), self._begun, job))
 
 
-def _copied_jobs(scheduler: Scheduler) -> dict[int, Any]:
-    """Return a memo for `deepcopy` with the jobs, which are most of what a scheduler holds."""
+def copied_jobs(scheduler: Scheduler) -> dict[int, Any]:
+    """Return a memo for `Scheduler.frozen` with the jobs, which are most of what a scheduler holds."""
     running = scheduler.cluster.ends
     copies: dict[int, Any] = {id(job): copy(job) for job in scheduler.policy.waiting()}
     copies.update((id(job), copy(job)) for _, _, job in running)

@@ -1,0 +1,114 @@
+"""A laboratory of one site, whose machine of four nodes runs real jobs: for tests."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import kalends
+from kalends.contract.job_calls import JobView
+from kalends.core.jobs import JobRequest
+from kalends.serving.auth.keys import load_private_key, write_key_pair
+from kalends.serving.auth.tokens import mint
+
+from .facility import write
+from .servers import Server, free_urls, until
+
+MACHINE = "lab/box"
+USER = "ann"
+UNIX_USER = "nobody" if os.geteuid() == 0 else ""
+
+
+class Laboratory:
+    """A site with a machine of four nodes, and a folder in which its jobs leave marks."""
+
+    def __init__(self, directory: Path, *, keyed: bool = False, rules: str = "") -> None:
+        """`rules` are further lines about the machine."""
+        self._signer = directory / "people" if keyed else None
+        keys = ""
+        if self._signer is not None:
+            write_key_pair(self._signer)
+            keys = f'[[site.keys]]\nfile = "{self._signer}.pub"\nscopes = ["use", "admin"]'
+        directory.chmod(0o711)
+        self.marks = directory / "marks"
+        self.marks.mkdir()
+        if UNIX_USER:
+            shutil.chown(self.marks, UNIX_USER)
+        (url,) = free_urls(1)
+        users = f'users = {{ {USER} = "{UNIX_USER}" }}' if UNIX_USER else ""
+        text = f"""
+[log]
+form = "json"
+[site]
+name = "lab"
+listen = "{url.removeprefix("http://")}"
+url = "{url}"
+store = "lab.sqlite"
+{keys}
+[[site.resources]]
+name = "box"
+capacity = 4
+grain = "1s"
+[[site.machines]]
+resource = "box"
+directory = "{directory}/jobs"
+grace = "1s"
+reserved_credits = 20
+{users}
+{rules}
+"""
+        self.site = Server("lab", write(directory / "lab.toml", text), url)
+
+    @contextlib.asynccontextmanager
+    async def client(
+        self, user: str = USER, scopes: tuple[str, ...] = ("use",), lifetime_s: int = 3_600
+    ) -> AsyncIterator[kalends.Client]:
+        token = self._token(user, scopes, lifetime_s) if self._signer is not None else ""
+        named = "" if token else user
+        async with kalends.connect(self.site.url, user=named, token=token, zone="UTC") as client:
+            yield client
+
+    def _token(self, user: str, scopes: tuple[str, ...], lifetime_s: int) -> str:
+        assert self._signer is not None
+        return mint(
+            load_private_key(self._signer), user=user, groups=(), audience=("lab",), scopes=scopes,
+            issuer="", lifetime_s=lifetime_s, now_s=int(time.time()),
+        )  # fmt: skip
+
+    def job(self, text: str, **more: Any) -> JobRequest:
+        fields = {"limit_s": 60, "command": ("/bin/sh", "-c", text), **more}
+        return JobRequest(machine=MACHINE, directory=str(self.marks), **fields)
+
+    def marking(self, seconds: float, **more: Any) -> JobRequest:
+        """A job that notes when it begins and when it ends."""
+        text = f"echo begin $KALENDS_JOB >> marks; sleep {seconds}; echo end $KALENDS_JOB >> marks"
+        return self.job(text, **more)
+
+    def marked(self) -> Counter[str]:
+        path = self.marks / "marks"
+        return Counter(path.read_text().splitlines()) if path.exists() else Counter()
+
+    async def over(self, client: kalends.Client, number: int) -> JobView:
+        async def ended() -> JobView | None:
+            view = await client.job(MACHINE, number)
+            return view if view.end else None
+
+        return await until(ended, f"job {number} is over", within_s=60)
+
+
+async def opened(laboratory: Laboratory) -> AsyncIterator[Laboratory]:
+    """Start its site; in the end no job is left, and the site is stopped."""
+    await laboratory.site.start()
+    yield laboratory
+    async with laboratory.client() as client:
+        for view in (await client.jobs(MACHINE, everyone=True)).jobs:
+            await client.kill_job(MACHINE, view.job)
+        for view in (await client.jobs(MACHINE, everyone=True)).jobs:
+            await laboratory.over(client, view.job)
+    await laboratory.site.stop()

@@ -1,0 +1,56 @@
+"""What a real site says of its schedule: to its users, as it is drawn, and what they can make of it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from .laboratory import MACHINE, Laboratory, opened
+from .servers import until
+
+
+@pytest.fixture
+async def laboratory() -> AsyncIterator[Laboratory]:
+    with tempfile.TemporaryDirectory(prefix="kalends-jobs-") as directory:
+        async for laboratory in opened(Laboratory(Path(directory), keyed=True)):
+            yield laboratory
+
+
+async def test_the_schedule_has_what_runs_and_what_waits_and_the_free_nodes(
+    laboratory: Laboratory,
+) -> None:
+    async with laboratory.client() as client, laboratory.client("eve") as stranger:
+        first = (await client.submit(laboratory.job("sleep 60", nodes=3, limit_s=300))).job
+        second = await client.submit(laboratory.job("true", nodes=4, limit_s=100, name="secret"))
+
+        async def foreseen() -> bool:
+            return len((await client.machine_plan(MACHINE)).jobs) == 2
+
+        await until(foreseen, "the second job is foreseen", within_s=30)
+        plan = await client.machine_plan(MACHINE)
+        running, waiting = plan.jobs
+        assert (running.job, running.node_numbers) == (first.job, (0, 1, 2))
+        assert running.end - running.start == 300
+        assert (waiting.job, waiting.name) == (second.job.job, "secret")
+        assert waiting.start >= running.end
+        assert waiting.end - waiting.start == 100
+        assert [nodes for _, nodes in plan.free] == [1, 0, 4]
+        assert [job.name for job in (await stranger.machine_plan(MACHINE)).jobs] == ["", ""]
+
+
+async def test_a_gap_that_is_told_can_be_filled_at_once_and_nothing_longer(
+    laboratory: Laboratory,
+) -> None:
+    async with laboratory.client() as client:
+        await client.submit(laboratory.job("sleep 60", nodes=3, limit_s=300))
+        head = (await client.submit(laboratory.job("true", nodes=4, limit_s=100))).job.job
+        gaps = (await client.machine_gaps(MACHINE)).gaps
+        assert [gap.nodes for gap in gaps] == [1]
+        left_s = gaps[0].until - (await client.machine_plan(MACHINE)).now
+        longer = (await client.submit(laboratory.job("true", limit_s=left_s + 60))).job
+        assert (longer.phase, longer.job) == ("queued", head + 1)
+        fitting = (await client.submit(laboratory.job("true", limit_s=left_s - 5))).job
+        assert fitting.phase != "queued"
