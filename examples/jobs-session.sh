@@ -10,7 +10,8 @@ until kalends job lab/box/1 | grep -q 'running' && kalends job lab/box/2 | grep 
 # The next one needs all nodes: it waits, and is told when it will start at the latest.
 kalends submit lab/box $IN -n 4 --for 5m --name whole -- echo all four | head -1
 kalends queue lab/box
-touch go; kalends log -f lab/box/1
+touch go
+kalends log -f lab/box/1
 until kalends job lab/box/1 | grep -q 'over'; do sleep 0.1; done
 
 # Somebody reserves the whole machine by the broker, for 15 minutes from now. What runs stays out of its way.
@@ -26,6 +27,8 @@ kalends queue lab/box --plan | grep -o '[aAb.=]\{4\} *[0-9]$'
 
 # What a job of Ann's may ask for to start at once.
 kalends machine lab/box --gaps | sed 1d | cut -c 1-5
+
+kalends machine lab/box | tail -n +3
 
 # Bob changes his mind, and Ann's job for the whole machine runs.
 kalends kill lab/box/2 --user bob | cut -d ' ' -f 1

@@ -1,4 +1,4 @@
-"""``kalends machine``: show a machine and its nodes, or what would start there at once."""
+"""``kalends machine``: draw a machine and its nodes, or show what would start there at once."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from kalends.cli import _jobs, _output, _words
+from kalends.cli import _jobs, _nodes_drawing, _output, _terminal, _words
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
-from kalends.contract.job_calls import MachineGaps
+from kalends.contract.job_calls import Jobs, MachineGaps
 from kalends.core.durations import format_duration
+
+DRAWN_WIDTH_MAX = 80
 
 
 @click.command(
@@ -21,7 +23,10 @@ from kalends.core.durations import format_duration
 @click.option("--gaps", is_flag=True, help="Show what a job of yours may ask for to start at once.")
 @pass_settings
 def command(settings: Settings, machine: str, gaps: bool) -> None:
-    """Show a machine: its nodes, its policy, and which job has which nodes."""
+    """Show a machine: its nodes, its policy, and which job has which nodes.
+
+    Nodes are drawn as they lie there: a mesh is a plane, a torus several.
+    """
     if gaps:
         zone = settings.time_zone()
         with _jobs.settings_at(settings, machine).connect() as client:
@@ -30,27 +35,32 @@ def command(settings: Settings, machine: str, gaps: bool) -> None:
         return
     with _jobs.settings_at(settings, machine).connect() as client:
         found = client.jobs(machine, state="running", everyone=True)
-    _output.answer(
-        settings,
-        "machine",
-        found,
-        lambda: [
-            *_jobs.machine_lines(found.machines),
-            "",
-            *_output.rows(
-                ("JOB", "USER", "STATE", "NODES"),
-                [
-                    (
-                        f"{job.machine}/{job.job}",
-                        job.user,
-                        job.phase,
-                        _jobs.numbers_text(job.node_numbers),
-                    )
-                    for job in found.jobs
-                ],
-            ),
+    if settings.json:
+        _output.print_json("machine", found)
+        return
+    for line in _jobs.machine_lines(found.machines):
+        _output.say(line)
+    _output.say("")
+    terminal = _terminal.console()
+    for load in found.machines:
+        width = min(terminal.width, DRAWN_WIDTH_MAX)
+        _terminal.print_lines(_nodes_drawing.draw_nodes(load, found.jobs, width=width), terminal)
+    _output.say("")
+    for line in _job_lines(found):
+        _output.say(line)
+
+
+def _job_lines(found: Jobs) -> list[str]:
+    return _output.rows(
+        ("", "JOB", "USER", "STATE", "NODES"),
+        [
+            (
+                sign, f"{job.machine}/{job.job}", job.user, job.phase,
+                _jobs.numbers_text(job.node_numbers),
+            )
+            for sign, job in zip(_nodes_drawing.signs_of(found.jobs), found.jobs, strict=True)
         ],
-    )
+    )  # fmt: skip
 
 
 def _gap_lines(found: MachineGaps, now: int, zone: ZoneInfo) -> list[str]:

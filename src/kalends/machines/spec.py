@@ -32,8 +32,13 @@ class Architecture(msgspec.Struct, frozen=True):
 def machine_from(text: str) -> Machine:
     """Return the machine that `text` names, empty and with all nodes in service.
 
-    Raises `InvalidInput` with the right form for anything else.
+    Raises `InvalidInput` as `topology_from` does.
     """
+    return Mapper(topology_from(text))
+
+
+def topology_from(text: str) -> Topology:
+    """Return the structure that `text` names; raises `InvalidInput` with the right form for anything else."""
     name, *parts = text.split(":")
     architecture = ARCHITECTURES.get(name)
     if architecture is None:
@@ -51,7 +56,7 @@ def machine_from(text: str) -> Machine:
     numbers = [_numbers(part, architecture, text) for part in sizes]
     if [len(each) for each in numbers] != list(architecture.numbers)[: len(numbers)]:
         raise _misspelt(text, architecture)
-    return Mapper(architecture.make(numbers, options))
+    return architecture.make(numbers, options)
 
 
 def _option(part: str, architecture: Architecture, text: str) -> tuple[str, str]:
