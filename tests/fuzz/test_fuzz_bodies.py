@@ -78,6 +78,14 @@ SEEDS: dict[str, Any] = {
     },
     "jobs": {"machine": "alpha/press", "state": "over", "everyone": True, "count": 5, "before": 9},
     "job": {"machine": "alpha/press", "job": 1},
+    "job_watch": {
+        "machine": "alpha/press",
+        "job": 1,
+        "phase": "queued",
+        "attempt": 1,
+        "expected": 1_900_000_000,
+        "wait_ms": 0,
+    },
     "job_change": {"machine": "alpha/press", "job": 1, "what": "hold"},
     "job_output": {
         "machine": "alpha/press",

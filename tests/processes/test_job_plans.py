@@ -54,3 +54,28 @@ async def test_a_gap_that_is_told_can_be_filled_at_once_and_nothing_longer(
         assert (longer.phase, longer.job) == ("queued", head + 1)
         fitting = (await client.submit(laboratory.job("true", limit_s=left_s - 5))).job
         assert fitting.phase != "queued"
+
+
+async def test_who_watches_a_job_is_told_when_its_start_moves_and_what_becomes_of_it(
+    laboratory: Laboratory,
+) -> None:
+    async with laboratory.client() as client:
+        await client.submit(laboratory.job("sleep 60", nodes=4, limit_s=900))
+        second = (await client.submit(laboratory.job("sleep 60", nodes=4, limit_s=900))).job.job
+        number = (await client.submit(laboratory.job("exit 3", nodes=4))).job.job
+        watching = client.watch_job(MACHINE, number)
+        seen = [await anext(watching)]
+        while seen[-1].predicted is None:
+            seen.append(await anext(watching))
+        before = seen[-1].predicted.expected
+        await client.kill_job(MACHINE, second)
+        moved = await anext(watching)
+        assert moved.phase == "queued"
+        assert moved.predicted is not None
+        assert before - moved.predicted.expected > 60
+        await client.kill_job(MACHINE, 1)
+        phases = [view.phase async for view in watching if view.phase != "queued"]
+        assert phases[-1] == "ended"
+        assert set(phases) <= {"starting", "running", "ended"}
+        assert len(phases) == len(set(phases)), "each is told once"
+        assert (await client.job(MACHINE, number)).status == 3

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Final, Protocol, TypeVar
 
 from kalends.batch.follower import Foreseen, Question
+from kalends.batch.job_watch import is_news
 from kalends.batch.plans import gaps_within, plan_of
 from kalends.batch.queue.facts import Reason
 from kalends.batch.queue.job import BatchJob
@@ -27,6 +31,9 @@ T = TypeVar("T")
 
 PREDICTED_S: Final = 1.0
 """So long a call waits for fresh predictions; after that it tells those that there are."""
+
+LOOK_AGAIN_S: Final = 5.0
+"""So often predictions are looked at for somebody who watches a job that does not move."""
 
 GAPS_S: Final = 5.0
 """So long it waits to hear what could start at once, which takes longer."""
@@ -70,6 +77,12 @@ class Machines(Protocol):
     async def called(self, machine: str, step: Callable[[BatchQueue, int], T]) -> T:
         """Return the result of a step, once all that it has changed is durable."""
 
+    async def settled(self) -> None:
+        """Return when all that has happened is durable, and can be read."""
+
+    def watched(self, machine: str, number: int) -> AbstractContextManager[asyncio.Event]:
+        """Provide an event that is set whenever the job has moved."""
+
     def now_s(self) -> int:
         """Return the time by the clock of the queues."""
 
@@ -98,6 +111,7 @@ class JobOperations:
             "job_submit": self.submit,
             "jobs": self.list_jobs,
             "job": self.show,
+            "job_watch": self.watch,
             "job_change": self.change,
             "job_output": self.output,
             "job_usage": self.usage,
@@ -145,6 +159,21 @@ class JobOperations:
 
     async def show(self, caller: Caller, body: c.JobRef) -> c.JobView:
         return await self._view(caller, self._queue(caller, body.machine), body.job)
+
+    async def watch(self, caller: Caller, body: c.WatchJob) -> c.JobNews:
+        """Answers at once with what is news to the caller; predictions are looked at now and then."""
+        queue, clock = self._queue(caller, body.machine), asyncio.get_running_loop().time
+        deadline_s = clock() + body.wait_ms / 1000
+        with self._machines.watched(body.machine, body.job) as moved:
+            while True:
+                moved.clear()
+                view = await self._view(caller, queue, body.job)
+                left_s = deadline_s - clock()
+                news = is_news(view, body, self._machines.now_s())
+                if news or left_s <= 0:
+                    return c.JobNews(job=view, is_news=news)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(moved.wait(), min(left_s, LOOK_AGAIN_S))
 
     async def change(self, caller: Caller, body: c.ChangeJob) -> c.JobView:
         queue = self._queue(caller, body.machine)
@@ -317,6 +346,7 @@ class JobOperations:
             )
             whole = _is_own(caller, job) or _operates(caller)
             return view_of(queue, job, foreseen.starts, whole=whole)
+        await self._machines.settled()
         over = await self._machines.history.one(queue.name, number)
         if over is None and number in queue.flow.table.past:
             raise Unavailable("its end is being stored", remedy="ask again", retry_after_s=0.1)

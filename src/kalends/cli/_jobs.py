@@ -159,6 +159,23 @@ def credits_text(credit_seconds: int) -> str:
     return f"{hundredths // 100}.{hundredths % 100:02}"
 
 
+def news(before: JobView | None, job: JobView, zone: ZoneInfo) -> str:
+    """Return what has become of a job since `before`, in a few words."""
+    if job.end:
+        return f"over: {end_words(job)}"
+    if job.started:
+        until = f", until {_words.short_time(job.until, zone)} at the latest" if job.until else ""
+        return f"{job.phase} on {numbers_text(job.node_numbers)}{until}"
+    if job.predicted is None:
+        return f"{job.phase}: {'; '.join(job.reasons) or 'its start is not known yet'}"
+    expected = f"expected to start {_start(job, zone)}"
+    if before is None or before.predicted is None:
+        return f"{job.phase}: {expected}"
+    later = job.predicted.expected - before.predicted.expected
+    moved = f"{format_duration(abs(later))} {'later' if later > 0 else 'earlier'}"
+    return f"moved: {expected}, {moved}"
+
+
 def numbers_text(numbers: tuple[int, ...]) -> str:
     """Write ``0-3,7`` for 0, 1, 2, 3 and 7."""
     runs: list[list[int]] = []

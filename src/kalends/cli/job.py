@@ -1,27 +1,35 @@
-"""``kalends job``: show one job; hold or release it."""
+"""``kalends job``: show one job; hold, release or watch it."""
 
 from __future__ import annotations
 
 import click
 
-from kalends.cli import _jobs, _output
+from kalends.cli import _jobs, _output, _words
 from kalends.cli._settings import ServerCommand, Settings, pass_settings
 
 
 @click.command(
     "job",
     cls=ServerCommand,
-    examples=("kalends job sdsc/sp2/17", "kalends job sdsc/sp2/17 --hold"),
+    examples=("kalends job sdsc/sp2/17", "kalends job sdsc/sp2/17 --watch"),
 )
 @click.argument("job")
 @click.option("--hold", is_flag=True, help="Keep it back until it is released.")
 @click.option("--release", is_flag=True, help="Let it wait for nodes again.")
+@click.option("--watch", is_flag=True, help="Go on until it is over, with a line for each news.")
 @pass_settings
-def command(settings: Settings, job: str, hold: bool, release: bool) -> None:
-    """Show one job, also after its end."""
-    if hold and release:
-        raise click.UsageError("--hold excludes --release.")
+def command(settings: Settings, job: str, hold: bool, release: bool, watch: bool) -> None:
+    """Show one job, also after its end.
+
+    News of a job that waits is an expected start that moves by more than a minute and a tenth of the wait.
+    With --json each is one line.
+    """
+    if hold + release + watch > 1:
+        raise click.UsageError("--hold, --release and --watch exclude each other.")
     name = _jobs.job_named(job)
+    if watch:
+        _watch(settings, name)
+        return
     zone = settings.time_zone()
     with _jobs.settings_at(settings, name.machine).connect() as client:
         if hold:
@@ -31,3 +39,16 @@ def command(settings: Settings, job: str, hold: bool, release: bool) -> None:
         else:
             view = client.job(*name)
     _output.answer(settings, "job", view, lambda: _jobs.details(view, zone))
+
+
+def _watch(settings: Settings, name: _jobs.JobName) -> None:
+    zone = settings.time_zone()
+    with _jobs.settings_at(settings, name.machine).connect() as client:
+        before = None
+        for view in client.watch_job(*name):
+            if settings.json:
+                _output.print_json("job", view, one_line=True)
+            else:
+                now = _words.short_time(client.time_s("now"), zone)
+                _output.say(f"{now}  {_jobs.news(before, view, zone)}")
+            before = view

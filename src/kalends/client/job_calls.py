@@ -53,6 +53,31 @@ class JobCalls(AgentCalls):
         body = job_calls.JobRef(machine=machine, job=number)
         return await self._caller.call(body, "job", job_calls.JobView)
 
+    async def job_news(
+        self, known: job_calls.JobView, *, wait_s: float = FOLLOW_WAIT_MS / 1000
+    ) -> job_calls.JobNews:
+        """Return a job as soon as there is news beside what is `known` of it, or as it is after `wait_s`.
+
+        News are another phase or attempt, and an expected start that has moved by more than a minute and
+        more than a tenth of the wait.
+        """
+        body = job_calls.WatchJob(
+            machine=known.machine, job=known.job, phase=known.phase, attempt=known.attempt,
+            expected=known.predicted.expected if known.predicted is not None else 0,
+            wait_ms=int(wait_s * 1000),
+        )  # fmt: skip
+        return await self._caller.call(body, "job_watch", job_calls.JobNews)
+
+    async def watch_job(self, machine: str, number: int) -> AsyncIterator[job_calls.JobView]:
+        """Yield a job as it is, then whenever there is news of it (see `job_news`), until it is over."""
+        view = await self.job(machine, number)
+        yield view
+        while not view.end:
+            heard = await self.job_news(view)
+            if heard.is_news:
+                view = heard.job
+                yield view
+
     async def hold_job(self, machine: str, number: int) -> job_calls.JobView:
         """Keep a waiting job back until it is released. Raises `Conflict` for one that has nodes."""
         return await self._change_job(machine, number, "hold")

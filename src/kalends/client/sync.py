@@ -16,6 +16,7 @@ from kalends.client.job_calls import FOLLOW_WAIT_MS
 from kalends.client.job_terminal import JobTerminal
 from kalends.client.request_calls import WATCH_WAIT_S
 from kalends.contract.calls import Event, RequestView
+from kalends.contract.job_calls import JobView
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -114,6 +115,7 @@ class SyncClient:
     submit = _waiting(Client.submit)
     jobs = _waiting(Client.jobs)
     job = _waiting(Client.job)
+    job_news = _waiting(Client.job_news)
     hold_job = _waiting(Client.hold_job)
     release_job = _waiting(Client.release_job)
     kill_job = _waiting(Client.kill_job)
@@ -157,6 +159,16 @@ class SyncClient:
             seen = self.events(after, id=id, wait_s=wait_s)
             yield from seen.events
             after, wait_s = seen.next, WATCH_WAIT_S
+
+    def watch_job(self, machine: str, number: int) -> Iterator[JobView]:
+        """Yield a job whenever there is news of it, see `Client.watch_job`."""
+        view = self.job(machine, number)
+        yield view
+        while not view.end:
+            heard = self.job_news(view)
+            if heard.is_news:
+                view = heard.job
+                yield view
 
     def follow_output(
         self, machine: str, number: int, *, stream: Literal["output", "error"] = "output"

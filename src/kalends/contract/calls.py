@@ -17,6 +17,7 @@ from kalends.contract.history_calls import HistoryPage, ReadHistory
 from kalends.contract.job_calls import (
     ChangeJob,
     FindGaps,
+    JobNews,
     JobOutput,
     JobRef,
     Jobs,
@@ -33,6 +34,7 @@ from kalends.contract.job_calls import (
     SubmitJob,
     Submitted,
     UsageView,
+    WatchJob,
 )
 from kalends.contract.messages import RequestId, ResourceName, TimeS, Units, Want
 from kalends.core import identifiers as ids
@@ -671,6 +673,8 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("jobs", "POST", "/v1/jobs/list", ListJobs, Jobs, "use", _SITE,
               "List jobs, with the predicted starts of those that wait"),
     Operation("job", "POST", "/v1/jobs/show", JobRef, JobView, "use", _SITE, "Show one job"),
+    Operation("job_watch", "POST", "/v1/jobs/watch", WatchJob, JobNews, "use", _SITE,
+              "Wait until there is news of a job"),
     Operation("job_change", "POST", "/v1/jobs/change", ChangeJob, JobView, "use", _SITE,
               "Hold, release or kill a job"),
     Operation("job_output", "POST", "/v1/jobs/output", ReadOutput, JobOutput, "use", _SITE,

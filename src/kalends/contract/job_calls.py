@@ -144,6 +144,29 @@ class JobRef(Body, frozen=True, kw_only=True):
     job: JobNumber
 
 
+class WatchJob(Body, frozen=True, kw_only=True):
+    """Wait until there is news of a job, for at most `wait_ms`.
+
+    News is all that differs from what the caller knows: the job's `phase`, its `attempt`, or the start that
+    is `expected` of it (0: none). A start that moves by no more than a minute, or by no more than a tenth
+    of the wait, is no news.
+    """
+
+    machine: MachineName
+    job: JobNumber
+    phase: Annotated[str, Meta(max_length=20)] = ""
+    attempt: Annotated[int, Meta(ge=0, le=1 << 53)] = 0
+    expected: Annotated[int, Meta(ge=0, le=limits.TIME_S_MAX)] = 0
+    wait_ms: Annotated[int, Meta(ge=0, le=120_000)] = 0
+
+
+class JobNews(Answer, frozen=True, kw_only=True):
+    """A job as it is now, and whether that is news."""
+
+    job: JobView
+    is_news: bool
+
+
 class ChangeJob(Body, frozen=True, kw_only=True):
     """Hold or release a waiting job, or end it: one that waits is withdrawn, one that runs is killed.
 

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from kalends.batch.follower import Foreseen, Question
 from kalends.batch.forecast import Forecaster
+from kalends.batch.job_watch import JobWatch
 from kalends.batch.orders import OrderMaker, cores_of_this_host, named_path
 from kalends.batch.queue.facts import Terms
 from kalends.batch.queue.queue import BatchQueue
@@ -54,6 +55,8 @@ class SiteMachines:
         self._engine = engine
         self._moment = moment
         self._alarmed = alarmed
+        self._watch = JobWatch()
+        self.watched = self._watch.of
         self._service: QueueService | None = None
         self._reserved: dict[str, list[ReservedTime]] = {}
         self._forecaster = Forecaster(configuration.store, self.terms, logger)
@@ -105,7 +108,7 @@ class SiteMachines:
             JobLedger(engine),
             moment=self._moment,
             carry_out=lambda machine, actions: self._runners[machine].carry_out(actions),
-            moved=lambda machine, numbers: None,
+            moved=self._watch.moved,
             alarmed=self._alarmed,
             reserved=self._reserved,
         )
@@ -148,6 +151,9 @@ class SiteMachines:
         result = self._service.step(machine, step)
         await self._settled()
         return result
+
+    async def settled(self) -> None:
+        await self._engine().settle()
 
     def now_s(self) -> int:
         if self._service is None:

@@ -79,6 +79,7 @@ class JobFlow:
             self.accounts.unqueued(job)
             job.enter("hold")
             self._give(self.room.hold(job.entry, now), now)
+        self.effects.moved.add(job.number)
         job.reasons.add(fact.reason)
         self._queue_unless_held(job, now)
         self._queue_what_limits_allow(now)
