@@ -44,6 +44,7 @@ until kalends job lab/box/6 | grep -q 'over'; do sleep 0.1; done
 
 # Another policy decides from now on.
 kalends admin policy lab/box sjf
+kalends admin replan lab/box | tail -1
 kalends kill lab/box/4
 
 # Ann has a program to talk to. Her line is lost (here her command is killed); the program goes on, and

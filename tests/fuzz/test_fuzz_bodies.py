@@ -113,6 +113,7 @@ SEEDS: dict[str, Any] = {
         "nodes": [0, 1],
         "detail": "a fan",
     },
+    "machine_replan": {"machine": "alpha/press"},
     "machine_policy": {"machine": "alpha/press", "policy": "conservative"},
 }
 CASES = [

@@ -23,6 +23,7 @@ from kalends.contract import job_calls as c
 from kalends.contract.terminal_frames import AttachTerminal
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
+from kalends.core.limits import LISTING_MAX
 from kalends.serving.auth.callers import Caller
 from kalends.serving.http.dispatch import Handler
 from kalends.stores.sqlite.job_journal import Cursor, JobOver, ReservedTime, ReservedUse, UserUse
@@ -120,6 +121,7 @@ class JobOperations:
             "machine_gaps": self.gaps,
             "machine_nodes": self.serve_nodes,
             "machine_policy": self.set_policy,
+            "machine_replan": self.replan,
         }
 
     async def submit(self, caller: Caller, body: c.SubmitJob) -> c.Submitted:
@@ -324,6 +326,17 @@ class JobOperations:
             body.machine, lambda queue, now: queue.set_policy(body.policy, now)
         )
         return load_of(queue)
+
+    async def replan(self, caller: Caller, body: c.Replan) -> c.NewPlan:
+        queue = self._queue(caller, body.machine)
+        moved = await self._machines.called(body.machine, BatchQueue.replan)
+        promises = [
+            c.MovedPromise(job=number, before=before, after=after)
+            for number, before, after in moved[:LISTING_MAX]
+        ]
+        return c.NewPlan(
+            machine=load_of(queue), moved=tuple(promises), more=len(moved) > LISTING_MAX
+        )
 
     def _queue(self, caller: Caller, machine: str) -> BatchQueue:
         queue = self._machines.queues.get(machine)

@@ -21,6 +21,7 @@ COMMANDS = {
     "Machines": {
         "nodes": "Take nodes out of service, or put them back.",
         "policy": "Switch the policy of a machine; its jobs keep their order.",
+        "replan": "Make the plan of a queue anew, and tell which promises are void.",
     },
     "Stores": {
         "backup": "Copy a store while its server runs.",

@@ -205,6 +205,11 @@ class JobCalls(AgentCalls):
         body = job_calls.SetPolicy(machine=machine, policy=policy)
         return await self._caller.call(body, "machine_policy", job_calls.MachineLoad)
 
+    async def replan(self, machine: str) -> job_calls.NewPlan:
+        """Make the plan of a machine anew, and return the promises void by it; needs the scope ``admin``."""
+        body = job_calls.Replan(machine=machine)
+        return await self._caller.call(body, "machine_replan", job_calls.NewPlan)
+
     async def _change_job(
         self, machine: str, number: int, what: Literal["hold", "release", "kill"]
     ) -> job_calls.JobView:

@@ -126,6 +126,7 @@ class SyncClient:
     machine_gaps = _waiting(Client.machine_gaps)
     serve_nodes = _waiting(Client.serve_nodes)
     set_policy = _waiting(Client.set_policy)
+    replan = _waiting(Client.replan)
     lock = _waiting(Client.lock)
     release = _waiting(Client.release)
     cancel = _waiting(Client.cancel)

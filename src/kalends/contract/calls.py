@@ -26,7 +26,9 @@ from kalends.contract.job_calls import (
     MachineGaps,
     MachineLoad,
     MachinePlan,
+    NewPlan,
     ReadOutput,
+    Replan,
     ServeNodes,
     SetPolicy,
     ShowPlan,
@@ -691,6 +693,8 @@ OPERATIONS: tuple[Operation, ...] = (
               "Drain, fail or resume nodes of a machine"),
     Operation("machine_policy", "POST", "/v1/machines/policy", SetPolicy, MachineLoad, "admin",
               _SITE, "Switch the policy of a machine's queue"),
+    Operation("machine_replan", "POST", "/v1/machines/replan", Replan, NewPlan, "admin", _SITE,
+              "Make the plan of a machine's queue anew"),
     Operation("reclaim_end", "POST", "/v1/reclaims/{key}/end", ReclaimRef, ReclaimView, "admin",
               _SITE, "Withdraw a reclaim; the period can be booked again"),
 )  # fmt: skip

@@ -284,6 +284,28 @@ class MachineGaps(Answer, frozen=True, kw_only=True):
     gaps: tuple[NodeGap, ...]
 
 
+class Replan(Body, frozen=True, kw_only=True):
+    """Make the plan of a queue anew, as if all who wait came now, in the order in which they did."""
+
+    machine: MachineName
+
+
+class MovedPromise(Answer, frozen=True, kw_only=True):
+    """A job that was promised the start `before`, and is promised `after` now; 0: it begins, or has none."""
+
+    job: int
+    before: int
+    after: int
+
+
+class NewPlan(Answer, frozen=True, kw_only=True):
+    """A machine whose plan was made anew, and the promises that have become void by it."""
+
+    machine: MachineLoad
+    moved: tuple[MovedPromise, ...]
+    more: bool = False
+
+
 class ShowUsage(Body, frozen=True, kw_only=True):
     """Node-seconds used in ``[start, end)`` on `machine`, by user and project."""
 

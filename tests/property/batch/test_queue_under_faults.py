@@ -114,13 +114,17 @@ class QueueUnderFaults(RuleBasedStateMachine):
             pass
         self.hall.gather()
 
-    @rule(node=st.integers(0, NODES - 1), what=st.sampled_from(["drain", "fail", "resume"]))
+    @rule(
+        node=st.integers(0, NODES - 1), what=st.sampled_from(["drain", "fail", "resume", "replan"])
+    )
     def operate(self, node: int, what: str) -> None:
         queue, now = self.hall.queue, self.hall.now
         if what == "drain":
             queue.drain([node], "", now)
         elif what == "fail":
             queue.fail([node], "its fan", now)
+        elif what == "replan":
+            queue.replan(now)
         else:
             queue.resume([node], now)
         self.hall.gather()

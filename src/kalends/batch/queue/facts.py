@@ -172,6 +172,10 @@ class PolicyWoken(Fact, frozen=True):
     """The policy looked again, for something was due."""
 
 
+class Replanned(Fact, frozen=True):
+    """The plan was made anew, as if all who wait came now, in the order in which they did."""
+
+
 class NodeClaim(msgspec.Struct, frozen=True):
     """Nodes that the calendar keeps for somebody during ``[start, end)``: held, promised or locked."""
 
@@ -219,6 +223,7 @@ AnyFact = (
     | SizeChanged
     | SizeWanted
     | PolicyWoken
+    | Replanned
     | ClaimsChanged
     | NodesDrained
     | NodesFailed

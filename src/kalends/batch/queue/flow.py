@@ -181,6 +181,10 @@ class JobFlow:
         self._give(self.room.switch(fact.terms, now), now)
         self._queue_what_limits_allow(now)
 
+    def replanned(self, fact: f.Replanned, now: int) -> None:
+        self._give(self.room.replan(now), now)
+        self.effects.moved.update(job.number for job in self.table if job.phase == "queued")
+
     def claims_changed(self, fact: f.ClaimsChanged, now: int) -> None:
         given, unplaced = self.room.claims_changed(fact.gone, fact.came, now)
         self.effects.unplaced += unplaced
@@ -366,6 +370,7 @@ APPLY: Final[Mapping[type[f.Fact], Callable[[JobFlow, Any, int], None]]] = {
     f.SizeChanged: JobFlow.size_changed,
     f.SizeWanted: JobFlow.size_wanted,
     f.PolicyWoken: JobFlow.time_passed,
+    f.Replanned: JobFlow.replanned,
     f.ClaimsChanged: JobFlow.claims_changed,
     f.NodesDrained: JobFlow.drained,
     f.NodesFailed: JobFlow.failed,

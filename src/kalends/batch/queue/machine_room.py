@@ -16,7 +16,7 @@ from kalends.batch.queue.job import BatchJob
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import JobRequest
 from kalends.machines.spec import machine_from
-from kalends.scheduling.cluster import Cluster
+from kalends.scheduling.cluster import NEVER, Cluster
 from kalends.scheduling.job import Job, Moldability
 from kalends.scheduling.mapped import MappedCluster
 from kalends.scheduling.registry import policy_maker
@@ -81,6 +81,19 @@ class MachineRoom:
         if terms.policy == before.policy:
             return []
         return _given(self.scheduler.switch(policy_maker(terms.policy), now))
+
+    def replan(self, now: int) -> list[Given]:
+        """Make the plan anew under the same policy: what it had promised before is void."""
+        return _given(self.scheduler.switch(policy_maker(self._terms.policy), now))
+
+    def promises(self) -> dict[int, int]:
+        """Return the starts that the policy has promised waiting jobs, by their numbers."""
+        policy = self.scheduler.policy
+        promised = getattr(policy, "promised", None)
+        if promised is None:
+            return {}
+        starts = {job.id: promised(job) for job in policy.waiting()}
+        return {number: start_s for number, start_s in starts.items() if start_s < NEVER}
 
     def queue(self, entry: Job, now: int) -> list[Given]:
         """Let a job wait for nodes; one that was held gets its old place."""

@@ -204,6 +204,20 @@ class BatchQueue:
         """Let another policy decide from now on. Raises `InvalidInput` as `set_terms` does."""
         self.set_terms(structs.replace(self.flow.terms, policy=policy), now)
 
+    def replan(self, now: int) -> list[tuple[int, int, int]]:
+        """Make the plan anew; return the jobs that were promised another start: before, and now.
+
+        The new start is 0 of those that are promised none any more, or have begun.
+        """
+        before = self.flow.room.promises()
+        self._record(f.Replanned(), now)
+        after = self.flow.room.promises()
+        return [
+            (number, start_s, after.get(number, 0))
+            for number, start_s in before.items()
+            if after.get(number, 0) != start_s
+        ]
+
     # Time, effects, recovery
 
     def advance(self, now: int) -> None:

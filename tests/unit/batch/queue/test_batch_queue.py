@@ -406,3 +406,27 @@ def test_every_phase_is_left_only_by_the_events_of_its_table() -> None:
             else:
                 with pytest.raises(IllegalEvent):
                     next_phase(phase, event)
+
+
+def test_a_plan_made_anew_gives_everybody_their_place_and_tells_which_promises_are_void() -> None:
+    room = Room(policy="conservative")
+    running, first = room.submit(nodes=4), room.submit(nodes=4)
+    room.queue.hold(first, "user", room.now)
+    second = room.submit(nodes=4)
+    room.queue.release(first, ["user"], room.now)
+    assert room.queue.flow.room.promises() == {first: 1_120, second: 1_060}
+    moved = room.queue.replan(room.now)
+    assert sorted(moved) == [(first, 1_120, 1_060), (second, 1_060, 1_120)]
+    assert room.phase(running) == "starting", "what has nodes keeps them"
+    assert room.queue.replan(room.now) == []
+    room.starts()
+    again = BatchQueue("lab/box", room.terms, room.now, room.stored)
+    assert again.flow.room.promises() == {first: 1_060, second: 1_120}
+
+
+def test_a_policy_that_promises_nothing_can_make_its_plan_anew_too() -> None:
+    room = Room(policy="easy")
+    room.submit(nodes=4)
+    waiting = room.submit(nodes=4)
+    assert room.queue.replan(room.now) == []
+    assert room.phase(waiting) == "queued"

@@ -1,0 +1,44 @@
+"""``kalends admin replan``: make the plan of a machine's queue anew."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo
+
+import click
+
+from kalends.cli import _jobs, _output, _words
+from kalends.cli._settings import ServerCommand, Settings, pass_settings
+from kalends.contract.job_calls import NewPlan
+
+
+@click.command(
+    "replan",
+    cls=ServerCommand,
+    examples=("kalends admin replan sdsc/sp2", "kalends admin replan sdsc/sp2 --json"),
+)
+@click.argument("machine")
+@pass_settings
+def command(settings: Settings, machine: str) -> None:
+    """Make the plan of a queue anew, and tell which promises are void.
+
+    All who wait are planned as if they came now, in the order in which they did. What runs goes on.
+    """
+    zone = settings.time_zone()
+    with _jobs.settings_at(settings, machine).connect() as client:
+        plan = client.replan(machine)
+    _output.answer(settings, "replanned", plan, lambda: _lines(plan, zone))
+
+
+def _lines(plan: NewPlan, zone: ZoneInfo) -> list[str]:
+    lines = _jobs.machine_lines((plan.machine,))
+    if not plan.moved:
+        return [*lines, "", "no promise is void"]
+    rows = [
+        (
+            f"{plan.machine.machine}/{each.job}",
+            _words.short_time(each.before, zone),
+            _words.short_time(each.after, zone) if each.after else "-",
+        )
+        for each in plan.moved
+    ]
+    return [*lines, "", *_output.rows(("JOB", f"PROMISED ({zone.key})", "NOW"), rows)]
