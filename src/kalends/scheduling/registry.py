@@ -196,6 +196,12 @@ POLICIES: Final[tuple[PolicyInfo, ...]] = (
 BY_NAME: Final = {info.name: info for info in POLICIES}
 
 
+def is_own(text: str) -> bool:
+    """Return whether `text` names a class that is not one of ours: ``module:Class``."""
+    name, _, rest = text.partition(":")
+    return bool(rest) and name not in BY_NAME
+
+
 def policy_maker(text: str) -> Callable[[Cluster], Policy]:
     """Return the maker of the policy named `text`: ``easy``, ``easy-slack:10``, or ``module:Class``.
 
@@ -203,12 +209,12 @@ def policy_maker(text: str) -> Callable[[Cluster], Policy]:
     `InvalidInput` with near names for an unknown one, and for a number that is missing, too much or no
     number.
     """
+    if is_own(text):
+        own = _load(text, text)
+        return lambda cluster: WatchedPolicy(own, cluster, text)
     name, colon, rest = text.partition(":")
     info = BY_NAME.get(name)
     if info is None:
-        if colon and rest:
-            own = _load(text, text)
-            return lambda cluster: WatchedPolicy(own, cluster, text)
         raise _unknown(name)
     if not info.number:
         if colon:

@@ -85,6 +85,7 @@ class WatchedPolicy:
         return iter([self._waiting[order] for order in sorted(self._waiting)])
 
     def wake_at(self, now: int) -> int | None:
+        self._proxy.now = -1  # It is asked when to look: nothing may be started here.
         wake_s = self._asked(self._own.wake_at, now)
         if wake_s is None:
             return None
@@ -133,6 +134,8 @@ class WatchedPolicy:
         job = self._running(seen)
         if job is None:
             self.refuse(f"resizes job {seen.id}, which does not run")
+        if now != self._proxy.now:
+            self.refuse(f"resizes job {job.id} at {now}, and it is {self._proxy.now} now")
         return self.cluster.resize(job, nodes, now)
 
     def undo(self, seen: SeenJob) -> None:

@@ -220,7 +220,7 @@ class Hall:
         jobs = {
             number: fact.request
             for entry in self.store
-            if isinstance(fact := entry.fact, f.JobSubmitted)
+            if isinstance(fact := said(entry), f.JobSubmitted)
             for number in range(fact.first, fact.first + (len(fact.request.indices) or 1))
         }
         for number, attempts in begun.items():
@@ -250,6 +250,11 @@ class Hall:
         assert running + claimed <= cluster.nodes, (running, claimed)
 
 
+def said(entry: f.JournalEntry) -> f.Fact:
+    """The fact itself, whoever decided about it."""
+    return entry.fact.about if isinstance(entry.fact, f.ByOwnPolicy) else entry.fact
+
+
 def state_of(queue: BatchQueue) -> object:
     flow = queue.flow
     return (
@@ -272,4 +277,6 @@ def state_of(queue: BatchQueue) -> object:
         ],
         dict(flow.table.past),
         dict(flow.accounts.uses),
+        flow.room.fault,
+        [(job.id, job.nodes, job.order) for job in flow.room.scheduler.policy.waiting()],
     )

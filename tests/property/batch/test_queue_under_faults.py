@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+import erring_policies
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -56,6 +57,7 @@ class QueueUnderFaults(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        erring_policies.CHANCE.seed(14)
         self.hall = Hall(
             f.Terms(
                 machine=f"pool:{NODES}",
@@ -127,6 +129,11 @@ class QueueUnderFaults(RuleBasedStateMachine):
             queue.replan(now)
         else:
             queue.resume([node], now)
+        self.hall.gather()
+
+    @rule()
+    def policy_is_put_back(self) -> None:
+        self.hall.queue.set_policy(self.policy, self.hall.now)
         self.hall.gather()
 
     @rule(after_s=st.integers(0, 60), length_s=st.integers(5, 60), nodes=st.integers(1, NODES))
@@ -252,4 +259,14 @@ def test_a_queue_keeps_its_promises_whatever_dies(policy: str) -> None:
             stateful_step_count=40,
             deadline=None,
         ),
+    )
+
+
+@pytest.mark.parametrize("name", [*erring_policies.RIGHT, *erring_policies.WRONG])
+def test_the_same_holds_under_a_policy_of_the_owners_own_whether_it_errs_or_not(name: str) -> None:
+    from hypothesis.stateful import run_state_machine_as_test
+
+    run_state_machine_as_test(
+        machine_under(f"{erring_policies.__name__}:{name}"),
+        settings=settings(max_examples=40, stateful_step_count=40, deadline=None),
     )

@@ -176,6 +176,10 @@ class Replanned(Fact, frozen=True):
     """The plan was made anew, as if all who wait came now, in the order in which they did."""
 
 
+class PolicyPutBack(Fact, frozen=True):
+    """The owner's own policy, which was put aside, decides again."""
+
+
 class NodeClaim(msgspec.Struct, frozen=True):
     """Nodes that the calendar keeps for somebody during ``[start, end)``: held, promised or locked."""
 
@@ -210,6 +214,25 @@ class NodesResumed(Fact, frozen=True):
     nodes: tuple[int, ...]
 
 
+class Choice(msgspec.Struct, frozen=True, array_like=True):
+    """A policy of the owner's own starts a job on so many nodes, or asks it to change to them."""
+
+    job: JobNumber
+    nodes: int
+    changes: bool = False
+
+
+class ByOwnPolicy(Fact, frozen=True):
+    """A fact, and what the owner's own policy has decided about it, pass by pass; later passes nothing.
+
+    With a `fault` the policy was put aside in the last of them, after what it had decided there.
+    """
+
+    about: AnyFact
+    passes: tuple[tuple[Choice, ...], ...]
+    fault: str = ""
+
+
 AnyFact = (
     TermsSet
     | JobSubmitted
@@ -224,6 +247,8 @@ AnyFact = (
     | SizeWanted
     | PolicyWoken
     | Replanned
+    | PolicyPutBack
+    | ByOwnPolicy
     | ClaimsChanged
     | NodesDrained
     | NodesFailed

@@ -25,6 +25,7 @@ from kalends.batch.queue.job import BatchJob
 from kalends.batch.queue.job_table import JobTable
 from kalends.batch.queue.machine_room import Given, MachineRoom
 from kalends.batch.queue.open_changes import OpenChanges
+from kalends.batch.queue.own_policy import Watch, unwatched
 from kalends.scheduling.job import Job
 from kalends.scheduling.scheduler import Scheduler
 
@@ -35,13 +36,18 @@ UNCHARGED: Final[frozenset[f.EndKind]] = frozenset({"not-started", "node-failed"
 class JobFlow:
     """The state that the facts have made, and the effects since they were last taken."""
 
-    def __init__(self, terms: f.Terms, scheduler_type: type[Scheduler] = Scheduler) -> None:
+    def __init__(
+        self,
+        terms: f.Terms,
+        scheduler_type: type[Scheduler] = Scheduler,
+        watch: Watch = unwatched,
+    ) -> None:
         self.terms = terms
         self.effects = QueueEffects()
         self.table = JobTable()
         self.dependencies = Dependencies(self.table)
         self.accounts = JobAccounts(terms)
-        self.room = MachineRoom(terms, scheduler_type)
+        self.room = MachineRoom(terms, scheduler_type, watch)
         self.open_changes = OpenChanges(self.table, self.room)
         self._users: dict[str, int] = {}
         """Numbers of users for policies, in order of appearance."""
@@ -180,6 +186,9 @@ class JobFlow:
         self.terms = self.accounts.terms = fact.terms
         self._give(self.room.switch(fact.terms, now), now)
         self._queue_what_limits_allow(now)
+
+    def policy_put_back(self, fact: f.PolicyPutBack, now: int) -> None:
+        self._give(self.room.put_back(now), now)
 
     def replanned(self, fact: f.Replanned, now: int) -> None:
         self._give(self.room.replan(now), now)
@@ -371,6 +380,7 @@ APPLY: Final[Mapping[type[f.Fact], Callable[[JobFlow, Any, int], None]]] = {
     f.SizeWanted: JobFlow.size_wanted,
     f.PolicyWoken: JobFlow.time_passed,
     f.Replanned: JobFlow.replanned,
+    f.PolicyPutBack: JobFlow.policy_put_back,
     f.ClaimsChanged: JobFlow.claims_changed,
     f.NodesDrained: JobFlow.drained,
     f.NodesFailed: JobFlow.failed,

@@ -6,20 +6,22 @@ numbers of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
 from msgspec import structs
 
 from kalends.batch.queue.facts import NodeClaim, Terms
 from kalends.batch.queue.job import BatchJob
+from kalends.batch.queue.own_policy import Decisions, OwnPolicy, Watch, unwatched
 from kalends.core.errors import InvalidInput
 from kalends.core.jobs import JobRequest
 from kalends.machines.spec import machine_from
 from kalends.scheduling.cluster import NEVER, Cluster
 from kalends.scheduling.job import Job, Moldability
 from kalends.scheduling.mapped import MappedCluster
-from kalends.scheduling.registry import policy_maker
+from kalends.scheduling.policy import Policy
+from kalends.scheduling.registry import is_own, policy_maker
 from kalends.scheduling.reservations import Reservation
 from kalends.scheduling.scheduler import Scheduler
 
@@ -39,8 +41,16 @@ class Given(NamedTuple):
 class MachineRoom:
     """One machine under one policy. Every call is one event, followed by one pass of the policy."""
 
-    def __init__(self, terms: Terms, scheduler_type: type[Scheduler] = Scheduler) -> None:
+    def __init__(
+        self,
+        terms: Terms,
+        scheduler_type: type[Scheduler] = Scheduler,
+        watch: Watch = unwatched,
+    ) -> None:
+        """`watch` makes the calls of a policy of the owner's own."""
         self._terms = terms
+        self._watch = watch
+        self.decisions = Decisions()
         machine = machine_from(terms.machine)
         cluster = (
             Cluster(machine.nodes, live=True)
@@ -49,7 +59,7 @@ class MachineRoom:
         )
         self.nodes = machine.nodes
         self._empty = machine_from(terms.machine)
-        self.scheduler = scheduler_type(policy_maker(terms.policy)(cluster))
+        self.scheduler = scheduler_type(self._maker(terms.policy)(cluster))
 
     def entry_of(self, job: BatchJob, priority: int, user: int, now: int) -> Job:
         """Return the job as policies see it."""
@@ -75,16 +85,38 @@ class MachineRoom:
                 remedy="let the jobs end, and begin a new queue for the other machine",
             )
 
+    @property
+    def fault(self) -> str:
+        """Why the owner's own policy was put aside; "" if it was not."""
+        policy = self.scheduler.policy
+        return policy.put_aside if isinstance(policy, OwnPolicy) else ""
+
     def switch(self, terms: Terms, now: int) -> list[Given]:
         """Follow new terms, under another policy perhaps: the jobs stay, in their order."""
         before, self._terms = self._terms, terms
         if terms.policy == before.policy:
             return []
-        return _given(self.scheduler.switch(policy_maker(terms.policy), now))
+        return self._switch(self._maker(terms.policy), now)
+
+    def put_back(self, now: int) -> list[Given]:
+        """Let the owner's own policy decide again that was put aside."""
+        return self._switch(self._maker(self._terms.policy), now)
 
     def replan(self, now: int) -> list[Given]:
         """Make the plan anew under the same policy: what it had promised before is void."""
-        return _given(self.scheduler.switch(policy_maker(self._terms.policy), now))
+        return self._switch(self._maker(self._terms.policy, self.fault), now)
+
+    def _switch(self, make: Callable[[Cluster], Policy], now: int) -> list[Given]:
+        before = self.scheduler.policy
+        if isinstance(before, OwnPolicy):
+            before.release_sizes()
+        return _given(self.scheduler.switch(make, now))
+
+    def _maker(self, name: str, fault: str = "") -> Callable[[Cluster], Policy]:
+        """Return the maker of a policy; one of the owner's own is not loaded before it is to decide."""
+        if not is_own(name):
+            return policy_maker(name)
+        return lambda cluster: OwnPolicy(name, cluster, self.decisions, self._watch, fault)
 
     def promises(self) -> dict[int, int]:
         """Return the starts that the policy has promised waiting jobs, by their numbers."""

@@ -18,6 +18,7 @@ from kalends.batch.queue import facts as f
 from kalends.batch.queue.effects import LookUp, QueueEffects, Relimit
 from kalends.batch.queue.flow import JobFlow
 from kalends.batch.queue.job import BatchJob
+from kalends.batch.queue.own_policy import Watch, unwatched
 from kalends.core import limits
 from kalends.core.errors import Conflict, InvalidInput, LimitExceeded, NotFound, StoreDamaged
 from kalends.core.jobs import JobRequest
@@ -45,6 +46,7 @@ class BatchQueue:
         entries: Iterable[f.JournalEntry] = (),
         *,
         scheduler_type: type[Scheduler] = Scheduler,
+        watch: Watch = unwatched,
     ) -> None:
         self.name = name
         self.number = 0
@@ -54,20 +56,27 @@ class BatchQueue:
         first = next(stored, None)
         if first is None:
             assert terms is not None, "a queue that only follows has facts to follow"
-            self.flow = JobFlow(terms, scheduler_type)
+            self.flow = JobFlow(terms, scheduler_type, watch)
             self._record(f.TermsSet(terms), now)
             return
         if not isinstance(first.fact, f.TermsSet):
             raise StoreDamaged("the journal does not begin with the owner's terms", where=name)
-        self.flow = JobFlow(first.fact.terms, scheduler_type)
+        self.flow = JobFlow(first.fact.terms, scheduler_type, watch)
         self.follow((first, *stored))
         if terms is not None and self.flow.terms != terms:
             self._record(f.TermsSet(terms), now)
 
     def follow(self, entries: Iterable[f.JournalEntry]) -> None:
         """Take further facts as they were stored; what follows from them was done before, or elsewhere."""
+        decisions = self.flow.room.decisions
         for entry in entries:
-            self._replay(entry)
+            fact = entry.fact
+            if isinstance(fact, f.ByOwnPolicy):
+                decisions.replay(fact.passes, fact.fault)
+                entry = structs.replace(entry, fact=fact.about)
+            else:
+                decisions.replay((), "")
+            self._apply(entry)
         self.flow.take_effects()
 
     # What users ask
@@ -201,8 +210,16 @@ class BatchQueue:
         self._record(f.TermsSet(terms), now)
 
     def set_policy(self, policy: str, now: int) -> None:
-        """Let another policy decide from now on. Raises `InvalidInput` as `set_terms` does."""
-        self.set_terms(structs.replace(self.flow.terms, policy=policy), now)
+        """Let another policy decide from now on. Raises `InvalidInput` as `set_terms` does.
+
+        One that was put aside decides again.
+        """
+        terms = structs.replace(self.flow.terms, policy=policy)
+        if policy == self.flow.terms.policy and self.flow.room.fault:
+            self.flow.room.check_switch(terms)
+            self._record(f.PolicyPutBack(), now)
+        else:
+            self.set_terms(terms, now)
 
     def replan(self, now: int) -> list[tuple[int, int, int]]:
         """Make the plan anew; return the jobs that were promised another start: before, and now.
@@ -251,10 +268,15 @@ class BatchQueue:
 
     def _record(self, fact: f.AnyFact, now: int) -> None:
         entry = f.JournalEntry(self.number + 1, max(now, self.last_s), fact)
-        self._replay(entry)
+        decisions = self.flow.room.decisions
+        decisions.record()
+        self._apply(entry)
+        taken = decisions.taken()
+        if taken is not None:
+            entry = structs.replace(entry, fact=f.ByOwnPolicy(fact, *taken))
         self.flow.effects.entries.append(entry)
 
-    def _replay(self, entry: f.JournalEntry) -> None:
+    def _apply(self, entry: f.JournalEntry) -> None:
         if entry.number != self.number + 1 or entry.now < self.last_s:
             raise StoreDamaged(
                 f"entry {entry.number} at {entry.now} follows entry {self.number} at {self.last_s}",

@@ -1,0 +1,214 @@
+"""A policy of the owner's own over a live queue: what it decides is recorded, and it is put aside if it errs.
+
+It is Python of the owner's, which may be random, may remember what it likes, or may be another one after a
+restart. So what it has decided stands with the fact that it decided about (`facts.ByOwnPolicy`), and is
+done again without it when the facts are replayed. If it errs, or takes too long, the default policy goes
+on from there, in the same pass; that stands there, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Self, TypeVar
+
+from kalends.batch.queue.facts import Choice
+from kalends.core.errors import KalendsError, StoreDamaged
+from kalends.scheduling.cluster import Cluster
+from kalends.scheduling.job import Job
+from kalends.scheduling.molding import mold
+from kalends.scheduling.policy import Policy, keeps_promises
+from kalends.scheduling.registry import policy_maker
+
+T = TypeVar("T")
+
+DEFAULT_POLICY: Final = "easy"
+"""It decides when the owner's own policy was put aside."""
+
+FAULT_LENGTH_MAX: Final = 500
+
+Watch = Callable[[Callable[[], None]], None]
+"""Makes a call, and raises `TimeoutError` if that takes too long."""
+
+
+def unwatched(call: Callable[[], None]) -> None:
+    """Take it that no call takes too long: the `Watch` of those who only follow, and of tests."""
+    call()
+
+
+class Decisions:
+    """What is decided about one fact: recorded while it happens, or prescribed when it is replayed."""
+
+    def __init__(self) -> None:
+        self.replayed = False
+        """Whether it is prescribed."""
+        self.passes: list[tuple[Choice, ...]] = []
+        self.fault = ""
+        """Why the policy is put aside in the last of the passes."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # Who asks what will be has a copy of the policy decide.
+        return type(self)()
+
+    def record(self) -> None:
+        """From now on the policy decides."""
+        self.replayed, self.passes, self.fault = False, [], ""
+
+    def replay(self, passes: Sequence[tuple[Choice, ...]], fault: str) -> None:
+        """From now on do what it has decided; all further passes have decided nothing."""
+        self.replayed, self.passes, self.fault = True, list(reversed(passes)), fault
+
+    def taken(self) -> tuple[tuple[tuple[Choice, ...], ...], str] | None:
+        """Return what was recorded, in the form in which it is prescribed; None: nothing was decided."""
+        passes = self.passes
+        while passes and not passes[-1] and not self.fault:
+            passes.pop()
+        return (tuple(passes), self.fault) if passes else None
+
+    def add(self, choices: tuple[Choice, ...], fault: str) -> None:
+        self.passes.append(choices)
+        self.fault = self.fault or fault
+
+    def next(self) -> tuple[tuple[Choice, ...], str]:
+        """Return what the next pass has decided, and why the policy is put aside in it, if it is."""
+        choices = self.passes.pop() if self.passes else ()
+        fault = "" if self.passes else self.fault
+        self.fault = self.fault if self.passes else ""
+        return choices, fault
+
+
+class OwnPolicy:
+    """A `Policy` that leaves everything to the class that `name` names, as long as that is right."""
+
+    wakes = True
+
+    def __init__(
+        self, name: str, cluster: Cluster, decisions: Decisions, watch: Watch, fault: str = ""
+    ) -> None:
+        """With a `fault` it is put aside from the beginning."""
+        self.cluster = cluster
+        self.name = name
+        self.fault = fault
+        """Why it is put aside, or will be in the next pass; "": it decides."""
+        self._decisions = decisions
+        self._watch = watch
+        self._waiting: dict[int, Job] = {}
+        """Jobs by id."""
+        self._own: Policy | None = None
+        self._default: Policy | None = policy_maker(DEFAULT_POLICY)(cluster) if fault else None
+
+    @property
+    def put_aside(self) -> str:
+        """Why it does not decide any more; "": it does."""
+        return self.fault if self._default is not None else ""
+
+    def submitted(self, job: Job, now: int) -> None:
+        self._tell(lambda policy: policy.submitted(job, now), now)
+        self._waiting[job.id] = job
+
+    def ended(self, job: Job, now: int) -> None:
+        self._tell(lambda policy: policy.ended(job, now), now)
+
+    def withdrawn(self, job: Job, now: int) -> None:
+        self._tell(lambda policy: policy.withdrawn(job, now), now)
+        del self._waiting[job.id]
+
+    def returned(self, job: Job, now: int) -> None:
+        self._tell(lambda policy: policy.returned(job, now), now)
+        self._waiting[job.id] = job
+
+    def schedule(self, now: int) -> None:
+        if self._default is not None:
+            self._default.schedule(now)
+        elif self._decisions.replayed:
+            choices, fault = self._decisions.next()
+            for choice in choices:
+                self._do_again(choice, now)
+            self._settle(fault, now)
+        else:
+            self._tell(lambda policy: policy.schedule(now), now)
+            self._decisions.add(tuple(map(_choice, self.cluster.touched)), self.fault)
+            self._settle(self.fault, now)
+        self._forget_started()
+
+    def waiting(self) -> Iterator[Job]:
+        return iter(sorted(self._waiting.values(), key=lambda job: job.order))
+
+    def wake_at(self, now: int) -> int | None:
+        if self._default is not None:
+            return self._default.wake_at(now)
+        if self._own is None or self.fault:
+            # It begins, or is put aside, in a pass.
+            return now if self._waiting or self.fault else None
+        found: list[int | None] = []
+        self._tell(lambda policy: found.append(policy.wake_at(now)), now)
+        return found[0] if found else now
+
+    def keeps_promises(self, job: Job, until_s: int, now: int) -> bool:
+        deciding = self._default or self._own
+        return deciding is None or keeps_promises(deciding, job, until_s, now)
+
+    def release_sizes(self) -> None:
+        """Let who waits ask for what their users asked for, whatever sizes the policy has set."""
+        for job in self.waiting():
+            if job.request is not None:
+                mold(job, job.request.nodes)
+
+    def _tell(self, call: Callable[[Policy], object], now: int) -> None:
+        """Tell the policy that decides; one that errs is put aside in the next pass."""
+        if self._default is not None:
+            call(self._default)
+        elif not self._decisions.replayed and not self.fault:
+
+            def told() -> None:
+                call(self._own or self._begun(now))
+
+            try:
+                self._watch(told)
+            except (KalendsError, TimeoutError) as error:
+                self.fault = str(error)[:FAULT_LENGTH_MAX]
+
+    def _forget_started(self) -> None:
+        for job in self.cluster.touched:
+            self._waiting.pop(job.id, None)
+
+    def _begun(self, now: int) -> Policy:
+        """Return the owner's policy, new, and told of all who wait."""
+        own = policy_maker(self.name)(self.cluster)
+        for job in self.waiting():
+            own.returned(job, now)
+        self._own = own
+        return own
+
+    def _do_again(self, choice: Choice, now: int) -> None:
+        if choice.changes:
+            running = [job for _, _, job in self.cluster.ends if job.id == choice.job]
+            done = any(self.cluster.resize(job, choice.nodes, now) for job in running)
+        else:
+            waiting = self._waiting.get(choice.job)
+            done = waiting is not None and self._start(waiting, choice.nodes, now)
+        if not done:
+            raise StoreDamaged(
+                f"job {choice.job} cannot have the {choice.nodes} nodes that it was given",
+                where=f"policy {self.name}",
+                remedy="restore the store from a backup",
+            )
+
+    def _start(self, job: Job, nodes: int, now: int) -> bool:
+        mold(job, nodes)
+        return job.nodes == nodes and self.cluster.start(job, now)
+
+    def _settle(self, fault: str, now: int) -> None:
+        """Put the policy aside if it has a fault; what it has started stands."""
+        if not fault:
+            return
+        self.fault, self._own = fault, None
+        self._forget_started()
+        self.release_sizes()
+        self._default = policy_maker(DEFAULT_POLICY)(self.cluster)
+        for job in self.waiting():
+            self._default.returned(job, now)
+        self._default.schedule(now)
+
+
+def _choice(job: Job) -> Choice:
+    return Choice(job.id, job.target or job.nodes, bool(job.target))

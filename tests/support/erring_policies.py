@@ -1,0 +1,86 @@
+"""Policies of an owner's own for live queues: right and capricious ones, and some that err after a while."""
+
+from __future__ import annotations
+
+import random
+
+from kalends.scheduling import Cluster, Job, QueuePolicy
+
+CHANCE = random.Random()
+"""Shared by all of them, so that one that is made anew does not decide as the former did."""
+
+
+class Capricious(QueuePolicy):
+    """Starts whatever fits, in an order that nobody could tell."""
+
+    def schedule(self, now: int) -> None:
+        for job in CHANCE.sample(list(self.queue), len(self.queue)):
+            if self.cluster.start(job, now):
+                self.queue.remove(job)
+
+
+class ErrsInTheMiddle(Capricious):
+    """Raises once in a while, after it has started something."""
+
+    def schedule(self, now: int) -> None:
+        super().schedule(now)
+        if CHANCE.randrange(6) == 0:
+            raise ZeroDivisionError("a slip")
+
+
+class ErrsWhenTold(Capricious):
+    """Raises when it is told of an end."""
+
+    def ended(self, job: Job, now: int) -> None:
+        raise KeyError(job.id)
+
+
+class ErrsWhenAsked(Capricious):
+    """Wants to be woken at times that are none."""
+
+    def wake_at(self, now: int) -> int | None:
+        return None if CHANCE.randrange(4) else now - 1
+
+
+class StartsOutOfTurn(Capricious):
+    """Starts jobs when it is only asked when to look."""
+
+    def schedule(self, now: int) -> None:
+        """Start nothing."""
+
+    def wake_at(self, now: int) -> int | None:
+        for job in list(self.queue):
+            if self.cluster.start(job, now):
+                self.queue.remove(job)
+        return None
+
+
+class NeverBegins(QueuePolicy):
+    """Cannot be made."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        raise RuntimeError("no licence")
+
+
+class StartsOnReturn(Capricious):
+    """Knows no `returned`: it is told of jobs as of new ones, and starts them at once."""
+
+    returned = None  # type: ignore[assignment]
+
+    def submitted(self, job: Job, now: int) -> None:
+        if not self.cluster.start(job, now):
+            super().submitted(job, now)
+
+
+class Endless(QueuePolicy):
+    """Starts the first job, and never comes back."""
+
+    def schedule(self, now: int) -> None:
+        while True:
+            for job in list(self.queue):
+                if self.cluster.start(job, now):
+                    self.queue.remove(job)
+
+
+RIGHT = ("Capricious", "StartsOnReturn")
+WRONG = ("ErrsInTheMiddle", "ErrsWhenTold", "ErrsWhenAsked", "StartsOutOfTurn", "NeverBegins")
